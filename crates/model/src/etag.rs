@@ -1,0 +1,129 @@
+//! ETags: the Timestamp of an entity in another spelling (semantics 2.1), and what If-Match may say (2.2).
+
+use crate::error::Error;
+use crate::text::abbreviate;
+use crate::ticks::Ticks;
+
+const PREFIX: &str = "W/\"datetime'";
+const SUFFIX: &str = "'\"";
+
+/// The ETag of an entity with this Timestamp: `W/"datetime'2022-04-13T21%3A50%3A14.2477041Z'"`.
+pub fn format(timestamp: Ticks) -> String {
+    let mut tag = String::with_capacity(56);
+    tag.push_str(PREFIX);
+    // Writing to a String cannot fail.
+    let _ = timestamp.write(&mut tag, "%3A");
+    tag.push_str(SUFFIX);
+    tag
+}
+
+/// Which version of an entity a conditional write is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfMatch {
+    /// `*`: any version, as long as there is one.
+    Any,
+    /// The version with this Timestamp.
+    Version(Ticks),
+    /// A well-formed tag that no entity ever has.
+    Never,
+}
+
+impl IfMatch {
+    /// Reads `*` or one weak tag.
+    ///
+    /// # Errors
+    /// `InvalidInput` for anything not of the shape `W/"..."`.
+    pub fn parse(text: &str) -> Result<IfMatch, Error> {
+        let text = text.trim_matches([' ', '\t']);
+        if text == "*" {
+            return Ok(IfMatch::Any);
+        }
+        let well_formed = text
+            .strip_prefix("W/\"")
+            .and_then(|rest| rest.strip_suffix('"'))
+            .is_some_and(|opaque| !opaque.contains('"'));
+        if !well_formed {
+            return Err(Error::EtagInvalid {
+                value: abbreviate(text, 256),
+            });
+        }
+        // Tags are compared by their spelling, so another spelling of the same time is another tag.
+        let version = text
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.strip_suffix(SUFFIX))
+            .and_then(|time| Ticks::parse(&time.replace("%3A", ":")))
+            .filter(|&ticks| format(ticks) == text);
+        Ok(version.map_or(IfMatch::Never, IfMatch::Version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Code;
+    use proptest::prelude::*;
+
+    #[test]
+    fn tags_have_the_services_form() {
+        for (time, tag) in [
+            (
+                "2022-04-13T21:50:14.2477041Z",
+                "W/\"datetime'2022-04-13T21%3A50%3A14.2477041Z'\"",
+            ),
+            (
+                "2022-04-13T21:50:14.3876260Z",
+                "W/\"datetime'2022-04-13T21%3A50%3A14.387626Z'\"",
+            ),
+            ("2022-04-13T21:50:14Z", "W/\"datetime'2022-04-13T21%3A50%3A14Z'\""),
+        ] {
+            assert_eq!(format(Ticks::parse(time).unwrap()), tag);
+        }
+    }
+
+    #[test]
+    fn other_spellings_are_well_formed_and_match_nothing() {
+        for tag in [
+            "W/\"wrong\"",
+            "W/\"\"",
+            "W/\"datetime'2022-04-13T21%3a50%3a14Z'\"",
+            "W/\"datetime'2022-04-13T21:50:14Z'\"",
+            "W/\"datetime'2022-04-13T21%3A50%3A14.0000000Z'\"",
+            "W/\"datetime'2022-04-13T21%3A50%3A14+00%3A00'\"",
+            "W/\"datetime'x'\"",
+        ] {
+            assert_eq!(IfMatch::parse(tag), Ok(IfMatch::Never), "{tag}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_malformed() {
+        for tag in [
+            "",
+            "abc",
+            "\"abc\"",
+            "w/\"abc\"",
+            "W/abc",
+            "W/\"a\", W/\"b\"",
+            "W/\"",
+            "**",
+            "*, *",
+        ] {
+            let error = IfMatch::parse(tag).unwrap_err();
+            assert_eq!(error.code(), Code::InvalidInput, "{tag}");
+            assert!(
+                error
+                    .to_string()
+                    .starts_with(&format!("The etag value '{tag}' specified"))
+            );
+        }
+        assert_eq!(IfMatch::parse(" * "), Ok(IfMatch::Any));
+    }
+
+    proptest! {
+        #[test]
+        fn a_tag_is_read_back(ticks in 0..=Ticks::MAX.get()) {
+            let ticks = Ticks::new(ticks).unwrap();
+            prop_assert_eq!(IfMatch::parse(&format(ticks)), Ok(IfMatch::Version(ticks)));
+        }
+    }
+}

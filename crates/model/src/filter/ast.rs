@@ -1,0 +1,273 @@
+//! A filter as a tree.
+
+use crate::edm::{EdmType, Value};
+use crate::error::Error;
+use crate::filter::{evaluate, parse};
+use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use crate::properties::Properties;
+use crate::ticks::Ticks;
+
+/// A predicate over entities, as `$filter` states it.
+///
+/// Its text ([`std::fmt::Display`]) is one canonical spelling: parsed again, it is an equal filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter(pub(super) Expression);
+
+impl Filter {
+    /// The filter that every entity passes.
+    pub const EVERYTHING: Filter = Filter(Expression::Constant(true));
+
+    /// Reads a filter (semantics 6.2). Text that is empty or blank is [`Filter::EVERYTHING`]. An `@name` takes its
+    /// value from `parameters`.
+    ///
+    /// # Errors
+    /// Those of semantics 6.4; `InvalidInput` for an `@name` without a value, and for a filter beyond the limits
+    /// `FILTER_BYTES`, `FILTER_PARENTHESES` or `FILTER_DEPTH` of [`crate::limits`].
+    pub fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Filter, Error> {
+        parse::parse(text, parameters).map(Filter)
+    }
+
+    pub fn expression(&self) -> &Expression {
+        &self.0
+    }
+
+    /// Whether an entity passes, by the letter of semantics 6.3.
+    ///
+    /// This is the yardstick for everything faster: [`super::Predicate`], [`super::Plan`], and SQL.
+    pub fn matches(&self, entity: &crate::entity::Entity<'_>) -> bool {
+        evaluate::matches(&self.0, entity)
+    }
+}
+
+/// A part of a filter.
+///
+/// In a parsed filter, `And` has at least two terms and none of them is an `And`; so for `Or`; the term of a `Not` is
+/// neither a `Not` nor a `Constant`; and no path is longer than [`crate::limits::FILTER_DEPTH`], which makes it safe
+/// to recurse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expression {
+    And(Vec<Expression>),
+    Or(Vec<Expression>),
+    Not(Box<Expression>),
+    Comparison(Comparison),
+    /// A bare property: whether its value is Boolean true.
+    Property(Property),
+    Constant(bool),
+}
+
+impl Expression {
+    pub(super) fn negated(self) -> Expression {
+        match self {
+            Expression::Not(term) => *term,
+            Expression::Constant(value) => Expression::Constant(!value),
+            term => Expression::Not(Box::new(term)),
+        }
+    }
+
+    /// All of the terms, which are at least one.
+    pub(super) fn all_of(terms: Vec<Expression>) -> Expression {
+        flatten(terms, Expression::And, |term| match term {
+            Expression::And(inner) => Ok(inner),
+            other => Err(other),
+        })
+    }
+
+    /// Any of the terms, which are at least one.
+    pub(super) fn any_of(terms: Vec<Expression>) -> Expression {
+        flatten(terms, Expression::Or, |term| match term {
+            Expression::Or(inner) => Ok(inner),
+            other => Err(other),
+        })
+    }
+}
+
+fn flatten(
+    terms: Vec<Expression>,
+    wrap: fn(Vec<Expression>) -> Expression,
+    unwrap: fn(Expression) -> Result<Vec<Expression>, Expression>,
+) -> Expression {
+    let mut flat = Vec::with_capacity(terms.len());
+    for term in terms {
+        match unwrap(term) {
+            Ok(inner) => flat.extend(inner),
+            Err(term) => flat.push(term),
+        }
+    }
+    match flat.pop() {
+        Some(only) if flat.is_empty() => only,
+        last => {
+            flat.extend(last);
+            wrap(flat)
+        }
+    }
+}
+
+/// A property against a literal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comparison {
+    pub property: Property,
+    pub operator: Operator,
+    pub literal: Literal,
+}
+
+/// What a filter says of an entity's column or property.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Property {
+    pub column: Column,
+    pub position: Position,
+}
+
+/// Where a value of an entity is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Column {
+    PartitionKey,
+    RowKey,
+    Timestamp,
+    /// A property of the bag, by its name.
+    Property(Box<str>),
+}
+
+impl Column {
+    pub fn of_name(name: &str) -> Column {
+        match name {
+            PARTITION_KEY => Column::PartitionKey,
+            ROW_KEY => Column::RowKey,
+            TIMESTAMP => Column::Timestamp,
+            _ => Column::Property(name.into()),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            Column::PartitionKey => PARTITION_KEY,
+            Column::RowKey => ROW_KEY,
+            Column::Timestamp => TIMESTAMP,
+            Column::Property(name) => name,
+        }
+    }
+}
+
+/// Where in the filter's text something ends, as error messages count: in UTF-16 units from the start.
+///
+/// All positions are equal: two filters that differ in their spelling alone are the same filter.
+#[derive(Debug, Clone, Copy)]
+pub struct Position(pub u32);
+
+impl PartialEq for Position {
+    fn eq(&self, _: &Position) -> bool {
+        true
+    }
+}
+
+impl Eq for Position {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl Operator {
+    pub const ALL: [Operator; 6] = [
+        Operator::Eq,
+        Operator::Ne,
+        Operator::Lt,
+        Operator::Le,
+        Operator::Gt,
+        Operator::Ge,
+    ];
+
+    /// The keyword, e.g. `eq`.
+    pub const fn keyword(self) -> &'static str {
+        match self {
+            Operator::Eq => "eq",
+            Operator::Ne => "ne",
+            Operator::Lt => "lt",
+            Operator::Le => "le",
+            Operator::Gt => "gt",
+            Operator::Ge => "ge",
+        }
+    }
+
+    pub(super) fn of_keyword(keyword: &str) -> Option<Operator> {
+        Operator::ALL
+            .into_iter()
+            .find(|operator| operator.keyword() == keyword)
+    }
+
+    /// The operator with its sides swapped.
+    pub(super) fn mirrored(self) -> Operator {
+        match self {
+            Operator::Eq | Operator::Ne => self,
+            Operator::Lt => Operator::Gt,
+            Operator::Le => Operator::Ge,
+            Operator::Gt => Operator::Lt,
+            Operator::Ge => Operator::Le,
+        }
+    }
+}
+
+/// A constant in a filter.
+#[derive(Debug, Clone)]
+pub enum Literal {
+    String(Box<str>),
+    Int32(i32),
+    Int64(i64),
+    Double(f64),
+    Boolean(bool),
+    /// Unlike a stored value, also before 1601.
+    DateTime(Ticks),
+    /// The 16 bytes in the order of the text form.
+    Guid([u8; 16]),
+    Binary(Box<[u8]>),
+}
+
+impl Literal {
+    pub fn value(&self) -> Value<'_> {
+        match self {
+            Literal::String(text) => Value::String(text),
+            Literal::Int32(n) => Value::Int32(*n),
+            Literal::Int64(n) => Value::Int64(*n),
+            Literal::Double(n) => Value::Double(*n),
+            Literal::Boolean(b) => Value::Boolean(*b),
+            Literal::DateTime(ticks) => Value::DateTime(*ticks),
+            Literal::Guid(guid) => Value::Guid(*guid),
+            Literal::Binary(bytes) => Value::Binary(bytes),
+        }
+    }
+
+    pub fn edm_type(&self) -> EdmType {
+        self.value().edm_type()
+    }
+}
+
+impl From<Value<'_>> for Literal {
+    fn from(value: Value<'_>) -> Literal {
+        match value {
+            Value::String(text) => Literal::String(text.into()),
+            Value::Int32(n) => Literal::Int32(n),
+            Value::Int64(n) => Literal::Int64(n),
+            Value::Double(n) => Literal::Double(n),
+            Value::Boolean(b) => Literal::Boolean(b),
+            Value::DateTime(ticks) => Literal::DateTime(ticks),
+            Value::Guid(guid) => Literal::Guid(guid),
+            Value::Binary(bytes) => Literal::Binary(bytes.into()),
+        }
+    }
+}
+
+/// The same constant, which is not the same as equal in a comparison: NaN is NaN here, and 0.0 is not -0.0.
+impl PartialEq for Literal {
+    fn eq(&self, other: &Literal) -> bool {
+        match (self, other) {
+            (Literal::Double(a), Literal::Double(b)) => a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()),
+            _ => self.value() == other.value(),
+        }
+    }
+}
+
+impl Eq for Literal {}

@@ -1,0 +1,21 @@
+//! Filters, from the text of `$filter` to keys and tests (semantics 6).
+//!
+//! [`Filter::parse`] reads the text, [`Plan::new`] finds the key ranges that can hold results and the residual filter
+//! for the entities in them, [`Predicate::new`] compiles a filter for many evaluations. [`Filter::matches`] says
+//! what all of that must amount to.
+
+mod ast;
+mod evaluate;
+mod key_set;
+mod lexer;
+mod parse;
+mod plan;
+mod predicate;
+mod print;
+
+pub use ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property};
+pub use plan::{Access, Bound, KeyRange, Plan};
+pub use predicate::{Columns, Predicate};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,377 @@
+//! From text to a tree, without recursion: parentheses cost memory, never stack.
+
+use crate::edm::{EdmType, Value, parse_double, parse_guid};
+use crate::error::Error;
+use crate::filter::ast::{Column, Comparison, Expression, Literal, Operator, Position, Property};
+use crate::filter::lexer::{Spanned, Token, Tokens};
+use crate::limits;
+use crate::properties::Properties;
+use crate::text::abbreviate;
+use crate::ticks::Ticks;
+
+/// How much of a filter an error message quotes, in characters.
+const QUOTED_FILTER: usize = 4096;
+/// How much of a literal an error message quotes, in characters.
+const QUOTED_LITERAL: usize = 256;
+
+pub(super) fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Expression, Error> {
+    if text.len() > limits::FILTER_BYTES {
+        return Err(Error::FilterBeyondLimit {
+            reason: format!("A filter has at most {} bytes", limits::FILTER_BYTES),
+        });
+    }
+    let mut tokens = Tokens::new(text);
+    let current = tokens.next();
+    if current.token == Token::End {
+        return Ok(Expression::Constant(true));
+    }
+    let mut parser = Parser {
+        text,
+        tokens,
+        current,
+        parameters,
+        unsupported: None,
+        groups: Vec::new(),
+        terms: Vec::new(),
+    };
+    let expression = parser.filter()?;
+    // The front end reads the whole text before the back end looks at its shape.
+    match parser.unsupported {
+        Some(error) => Err(error),
+        None => Ok(expression),
+    }
+}
+
+/// A term, and the length of the longest path below it.
+struct Term {
+    expression: Expression,
+    depth: usize,
+}
+
+/// An open parenthesis, or the filter as a whole.
+///
+/// The terms of all groups lie on one stack. Those of the innermost are `or` terms from `or_start` on, each of them
+/// complete, and the `and` terms of the one that is being read from `and_start` on. So the terms of a closed group can
+/// become its parent's where they lie, and `(((a) or b) or c)` is one list however deep its parentheses.
+#[derive(Clone, Copy)]
+struct Group {
+    negated: bool,
+    or_start: usize,
+    and_start: usize,
+}
+
+enum Operand {
+    Property(Property),
+    Literal(Literal),
+    Null,
+}
+
+struct Parser<'f> {
+    text: &'f str,
+    tokens: Tokens<'f>,
+    current: Spanned<'f>,
+    parameters: Option<Properties<'f>>,
+    /// The first error of the back end.
+    unsupported: Option<Error>,
+    groups: Vec<Group>,
+    terms: Vec<Term>,
+}
+
+impl<'f> Parser<'f> {
+    fn advance(&mut self) -> Spanned<'f> {
+        std::mem::replace(&mut self.current, self.tokens.next())
+    }
+
+    fn syntax_error<T>(&self, unexpected: Spanned<'_>) -> Result<T, Error> {
+        Err(Error::FilterSyntax {
+            position: unexpected.end,
+            filter: abbreviate(self.text, QUOTED_FILTER),
+        })
+    }
+
+    fn filter(&mut self) -> Result<Expression, Error> {
+        let mut group = Group {
+            negated: false,
+            or_start: 0,
+            and_start: 0,
+        };
+        loop {
+            let mut negated = false;
+            while self.current.token == Token::Word("not") {
+                self.advance();
+                negated = !negated;
+            }
+            if self.current.token == Token::Open {
+                self.advance();
+                if self.groups.len() == limits::FILTER_PARENTHESES {
+                    return Err(Error::FilterBeyondLimit {
+                        reason: format!(
+                            "A filter has at most {} open parentheses",
+                            limits::FILTER_PARENTHESES
+                        ),
+                    });
+                }
+                self.groups.push(group);
+                group = Group {
+                    negated,
+                    or_start: self.terms.len(),
+                    and_start: self.terms.len(),
+                };
+                continue;
+            }
+            let expression = self.comparison()?;
+            let expression = if negated { expression.negated() } else { expression };
+            let depth = usize::from(matches!(expression, Expression::Not(_)));
+            self.terms.push(Term { expression, depth });
+
+            while self.current.token == Token::Close
+                && let Some(parent) = self.groups.pop()
+            {
+                self.advance();
+                group = self.close(group, parent)?;
+            }
+            let connective = self.advance();
+            match connective.token {
+                Token::Word("and") => {}
+                Token::Word("or") => {
+                    self.fold(group.and_start, Expression::And)?;
+                    group.and_start = self.terms.len();
+                }
+                Token::End if self.groups.is_empty() => {
+                    self.fold_group(group)?;
+                    return match self.terms.pop() {
+                        Some(term) => Ok(term.expression),
+                        None => self.syntax_error(connective),
+                    };
+                }
+                Token::Word("add" | "sub" | "mul" | "div" | "mod") => return arithmetic(),
+                _ => return self.syntax_error(connective),
+            }
+        }
+    }
+
+    /// Makes the terms of a group, whose closing parenthesis has been read, part of its parent.
+    fn close(&mut self, group: Group, parent: Group) -> Result<Group, Error> {
+        let ends_here = matches!(self.current.token, Token::Close | Token::End);
+        if parent.or_start == group.or_start && ends_here {
+            // The parent holds this group alone: `((...))`, `not (not (...))`.
+            return Ok(Group {
+                negated: parent.negated != group.negated,
+                ..group
+            });
+        }
+        if !group.negated {
+            if group.or_start == group.and_start {
+                // Nothing but `and` within: the terms go on with those of the parent.
+                return Ok(parent);
+            }
+            if parent.and_start == group.or_start && self.current.token != Token::Word("and") {
+                // An `or` among `or`s.
+                return Ok(Group {
+                    and_start: group.and_start,
+                    ..parent
+                });
+            }
+        }
+        self.fold_group(group)?;
+        Ok(parent)
+    }
+
+    /// Makes one term of all terms of a group.
+    fn fold_group(&mut self, group: Group) -> Result<(), Error> {
+        self.fold(group.and_start, Expression::And)?;
+        self.fold(group.or_start, Expression::Or)?;
+        if group.negated
+            && let Some(term) = self.terms.pop()
+        {
+            let grows = !matches!(term.expression, Expression::Not(_) | Expression::Constant(_));
+            self.push(term.expression.negated(), term.depth + usize::from(grows))?;
+        }
+        Ok(())
+    }
+
+    /// Makes one term of those from `start` on, unless there is only one.
+    fn fold(&mut self, start: usize, wrap: fn(Vec<Expression>) -> Expression) -> Result<(), Error> {
+        if self.terms.len() <= start + 1 {
+            return Ok(());
+        }
+        let mut depth = 0;
+        let terms = self
+            .terms
+            .drain(start..)
+            .map(|term| {
+                depth = depth.max(term.depth);
+                term.expression
+            })
+            .collect();
+        self.push(wrap(terms), depth + 1)
+    }
+
+    fn push(&mut self, expression: Expression, depth: usize) -> Result<(), Error> {
+        if depth > limits::FILTER_DEPTH {
+            return Err(Error::FilterBeyondLimit {
+                reason: format!(
+                    "The operators and, or and not nest at most {} deep",
+                    limits::FILTER_DEPTH
+                ),
+            });
+        }
+        self.terms.push(Term { expression, depth });
+        Ok(())
+    }
+
+    /// `operand [ op operand ]`
+    fn comparison(&mut self) -> Result<Expression, Error> {
+        let start = self.current;
+        let left = self.operand()?;
+        let operator = match self.current.token {
+            Token::Word(word) => Operator::of_keyword(word),
+            _ => None,
+        };
+        let Some(operator) = operator else {
+            return match left {
+                Operand::Property(property) => Ok(Expression::Property(property)),
+                Operand::Literal(Literal::Boolean(value)) => Ok(Expression::Constant(value)),
+                Operand::Literal(_) => self.syntax_error(start),
+                Operand::Null => Ok(self.unsupported(null_is_no_value())),
+            };
+        };
+        self.advance();
+        if self.current.token == Token::Word("not") {
+            // OData reads this as a comparison with a negation.
+            return Err(not_implemented("A comparison with a predicate is not supported"));
+        }
+        let right = self.operand()?;
+        Ok(match (left, right) {
+            (Operand::Null, _) | (_, Operand::Null) => {
+                let name = match operator {
+                    Operator::Eq | Operator::Ne => return Ok(self.unsupported(null_is_no_value())),
+                    Operator::Lt => "LessThan",
+                    Operator::Le => "LessThanOrEqual",
+                    Operator::Gt => "GreaterThan",
+                    Operator::Ge => "GreaterThanOrEqual",
+                };
+                return Err(Error::FilterNullOperator { operator: name });
+            }
+            (Operand::Property(property), Operand::Literal(literal)) => Expression::Comparison(Comparison {
+                property,
+                operator,
+                literal,
+            }),
+            (Operand::Literal(literal), Operand::Property(property)) => Expression::Comparison(Comparison {
+                property,
+                operator: operator.mirrored(),
+                literal,
+            }),
+            (Operand::Property(_), Operand::Property(_)) => self.unsupported(not_implemented(
+                "A comparison of a property with a property is not supported",
+            )),
+            (Operand::Literal(_), Operand::Literal(_)) => self.unsupported(not_implemented(
+                "A comparison of a constant with a constant is not supported",
+            )),
+        })
+    }
+
+    /// Notes an error of the back end, which counts if the rest of the text is well-formed.
+    fn unsupported(&mut self, error: Error) -> Expression {
+        self.unsupported.get_or_insert(error);
+        Expression::Constant(false)
+    }
+
+    fn operand(&mut self) -> Result<Operand, Error> {
+        let token = self.advance();
+        let operand = match token.token {
+            Token::Word(
+                "and" | "or" | "not" | "eq" | "ne" | "gt" | "ge" | "lt" | "le",
+            ) => return self.syntax_error(token),
+            Token::Word(_) if self.current.token == Token::Open => {
+                return Err(not_implemented(format!(
+                    "The function {} is not supported",
+                    Error::quoted(token.text)
+                )));
+            }
+            Token::Word("null") => Operand::Null,
+            Token::Word("true") => Operand::Literal(Literal::Boolean(true)),
+            Token::Word("false") => Operand::Literal(Literal::Boolean(false)),
+            Token::Word("NaN") => Operand::Literal(Literal::Double(f64::NAN)),
+            Token::Word("INF") => Operand::Literal(Literal::Double(f64::INFINITY)),
+            Token::NegativeInfinity => Operand::Literal(Literal::Double(f64::NEG_INFINITY)),
+            Token::Word(name) => Operand::Property(Property {
+                column: Column::of_name(name),
+                position: Position(u32::try_from(token.end).unwrap_or(u32::MAX)),
+            }),
+            Token::Parameter(name) => Operand::Literal(self.parameter(name)?.into()),
+            Token::Integer(digits, long) => Operand::Literal(self.literal(token, integer(digits, long))?),
+            Token::Double(digits) => {
+                let value = parse_double(digits).map(Literal::Double);
+                Operand::Literal(self.literal(token, value.ok_or(EdmType::Double))?)
+            }
+            Token::Quoted(edm, body) => Operand::Literal(self.literal(token, quoted(edm, body).ok_or(edm))?),
+            Token::Minus => return arithmetic(),
+            Token::Open | Token::Close | Token::End | Token::Unexpected => return self.syntax_error(token),
+        };
+        match self.current.token {
+            Token::Word("add" | "sub" | "mul" | "div" | "mod") => arithmetic(),
+            _ => Ok(operand),
+        }
+    }
+
+    fn parameter(&self, name: &str) -> Result<Value<'f>, Error> {
+        self.parameters
+            .and_then(|parameters| parameters.get(name))
+            .ok_or_else(|| Error::ArgumentInvalid {
+                reason: format!("The filter's @{} has no value among the parameters", Error::quoted(name)),
+            })
+    }
+
+    fn literal(&self, token: Spanned<'_>, literal: Result<Literal, EdmType>) -> Result<Literal, Error> {
+        literal.map_err(|edm| Error::FilterLiteral {
+            edm: edm.name(),
+            literal: abbreviate(token.text, QUOTED_LITERAL),
+            position: token.start,
+            filter: abbreviate(self.text, QUOTED_FILTER),
+        })
+    }
+}
+
+/// The type in an error is the one that the digits ask for.
+fn integer(digits: &str, long: bool) -> Result<Literal, EdmType> {
+    let int32 = if long { None } else { digits.parse().ok().map(Literal::Int32) };
+    int32
+        .or_else(|| digits.parse().ok().map(Literal::Int64))
+        .ok_or(EdmType::Int64)
+}
+
+fn quoted(edm: EdmType, body: &str) -> Option<Literal> {
+    Some(match edm {
+        EdmType::DateTime => Literal::DateTime(Ticks::parse(body)?),
+        EdmType::Guid => Literal::Guid(parse_guid(body)?),
+        EdmType::Binary => Literal::Binary(hexadecimal(body)?),
+        _ => Literal::String(body.replace("''", "'").into()),
+    })
+}
+
+fn hexadecimal(digits: &str) -> Option<Box<[u8]>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|n| u8::try_from(n).ok());
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else {
+        return None;
+    };
+    pairs
+        .iter()
+        .map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?))
+        .collect()
+}
+
+fn not_implemented(reason: impl Into<String>) -> Error {
+    Error::NotImplemented { reason: reason.into() }
+}
+
+fn arithmetic<T>() -> Result<T, Error> {
+    Err(not_implemented("Arithmetic in a filter is not supported"))
+}
+
+fn null_is_no_value() -> Error {
+    Error::ArgumentInvalid {
+        reason: "No property is null: one without a value is absent, and a filter cannot compare it with null".to_owned(),
+    }
+}

@@ -1,0 +1,586 @@
+//! From a filter to the ranges of keys to read and what is left to test on each entity.
+//!
+//! Keys are in the order of the clustered index: by their bytes, PartitionKey first. Semantics 6.3 orders strings by
+//! UTF-16 units, which differs for characters beyond U+FFFF against U+E000 to U+FFFF; where a *key* is compared, the
+//! order of the index decides, here and in every evaluator, so that ranges and residual agree. Property strings are
+//! compared by UTF-16 units.
+
+use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
+
+use crate::filter::ast::{Column, Expression, Filter, Literal};
+use crate::filter::key_set::{Axis, KeySet, Space, Span};
+use crate::filter::predicate::Outcomes;
+use crate::filter::print::write_quoted;
+use crate::limits;
+
+/// How to find the entities that a filter lets pass: exactly those in one of `ranges` that pass `residual`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// In key order, without overlap, none empty. No range at all where no entity can pass.
+    pub ranges: Vec<KeyRange>,
+    /// What the ranges do not guarantee already; `None` if that is nothing.
+    pub residual: Option<Filter>,
+}
+
+impl Plan {
+    pub fn new(filter: &Filter) -> Plan {
+        let mut literals = Literals::default();
+        literals.collect(filter.expression());
+        let partitions = Axis::new(literals.partition_keys);
+        let rows = Axis::new(literals.row_keys);
+        let whole = |axis: &Axis<'_>| Span {
+            start: 0,
+            end: axis.end(),
+        };
+        let space = Space {
+            partitions: whole(&partitions),
+            rows: whole(&rows),
+        };
+        let mut planner = Planner {
+            partitions,
+            rows,
+            space,
+            work: WORK,
+        };
+        let node = planner.node(filter.expression(), false);
+        let within = space.widened(&node.cover);
+        let residual = match planner.simplify(&node, &within) {
+            Simplified::Constant(true) => None,
+            Simplified::Constant(false) => {
+                return Plan {
+                    ranges: Vec::new(),
+                    residual: None,
+                };
+            }
+            Simplified::Expression(expression) => Some(Filter(expression)),
+        };
+        Plan {
+            ranges: planner.ranges(&within),
+            residual,
+        }
+    }
+
+    /// The worst class among the ranges.
+    pub fn access(&self) -> Access {
+        self.ranges.iter().map(KeyRange::access).max().unwrap_or(Access::Nothing)
+    }
+
+    /// What of the ranges is left when a page begins at this key, which is the first that it may give.
+    pub fn ranges_from(&self, partition_key: &str, row_key: &str) -> Vec<KeyRange> {
+        let from = Bound {
+            partition_key: partition_key.to_owned(),
+            row_key: Some(row_key.to_owned()),
+            inclusive: true,
+        };
+        // Ranges are in order, so only the first that remains can be cut.
+        let ended = self
+            .ranges
+            .partition_point(|range| range.upper.as_ref().is_some_and(|upper| upper.as_upper() <= from.as_lower()));
+        let mut ranges = self.ranges.get(ended..).unwrap_or_default().to_vec();
+        if let Some(first) = ranges.first_mut()
+            && first.lower.as_ref().is_none_or(|lower| lower.as_lower() < from.as_lower())
+        {
+            first.lower = Some(from);
+        }
+        ranges
+    }
+}
+
+/// How much of a table a range makes the index read, from the least to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// No entity can pass.
+    Nothing,
+    /// Both keys are exact.
+    PointQuery,
+    /// The PartitionKey is exact.
+    RowRangeScan,
+    /// The PartitionKey is bounded, on one side at least.
+    PartitionRangeScan,
+    TableScan,
+}
+
+impl Display for Access {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Access::Nothing => "nothing",
+            Access::PointQuery => "point query",
+            Access::RowRangeScan => "row range scan",
+            Access::PartitionRangeScan => "partition range scan",
+            Access::TableScan => "table scan",
+        })
+    }
+}
+
+/// All keys between two bounds; `None` is no bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRange {
+    pub lower: Option<Bound>,
+    pub upper: Option<Bound>,
+}
+
+/// An end of a range: a key, or a whole partition where `row_key` is `None`, and whether the range has it.
+///
+/// So an inclusive lower bound on a partition is before its first row, an exclusive one after its last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    pub partition_key: String,
+    pub row_key: Option<String>,
+    pub inclusive: bool,
+}
+
+/// A place between keys: partition, whether after all of its rows, row, whether after that row.
+type Place<'b> = (&'b str, bool, &'b str, bool);
+
+impl Bound {
+    fn as_lower(&self) -> Place<'_> {
+        self.place(!self.inclusive)
+    }
+
+    fn as_upper(&self) -> Place<'_> {
+        self.place(self.inclusive)
+    }
+
+    fn place(&self, after: bool) -> Place<'_> {
+        match &self.row_key {
+            Some(row_key) => (&self.partition_key, false, row_key, after),
+            None => (&self.partition_key, after, "", false),
+        }
+    }
+
+    fn keys(&self) -> (&str, Option<&str>) {
+        (&self.partition_key, self.row_key.as_deref())
+    }
+}
+
+impl KeyRange {
+    pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
+        let key = (partition_key, false, row_key, false);
+        self.lower.as_ref().is_none_or(|lower| lower.as_lower() <= key)
+            && self.upper.as_ref().is_none_or(|upper| key < upper.as_upper())
+    }
+
+    /// The one partition that the range lies in, if its bounds say so.
+    pub fn partition(&self) -> Option<&str> {
+        match (&self.lower, &self.upper) {
+            (Some(lower), Some(upper)) if lower.partition_key == upper.partition_key => Some(&lower.partition_key),
+            _ => None,
+        }
+    }
+
+    /// The PartitionKey and RowKey of the one entity that the range can have, if it is a point.
+    pub fn point(&self) -> Option<(&str, &str)> {
+        match (&self.lower, &self.upper) {
+            (Some(lower), Some(upper)) if lower == upper && lower.inclusive => {
+                let (partition_key, row_key) = lower.keys();
+                Some((partition_key, row_key?))
+            }
+            _ => None,
+        }
+    }
+
+    pub fn access(&self) -> Access {
+        if self.point().is_some() {
+            Access::PointQuery
+        } else if self.partition().is_some() {
+            Access::RowRangeScan
+        } else if self.lower.is_some() || self.upper.is_some() {
+            Access::PartitionRangeScan
+        } else {
+            Access::TableScan
+        }
+    }
+}
+
+impl Display for KeyRange {
+    /// As `[('a','1'), ('a','5'))`, with `-∞` and `+∞` for open ends. The round parenthesis is the exclusive one; for
+    /// a whole partition, the row is the infinity on the side where the range begins or ends.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.lower {
+            None => f.write_str("(-∞")?,
+            Some(bound) => {
+                f.write_str(if bound.inclusive { "[" } else { "(" })?;
+                bound.write(f, if bound.inclusive { "-∞" } else { "+∞" })?;
+            }
+        }
+        f.write_str(", ")?;
+        match &self.upper {
+            None => f.write_str("+∞)"),
+            Some(bound) => {
+                bound.write(f, if bound.inclusive { "+∞" } else { "-∞" })?;
+                f.write_str(if bound.inclusive { "]" } else { ")" })
+            }
+        }
+    }
+}
+
+impl Bound {
+    fn write(&self, f: &mut Formatter<'_>, infinity: &str) -> fmt::Result {
+        f.write_str("(")?;
+        write_quoted(f, &self.partition_key)?;
+        f.write_str(",")?;
+        match &self.row_key {
+            Some(row_key) => write_quoted(f, row_key)?,
+            None => f.write_str(infinity)?,
+        }
+        f.write_str(")")
+    }
+}
+
+/// How many cells of key sets one plan may visit. Beyond that it stays correct and gets coarser. A filter of the
+/// greatest length that is no attack needs a fifth of it.
+const WORK: usize = 16_000_000;
+
+/// The literals that a filter compares the keys with.
+#[derive(Default)]
+struct Literals<'f> {
+    partition_keys: Vec<&'f str>,
+    row_keys: Vec<&'f str>,
+}
+
+impl<'f> Literals<'f> {
+    fn collect(&mut self, expression: &'f Expression) {
+        match expression {
+            Expression::And(terms) | Expression::Or(terms) => {
+                for term in terms {
+                    self.collect(term);
+                }
+            }
+            Expression::Not(term) => self.collect(term),
+            Expression::Comparison(comparison) => {
+                if let Literal::String(literal) = &comparison.literal {
+                    match comparison.property.column {
+                        Column::PartitionKey => self.partition_keys.push(literal),
+                        Column::RowKey => self.row_keys.push(literal),
+                        Column::Timestamp | Column::Property(_) => {}
+                    }
+                }
+            }
+            Expression::Property(_) | Expression::Constant(_) => {}
+        }
+    }
+}
+
+/// A part of the filter, with `not` pushed down to the leaves, and what the keys alone say of it.
+struct Node<'f> {
+    shape: Shape<'f>,
+    /// Where it can hold.
+    cover: KeySet,
+    /// Where it holds whatever the properties are; `None` for the cover.
+    core: Option<KeySet>,
+}
+
+enum Shape<'f> {
+    All(Vec<Node<'f>>),
+    Any(Vec<Node<'f>>),
+    Leaf { expression: &'f Expression, negated: bool },
+}
+
+impl Node<'_> {
+    fn core(&self) -> &KeySet {
+        self.core.as_ref().unwrap_or(&self.cover)
+    }
+}
+
+/// A part of the filter within a set of keys.
+enum Simplified {
+    Constant(bool),
+    Expression(Expression),
+}
+
+/// What to do about a set that has become too large.
+#[derive(Clone, Copy, PartialEq)]
+enum Rounding {
+    /// A larger set will do.
+    Up,
+    /// A smaller set will do.
+    Down,
+}
+
+struct Planner<'f> {
+    partitions: Axis<'f>,
+    rows: Axis<'f>,
+    space: Space,
+    /// How many cells may still be visited.
+    work: usize,
+}
+
+impl<'f> Planner<'f> {
+    fn node(&mut self, expression: &'f Expression, negated: bool) -> Node<'f> {
+        match expression {
+            Expression::Not(term) => self.node(term, !negated),
+            Expression::And(terms) | Expression::Or(terms) => {
+                let terms: Vec<_> = terms.iter().map(|term| self.node(term, negated)).collect();
+                let all = matches!(expression, Expression::And(_)) != negated;
+                let combine = if all { Planner::intersection } else { Planner::union };
+                let covers: Vec<_> = terms.iter().map(|term| &term.cover).collect();
+                let (cover, exact) = self.combine(&covers, combine, Rounding::Up);
+                let core = if exact && terms.iter().all(|term| term.core.is_none()) {
+                    None
+                } else {
+                    let cores: Vec<_> = terms.iter().map(Node::core).collect();
+                    Some(self.combine(&cores, combine, Rounding::Down).0)
+                };
+                Node {
+                    shape: if all { Shape::All(terms) } else { Shape::Any(terms) },
+                    cover,
+                    core,
+                }
+            }
+            _ => {
+                let keys = self.leaf(expression, negated);
+                Node {
+                    shape: Shape::Leaf { expression, negated },
+                    core: keys.is_none().then_some(KeySet::EMPTY),
+                    cover: keys.unwrap_or_else(|| self.space.all()),
+                }
+            }
+        }
+    }
+
+    /// The keys for which a leaf holds; `None` if that depends on properties or the Timestamp.
+    fn leaf(&self, expression: &Expression, negated: bool) -> Option<KeySet> {
+        let known = |holds: bool| {
+            Some(if holds {
+                self.space.all()
+            } else {
+                KeySet::EMPTY
+            })
+        };
+        match expression {
+            Expression::Constant(value) => known(*value != negated),
+            Expression::Comparison(comparison) => {
+                let outcomes = Outcomes::of(comparison.operator).negated_if(negated);
+                match (&comparison.property.column, &comparison.literal) {
+                    (Column::Property(_), _) | (Column::Timestamp, Literal::DateTime(_)) => None,
+                    (Column::PartitionKey, Literal::String(literal)) => {
+                        let partitions = spans(self.partitions.piece(literal), self.space.partitions, outcomes);
+                        Some(KeySet::product(&partitions, &[self.space.rows]))
+                    }
+                    (Column::RowKey, Literal::String(literal)) => {
+                        let rows = spans(self.rows.piece(literal), self.space.rows, outcomes);
+                        Some(KeySet::product(&[self.space.partitions], &rows))
+                    }
+                    // Never absent, and of another type than the literal.
+                    (Column::PartitionKey | Column::RowKey | Column::Timestamp, _) => {
+                        known(outcomes.contains(Outcomes::LESS))
+                    }
+                }
+            }
+            // No system property is a Boolean.
+            Expression::Property(property) => match property.column {
+                Column::Property(_) => None,
+                Column::PartitionKey | Column::RowKey | Column::Timestamp => known(negated),
+            },
+            Expression::And(_) | Expression::Or(_) | Expression::Not(_) => None,
+        }
+    }
+
+    /// Combines neighbours first, so that long lists take n log n steps. Also says whether nothing was rounded.
+    fn combine(
+        &mut self,
+        sets: &[&KeySet],
+        pair: fn(&mut Self, &KeySet, &KeySet, Rounding) -> (KeySet, bool),
+        rounding: Rounding,
+    ) -> (KeySet, bool) {
+        match sets {
+            [] => (KeySet::EMPTY, true),
+            [only] => ((*only).clone(), true),
+            _ => {
+                let (left, right) = sets.split_at_checked(sets.len() / 2).unwrap_or((sets, &[]));
+                let (left, left_exact) = self.combine(left, pair, rounding);
+                let (right, right_exact) = self.combine(right, pair, rounding);
+                let (set, exact) = pair(self, &left, &right, rounding);
+                (set, exact && left_exact && right_exact)
+            }
+        }
+    }
+
+    fn intersection(&mut self, a: &KeySet, b: &KeySet, rounding: Rounding) -> (KeySet, bool) {
+        if !self.spend(a.len().min(b.len())) {
+            return (self.coarsest(rounding), false);
+        }
+        if let Some(set) = a.intersection(b) {
+            self.spend(set.len());
+            return (set, true);
+        }
+        self.spend(limits::FILTER_RANGES);
+        let rounded = match rounding {
+            Rounding::Up => a.hull_of_rows().intersection(&b.hull_of_rows()),
+            Rounding::Down => None,
+        };
+        (rounded.unwrap_or_else(|| self.coarsest(rounding)), false)
+    }
+
+    fn union(&mut self, a: &KeySet, b: &KeySet, rounding: Rounding) -> (KeySet, bool) {
+        if !self.spend(a.len() + b.len()) {
+            return (self.coarsest(rounding), false);
+        }
+        if let Some(set) = a.union(b) {
+            return (set, true);
+        }
+        let rounded = match rounding {
+            Rounding::Up => a.hull_of_rows().union(&b.hull_of_rows()),
+            Rounding::Down => None,
+        };
+        (rounded.unwrap_or_else(|| self.coarsest(rounding)), false)
+    }
+
+    fn coarsest(&self, rounding: Rounding) -> KeySet {
+        match rounding {
+            Rounding::Up => self.space.all(),
+            Rounding::Down => KeySet::EMPTY,
+        }
+    }
+
+    /// Whether there is work left for this many cells.
+    fn spend(&mut self, cells: usize) -> bool {
+        let enough = cells <= self.work;
+        self.work = self.work.saturating_sub(cells);
+        enough
+    }
+
+    /// What is left to test of a node for keys within a set.
+    fn simplify(&mut self, node: &Node<'_>, within: &KeySet) -> Simplified {
+        if !within.intersects(&node.cover) {
+            return Simplified::Constant(false);
+        }
+        if within.is_within(node.core(), self.space) {
+            return Simplified::Constant(true);
+        }
+        let mut kept = Vec::new();
+        match &node.shape {
+            Shape::Leaf {
+                expression,
+                negated: false,
+            } => return Simplified::Expression((*expression).clone()),
+            Shape::Leaf {
+                expression,
+                negated: true,
+            } => return Simplified::Expression((*expression).clone().negated()),
+            Shape::All(terms) => {
+                let mut within = Cow::Borrowed(within);
+                for term in terms {
+                    match self.simplify(term, &within) {
+                        Simplified::Constant(true) => {}
+                        Simplified::Constant(false) => return Simplified::Constant(false),
+                        Simplified::Expression(expression) => {
+                            kept.push(expression);
+                            // The terms after this one count only where this one holds.
+                            if let Some(narrow) = self.narrowed(&within, &term.cover) {
+                                within = Cow::Owned(narrow);
+                            }
+                        }
+                    }
+                }
+                if kept.is_empty() {
+                    return Simplified::Constant(true);
+                }
+                Simplified::Expression(Expression::all_of(kept))
+            }
+            Shape::Any(terms) => {
+                for term in terms {
+                    match self.simplify(term, within) {
+                        Simplified::Constant(true) => return Simplified::Constant(true),
+                        Simplified::Constant(false) => {}
+                        Simplified::Expression(expression) => kept.push(expression),
+                    }
+                }
+                if kept.is_empty() {
+                    return Simplified::Constant(false);
+                }
+                Simplified::Expression(Expression::any_of(kept))
+            }
+        }
+    }
+
+    /// The part of `within` in `cover`, if that is a part and worth its work.
+    fn narrowed(&mut self, within: &KeySet, cover: &KeySet) -> Option<KeySet> {
+        if *cover == self.space.all() || self.work == 0 {
+            return None;
+        }
+        let narrow = within.intersection(cover)?;
+        self.spend(cover.len().min(within.len()) + narrow.len());
+        Some(narrow)
+    }
+
+    /// The ranges of a widened set.
+    fn ranges(&self, set: &KeySet) -> Vec<KeyRange> {
+        let mut cuts: Vec<(Cut, Cut)> = Vec::with_capacity(set.len());
+        for cell in set.groups().flatten() {
+            let (lower, upper) = if cell.partitions.is_literal() {
+                (
+                    self.cut(cell.partitions.start, cell.rows.start),
+                    self.cut(cell.partitions.start, cell.rows.end),
+                )
+            } else {
+                (self.cut(cell.partitions.start, 0), self.cut(cell.partitions.end, 0))
+            };
+            match cuts.last_mut() {
+                Some(last) if last.1 == lower => last.1 = upper,
+                _ => cuts.push((lower, upper)),
+            }
+        }
+        cuts.into_iter().map(|(lower, upper)| self.range(lower, upper)).collect()
+    }
+
+    /// The end of a partition's rows is the cut after the partition.
+    fn cut(&self, partition: u32, row: u32) -> Cut {
+        if row == self.space.rows.end {
+            (partition + 1, 0)
+        } else {
+            (partition, row)
+        }
+    }
+
+    fn range(&self, lower: Cut, upper: Cut) -> KeyRange {
+        // The first row of a partition needs a name only if the range ends with it.
+        let lower_row = if upper == (lower.0, 1) { Some("") } else { None };
+        let one_partition = upper.0 == lower.0 || upper == (lower.0 + 1, 0) && lower.0 % 2 == 0;
+        KeyRange {
+            lower: self
+                .bound(lower, |after| !after, lower_row)
+                .filter(|_| lower != (0, 0) || one_partition),
+            upper: self.bound(upper, |after| after, None),
+        }
+    }
+
+    /// `None` at the end of the axis.
+    fn bound(&self, (partition, row): Cut, inclusive: fn(bool) -> bool, first_row: Option<&str>) -> Option<Bound> {
+        let (partition_key, after_partition) = self.partitions.at(partition)?;
+        let (row_key, after) = match row {
+            0 => (first_row, after_partition),
+            _ => self
+                .rows
+                .at(row)
+                .map_or((None, after_partition), |(row_key, after)| (Some(row_key), after)),
+        };
+        Some(Bound {
+            partition_key: partition_key.to_owned(),
+            row_key: row_key.map(str::to_owned),
+            inclusive: inclusive(after),
+        })
+    }
+}
+
+/// A place between keys: a cut between partitions, and behind one that is before a literal, a cut between its rows.
+type Cut = (u32, u32);
+
+/// The parts of an axis where a comparison with a literal, which is `piece`, has one of these outcomes.
+fn spans(piece: Span, axis: Span, outcomes: Outcomes) -> Vec<Span> {
+    let parts = [
+        (Outcomes::LESS, axis.start, piece.start),
+        (Outcomes::EQUAL, piece.start, piece.end),
+        (Outcomes::GREATER, piece.end, axis.end),
+    ];
+    let mut spans: Vec<Span> = Vec::with_capacity(2);
+    for (outcome, start, end) in parts {
+        match (outcomes.contains(outcome), spans.last_mut()) {
+            (true, Some(last)) if last.end == start => last.end = end,
+            (true, _) => spans.extend(Span::new(start, end)),
+            (false, _) => {}
+        }
+    }
+    spans
+}

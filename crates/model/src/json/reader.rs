@@ -1,0 +1,140 @@
+//! A pull reader over JSON text, whose errors are those of the catalog.
+//!
+//! The parser is jiter: it pulls, keeps the text of numbers, and builds nothing that is not asked for. It was measured
+//! against `serde_json` with raw values and took three quarters of its time on payloads of entities.
+
+use std::borrow::Cow;
+
+use jiter::{Jiter, JiterError, Peek};
+
+use crate::error::Error;
+
+/// What the next value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Null,
+    Boolean(bool),
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+pub(crate) struct Reader<'j> {
+    json: &'j str,
+    jiter: Jiter<'j>,
+    peeked: Option<Peek>,
+}
+
+impl<'j> Reader<'j> {
+    pub(crate) fn new(json: &'j str) -> Reader<'j> {
+        Reader {
+            json,
+            jiter: Jiter::new(json.as_bytes()),
+            peeked: None,
+        }
+    }
+
+    /// What the next value is, without reading it.
+    pub(crate) fn peek(&mut self) -> Result<Kind, Error> {
+        let peek = match self.peeked {
+            Some(peek) => peek,
+            None => self.jiter.peek().map_err(|e| self.malformed(&e))?,
+        };
+        self.peeked = Some(peek);
+        Ok(match peek {
+            Peek::Null => Kind::Null,
+            Peek::True => Kind::Boolean(true),
+            Peek::False => Kind::Boolean(false),
+            Peek::String => Kind::String,
+            Peek::Array => Kind::Array,
+            Peek::Object => Kind::Object,
+            // Anything else is a number, or no JSON, which reading it will tell.
+            _ => Kind::Number,
+        })
+    }
+
+    /// Enters the object that comes next; the name of its first member, if it has one.
+    pub(crate) fn first_member(&mut self) -> Result<Option<Cow<'j, str>>, Error> {
+        self.peeked = None;
+        let range = match self.jiter.next_object_bytes() {
+            Ok(raw) => raw.map(|raw| range_within(self.json, raw)),
+            Err(e) => return Err(self.malformed(&e)),
+        };
+        range.map(|range| self.unescape(range)).transpose()
+    }
+
+    /// The name of the next member, if there is one more.
+    pub(crate) fn next_member(&mut self) -> Result<Option<Cow<'j, str>>, Error> {
+        let range = match self.jiter.next_key_bytes() {
+            Ok(raw) => raw.map(|raw| range_within(self.json, raw)),
+            Err(e) => return Err(self.malformed(&e)),
+        };
+        range.map(|range| self.unescape(range)).transpose()
+    }
+
+    /// The string that comes next.
+    pub(crate) fn string(&mut self) -> Result<Cow<'j, str>, Error> {
+        self.peeked = None;
+        let range = match self.jiter.next_bytes() {
+            Ok(raw) => range_within(self.json, raw),
+            Err(e) => return Err(self.malformed(&e)),
+        };
+        self.unescape(range)
+    }
+
+    /// The text of the number that comes next.
+    pub(crate) fn number(&mut self) -> Result<&'j str, Error> {
+        self.peeked = None;
+        let range = match self.jiter.next_number_bytes() {
+            Ok(raw) => range_within(self.json, raw),
+            Err(e) => return Err(self.malformed(&e)),
+        };
+        Ok(self.json.get(range).unwrap_or_default())
+    }
+
+    /// Passes over the value that comes next, whatever it is. Nesting is bounded.
+    pub(crate) fn skip(&mut self) -> Result<(), Error> {
+        self.peeked = None;
+        self.jiter.next_skip().map_err(|e| self.malformed(&e))
+    }
+
+    /// The end of the text, which nothing may follow.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        self.jiter.finish().map_err(|e| self.malformed(&e))
+    }
+
+    /// A string whose escapes the parser has seen to be well-formed but not decoded.
+    fn unescape(&self, range: std::ops::Range<usize>) -> Result<Cow<'j, str>, Error> {
+        let raw = self.json.get(range.clone()).unwrap_or_default();
+        if !raw.contains('\\') {
+            return Ok(Cow::Borrowed(raw));
+        }
+        let quoted = self.json.get(range.start - 1..range.end + 1).unwrap_or_default();
+        let mut jiter = Jiter::new(quoted.as_bytes());
+        match jiter.next_str() {
+            Ok(text) => Ok(Cow::Owned(text.to_owned())),
+            Err(e) => Err(self.malformed_at(&e, range.start - 1 + e.index)),
+        }
+    }
+
+    fn malformed(&self, error: &JiterError) -> Error {
+        self.malformed_at(error, error.index)
+    }
+
+    fn malformed_at(&self, error: &JiterError, index: usize) -> Error {
+        let position = self.jiter.error_position(index);
+        Error::MalformedJson {
+            reason: format!(
+                "The JSON is malformed: {} at line {}, column {}",
+                error.error_type, position.line, position.column
+            ),
+        }
+    }
+}
+
+/// Where `part`, a slice of `whole`, stands in it.
+fn range_within(whole: &str, part: &[u8]) -> std::ops::Range<usize> {
+    let start = part.as_ptr().addr() - whole.as_ptr().addr();
+    start..start + part.len()
+}

@@ -1,0 +1,207 @@
+//! From bags to JSON.
+
+use std::io::Write;
+
+use crate::edm::{EdmType, Value, format_double, write_binary, write_guid};
+use crate::entity::Entity;
+use crate::error::Error;
+use crate::etag;
+use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use crate::properties::Properties;
+
+/// How much a payload says about itself (semantics 3.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metadata {
+    /// No `odata.*` members and no type annotations: Int64, Guid, DateTime and Binary are just strings.
+    None,
+    /// Everything needed to read the payload back.
+    Minimal,
+    /// Also the type of Timestamp.
+    Full,
+}
+
+impl Metadata {
+    /// Reads `none`, `minimal` or `full`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for anything else.
+    pub fn parse(name: &str) -> Result<Metadata, Error> {
+        match name {
+            "none" => Ok(Metadata::None),
+            "minimal" => Ok(Metadata::Minimal),
+            "full" => Ok(Metadata::Full),
+            _ => Err(Error::ArgumentInvalid {
+                reason: "metadata is none, minimal or full".to_owned(),
+            }),
+        }
+    }
+}
+
+/// A bag as a JSON object, with the type annotations that reading it back needs.
+pub fn properties_to_json(properties: Properties<'_>) -> Vec<u8> {
+    let mut object = Object::new(properties.as_bytes().len());
+    for (name, value) in properties.iter() {
+        object.property(name, value, Metadata::Minimal);
+    }
+    object.finish()
+}
+
+/// [`properties_to_json`] in a form that survives `jsonb`, which keeps numbers as decimals: a double that would come
+/// back as an integer or without its sign is an annotated string.
+pub fn jsonb_text(properties: Properties<'_>) -> Vec<u8> {
+    let mut object = Object::new(properties.as_bytes().len());
+    for (name, value) in properties.iter() {
+        match value {
+            Value::Double(n) if n.is_finite() && !jsonb_keeps(n) => {
+                object.annotation(name, EdmType::Double);
+                object.name(name);
+                object.string(&format_double(n));
+            }
+            _ => object.property(name, value, Metadata::Minimal),
+        }
+    }
+    object.finish()
+}
+
+/// `numeric` has no negative zero, and prints large exponents as digits without a decimal point.
+fn jsonb_keeps(n: f64) -> bool {
+    let negative_zero = n == 0.0 && n.is_sign_negative();
+    !negative_zero && (n.fract() != 0.0 || !format_double(n).contains('E'))
+}
+
+/// One value as JSON, without its type.
+pub fn value_to_json(value: Value<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_value(&mut out, value);
+    out
+}
+
+/// An entity as a JSON object. Keys or a Timestamp that are not there are `null`.
+///
+/// `odata.etag` comes first, then PartitionKey, RowKey, Timestamp, then the properties in ordinal order
+/// (semantics 1.7).
+pub fn entity_to_json(entity: &Entity<'_>, metadata: Metadata) -> Vec<u8> {
+    let mut object = Object::new(entity.properties.as_bytes().len() + 192);
+    if let (Some(timestamp), true) = (entity.timestamp, metadata != Metadata::None) {
+        object.name("odata.etag");
+        object.string(&etag::format(timestamp));
+    }
+    for (name, key) in [(PARTITION_KEY, entity.partition_key), (ROW_KEY, entity.row_key)] {
+        object.name(name);
+        match key {
+            Some(key) => object.string(key),
+            None => object.raw("null"),
+        }
+    }
+    match entity.timestamp {
+        Some(timestamp) => {
+            if metadata == Metadata::Full {
+                object.annotation(TIMESTAMP, EdmType::DateTime);
+            }
+            object.name(TIMESTAMP);
+            object.string(&timestamp.to_string());
+        }
+        None => {
+            object.name(TIMESTAMP);
+            object.raw("null");
+        }
+    }
+    for (name, value) in entity.properties.iter() {
+        object.property(name, value, metadata);
+    }
+    object.finish()
+}
+
+struct Object(Vec<u8>);
+
+impl Object {
+    fn new(capacity: usize) -> Object {
+        let mut out = Vec::with_capacity(capacity + 64);
+        out.push(b'{');
+        Object(out)
+    }
+
+    fn name(&mut self, name: &str) {
+        self.separator();
+        self.string(name);
+        self.0.push(b':');
+    }
+
+    fn separator(&mut self) {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+    }
+
+    fn raw(&mut self, json: &str) {
+        self.0.extend_from_slice(json.as_bytes());
+    }
+
+    fn string(&mut self, text: &str) {
+        write_string(&mut self.0, text);
+    }
+
+    fn annotation(&mut self, name: &str, edm: EdmType) {
+        self.separator();
+        // Property names need no escapes.
+        self.0.push(b'"');
+        self.raw(name);
+        self.raw("@odata.type\":\"");
+        self.raw(edm.name());
+        self.0.push(b'"');
+    }
+
+    fn property(&mut self, name: &str, value: Value<'_>, metadata: Metadata) {
+        if metadata != Metadata::None && needs_annotation(value) {
+            self.annotation(name, value.edm_type());
+        }
+        self.name(name);
+        write_value(&mut self.0, value);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.0.push(b'}');
+        self.0
+    }
+}
+
+/// Whether the bare JSON value would be read as another type.
+fn needs_annotation(value: Value<'_>) -> bool {
+    match value {
+        Value::Int64(_) | Value::DateTime(_) | Value::Guid(_) | Value::Binary(_) => true,
+        Value::Double(n) => !n.is_finite(),
+        Value::String(_) | Value::Int32(_) | Value::Boolean(_) => false,
+    }
+}
+
+fn write_value(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::String(text) => write_string(out, text),
+        Value::Int32(_) | Value::Boolean(_) => write_text(out, value),
+        Value::Double(n) if n.is_finite() => write_text(out, value),
+        Value::Int64(_) | Value::Double(_) | Value::DateTime(_) | Value::Guid(_) | Value::Binary(_) => {
+            out.push(b'"');
+            write_text(out, value);
+            out.push(b'"');
+        }
+    }
+}
+
+/// Appends the value's text without quotes. Writing to a `Vec` cannot fail.
+pub(crate) fn write_text(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::String(text) => out.extend_from_slice(text.as_bytes()),
+        Value::Int32(n) => _ = write!(out, "{n}"),
+        Value::Int64(n) => _ = write!(out, "{n}"),
+        Value::Double(n) => out.extend_from_slice(format_double(n).as_bytes()),
+        Value::Boolean(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
+        Value::DateTime(ticks) => _ = write!(out, "{ticks}"),
+        Value::Guid(guid) => write_guid(out, guid),
+        Value::Binary(bytes) => write_binary(out, bytes),
+    }
+}
+
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    // A string always serialises, and a Vec takes everything.
+    let _ = serde_json::to_writer(out, text);
+}

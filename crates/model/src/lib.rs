@@ -1,0 +1,27 @@
+//! The domain of the Azure Table service: entities, Edm types, the binary property bag, JSON payloads, ETags, limits
+//! and the error catalog.
+//!
+//! This crate does not know that PostgreSQL or HTTP exist: no I/O, no clock, no `unsafe`. Every function that takes
+//! text or bytes from outside returns an [`Error`] of the catalog for bad input and never panics.
+
+pub mod edm;
+pub mod entity;
+pub mod error;
+pub mod etag;
+pub mod filter;
+pub mod json;
+pub mod key;
+pub mod limits;
+pub mod projection;
+pub mod properties;
+pub mod property_name;
+pub mod retry;
+pub mod table_name;
+mod text;
+pub mod ticks;
+pub mod token;
+
+pub use edm::{EdmType, Value};
+pub use error::{Code, Error};
+pub use properties::{Properties, PropertiesBuf, PropertiesBuilder};
+pub use ticks::Ticks;

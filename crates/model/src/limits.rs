@@ -1,0 +1,47 @@
+//! The limits of the Table service, in one place (semantics 1.3 to 1.5, 6).
+
+/// Longest PartitionKey or RowKey, in UTF-16 code units.
+pub const KEY_UTF16_UNITS: usize = 1024;
+
+/// Longest PartitionKey and RowKey together, in UTF-8 bytes. A btree entry must fit a third of a page; the bound is
+/// on the plain bytes, so that acceptance never depends on how well the keys compress.
+pub const KEYS_BYTES: usize = 2680;
+
+/// Most user properties of one entity; three system properties come on top.
+pub const PROPERTIES: usize = 252;
+
+/// Longest property name, in UTF-16 code units.
+pub const PROPERTY_NAME_UTF16_UNITS: usize = 255;
+
+/// Longest String value, in UTF-16 code units (64 KiB as UTF-16).
+pub const STRING_UTF16_UNITS: usize = 32 * 1024;
+
+/// Longest Binary value, in bytes.
+pub const BINARY_BYTES: usize = 64 * 1024;
+
+/// Largest entity, in bytes of the size formula (semantics 1.5).
+pub const ENTITY_BYTES: usize = 1024 * 1024;
+
+/// What the size formula counts for an entity before its keys and properties, in bytes.
+pub const ENTITY_BASE_BYTES: usize = 4;
+
+/// Most members that one JSON object may have. Members whose value is `null` and annotations count here but not as
+/// properties, so this is well above [`PROPERTIES`]; it bounds what a hostile object can make the reader remember.
+pub const JSON_MEMBERS: usize = 4096;
+
+/// Longest filter, in bytes of UTF-8. The service has no limit but that of its URLs; this one has room for an `or` of
+/// 20,000 points.
+pub const FILTER_BYTES: usize = 2 * 1024 * 1024;
+
+/// Most parentheses of a filter that are open at the same place.
+pub const FILTER_PARENTHESES: usize = 100_000;
+
+/// How deep `and`, `or` and `not` may nest in each other. A list of `and`s, or of `or`s, is one level, however its
+/// parentheses are set.
+pub const FILTER_DEPTH: usize = 256;
+
+/// Most key ranges of one query. A filter that would need more is read in fewer and coarser ranges.
+pub const FILTER_RANGES: usize = 100_000;
+
+/// Most names in a projection.
+pub const PROJECTION_NAMES: usize = 255;

@@ -1,0 +1,152 @@
+//! Which properties a read gives back: `$select` (semantics 6.5).
+
+use std::collections::HashSet;
+
+use crate::error::Error;
+use crate::limits::PROJECTION_NAMES;
+use crate::properties::{Properties, PropertiesBuf};
+
+/// A choice of properties by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Projection {
+    All,
+    Names(Names),
+}
+
+/// The names of a projection, at least one and each once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    given: Vec<String>,
+    /// The same names in byte order, as bags have theirs.
+    sorted: Vec<String>,
+}
+
+impl Projection {
+    /// Reads a comma list of names. Space around a name does not count, nor does a name given again. `*` among the
+    /// names, or no name at all, is everything. A name that no property can have is the name of no property.
+    ///
+    /// # Errors
+    /// `InvalidInput` for more than 255 names.
+    pub fn parse(text: &str) -> Result<Projection, Error> {
+        let mut seen = HashSet::new();
+        let mut given = Vec::new();
+        for name in text.split(',').map(str::trim) {
+            if name == "*" {
+                return Ok(Projection::All);
+            }
+            if name.is_empty() || !seen.insert(name) {
+                continue;
+            }
+            if given.len() == PROJECTION_NAMES {
+                return Err(Error::ArgumentInvalid {
+                    reason: format!("A projection has at most {PROJECTION_NAMES} names"),
+                });
+            }
+            given.push(name.to_owned());
+        }
+        if given.is_empty() {
+            return Ok(Projection::All);
+        }
+        let mut sorted = given.clone();
+        sorted.sort_unstable();
+        Ok(Projection::Names(Names { given, sorted }))
+    }
+
+    /// Whether the property of this name is chosen.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Projection::All => true,
+            Projection::Names(names) => names.have(name.as_bytes()),
+        }
+    }
+
+    /// The chosen properties of a bag. The keys and the Timestamp are none of them: those are for the caller.
+    pub fn apply(&self, properties: Properties<'_>) -> PropertiesBuf {
+        match self {
+            Projection::All => properties.to_buf(),
+            Projection::Names(names) => properties.retain(|name| names.have(name)),
+        }
+    }
+}
+
+impl Names {
+    /// The names in the order in which they were given first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.given.iter().map(String::as_str)
+    }
+
+    fn have(&self, name: &[u8]) -> bool {
+        self.sorted
+            .binary_search_by(|chosen| chosen.as_bytes().cmp(name))
+            .is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Code;
+    use crate::json::parse_properties;
+
+    fn names(text: &str) -> Vec<String> {
+        match Projection::parse(text).unwrap() {
+            Projection::All => panic!("everything"),
+            Projection::Names(names) => names.iter().map(str::to_owned).collect(),
+        }
+    }
+
+    #[test]
+    fn nothing_or_a_star_is_everything() {
+        for text in ["", " ", "*", " * ", "a,*", ",", " , "] {
+            assert_eq!(Projection::parse(text), Ok(Projection::All), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_trimmed_and_collapse() {
+        assert_eq!(names("b, a ,b,\ta\n, A"), ["b", "a", "A"]);
+        assert_eq!(names("a,,b,"), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_name_that_is_no_identifier_names_no_property() {
+        let bag = parse_properties(r#"{"Manager": 1, "Rating": 2, "Comments": "x", "ManagerRating": 3}"#).unwrap();
+        let projection = Projection::parse("RowKey,Manager Rating,Peer Rating,Comments").unwrap();
+        assert_eq!(
+            projection.apply(bag.as_properties()),
+            parse_properties(r#"{"Comments": "x"}"#).unwrap()
+        );
+        assert!(projection.has("Manager Rating") && projection.has("RowKey") && !projection.has("Manager"));
+    }
+
+    #[test]
+    fn the_chosen_properties_are_those_of_the_bag() {
+        let bag = parse_properties(r#"{"a": 1, "b": "2", "c": true, "A": 1.5}"#).unwrap();
+        let chosen = |text| Projection::parse(text).unwrap().apply(bag.as_properties());
+        assert_eq!(chosen("*"), bag);
+        assert_eq!(chosen("c,a,z"), parse_properties(r#"{"a": 1, "c": true}"#).unwrap());
+        assert_eq!(chosen("PartitionKey"), PropertiesBuf::empty());
+    }
+
+    #[test]
+    fn at_most_255_names() {
+        let list = |n: usize| (0..n).map(|i| format!("p{i}")).collect::<Vec<_>>().join(",");
+        assert_eq!(names(&list(255)).len(), 255);
+        assert_eq!(names(&format!("{0},{0}", list(255))).len(), 255);
+        let error = Projection::parse(&list(256)).unwrap_err();
+        assert_eq!(error.report(), "InvalidInput: One of the request inputs is not valid.");
+        assert_eq!(error.sqlstate(), "22023");
+    }
+
+    #[test]
+    fn megabytes_are_no_trouble() {
+        assert_eq!(names(&"x".repeat(3_000_000)).len(), 1);
+        assert_eq!(names(&"x,".repeat(1_000_000)).len(), 1);
+        assert_eq!(
+            Projection::parse(&(0..1_000_000).map(|i| format!("{i},")).collect::<String>())
+                .unwrap_err()
+                .code(),
+            Code::InvalidInput
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! Table names (semantics 1.2).
+
+use crate::error::Error;
+
+/// Refuses what cannot be the name of a new table. Only creating a table needs this: elsewhere such a name is simply
+/// the name of no table.
+///
+/// # Errors
+/// `OutOfRangeInput` for the length, `InvalidResourceName` for characters, `InvalidInput` for the reserved name.
+pub fn check(name: &str) -> Result<(), Error> {
+    if !(3..=63).contains(&name.chars().count()) {
+        return Err(Error::TableNameLength);
+    }
+    let mut bytes = name.bytes();
+    if !bytes.next().is_some_and(|b| b.is_ascii_alphabetic()) || !bytes.all(|b| b.is_ascii_alphanumeric()) {
+        return Err(Error::TableNameInvalid);
+    }
+    if name.eq_ignore_ascii_case("tables") {
+        return Err(Error::TableNameReserved);
+    }
+    Ok(())
+}
+
+/// The form in which names are compared: they differ by more than case.
+pub fn fold(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_letters_and_digits_of_3_to_63() {
+        for name in ["abc", "Employees", "a12", &"a".repeat(63)] {
+            assert_eq!(check(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn refuses_with_the_services_codes() {
+        for name in ["", "ab", &"a".repeat(64), "1"] {
+            assert_eq!(check(name), Err(Error::TableNameLength), "{name}");
+        }
+        for name in ["1abc", "a_b", "a-b", "été", "a b", "tab'le", "\"; DROP TABLE x; --"] {
+            assert_eq!(check(name), Err(Error::TableNameInvalid), "{name}");
+        }
+        for name in ["tables", "Tables", "TABLES"] {
+            assert_eq!(check(name), Err(Error::TableNameReserved), "{name}");
+        }
+    }
+}

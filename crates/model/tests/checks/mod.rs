@@ -1,0 +1,125 @@
+//! What holds for any text and any bytes. The fuzz targets, the replay of their corpus and the property tests all
+//! check these.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use table_service_model::entity::Entity;
+use table_service_model::json::{
+    Metadata, entity_to_json, jsonb_text, parse_entity, parse_properties, properties_to_json, value_to_json,
+};
+use table_service_model::{Error, Properties, PropertiesBuf, PropertiesBuilder};
+
+/// Any text is read or refused; what is read is a valid bag, and prints as JSON that reads back to the same.
+pub fn json(text: &str) {
+    match parse_properties(text) {
+        Ok(bag) => {
+            accepted_by_another_parser(text);
+            valid(bag.as_properties());
+        }
+        Err(error) => presentable(&error),
+    }
+    match parse_entity(text) {
+        Ok(parsed) => {
+            assert_eq!(Ok(&parsed.properties), parse_properties(text).as_ref());
+            let entity = Entity {
+                partition_key: Some(&parsed.partition_key),
+                row_key: Some(&parsed.row_key),
+                timestamp: parsed.timestamp,
+                properties: parsed.properties.as_properties(),
+            };
+            for metadata in [Metadata::Minimal, Metadata::Full] {
+                let again = parse_entity(&utf8(entity_to_json(&entity, metadata))).unwrap();
+                assert_eq!(again.partition_key, parsed.partition_key);
+                assert_eq!(again.row_key, parsed.row_key);
+                assert_eq!(again.timestamp, parsed.timestamp);
+                assert_eq!(again.properties, parsed.properties);
+            }
+        }
+        Err(error) => presentable(&error),
+    }
+}
+
+/// Any bytes are a valid bag or refused, and safe to read even so.
+pub fn bag(bytes: &[u8]) {
+    read_everything(Properties::from_stored(bytes));
+    match Properties::validate(bytes) {
+        Ok(bag) => {
+            assert_eq!(bag.as_bytes(), bytes);
+            valid(bag);
+        }
+        Err(error) => presentable(&error),
+    }
+}
+
+/// The laws of every valid bag.
+fn valid(bag: Properties<'_>) {
+    assert_eq!(Properties::validate(bag.as_bytes()), Ok(bag));
+    assert_eq!(rebuild(bag).as_bytes(), bag.as_bytes(), "one representation");
+    for print in [properties_to_json, jsonb_text] {
+        assert_eq!(parse_properties(&utf8(print(bag))).unwrap().as_properties(), bag);
+    }
+    let empty = PropertiesBuf::empty();
+    let empty = empty.as_properties();
+    for same in [bag.merge(bag), bag.merge(empty), empty.merge(bag)] {
+        assert_eq!(same.unwrap().as_properties(), bag);
+    }
+}
+
+/// The bag made anew from its contents.
+pub fn rebuild(bag: Properties<'_>) -> PropertiesBuf {
+    let mut builder = PropertiesBuilder::new();
+    let properties: Vec<_> = bag.iter().collect();
+    for (name, value) in properties.into_iter().rev() {
+        builder.push(name.into(), value).unwrap();
+    }
+    builder.finish().unwrap()
+}
+
+/// Calls everything that reads a bag. For unchecked bytes the results mean nothing.
+fn read_everything(bag: Properties<'_>) {
+    let other = parse_properties(r#"{"A":"x","m":1,"é":null}"#).unwrap();
+    let names: Vec<_> = bag.iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), bag.len());
+    for (name, value) in bag.iter() {
+        let _ = (bag.contains(name), bag.get(name), bag.type_of(name));
+        let _ = (value.text(), value_to_json(value));
+    }
+    let _ = (bag.size(), bag.is_empty(), format!("{bag:?}"), bag.to_buf());
+    let _ = (properties_to_json(bag), jsonb_text(bag));
+    let _ = (
+        bag.merge(bag),
+        bag.merge(other.as_properties()),
+        other.as_properties().merge(bag),
+    );
+    let _ = (
+        bag.without(&names),
+        bag.project(&names),
+        bag.without(&["A"]),
+        bag.project(&["A"]),
+    );
+}
+
+/// An error has what a client needs to see, and no more.
+fn presentable(error: &Error) {
+    assert_eq!(error.sqlstate().len(), 5);
+    assert!((400..=503).contains(&error.code().http_status()));
+    let hint = error.hint().unwrap_or_default();
+    assert!(error.report().len() + hint.len() < 8 * 1024, "{error:?}");
+}
+
+/// What we accept is JSON to others too, but for the limits that they have and we do not.
+fn accepted_by_another_parser(text: &str) {
+    if let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
+        let message = error.to_string();
+        assert!(
+            ["number out of range", "recursion limit exceeded"]
+                .iter()
+                .any(|limit| message.contains(limit)),
+            "{message}: {text}"
+        );
+    }
+}
+
+fn utf8(json: Vec<u8>) -> String {
+    String::from_utf8(json).unwrap()
+}

@@ -1,0 +1,66 @@
+-- Operators on bags, their operator classes and casts. The functions are in src/bag/.
+
+CREATE OPERATOR table_service.-> (
+    FUNCTION = table_service.properties_get, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text);
+CREATE OPERATOR table_service.->> (
+    FUNCTION = table_service.properties_get_text, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text);
+CREATE OPERATOR table_service.? (
+    FUNCTION = table_service.has_property, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text,
+    RESTRICT = pg_catalog.contsel, JOIN = pg_catalog.contjoinsel);
+CREATE OPERATOR table_service.|| (
+    FUNCTION = table_service.merge_properties,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties);
+CREATE OPERATOR table_service.- (
+    FUNCTION = table_service.remove_property, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text);
+CREATE OPERATOR table_service.- (
+    FUNCTION = table_service.remove_properties, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[]);
+
+CREATE OPERATOR table_service.= (
+    FUNCTION = table_service.properties_eq,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.=), NEGATOR = OPERATOR(table_service.<>),
+    RESTRICT = pg_catalog.eqsel, JOIN = pg_catalog.eqjoinsel, HASHES, MERGES);
+CREATE OPERATOR table_service.<> (
+    FUNCTION = table_service.properties_ne,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.<>), NEGATOR = OPERATOR(table_service.=),
+    RESTRICT = pg_catalog.neqsel, JOIN = pg_catalog.neqjoinsel);
+CREATE OPERATOR table_service.< (
+    FUNCTION = table_service.properties_lt,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.>), NEGATOR = OPERATOR(table_service.>=),
+    RESTRICT = pg_catalog.scalarltsel, JOIN = pg_catalog.scalarltjoinsel);
+CREATE OPERATOR table_service.<= (
+    FUNCTION = table_service.properties_le,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.>=), NEGATOR = OPERATOR(table_service.>),
+    RESTRICT = pg_catalog.scalarlesel, JOIN = pg_catalog.scalarlejoinsel);
+CREATE OPERATOR table_service.> (
+    FUNCTION = table_service.properties_gt,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.<), NEGATOR = OPERATOR(table_service.<=),
+    RESTRICT = pg_catalog.scalargtsel, JOIN = pg_catalog.scalargtjoinsel);
+CREATE OPERATOR table_service.>= (
+    FUNCTION = table_service.properties_ge,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.<=), NEGATOR = OPERATOR(table_service.<),
+    RESTRICT = pg_catalog.scalargesel, JOIN = pg_catalog.scalargejoinsel);
+
+-- A total order without meaning, for DISTINCT, GROUP BY and ORDER BY.
+CREATE OPERATOR CLASS table_service.properties_ops DEFAULT FOR TYPE table_service.properties USING btree AS
+    OPERATOR 1 table_service.<,
+    OPERATOR 2 table_service.<=,
+    OPERATOR 3 table_service.=,
+    OPERATOR 4 table_service.>=,
+    OPERATOR 5 table_service.>,
+    FUNCTION 1 table_service.properties_cmp(table_service.properties, table_service.properties);
+CREATE OPERATOR CLASS table_service.properties_ops DEFAULT FOR TYPE table_service.properties USING hash AS
+    OPERATOR 1 table_service.=,
+    FUNCTION 1 table_service.properties_hash(table_service.properties),
+    FUNCTION 2 table_service.properties_hash_extended(table_service.properties, pg_catalog.int8);
+
+-- Implicit, so that insert_entity(…, jsonb_build_object(…)) works.
+CREATE CAST (pg_catalog.jsonb AS table_service.properties)
+    WITH FUNCTION table_service.properties_from_jsonb(pg_catalog.jsonb) AS IMPLICIT;
+CREATE CAST (table_service.properties AS pg_catalog.jsonb)
+    WITH FUNCTION table_service.properties_to_jsonb(table_service.properties);

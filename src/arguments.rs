@@ -1,0 +1,28 @@
+//! Arguments of the SQL API. None of its functions is STRICT: a NULL where a value is needed raises.
+
+use table_service_model::Error;
+use table_service_model::etag::IfMatch;
+use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
+
+use crate::types::PropertiesArg;
+
+/// A value that has no key's error for NULL.
+pub fn required<T>(name: &str, value: Option<T>) -> Result<T, Error> {
+    value.ok_or_else(|| Error::null_argument(name))
+}
+
+/// The keys of one entity, with only characters that keys may hold. They may still be too long.
+pub fn keys<'a>(partition_key: Option<&'a str>, row_key: Option<&'a str>) -> Result<(&'a str, &'a str), Error> {
+    let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
+    let row_key = row_key.ok_or(Error::KeyMissing { key: ROW_KEY })?;
+    key::check_characters_of_both(partition_key, row_key)?;
+    Ok((partition_key, row_key))
+}
+
+pub fn properties<'a>(properties: Option<PropertiesArg<'a>>) -> Result<PropertiesArg<'a>, Error> {
+    required("properties", properties)
+}
+
+pub fn if_match(tag: Option<&str>) -> Result<IfMatch, Error> {
+    IfMatch::parse(required("if_match", tag)?)
+}

@@ -1,0 +1,6 @@
+//! The type `properties`: its input and output, operators, typed access and casts.
+
+pub mod accessors;
+pub mod casts;
+pub mod io;
+pub mod operators;

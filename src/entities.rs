@@ -1,0 +1,45 @@
+//! Entities as values: ETags and JSON payloads.
+
+use pgrx::prelude::*;
+use table_service_model::json::{self, Metadata};
+use table_service_model::{Error, etag};
+
+use crate::error::OrRaise;
+use crate::keys::ticks_of;
+use crate::types::{EntityArg, EntityOut, JsonOut};
+
+/// The ETag of an entity; NULL while it has no Timestamp.
+#[pg_extern(name = "etag", immutable, strict, parallel_safe)]
+fn etag_of_entity(entity: EntityArg<'_>) -> Option<String> {
+    entity.timestamp().map(|timestamp| etag_of_micros(timestamp).or_raise())
+}
+
+/// The ETag of an entity with this Timestamp.
+#[pg_extern(name = "etag", immutable, strict, parallel_safe)]
+fn etag_of_timestamp(timestamp: TimestampWithTimeZone) -> String {
+    etag_of_micros(timestamp.into_inner()).or_raise()
+}
+
+fn etag_of_micros(timestamp: i64) -> Result<String, Error> {
+    ticks_of(timestamp).map(etag::format)
+}
+
+/// An entity as the service's JSON payload. `metadata` is `none`, `minimal` or `full`; of `odata.*` only `odata.etag`
+/// is written.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn entity_to_json(entity: EntityArg<'_>, metadata: default!(&str, "'minimal'")) -> JsonOut {
+    let metadata = Metadata::parse(metadata).or_raise();
+    JsonOut(json::entity_to_json(&entity.get(), metadata))
+}
+
+/// The entity in a JSON payload, with the Timestamp that it has there, or NULL.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn entity_from_json(json: &str) -> EntityOut {
+    let entity = json::parse_entity(json).or_raise();
+    EntityOut {
+        partition_key: entity.partition_key,
+        row_key: entity.row_key,
+        timestamp: entity.timestamp,
+        properties: entity.properties,
+    }
+}

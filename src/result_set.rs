@@ -1,0 +1,88 @@
+//! Set-returning functions in materialise mode: rows go straight into a tuplestore.
+
+use pgrx::callconv::{BoxRet, FcInfo};
+use pgrx::datum::Datum;
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+use pgrx::prelude::*;
+
+use crate::types::{external_sql_type, sql_type};
+
+/// The rows that a function has returned so far.
+pub struct ResultSet {
+    store: *mut pg_sys::Tuplestorestate,
+    descriptor: pg_sys::TupleDesc,
+}
+
+impl ResultSet {
+    /// Opens the result of the running function.
+    ///
+    /// # Safety
+    /// `fcinfo` is that of the running function, which is declared to return a set of rows.
+    pub unsafe fn open(fcinfo: pg_sys::FunctionCallInfo) -> ResultSet {
+        // SAFETY: as promised; it raises where the caller of the function does not take a set.
+        unsafe {
+            pg_sys::InitMaterializedSRF(fcinfo, 0);
+            let info = (*fcinfo).resultinfo.cast::<pg_sys::ReturnSetInfo>();
+            ResultSet {
+                store: (*info).setResult,
+                descriptor: (*info).setDesc,
+            }
+        }
+    }
+
+    /// Adds a row that has the columns of the result, as a statement returned it.
+    ///
+    /// # Safety
+    /// `tuple` is a valid tuple of that shape.
+    pub unsafe fn push_tuple(&mut self, tuple: pg_sys::HeapTuple) {
+        // SAFETY: as promised; the tuple is copied.
+        unsafe { pg_sys::tuplestore_puttuple(self.store, tuple) }
+    }
+
+    /// Adds a row of values, `None` for NULL.
+    ///
+    /// # Safety
+    /// The values are of the types of the result's columns, and as many.
+    pub unsafe fn push<const N: usize>(&mut self, values: [Option<pg_sys::Datum>; N]) {
+        let mut datums = values.map(|value| value.unwrap_or(pg_sys::Datum::null()));
+        let mut nulls = values.map(|value| value.is_none());
+        // SAFETY: as promised; the values are copied.
+        unsafe { pg_sys::tuplestore_putvalues(self.store, self.descriptor, datums.as_mut_ptr(), nulls.as_mut_ptr()) }
+    }
+}
+
+/// The Rust side of `RETURNS SETOF` and `RETURNS TABLE`: the rows are in the tuplestore already.
+macro_rules! set_of {
+    ($(#[$doc:meta])* $name:ident, $sql_type:ident, $sql:literal) => {
+        $(#[$doc])*
+        pub struct $name;
+        $sql_type!($name, $sql);
+        // SAFETY: in materialise mode the returned datum is not looked at.
+        unsafe impl BoxRet for $name {
+            unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
+                fcinfo.return_null()
+            }
+        }
+    };
+}
+
+set_of!(
+    /// Entities, in key order.
+    Entities,
+    sql_type,
+    "SETOF table_service.entity"
+);
+set_of!(
+    /// The tables of the service.
+    Tables,
+    external_sql_type,
+    "TABLE (table_name text, relation regclass, continuation_token text)"
+);
+set_of!(
+    /// The properties of a bag.
+    EachProperty,
+    external_sql_type,
+    "TABLE (name text, type text, value text)"
+);

@@ -1,0 +1,326 @@
+//! Statements, prepared once per backend and table and kept.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{CString, c_char};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+
+use crate::catalog;
+use crate::tables::Table;
+
+/// How many tables' statements a backend keeps.
+const TABLES_KEPT: usize = 128;
+
+/// What to do with one table. Each has one text per table, the same every time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statement {
+    /// `$1` PartitionKey, `$2` RowKey, `$3` clock, `$4` properties.
+    Insert,
+    InsertOrReplace,
+    InsertOrMerge,
+    Replace,
+    Merge,
+    /// As above, `$5` the Timestamp that the entity must have.
+    ReplaceVersion,
+    MergeVersion,
+    /// `$1` PartitionKey, `$2` RowKey.
+    Delete,
+    Get,
+    GetTimestamp,
+    /// As above, `$3` the Timestamp that the entity must have.
+    DeleteVersion,
+    /// `$1` PartitionKey, `$2` RowKeys.
+    GetMany,
+}
+
+const STATEMENTS: usize = Statement::GetMany as usize + 1;
+
+/// The entity of `$1` and `$2`.
+const POINT: &str = "t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) $2";
+const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
+const RETURNING: &str = "RETURNING t.\"timestamp\"";
+
+impl Statement {
+    /// `table` is a qualified and quoted name. The clock is a parameter and every function in an UPDATE is IMMUTABLE, so
+    /// that the same text runs on a distributed table.
+    fn sql(self, table: &str) -> String {
+        let insert = format!(
+            "INSERT INTO {table} AS t (partition_key, row_key, \"timestamp\", properties) VALUES ($1, $2, $3, $4)"
+        );
+        let on_conflict = "ON CONFLICT (partition_key, row_key) DO UPDATE SET \"timestamp\" = table_service.next_timestamp(t.\"timestamp\", excluded.\"timestamp\"), properties";
+        let update = format!(
+            "UPDATE {table} AS t SET \"timestamp\" = table_service.next_timestamp(t.\"timestamp\", $3), properties"
+        );
+        let merged = "t.properties OPERATOR(table_service.||)";
+        let version = |n| format!("t.\"timestamp\" OPERATOR(pg_catalog.=) ${n}");
+        match self {
+            Statement::Insert => format!("{insert} ON CONFLICT DO NOTHING"),
+            Statement::InsertOrReplace => format!("{insert} {on_conflict} = excluded.properties {RETURNING}"),
+            Statement::InsertOrMerge => format!("{insert} {on_conflict} = {merged} excluded.properties {RETURNING}"),
+            Statement::Replace => format!("{update} = $4 WHERE {POINT} {RETURNING}"),
+            Statement::Merge => format!("{update} = {merged} $4 WHERE {POINT} {RETURNING}"),
+            Statement::ReplaceVersion => format!("{update} = $4 WHERE {POINT} AND {} {RETURNING}", version(5)),
+            Statement::MergeVersion => format!("{update} = {merged} $4 WHERE {POINT} AND {} {RETURNING}", version(5)),
+            Statement::Delete => format!("DELETE FROM {table} AS t WHERE {POINT}"),
+            Statement::DeleteVersion => format!("DELETE FROM {table} AS t WHERE {POINT} AND {}", version(3)),
+            Statement::Get => format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINT}"),
+            Statement::GetTimestamp => format!("SELECT t.\"timestamp\" FROM {table} AS t WHERE {POINT}"),
+            Statement::GetMany => format!(
+                "SELECT {ENTITY} FROM {table} AS t WHERE t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) ANY ($2) ORDER BY t.row_key"
+            ),
+        }
+    }
+
+    fn parameter_types(self, properties: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+        let (text, timestamp) = (pg_sys::TEXTOID, pg_sys::TIMESTAMPTZOID);
+        match self {
+            Statement::Insert
+            | Statement::InsertOrReplace
+            | Statement::InsertOrMerge
+            | Statement::Replace
+            | Statement::Merge => vec![text, text, timestamp, properties],
+            Statement::ReplaceVersion | Statement::MergeVersion => vec![text, text, timestamp, properties, timestamp],
+            Statement::Delete | Statement::Get | Statement::GetTimestamp => vec![text, text],
+            Statement::DeleteVersion => vec![text, text, timestamp],
+            Statement::GetMany => vec![text, pg_sys::TEXTARRAYOID],
+        }
+    }
+
+    /// A read sees the caller's snapshot; everything else, and the second look of a write, takes a new one.
+    fn is_read(self) -> bool {
+        matches!(self, Statement::Get | Statement::GetMany)
+    }
+}
+
+/// A plan that SPI keeps until it is dropped.
+struct KeptPlan(NonNull<pg_sys::_SPI_plan>);
+
+impl Drop for KeptPlan {
+    fn drop(&mut self) {
+        // SAFETY: the plan was kept, and nobody executes it: execution holds a reference of its own.
+        unsafe { pg_sys::SPI_freeplan(self.0.as_ptr()) };
+    }
+}
+
+#[derive(Default)]
+struct TablePlans {
+    last_used: u64,
+    plans: [Option<Rc<KeptPlan>>; STATEMENTS],
+}
+
+/// By the stored name of the table: a plan finds its table by name, so after a rename the OID would mislead.
+#[derive(Default)]
+struct Plans {
+    properties_type: pg_sys::Oid,
+    uses: u64,
+    tables: HashMap<String, TablePlans>,
+}
+
+thread_local! {
+    static PLANS: RefCell<Plans> = RefCell::default();
+}
+
+/// The rows of a statement, valid until the connection it ran in ends.
+pub struct Rows {
+    pub processed: u64,
+    table: *mut pg_sys::SPITupleTable,
+}
+
+impl Rows {
+    pub fn tuples(&self) -> &[pg_sys::HeapTuple] {
+        if self.table.is_null() {
+            return &[];
+        }
+        // SAFETY: SPI filled the table with this many tuples, and the connection is still open.
+        unsafe {
+            let count = usize::try_from((*self.table).numvals).unwrap_or_default();
+            std::slice::from_raw_parts((*self.table).vals, count)
+        }
+    }
+
+    /// A column of a row, counted from 1.
+    pub fn value(&self, tuple: pg_sys::HeapTuple, column: i32) -> Option<pg_sys::Datum> {
+        let mut is_null = false;
+        // SAFETY: the tuple is one of this table's, whose descriptor it has.
+        let datum = unsafe { pg_sys::SPI_getbinval(tuple, (*self.table).tupdesc, column, &mut is_null) };
+        (!is_null).then_some(datum)
+    }
+
+    /// The first column of the first row as `timestamptz`.
+    pub fn timestamp(&self) -> Option<i64> {
+        let first = *self.tuples().first()?;
+        self.value(first, 1).map(|datum| datum.value() as i64)
+    }
+}
+
+/// An open SPI connection. When an error passes through, PostgreSQL closes it.
+pub struct Connection(());
+
+/// Runs `f` with a connection, which ends when `f` returns. What `f` allocates through PostgreSQL goes with it.
+pub fn connect<R>(f: impl FnOnce(&Connection) -> R) -> R {
+    // SAFETY: SPI_connect and SPI_finish enclose `f`.
+    unsafe {
+        pg_sys::SPI_connect();
+        let result = f(&Connection(()));
+        pg_sys::SPI_finish();
+        result
+    }
+}
+
+impl Connection {
+    /// Runs a kept statement on `table`. `arguments` are those that [`Statement`] documents, in order.
+    pub fn run<const N: usize>(&self, statement: Statement, table: &Table, mut arguments: [pg_sys::Datum; N]) -> Rows {
+        let plan = self.plan(statement, table);
+        // SAFETY: the plan was prepared for these parameters, none of which is NULL.
+        let result = unsafe {
+            pg_sys::SPI_execute_plan(
+                plan.0.as_ptr(),
+                arguments.as_mut_ptr(),
+                std::ptr::null(),
+                statement.is_read(),
+                0,
+            )
+        };
+        rows(result)
+    }
+
+    /// Runs a statement once. It has no parameters: only for definitions, whose names are quoted.
+    pub fn run_definition(&self, sql: &str) {
+        let sql = c_string(sql);
+        // SAFETY: a valid statement text.
+        rows(unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) });
+    }
+
+    /// Runs a read once, with parameters.
+    pub fn read<const N: usize>(
+        &self,
+        sql: &str,
+        mut types: [pg_sys::Oid; N],
+        mut arguments: [pg_sys::Datum; N],
+    ) -> Rows {
+        let sql = c_string(sql);
+        // SAFETY: as many types as arguments, none of which is NULL.
+        rows(unsafe {
+            pg_sys::SPI_execute_with_args(
+                sql.as_ptr(),
+                N as i32,
+                types.as_mut_ptr(),
+                arguments.as_mut_ptr(),
+                std::ptr::null(),
+                true,
+                0,
+            )
+        })
+    }
+
+    fn plan(&self, statement: Statement, table: &Table) -> Rc<KeptPlan> {
+        let properties_type = catalog::properties_type();
+        let kept = PLANS.with_borrow_mut(|plans| {
+            if plans.properties_type != properties_type {
+                // The extension was dropped and created again: parameters have another type.
+                plans.tables.clear();
+                plans.properties_type = properties_type;
+            }
+            plans.uses += 1;
+            let uses = plans.uses;
+            let table = plans.tables.get_mut(table.name())?;
+            table.last_used = uses;
+            table.plans[statement as usize].clone()
+        });
+        if let Some(plan) = kept {
+            return plan;
+        }
+        let plan = Rc::new(prepare(statement, table, properties_type));
+        PLANS.with_borrow_mut(|plans| {
+            if plans.tables.len() >= TABLES_KEPT && !plans.tables.contains_key(table.name()) {
+                let oldest = plans.tables.iter().min_by_key(|(_, plans)| plans.last_used);
+                if let Some(name) = oldest.map(|(name, _)| name.clone()) {
+                    plans.tables.remove(&name);
+                }
+            }
+            let last_used = plans.uses;
+            let kept = plans.tables.entry(table.name().to_owned()).or_default();
+            kept.last_used = last_used;
+            kept.plans[statement as usize] = Some(plan.clone());
+        });
+        plan
+    }
+}
+
+fn prepare(statement: Statement, table: &Table, properties_type: pg_sys::Oid) -> KeptPlan {
+    let sql = c_string(&statement.sql(&table.qualified_name()));
+    let mut types = statement.parameter_types(properties_type);
+    // SAFETY: a statement text with as many parameter types as it has parameters. No parameter changes the best plan
+    // for a point, so one generic plan serves all values.
+    unsafe {
+        let plan = pg_sys::SPI_prepare_cursor(
+            sql.as_ptr(),
+            types.len() as i32,
+            types.as_mut_ptr(),
+            pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+        );
+        match NonNull::new(plan) {
+            Some(plan) => {
+                pg_sys::SPI_keepplan(plan.as_ptr());
+                KeptPlan(plan)
+            }
+            None => failed(pg_sys::SPI_result),
+        }
+    }
+}
+
+fn rows(result: i32) -> Rows {
+    if result < 0 {
+        failed(result);
+    }
+    // SAFETY: SPI sets both when a statement has succeeded.
+    unsafe {
+        Rows {
+            processed: pg_sys::SPI_processed,
+            table: pg_sys::SPI_tuptable,
+        }
+    }
+}
+
+/// SPI itself refuses a statement only for a mistake in this file; errors of the statement are raised.
+#[allow(unreachable_code)] // ereport! of an ERROR does not return, and does not say so in its type.
+fn failed(result: i32) -> ! {
+    ereport!(
+        ERROR,
+        PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+        format!("SPI refused a statement: code {result}")
+    );
+    unreachable!()
+}
+
+/// Statement texts are made of validated names and constants, which have no NUL.
+fn c_string(sql: &str) -> CString {
+    CString::new(sql).unwrap_or_default()
+}
+
+/// Runs `f` in a subtransaction. When it raises, everything it did is undone and the error comes back.
+pub fn in_subtransaction<R>(f: impl FnOnce() -> R + std::panic::UnwindSafe) -> Result<R, Box<CaughtError>> {
+    // SAFETY: the usual frame of an internal subtransaction, as in PL/pgSQL's exception blocks: context and owner are
+    // restored on either way out.
+    unsafe {
+        let context = pg_sys::CurrentMemoryContext;
+        let owner = pg_sys::CurrentResourceOwner;
+        pg_sys::BeginInternalSubTransaction(std::ptr::null::<c_char>());
+        pg_sys::MemoryContextSwitchTo(context);
+        let result = PgTryBuilder::new(move || Ok(f()))
+            .catch_others(|error| Err(Box::new(error)))
+            .catch_rust_panic(|error| Err(Box::new(error)))
+            .execute();
+        match &result {
+            Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
+            Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+        }
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        result
+    }
+}

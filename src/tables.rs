@@ -1,0 +1,316 @@
+//! The tables of the service: the relations in `table_service_data` that are `OF table_service.entity`. There is no
+//! second catalog.
+
+use std::ffi::{CStr, CString};
+
+use md5::{Digest, Md5};
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+use pgrx::spi::quote_identifier;
+use table_service_model::{Error, table_name};
+
+use crate::arguments::required;
+use crate::catalog;
+use crate::error::OrRaise;
+use crate::result_set::{ResultSet, Tables};
+use crate::spi::{self, connect};
+use crate::types::{RegClass, varlena};
+
+const DATA_SCHEMA: &str = "table_service_data";
+
+/// Updates find room for the new version on the same page (HOT) if a page is not packed full.
+const FILLFACTOR: u32 = 90;
+
+/// A table of the service as it is stored.
+pub struct Table {
+    oid: pg_sys::Oid,
+    name: String,
+}
+
+impl Table {
+    /// The name as it was first spelled.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Schema and name, quoted.
+    pub fn qualified_name(&self) -> String {
+        qualified(&self.name)
+    }
+
+    /// Finds the table of this name in any case, and locks it as a statement that reads or writes it would, so that it
+    /// is still there when the statement runs.
+    ///
+    /// # Errors
+    /// `TableNotFound`.
+    pub fn open(name: &str, access: Access) -> Result<Table, Error> {
+        let lock = match access {
+            Access::Read => pg_sys::AccessShareLock,
+            Access::Write => pg_sys::RowExclusiveLock,
+        } as pg_sys::LOCKMODE;
+        loop {
+            let table = Table::find(name).ok_or(Error::TableNotFound)?;
+            // SAFETY: PostgreSQL's own way to open by name: if the catalogs changed while we waited for the lock, look
+            // again.
+            unsafe {
+                let before = pg_sys::SharedInvalidMessageCounter;
+                pg_sys::LockRelationOid(table.oid, lock);
+                if before == pg_sys::SharedInvalidMessageCounter {
+                    return Ok(table);
+                }
+                if Table::find(name).is_some_and(|again| again.oid == table.oid) {
+                    return Ok(table);
+                }
+                pg_sys::UnlockRelationOid(table.oid, lock);
+            }
+        }
+    }
+
+    /// Finds the table of this name in any case.
+    fn find(name: &str) -> Option<Table> {
+        by_spelling(name).or_else(|| by_index(name)).or_else(|| by_scan(name))
+    }
+}
+
+/// What a function does with a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+/// The usual case: the name as it is stored.
+fn by_spelling(name: &str) -> Option<Table> {
+    let oid = relation_in_data_schema(name)?;
+    is_table(oid).then(|| Table {
+        oid,
+        name: name.to_owned(),
+    })
+}
+
+/// Another spelling: the primary key's name is made of the folded name.
+fn by_index(name: &str) -> Option<Table> {
+    let index = relation_in_data_schema(&primary_key_name(name))?;
+    // SAFETY: the OID is that of a relation; for anything but an index the result is InvalidOid.
+    let oid = unsafe { pg_sys::IndexGetRelation(index, true) };
+    table_by_oid(oid).filter(|table| same_name(&table.name, name))
+}
+
+/// After a user's RENAME the primary key still has the old name. Also the way to say that there is no such table.
+fn by_scan(name: &str) -> Option<Table> {
+    const SQL: &str = "SELECT c.oid FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $3 ORDER BY c.relname LIMIT 1";
+    if name.is_empty() || name.len() > pg_sys::NAMEDATALEN as usize {
+        return None;
+    }
+    let oid = connect(|spi| {
+        let rows = spi.read(
+            SQL,
+            [pg_sys::OIDOID, pg_sys::OIDOID, pg_sys::TEXTOID],
+            [
+                catalog::data_schema().into(),
+                catalog::entity_type().into(),
+                varlena(table_name::fold(name).as_bytes()),
+            ],
+        );
+        let first = *rows.tuples().first()?;
+        rows.value(first, 1).map(|oid| pg_sys::Oid::from(oid.value() as u32))
+    })?;
+    table_by_oid(oid)
+}
+
+fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
+    // SAFETY: a syscache look-up; the name is a palloc'ed copy or NULL.
+    let name = unsafe {
+        let name = pg_sys::get_rel_name(oid);
+        if name.is_null() {
+            return None;
+        }
+        CStr::from_ptr(name).to_str().ok()?.to_owned()
+    };
+    is_table(oid).then_some(Table { oid, name })
+}
+
+fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
+    if name.len() >= pg_sys::NAMEDATALEN as usize {
+        return None;
+    }
+    let name = CString::new(name).ok()?;
+    // SAFETY: a syscache look-up with a valid name.
+    let oid = unsafe { pg_sys::get_relname_relid(name.as_ptr(), catalog::data_schema()) };
+    (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
+/// Whether the relation is `OF table_service.entity`.
+fn is_table(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a syscache look-up; the tuple is released before the function returns.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, pg_sys::Datum::from(oid));
+        if tuple.is_null() {
+            return false;
+        }
+        let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
+        let of_type = (*class).reloftype;
+        pg_sys::ReleaseSysCache(tuple);
+        of_type != pg_sys::InvalidOid && of_type == catalog::entity_type()
+    }
+}
+
+fn same_name(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b)
+}
+
+/// One name for all spellings, so that two of them collide in `pg_class` whoever commits first.
+fn primary_key_name(table: &str) -> String {
+    format!("pk_{:x}", Md5::digest(table_name::fold(table)))
+}
+
+fn qualified(name: &str) -> String {
+    format!("{DATA_SCHEMA}.{}", quote_identifier(name))
+}
+
+/// Creates a table of the service.
+///
+/// Raises `TableAlreadyExists` for a name that exists in any case, unless `if_not_exists`; `OutOfRangeInput`,
+/// `InvalidResourceName` and `InvalidInput` for names that no table can have.
+#[pg_extern]
+fn create_table(table_name: Option<&str>, if_not_exists: default!(Option<bool>, "false")) -> RegClass {
+    create(table_name, if_not_exists).or_raise()
+}
+
+fn create(table_name: Option<&str>, if_not_exists: Option<bool>) -> Result<RegClass, Error> {
+    let name = required("table_name", table_name)?;
+    let if_not_exists = required("if_not_exists", if_not_exists)?;
+    table_name::check(name)?;
+    let exists = |table: Table| {
+        if if_not_exists {
+            Ok(RegClass(table.oid))
+        } else {
+            Err(Error::TableAlreadyExists)
+        }
+    };
+    if let Some(table) = Table::find(name) {
+        return exists(table);
+    }
+    let definition = definition(name);
+    let created = spi::in_subtransaction(move || {
+        free_primary_key_name(name);
+        connect(|spi| spi.run_definition(&definition));
+    });
+    match created {
+        Ok(()) => Table::find(name)
+            .map(|table| RegClass(table.oid))
+            .ok_or(Error::TableNotFound),
+        Err(error) => match Table::find(name) {
+            // Somebody else was faster.
+            Some(table) if is_name_collision(&error) => exists(table),
+            _ => error.rethrow(),
+        },
+    }
+}
+
+/// The statements that make a table.
+fn definition(name: &str) -> String {
+    let table = qualified(name);
+    let primary_key = quote_identifier(primary_key_name(name));
+    format!(
+        "CREATE TABLE {table} OF table_service.entity (\
+            partition_key WITH OPTIONS NOT NULL, \
+            row_key WITH OPTIONS NOT NULL, \
+            \"timestamp\" WITH OPTIONS NOT NULL DEFAULT pg_catalog.clock_timestamp(), \
+            properties WITH OPTIONS NOT NULL, \
+            CONSTRAINT {primary_key} PRIMARY KEY (partition_key, row_key), \
+            CHECK (table_service.entity_is_valid(partition_key, row_key, \"timestamp\", properties))\
+        ) WITH (fillfactor = {FILLFACTOR}); \
+        ALTER TABLE {table} CLUSTER ON {primary_key}; \
+        CREATE TRIGGER rising_timestamp BEFORE UPDATE ON {table} \
+            FOR EACH ROW EXECUTE FUNCTION table_service.rising_timestamp()"
+    )
+}
+
+/// A table that a user renamed keeps its primary key's name, which a new table of the old name needs.
+fn free_primary_key_name(name: &str) {
+    let primary_key = primary_key_name(name);
+    let Some(index) = relation_in_data_schema(&primary_key) else {
+        return;
+    };
+    // SAFETY: as in `by_index`.
+    let owner = table_by_oid(unsafe { pg_sys::IndexGetRelation(index, true) });
+    if let Some(table) = owner.filter(|table| !same_name(&table.name, name)) {
+        connect(|spi| {
+            spi.run_definition(&format!(
+                "ALTER INDEX {} RENAME TO {}",
+                qualified(&primary_key),
+                quote_identifier(primary_key_name(&table.name))
+            ));
+        });
+    }
+}
+
+/// The errors of two sessions that create one table, in one spelling or two.
+fn is_name_collision(error: &CaughtError) -> bool {
+    matches!(
+        sqlerrcode(error),
+        PgSqlErrorCode::ERRCODE_DUPLICATE_TABLE
+            | PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION
+            | PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT
+    )
+}
+
+fn sqlerrcode(error: &CaughtError) -> PgSqlErrorCode {
+    match error {
+        CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. } => report.sql_error_code(),
+    }
+}
+
+/// Drops a table of the service, with all its entities; true when there was one.
+///
+/// Raises `ResourceNotFound` for a name that is no table's, unless `if_exists`.
+#[pg_extern]
+fn delete_table(table_name: Option<&str>, if_exists: default!(Option<bool>, "false")) -> bool {
+    delete(table_name, if_exists).or_raise()
+}
+
+fn delete(table_name: Option<&str>, if_exists: Option<bool>) -> Result<bool, Error> {
+    let name = required("table_name", table_name)?;
+    let if_exists = required("if_exists", if_exists)?;
+    let absent = || {
+        if if_exists {
+            Ok(false)
+        } else {
+            Err(Error::TableToDeleteNotFound)
+        }
+    };
+    let Some(table) = Table::find(name) else {
+        return absent();
+    };
+    let statement = format!("DROP TABLE {}", table.qualified_name());
+    match spi::in_subtransaction(move || connect(|spi| spi.run_definition(&statement))) {
+        Ok(()) => Ok(true),
+        // Somebody else was faster.
+        Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => absent(),
+        Err(error) => error.rethrow(),
+    }
+}
+
+/// The tables of the service, in the order of their lower-case names.
+#[pg_extern(stable)]
+fn query_tables(fcinfo: pg_sys::FunctionCallInfo) -> Tables {
+    const SQL: &str = "SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass, NULL::pg_catalog.text FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
+    connect(|spi| {
+        let rows = spi.read(
+            SQL,
+            [pg_sys::OIDOID, pg_sys::OIDOID],
+            [catalog::data_schema().into(), catalog::entity_type().into()],
+        );
+        // SAFETY: the statement returns the columns that the function declares.
+        unsafe {
+            let mut result = ResultSet::open(fcinfo);
+            for &tuple in rows.tuples() {
+                result.push_tuple(tuple);
+            }
+        }
+    });
+    Tables
+}

@@ -1,0 +1,366 @@
+//! The extension's SQL types as arguments and results of Rust functions.
+
+use std::ffi::{CStr, CString};
+use std::marker::PhantomData;
+
+use pgrx::PgTupleDesc;
+use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use pgrx::datum::Datum;
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+use pgrx::prelude::*;
+use table_service_model::entity::Entity;
+use table_service_model::{Properties, PropertiesBuf, Ticks};
+
+use crate::catalog;
+
+/// Says which SQL type a Rust type stands for.
+macro_rules! sql_type {
+    ($rust:ty, $sql:literal) => {
+        // SAFETY: the conversions in this module are between exactly these two types.
+        unsafe impl SqlTranslatable for $rust {
+            const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!($rust);
+            const TYPE_ORIGIN: TypeOrigin = TypeOrigin::ThisExtension;
+            const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal($sql));
+            const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal($sql)));
+        }
+    };
+}
+
+/// A type that exists before the extension: nothing has to be created first.
+macro_rules! external_sql_type {
+    ($rust:ty, $sql:literal) => {
+        // SAFETY: the conversions are between exactly these two types.
+        unsafe impl SqlTranslatable for $rust {
+            const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!($rust);
+            const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+            const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal($sql));
+            const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal($sql)));
+        }
+    };
+}
+
+pub(crate) use {external_sql_type, sql_type};
+
+sql_type!(PropertiesArg<'_>, "table_service.properties");
+sql_type!(PropertiesOut, "table_service.properties");
+sql_type!(ShellIn<'_>, "table_service.properties");
+sql_type!(ShellOut, "table_service.properties");
+sql_type!(EntityArg<'_>, "table_service.entity");
+sql_type!(EntityOut, "table_service.entity");
+external_sql_type!(RegClass, "regclass");
+external_sql_type!(JsonOut, "json");
+external_sql_type!(JsonbArg<'_>, "jsonb");
+external_sql_type!(JsonbOut, "jsonb");
+external_sql_type!(RecordArg<'_>, "record");
+
+/// An argument type whose datum is converted by `FromDatum`.
+macro_rules! argument {
+    ($rust:ident) => {
+        // SAFETY: the datum is of the SQL type that the type stands for.
+        unsafe impl<'fcx> ArgAbi<'fcx> for $rust<'fcx> {
+            unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+                // SAFETY: as promised by the caller. PostgreSQL calls with NULL only where the argument is an Option.
+                match unsafe { arg.unbox_arg_using_from_datum() } {
+                    Some(value) => value,
+                    None => crate::error::raise(table_service_model::Error::null_argument("the argument")),
+                }
+            }
+        }
+    };
+}
+
+argument!(PropertiesArg);
+argument!(ShellIn);
+argument!(EntityArg);
+argument!(RecordArg);
+argument!(JsonbArg);
+
+/// A result that is a non-null datum.
+macro_rules! result {
+    ($rust:ty, $this:ident => $datum:expr) => {
+        // SAFETY: the datum is of the SQL type that the type stands for and was allocated in the caller's context.
+        unsafe impl BoxRet for $rust {
+            unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
+                let $this = self;
+                // SAFETY: see above.
+                unsafe { fcinfo.return_raw_datum($datum) }
+            }
+        }
+    };
+}
+
+result!(PropertiesOut, this => varlena(this.0.as_bytes()));
+result!(ShellOut, this => varlena(this.0.as_bytes()));
+result!(JsonOut, this => varlena(&this.0));
+result!(JsonbOut, this => this.into_datum());
+result!(RegClass, this => pg_sys::Datum::from(this.0));
+result!(EntityOut, this => this.into_datum());
+
+/// A copy of `bytes` as a varlena, which is what a bag, json and text are.
+pub fn varlena(bytes: &[u8]) -> pg_sys::Datum {
+    bytes.into_datum().unwrap_or(pg_sys::Datum::null())
+}
+
+/// The bytes of a varlena, which is copied only if it is compressed or stored elsewhere.
+///
+/// # Safety
+/// `datum` is a non-null varlena that lives as long as `'a`.
+pub unsafe fn varlena_bytes<'a>(datum: pg_sys::Datum) -> (pg_sys::Datum, &'a [u8]) {
+    // SAFETY: the caller promises a varlena; the packed form has its header and its length in place.
+    unsafe {
+        let packed = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+        let length = pgrx::varsize_any_exhdr(packed);
+        let data = pgrx::vardata_any(packed);
+        (
+            pg_sys::Datum::from(packed),
+            std::slice::from_raw_parts(data.cast(), length),
+        )
+    }
+}
+
+/// A bag, read in place.
+#[derive(Clone, Copy)]
+pub struct PropertiesArg<'a> {
+    datum: pg_sys::Datum,
+    bytes: &'a [u8],
+}
+
+impl<'a> PropertiesArg<'a> {
+    /// The bag as a parameter of a statement.
+    pub fn datum(&self) -> pg_sys::Datum {
+        self.datum
+    }
+
+    pub fn get(&self) -> Properties<'a> {
+        // Every bag was checked where it came in: text input, binary receive, casts.
+        Properties::from_stored(self.bytes)
+    }
+}
+
+impl FromDatum for PropertiesArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
+        if is_null {
+            return None;
+        }
+        // SAFETY: the caller promises a datum of the type `properties`.
+        let (datum, bytes) = unsafe { varlena_bytes(datum) };
+        Some(PropertiesArg { datum, bytes })
+    }
+}
+
+/// A bag to return.
+pub struct PropertiesOut(pub PropertiesBuf);
+
+/// The type `properties` before `CREATE TYPE` has its input and output functions: only these name it so early.
+pub struct ShellIn<'a>(pub PropertiesArg<'a>);
+pub struct ShellOut(pub PropertiesBuf);
+
+impl FromDatum for ShellIn<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
+        // SAFETY: as promised by the caller.
+        unsafe { PropertiesArg::from_polymorphic_datum(datum, is_null, oid).map(ShellIn) }
+    }
+}
+
+pub struct RegClass(pub pg_sys::Oid);
+
+/// JSON text, which the writer made well-formed.
+pub struct JsonOut(pub Vec<u8>);
+
+/// A jsonb, as it came.
+pub struct JsonbArg<'a> {
+    datum: pg_sys::Datum,
+    lifetime: PhantomData<&'a ()>,
+}
+
+impl FromDatum for JsonbArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
+        (!is_null).then_some(JsonbArg {
+            datum,
+            lifetime: PhantomData,
+        })
+    }
+}
+
+impl JsonbArg<'_> {
+    /// Its text, with the numbers as jsonb keeps them.
+    pub fn text(&self) -> String {
+        // SAFETY: jsonb's own output function on a jsonb; the text is palloc'ed and copied.
+        unsafe {
+            match pgrx::direct_function_call::<&CStr>(pg_sys::jsonb_out, &[Some(self.datum)]) {
+                Some(text) => text.to_string_lossy().into_owned(),
+                None => String::new(),
+            }
+        }
+    }
+}
+
+/// JSON text to return as jsonb.
+pub struct JsonbOut(pub Vec<u8>);
+
+impl JsonbOut {
+    fn into_datum(self) -> pg_sys::Datum {
+        let text = CString::new(self.0).unwrap_or_default();
+        // SAFETY: jsonb's own input function on well-formed JSON.
+        unsafe {
+            pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(text.as_ptr().into())])
+                .unwrap_or(pg_sys::Datum::null())
+        }
+    }
+}
+
+/// A value of any row type.
+pub struct RecordArg<'a> {
+    header: pg_sys::HeapTupleHeader,
+    lifetime: PhantomData<&'a ()>,
+}
+
+/// A row taken apart. By-reference values live as long as the row.
+struct Deformed {
+    descriptor: PgTupleDesc<'static>,
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
+}
+
+impl Deformed {
+    fn value(&self, index: usize) -> Option<pg_sys::Datum> {
+        match self.nulls.get(index) {
+            Some(false) => self.values.get(index).copied(),
+            _ => None,
+        }
+    }
+}
+
+/// One column of a row.
+pub struct Column {
+    pub name: String,
+    pub type_oid: pg_sys::Oid,
+    pub value: Option<pg_sys::Datum>,
+}
+
+impl FromDatum for RecordArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
+        (!is_null).then(|| RecordArg {
+            // SAFETY: the caller promises a datum of a composite type.
+            header: unsafe { pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast() },
+            lifetime: PhantomData,
+        })
+    }
+}
+
+impl RecordArg<'_> {
+    fn deform(&self) -> Deformed {
+        // SAFETY: the header is that of a composite datum, which names its row type; the descriptor is released when
+        // it is dropped.
+        unsafe {
+            let fields = (*self.header).t_choice.t_datum;
+            let descriptor =
+                PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(fields.datum_typeid, fields.datum_typmod));
+            let count = descriptor.len();
+            let mut values = vec![pg_sys::Datum::null(); count];
+            let mut nulls = vec![true; count];
+            let mut tuple = pg_sys::HeapTupleData {
+                t_len: pgrx::varsize(self.header.cast()) as u32,
+                t_self: pg_sys::ItemPointerData::default(),
+                t_tableOid: pg_sys::InvalidOid,
+                t_data: self.header,
+            };
+            pg_sys::heap_deform_tuple(&mut tuple, descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr());
+            Deformed {
+                descriptor,
+                values,
+                nulls,
+            }
+        }
+    }
+
+    /// The columns that are not dropped, in order.
+    pub fn columns(&self) -> Vec<Column> {
+        let row = self.deform();
+        row.descriptor
+            .iter()
+            .enumerate()
+            .filter(|(_, attribute)| !attribute.attisdropped)
+            .map(|(index, attribute)| Column {
+                name: pgrx::name_data_to_str(&attribute.attname).to_owned(),
+                type_oid: attribute.atttypid,
+                value: row.value(index),
+            })
+            .collect()
+    }
+}
+
+/// An entity, read in place.
+pub struct EntityArg<'a> {
+    partition_key: Option<&'a str>,
+    row_key: Option<&'a str>,
+    timestamp: Option<i64>,
+    properties: Option<PropertiesArg<'a>>,
+}
+
+impl FromDatum for EntityArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
+        // SAFETY: the caller promises a datum of the type `entity`, whose attributes have these types; they live as
+        // long as the datum.
+        unsafe {
+            let row = RecordArg::from_polymorphic_datum(datum, is_null, oid)?.deform();
+            let text = |index| row.value(index).and_then(|datum| <&str>::from_datum(datum, false));
+            Some(EntityArg {
+                partition_key: text(0),
+                row_key: text(1),
+                timestamp: row.value(2).and_then(|datum| i64::from_datum(datum, false)),
+                properties: row.value(3).and_then(|datum| PropertiesArg::from_datum(datum, false)),
+            })
+        }
+    }
+}
+
+impl<'a> EntityArg<'a> {
+    /// Its Timestamp in microseconds since 2000-01-01.
+    pub fn timestamp(&self) -> Option<i64> {
+        self.timestamp
+    }
+
+    /// The entity; without properties where they are NULL.
+    pub fn get(&self) -> Entity<'a> {
+        Entity {
+            partition_key: self.partition_key,
+            row_key: self.row_key,
+            timestamp: self.timestamp.and_then(Ticks::from_postgres_micros),
+            properties: self
+                .properties
+                .map_or(Properties::from_stored(&[]), |properties| properties.get()),
+        }
+    }
+}
+
+/// An entity to return. Without a Timestamp its `"timestamp"` is NULL.
+pub struct EntityOut {
+    pub partition_key: String,
+    pub row_key: String,
+    pub timestamp: Option<Ticks>,
+    pub properties: PropertiesBuf,
+}
+
+impl EntityOut {
+    fn into_datum(self) -> pg_sys::Datum {
+        let timestamp = self
+            .timestamp
+            .map(|ticks| pg_sys::Datum::from(ticks.to_postgres_micros()));
+        let mut values = [
+            varlena(self.partition_key.as_bytes()),
+            varlena(self.row_key.as_bytes()),
+            timestamp.unwrap_or(pg_sys::Datum::null()),
+            varlena(self.properties.as_bytes()),
+        ];
+        let mut nulls = [false, false, timestamp.is_none(), false];
+        // SAFETY: the values are those of the attributes of `entity`.
+        unsafe {
+            let descriptor = PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(catalog::entity_type(), -1));
+            let tuple = pg_sys::heap_form_tuple(descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Insert, replace, merge, upsert and delete of one entity. Each is one statement; where a condition failed, a second
+//! look says why.
+
+use pgrx::prelude::*;
+use table_service_model::etag::{self, IfMatch};
+use table_service_model::{Error, Ticks, entity, key};
+
+use crate::arguments::{self, required};
+use crate::error::OrRaise;
+use crate::spi::{Connection, Statement, connect};
+use crate::tables::{Access, Table};
+use crate::types::{PropertiesArg, varlena};
+
+/// Inserts an entity and returns its ETag.
+///
+/// Raises `EntityAlreadyExists` if there is one with these keys, `TableNotFound`, and the errors of the limits.
+#[pg_extern]
+fn insert_entity(
+    table_name: Option<&str>,
+    partition_key: Option<&str>,
+    row_key: Option<&str>,
+    properties: Option<PropertiesArg<'_>>,
+) -> String {
+    let insert = || {
+        let write = Write::new("insert_entity()", table_name, partition_key, row_key)?;
+        let properties = arguments::properties(properties)?;
+        let table = write.table()?;
+        write.check_limits(properties)?;
+        let clock = now();
+        let inserted = connect(|spi| {
+            let [partition_key, row_key] = write.keys();
+            spi.run(
+                Statement::Insert,
+                &table,
+                [partition_key, row_key, clock.into(), properties.datum()],
+            )
+            .processed
+        });
+        if inserted == 0 {
+            return Err(Error::EntityAlreadyExists);
+        }
+        Ok(tag(clock))
+    };
+    insert().or_raise()
+}
+
+/// Replaces all properties of an entity and returns its new ETag. `if_match` is its ETag, or `*` for any version.
+///
+/// Raises `ResourceNotFound` if there is none, `UpdateConditionNotSatisfied` if it has another ETag.
+#[pg_extern]
+fn replace_entity(
+    table_name: Option<&str>,
+    partition_key: Option<&str>,
+    row_key: Option<&str>,
+    properties: Option<PropertiesArg<'_>>,
+    if_match: Option<&str>,
+) -> String {
+    let replace = || {
+        let write = Write::new("replace_entity()", table_name, partition_key, row_key)?;
+        let properties = arguments::properties(properties)?;
+        write.update(properties, if_match, Statement::Replace, Statement::ReplaceVersion)
+    };
+    replace().or_raise()
+}
+
+/// Sets the given properties of an entity, keeps its others, and returns its new ETag. `if_match` is its ETag, or `*`
+/// for any version.
+///
+/// Raises `ResourceNotFound` if there is none, `UpdateConditionNotSatisfied` if it has another ETag.
+#[pg_extern]
+fn merge_entity(
+    table_name: Option<&str>,
+    partition_key: Option<&str>,
+    row_key: Option<&str>,
+    properties: Option<PropertiesArg<'_>>,
+    if_match: Option<&str>,
+) -> String {
+    let merge = || {
+        let write = Write::new("merge_entity()", table_name, partition_key, row_key)?;
+        let properties = arguments::properties(properties)?;
+        write.update(properties, if_match, Statement::Merge, Statement::MergeVersion)
+    };
+    merge().or_raise()
+}
+
+/// Inserts an entity, or replaces all properties of the one with these keys, and returns its new ETag.
+#[pg_extern]
+fn insert_or_replace_entity(
+    table_name: Option<&str>,
+    partition_key: Option<&str>,
+    row_key: Option<&str>,
+    properties: Option<PropertiesArg<'_>>,
+) -> String {
+    let upsert = || {
+        let write = Write::new("insert_or_replace_entity()", table_name, partition_key, row_key)?;
+        write.upsert(properties, Statement::InsertOrReplace)
+    };
+    upsert().or_raise()
+}
+
+/// Inserts an entity, or sets the given properties of the one with these keys, and returns its new ETag.
+#[pg_extern]
+fn insert_or_merge_entity(
+    table_name: Option<&str>,
+    partition_key: Option<&str>,
+    row_key: Option<&str>,
+    properties: Option<PropertiesArg<'_>>,
+) -> String {
+    let upsert = || {
+        let write = Write::new("insert_or_merge_entity()", table_name, partition_key, row_key)?;
+        write.upsert(properties, Statement::InsertOrMerge)
+    };
+    upsert().or_raise()
+}
+
+/// Deletes an entity; true when there was one. `if_match` is its ETag, or `*` for any version.
+///
+/// Raises `ResourceNotFound` if there is none, unless `if_exists`; `UpdateConditionNotSatisfied` if it has another
+/// ETag.
+#[pg_extern]
+fn delete_entity(
+    table_name: Option<&str>,
+    partition_key: Option<&str>,
+    row_key: Option<&str>,
+    if_match: default!(Option<&str>, "'*'"),
+    if_exists: default!(Option<bool>, "false"),
+) -> bool {
+    let delete = || {
+        let write = Write::new("delete_entity()", table_name, partition_key, row_key)?;
+        let if_match = arguments::if_match(if_match)?;
+        let if_exists = required("if_exists", if_exists)?;
+        let table = write.table()?;
+        let result = write.conditional(&table, if_match, |spi| {
+            let [partition_key, row_key] = write.keys();
+            let rows = match if_match {
+                IfMatch::Never => return None,
+                IfMatch::Any => spi.run(Statement::Delete, &table, [partition_key, row_key]),
+                IfMatch::Version(version) => spi.run(
+                    Statement::DeleteVersion,
+                    &table,
+                    [partition_key, row_key, version.to_postgres_micros().into()],
+                ),
+            };
+            (rows.processed > 0).then_some(())
+        });
+        match result {
+            Ok(()) => Ok(true),
+            Err(Error::EntityNotFound) if if_exists => Ok(false),
+            Err(error) => Err(error),
+        }
+    };
+    delete().or_raise()
+}
+
+/// What all writes of one entity have in common.
+struct Write<'a> {
+    table_name: &'a str,
+    partition_key: &'a str,
+    row_key: &'a str,
+}
+
+impl<'a> Write<'a> {
+    /// Checks what can be checked without the table: NULLs and the characters of the keys.
+    fn new(
+        function: &'static str,
+        table_name: Option<&'a str>,
+        partition_key: Option<&'a str>,
+        row_key: Option<&'a str>,
+    ) -> Result<Write<'a>, Error> {
+        let table_name = required("table_name", table_name)?;
+        let (partition_key, row_key) = arguments::keys(partition_key, row_key)?;
+        if let Ok(function) = std::ffi::CString::new(function) {
+            // SAFETY: raises, with the name, in a READ ONLY transaction and on a standby.
+            unsafe { pg_sys::PreventCommandIfReadOnly(function.as_ptr()) };
+        }
+        Ok(Write {
+            table_name,
+            partition_key,
+            row_key,
+        })
+    }
+
+    fn table(&self) -> Result<Table, Error> {
+        Table::open(self.table_name, Access::Write)
+    }
+
+    /// The keys as parameters of a statement.
+    fn keys(&self) -> [pg_sys::Datum; 2] {
+        [varlena(self.partition_key.as_bytes()), varlena(self.row_key.as_bytes())]
+    }
+
+    /// The limits of an entity that may be inserted: here they come before the look-up of the row (semantics 0.2).
+    fn check_limits(&self, properties: PropertiesArg<'_>) -> Result<(), Error> {
+        if !key::within_limits(self.partition_key, self.row_key) {
+            return Err(Error::KeyTooLong);
+        }
+        entity::check_size(self.partition_key, self.row_key, properties.get())
+    }
+
+    /// Replace or merge of an entity that must exist.
+    fn update(
+        &self,
+        properties: PropertiesArg<'_>,
+        if_match: Option<&str>,
+        any_version: Statement,
+        one_version: Statement,
+    ) -> Result<String, Error> {
+        let if_match = arguments::if_match(if_match)?;
+        let table = self.table()?;
+        let timestamp = self.conditional(&table, if_match, |spi| {
+            let [partition_key, row_key] = self.keys();
+            let (clock, properties) = (now().into(), properties.datum());
+            let rows = match if_match {
+                IfMatch::Never => return None,
+                IfMatch::Any => spi.run(any_version, &table, [partition_key, row_key, clock, properties]),
+                IfMatch::Version(version) => spi.run(
+                    one_version,
+                    &table,
+                    [
+                        partition_key,
+                        row_key,
+                        clock,
+                        properties,
+                        version.to_postgres_micros().into(),
+                    ],
+                ),
+            };
+            rows.timestamp()
+        })?;
+        Ok(tag(timestamp))
+    }
+
+    fn upsert(&self, properties: Option<PropertiesArg<'_>>, statement: Statement) -> Result<String, Error> {
+        let properties = arguments::properties(properties)?;
+        let table = self.table()?;
+        self.check_limits(properties)?;
+        let timestamp = connect(|spi| {
+            let [partition_key, row_key] = self.keys();
+            spi.run(
+                statement,
+                &table,
+                [partition_key, row_key, now().into(), properties.datum()],
+            )
+            .timestamp()
+        });
+        timestamp.map(tag).ok_or_else(suppressed)
+    }
+
+    /// Runs `write` until it writes, or a second look with a new snapshot tells why it does not: 404 before 412
+    /// (semantics 2.2).
+    fn conditional<T>(
+        &self,
+        table: &Table,
+        if_match: IfMatch,
+        write: impl Fn(&Connection) -> Option<T>,
+    ) -> Result<T, Error> {
+        if !key::within_limits(self.partition_key, self.row_key) {
+            return Err(Error::EntityNotFound);
+        }
+        let mut seen = None;
+        loop {
+            let outcome = connect(|spi| match write(spi) {
+                Some(written) => Ok(written),
+                None => Err(spi.run(Statement::GetTimestamp, table, self.keys()).timestamp()),
+            });
+            let found = match outcome {
+                Ok(written) => return Ok(written),
+                Err(found) => found.ok_or(Error::EntityNotFound)?,
+            };
+            match if_match {
+                IfMatch::Version(version) if version.to_postgres_micros() == found => {}
+                IfMatch::Any => {}
+                IfMatch::Never | IfMatch::Version(_) => return Err(Error::UpdateConditionNotSatisfied),
+            }
+            // It came between our two looks: write again. If it is the same version as before, it is not concurrency
+            // that keeps us from writing it.
+            if seen == Some(found) {
+                return Err(suppressed());
+            }
+            seen = Some(found);
+            pgrx::check_for_interrupts!();
+        }
+    }
+}
+
+/// A row that may be read and not written, or a trigger that took the write away.
+fn suppressed() -> Error {
+    Error::NotAuthorized {
+        reason: "A row-level security policy or a trigger of the table kept the entity from being written".to_owned(),
+    }
+}
+
+/// The clock, in microseconds since 2000-01-01.
+fn now() -> i64 {
+    // SAFETY: no preconditions.
+    unsafe { pg_sys::GetCurrentTimestamp() }
+}
+
+/// The ETag of an entity with this Timestamp, which the CHECK keeps in range.
+fn tag(timestamp: i64) -> String {
+    etag::format(Ticks::from_postgres_micros(timestamp).unwrap_or(Ticks::ZERO))
+}
