@@ -7,7 +7,9 @@ use pgrx::prelude::*;
 
 mod arguments;
 mod bag;
+mod batch;
 mod catalog;
+mod clock;
 mod entities;
 mod error;
 mod guard;
@@ -47,6 +49,8 @@ extension_sql_file!(
         Type(types::PropertiesOut),
         Type(types::EntityArg),
         Type(types::EntityOut),
+        Type(types::BatchOperationsArg),
+        Type(types::BatchOperationOut),
         Type(result_set::Entities)
     ]
 );

@@ -86,3 +86,9 @@ set_of!(
     external_sql_type,
     "TABLE (name text, type text, value text)"
 );
+set_of!(
+    /// What the operations of a batch have done.
+    BatchResults,
+    external_sql_type,
+    "TABLE (index integer, row_key text, etag text)"
+);

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -33,23 +33,40 @@ pub enum Statement {
     GetTimestamp,
     /// As above, `$3` the Timestamp that the entity must have.
     DeleteVersion,
-    /// `$1` PartitionKey, `$2` RowKeys.
+    /// `$1` PartitionKey, `$2` RowKeys in order.
     GetMany,
+    /// Locks the entities that exist, in key order, and returns them.
+    LockMany,
+    /// Which of the entities exist by now.
+    LookMany,
+    DeleteMany,
+    /// `$1` PartitionKey, `$2` RowKeys in order, `$3` clock, `$4` their properties.
+    InsertMany,
+    InsertOrReplaceMany,
+    InsertOrMergeMany,
+    ReplaceMany,
 }
 
-const STATEMENTS: usize = Statement::GetMany as usize + 1;
+const STATEMENTS: usize = Statement::ReplaceMany as usize + 1;
 
 /// The entity of `$1` and `$2`.
 const POINT: &str = "t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) $2";
 const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
 const RETURNING: &str = "RETURNING t.\"timestamp\"";
+/// The entities of `$1` and `$2`, an array.
+const POINTS: &str = "t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) ANY ($2)";
+/// The rows of `$2` and `$4`, two arrays.
+const GIVEN: &str = "ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($4))";
+const RETURNING_MANY: &str = "RETURNING t.row_key, t.\"timestamp\"";
 
 impl Statement {
     /// `table` is a qualified and quoted name. The clock is a parameter and every function in an UPDATE is IMMUTABLE, so
     /// that the same text runs on a distributed table.
     fn sql(self, table: &str) -> String {
-        let insert = format!(
-            "INSERT INTO {table} AS t (partition_key, row_key, \"timestamp\", properties) VALUES ($1, $2, $3, $4)"
+        let insert_into = format!("INSERT INTO {table} AS t (partition_key, row_key, \"timestamp\", properties)");
+        let insert = format!("{insert_into} VALUES ($1, $2, $3, $4)");
+        let insert_many = format!(
+            "{insert_into} SELECT $1, given.row_key, $3, given.properties FROM {GIVEN} WITH ORDINALITY AS given(row_key, properties, position) ORDER BY given.position"
         );
         let on_conflict = "ON CONFLICT (partition_key, row_key) DO UPDATE SET \"timestamp\" = table_service.next_timestamp(t.\"timestamp\", excluded.\"timestamp\"), properties";
         let update = format!(
@@ -69,8 +86,22 @@ impl Statement {
             Statement::DeleteVersion => format!("DELETE FROM {table} AS t WHERE {POINT} AND {}", version(3)),
             Statement::Get => format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINT}"),
             Statement::GetTimestamp => format!("SELECT t.\"timestamp\" FROM {table} AS t WHERE {POINT}"),
-            Statement::GetMany => format!(
-                "SELECT {ENTITY} FROM {table} AS t WHERE t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) ANY ($2) ORDER BY t.row_key"
+            Statement::GetMany => format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINTS} ORDER BY t.row_key"),
+            Statement::LockMany => {
+                format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINTS} ORDER BY t.row_key FOR UPDATE")
+            }
+            Statement::LookMany => format!("SELECT t.row_key FROM {table} AS t WHERE {POINTS}"),
+            Statement::DeleteMany => format!("DELETE FROM {table} AS t WHERE {POINTS} RETURNING t.row_key"),
+            Statement::InsertMany => format!("{insert_many} ON CONFLICT DO NOTHING {RETURNING_MANY}"),
+            Statement::InsertOrReplaceMany => {
+                format!("{insert_many} {on_conflict} = excluded.properties {RETURNING_MANY}")
+            }
+            // A merge beyond the limits is left out instead of raising, so that the batch can tell which it was.
+            Statement::InsertOrMergeMany => format!(
+                "{insert_many} {on_conflict} = {merged} excluded.properties WHERE table_service.merge_fits(t.partition_key, t.row_key, t.properties, excluded.properties) {RETURNING_MANY}"
+            ),
+            Statement::ReplaceMany => format!(
+                "{update} = given.properties FROM {GIVEN} AS given(row_key, properties) WHERE t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) given.row_key {RETURNING_MANY}"
             ),
         }
     }
@@ -86,7 +117,17 @@ impl Statement {
             Statement::ReplaceVersion | Statement::MergeVersion => vec![text, text, timestamp, properties, timestamp],
             Statement::Delete | Statement::Get | Statement::GetTimestamp => vec![text, text],
             Statement::DeleteVersion => vec![text, text, timestamp],
-            Statement::GetMany => vec![text, pg_sys::TEXTARRAYOID],
+            Statement::GetMany | Statement::LockMany | Statement::LookMany | Statement::DeleteMany => {
+                vec![text, pg_sys::TEXTARRAYOID]
+            }
+            Statement::InsertMany
+            | Statement::InsertOrReplaceMany
+            | Statement::InsertOrMergeMany
+            | Statement::ReplaceMany => {
+                // SAFETY: a syscache look-up.
+                let properties_array = unsafe { pg_sys::get_array_type(properties) };
+                vec![text, pg_sys::TEXTARRAYOID, timestamp, properties_array]
+            }
         }
     }
 
@@ -103,6 +144,51 @@ impl Drop for KeptPlan {
     fn drop(&mut self) {
         // SAFETY: the plan was kept, and nobody executes it: execution holds a reference of its own.
         unsafe { pg_sys::SPI_freeplan(self.0.as_ptr()) };
+    }
+}
+
+impl KeptPlan {
+    /// Whether executing it will use the plan that it has. The table is locked, so nothing invalidates it in between.
+    fn is_planned(&self) -> bool {
+        // SAFETY: a kept plan has one source for its one statement.
+        unsafe {
+            let sources = pg_sys::SPI_plan_get_plan_sources(self.0.as_ptr());
+            if sources.is_null() || (*sources).length != 1 {
+                return false;
+            }
+            let source = (*(*sources).elements).ptr_value.cast::<pg_sys::CachedPlanSource>();
+            (*source).is_valid && !(*source).gplan.is_null() && (*(*source).gplan).is_valid
+        }
+    }
+}
+
+/// Runs `f`, which plans a statement, without the plans that are right for the table as it is now and wrong for what it
+/// may grow to before anybody plans again. All our statements name their keys; the primary key is never much worse.
+fn planning_for_keys<R>(f: impl FnOnce() -> R) -> R {
+    const OFF: [&CStr; 4] = [
+        c"enable_seqscan",
+        c"enable_bitmapscan",
+        c"enable_hashjoin",
+        c"enable_mergejoin",
+    ];
+    // SAFETY: the settings are undone at the end of the nesting level, and by PostgreSQL when an error passes through.
+    unsafe {
+        let level = pg_sys::NewGUCNestLevel();
+        for name in OFF {
+            pg_sys::set_config_option(
+                name.as_ptr(),
+                c"off".as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+        }
+        let result = f();
+        pg_sys::AtEOXact_GUC(true, level);
+        result
     }
 }
 
@@ -175,17 +261,23 @@ impl Connection {
     /// Runs a kept statement on `table`. `arguments` are those that [`Statement`] documents, in order.
     pub fn run<const N: usize>(&self, statement: Statement, table: &Table, mut arguments: [pg_sys::Datum; N]) -> Rows {
         let plan = self.plan(statement, table);
-        // SAFETY: the plan was prepared for these parameters, none of which is NULL.
-        let result = unsafe {
-            pg_sys::SPI_execute_plan(
-                plan.0.as_ptr(),
-                arguments.as_mut_ptr(),
-                std::ptr::null(),
-                statement.is_read(),
-                0,
-            )
+        let mut execute = || {
+            // SAFETY: the plan was prepared for these parameters, none of which is NULL.
+            rows(unsafe {
+                pg_sys::SPI_execute_plan(
+                    plan.0.as_ptr(),
+                    arguments.as_mut_ptr(),
+                    std::ptr::null(),
+                    statement.is_read(),
+                    0,
+                )
+            })
         };
-        rows(result)
+        if plan.is_planned() {
+            execute()
+        } else {
+            planning_for_keys(execute)
+        }
     }
 
     /// Runs a statement once. It has no parameters: only for definitions, whose names are quoted.
@@ -302,8 +394,11 @@ fn c_string(sql: &str) -> CString {
     CString::new(sql).unwrap_or_default()
 }
 
-/// Runs `f` in a subtransaction. When it raises, everything it did is undone and the error comes back.
-pub fn in_subtransaction<R>(f: impl FnOnce() -> R + std::panic::UnwindSafe) -> Result<R, Box<CaughtError>> {
+/// Runs `f` in a subtransaction. When it fails or raises, everything it did is undone, its locks are free, and the
+/// failure comes back: the inner one is `f`'s own, the outer one was raised.
+pub fn in_subtransaction<R, E>(
+    f: impl FnOnce() -> Result<R, E> + std::panic::UnwindSafe,
+) -> Result<Result<R, E>, Box<CaughtError>> {
     // SAFETY: the usual frame of an internal subtransaction, as in PL/pgSQL's exception blocks: context and owner are
     // restored on either way out.
     unsafe {
@@ -316,8 +411,8 @@ pub fn in_subtransaction<R>(f: impl FnOnce() -> R + std::panic::UnwindSafe) -> R
             .catch_rust_panic(|error| Err(Box::new(error)))
             .execute();
         match &result {
-            Ok(_) => pg_sys::ReleaseCurrentSubTransaction(),
-            Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
+            Ok(Ok(_)) => pg_sys::ReleaseCurrentSubTransaction(),
+            Ok(Err(_)) | Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
         }
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;

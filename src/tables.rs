@@ -195,11 +195,15 @@ fn create(table_name: Option<&str>, if_not_exists: Option<bool>) -> Result<RegCl
     let created = spi::in_subtransaction(move || {
         free_primary_key_name(name);
         connect(|spi| spi.run_definition(&definition));
+        Ok::<_, Error>(())
     });
     match created {
-        Ok(()) => Table::find(name)
-            .map(|table| RegClass(table.oid))
-            .ok_or(Error::TableNotFound),
+        Ok(done) => {
+            done?;
+            Table::find(name)
+                .map(|table| RegClass(table.oid))
+                .ok_or(Error::TableNotFound)
+        }
         Err(error) => match Table::find(name) {
             // Somebody else was faster.
             Some(table) if is_name_collision(&error) => exists(table),
@@ -286,8 +290,12 @@ fn delete(table_name: Option<&str>, if_exists: Option<bool>) -> Result<bool, Err
         return absent();
     };
     let statement = format!("DROP TABLE {}", table.qualified_name());
-    match spi::in_subtransaction(move || connect(|spi| spi.run_definition(&statement))) {
-        Ok(()) => Ok(true),
+    let dropped = spi::in_subtransaction(move || {
+        connect(|spi| spi.run_definition(&statement));
+        Ok(true)
+    });
+    match dropped {
+        Ok(done) => done,
         // Somebody else was faster.
         Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => absent(),
         Err(error) => error.rethrow(),

@@ -194,9 +194,7 @@ impl Operator {
     }
 
     pub(super) fn of_keyword(keyword: &str) -> Option<Operator> {
-        Operator::ALL
-            .into_iter()
-            .find(|operator| operator.keyword() == keyword)
+        Operator::ALL.into_iter().find(|operator| operator.keyword() == keyword)
     }
 
     /// The operator with its sides swapped.

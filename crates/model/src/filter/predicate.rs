@@ -40,7 +40,11 @@ impl Outcomes {
 
     /// These outcomes, or all others.
     pub fn negated_if(self, negated: bool) -> Outcomes {
-        if negated { Outcomes(self.0 ^ Outcomes::ALL.0) } else { self }
+        if negated {
+            Outcomes(self.0 ^ Outcomes::ALL.0)
+        } else {
+            self
+        }
     }
 
     pub fn contains(self, outcome: Outcomes) -> bool {
@@ -258,9 +262,7 @@ fn compare(edm: EdmType, bytes: &[u8], literal: &Literal) -> Option<Outcomes> {
 }
 
 fn doubles(value: f64, literal: f64) -> Outcomes {
-    value
-        .partial_cmp(&literal)
-        .map_or(Outcomes::UNORDERED, Outcomes::from)
+    value.partial_cmp(&literal).map_or(Outcomes::UNORDERED, Outcomes::from)
 }
 
 /// The order of two UTF-8 texts by their UTF-16 units.
