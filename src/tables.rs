@@ -68,7 +68,19 @@ impl Table {
 
     /// Finds the table of this name in any case.
     fn find(name: &str) -> Option<Table> {
-        by_spelling(name).or_else(|| by_index(name)).or_else(|| by_scan(name))
+        let probe = || by_spelling(name).or_else(|| by_index(name));
+        probe()
+            .or_else(|| {
+                // Another session may have committed it since this one last looked at what has changed.
+                // SAFETY: a catalog look-up in a transaction may do so at any time; the counter is this process's own.
+                let changed = unsafe {
+                    let before = pg_sys::SharedInvalidMessageCounter;
+                    pg_sys::AcceptInvalidationMessages();
+                    before != pg_sys::SharedInvalidMessageCounter
+                };
+                if changed { probe() } else { None }
+            })
+            .or_else(|| by_scan(name))
     }
 }
 
