@@ -2,4 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod dump;
+mod install;
+mod privileges;
 mod tables;
