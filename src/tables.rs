@@ -14,7 +14,7 @@ use crate::catalog;
 use crate::error::OrRaise;
 use crate::result_set::{ResultSet, Tables};
 use crate::spi::{self, connect};
-use crate::types::{RegClass, varlena};
+use crate::types::RegClass;
 
 const DATA_SCHEMA: &str = "table_service_data";
 
@@ -58,8 +58,9 @@ impl Table {
                 if before == pg_sys::SharedInvalidMessageCounter {
                     return Ok(table);
                 }
-                if Table::find(name).is_some_and(|again| again.oid == table.oid) {
-                    return Ok(table);
+                // It may be spelled differently now.
+                if let Some(again) = Table::find(name).filter(|again| again.oid == table.oid) {
+                    return Ok(again);
                 }
                 pg_sys::UnlockRelationOid(table.oid, lock);
             }
@@ -68,7 +69,19 @@ impl Table {
 
     /// Finds the table of this name in any case.
     fn find(name: &str) -> Option<Table> {
-        by_spelling(name).or_else(|| by_index(name)).or_else(|| by_scan(name))
+        let probe = || by_spelling(name).or_else(|| by_index(name));
+        probe()
+            .or_else(|| {
+                // Another session may have committed it since this one last looked at what has changed.
+                // SAFETY: a catalog look-up in a transaction may do so at any time; the counter is this process's own.
+                let changed = unsafe {
+                    let before = pg_sys::SharedInvalidMessageCounter;
+                    pg_sys::AcceptInvalidationMessages();
+                    before != pg_sys::SharedInvalidMessageCounter
+                };
+                if changed { probe() } else { None }
+            })
+            .or_else(|| by_scan(name))
     }
 }
 
@@ -98,24 +111,43 @@ fn by_index(name: &str) -> Option<Table> {
 
 /// After a user's RENAME the primary key still has the old name. Also the way to say that there is no such table.
 fn by_scan(name: &str) -> Option<Table> {
-    const SQL: &str = "SELECT c.oid FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $3 ORDER BY c.relname LIMIT 1";
-    if name.is_empty() || name.len() > pg_sys::NAMEDATALEN as usize {
+    let (entity, schema) = (catalog::entity_type(), catalog::data_schema());
+    if entity == pg_sys::InvalidOid {
         return None;
     }
-    let oid = connect(|spi| {
-        let rows = spi.read(
-            SQL,
-            [pg_sys::OIDOID, pg_sys::OIDOID, pg_sys::TEXTOID],
-            [
-                catalog::data_schema().into(),
-                catalog::entity_type().into(),
-                varlena(table_name::fold(name).as_bytes()),
-            ],
+    // SAFETY: a scan of pg_class as it is now, whatever the snapshot of the transaction is. The tuples are its rows,
+    // and what is opened is closed; an error closes it too.
+    unsafe {
+        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+        let relation = pg_sys::table_open(pg_sys::RelationRelationId, lock);
+        let mut key = pg_sys::ScanKeyData::default();
+        pg_sys::ScanKeyInit(
+            &mut key,
+            pg_sys::Anum_pg_class_reloftype as pg_sys::AttrNumber,
+            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+            pg_sys::RegProcedure::from(pg_sys::F_OIDEQ),
+            entity.into(),
         );
-        let first = *rows.tuples().first()?;
-        rows.value(first, 1).map(|oid| pg_sys::Oid::from(oid.value() as u32))
-    })?;
-    table_by_oid(oid)
+        let scan = pg_sys::systable_beginscan(relation, pg_sys::InvalidOid, false, std::ptr::null_mut(), 1, &mut key);
+        let mut found = None;
+        while found.is_none() {
+            let tuple = pg_sys::systable_getnext(scan);
+            if tuple.is_null() {
+                break;
+            }
+            let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
+            let stored = pgrx::name_data_to_str(&(*class).relname);
+            if (*class).relnamespace == schema && same_name(stored, name) {
+                found = Some(Table {
+                    oid: (*class).oid,
+                    name: stored.to_owned(),
+                });
+            }
+        }
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(relation, lock);
+        found
+    }
 }
 
 fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
