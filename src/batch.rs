@@ -171,13 +171,17 @@ type Timestamps = Vec<Option<i64>>;
 /// Why an attempt came to nothing.
 enum Failure {
     Error(Error),
-    /// An entity was deleted and inserted again while we waited for it: only a new attempt can lock it in order.
-    Moved,
+    /// Entities were deleted and inserted again while we waited for them: only a new attempt can lock them in order.
+    Moved(Vec<Version>),
 }
 
+/// The index of an operation, and the Timestamp of the entity that it found.
+type Version = (usize, i64);
+
 fn write(table: &Table, partition_key: &str, batch: &Batch<'_>) -> Result<Timestamps, Error> {
-    let attempt = || Attempt::new(table, partition_key, batch.operations()).run();
+    let mut seen = Vec::new();
     loop {
+        let attempt = || Attempt::new(table, partition_key, batch.operations(), &seen).run();
         // Only operations on existing entities may need another attempt, which must give back the locks of this one.
         let conditional = batch
             .operations()
@@ -191,7 +195,8 @@ fn write(table: &Table, partition_key: &str, batch: &Batch<'_>) -> Result<Timest
         match outcome {
             Ok(timestamps) => return Ok(timestamps),
             Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::Moved) => {
+            Err(Failure::Moved(versions)) => {
+                seen = versions;
                 pgrx::check_for_interrupts!();
             }
         }
@@ -237,12 +242,19 @@ struct Attempt<'a> {
     partition_key: &'a str,
     /// In key order.
     steps: Vec<Step<'a>>,
+    /// What the attempt before this one found and could not lock.
+    seen: &'a [Version],
     timestamps: Timestamps,
     failure: Option<(usize, Error)>,
 }
 
 impl<'a> Attempt<'a> {
-    fn new(table: &'a Table, partition_key: &'a str, operations: &'a [Operation<'a>]) -> Attempt<'a> {
+    fn new(
+        table: &'a Table,
+        partition_key: &'a str,
+        operations: &'a [Operation<'a>],
+        seen: &'a [Version],
+    ) -> Attempt<'a> {
         let mut steps: Vec<_> = operations
             .iter()
             .enumerate()
@@ -253,6 +265,7 @@ impl<'a> Attempt<'a> {
             table,
             partition_key,
             steps,
+            seen,
             timestamps: vec![None; operations.len()],
             failure: None,
         }
@@ -343,12 +356,21 @@ impl<'a> Attempt<'a> {
                 .collect();
             if !missing.is_empty() {
                 let keys = text_array(missing.iter().map(|step| step.row_key()));
-                let seen = spi.run(Statement::LookMany, self.table, [self.partition_key(), keys]);
-                if seen.processed > 0 {
-                    return Err(Failure::Moved);
-                }
+                let rows = spi.run(Statement::LookMany, self.table, [self.partition_key(), keys]);
+                let found = timestamps(&rows);
+                let mut moved = Vec::new();
                 for step in missing {
-                    self.fail(step.index, Error::EntityNotFound);
+                    match found.get(step.row_key()) {
+                        None => self.fail(step.index, Error::EntityNotFound),
+                        // Again the same version: it is not concurrency that keeps us from locking it.
+                        Some(&timestamp) if self.seen.contains(&(step.index, timestamp)) => {
+                            self.fail(step.index, suppressed());
+                        }
+                        Some(&timestamp) => moved.push((step.index, timestamp)),
+                    }
+                }
+                if !moved.is_empty() {
+                    return Err(Failure::Moved(moved));
                 }
             }
             let (mut replaced, mut bags, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
@@ -405,15 +427,11 @@ impl<'a> Attempt<'a> {
             bags.map(|bag| varlena(bag.as_bytes())).collect(),
         );
         let rows = spi.run(statement, self.table, [self.partition_key(), keys, now().into(), bags]);
-        let written: HashMap<&str, i64> = rows
-            .tuples()
-            .iter()
-            .filter_map(|&tuple| Some((row_key(&rows, tuple)?, rows.value(tuple, 2)?.value() as i64)))
-            .collect();
-        let (mut unwritten, timestamps) = (Vec::new(), &mut self.timestamps);
+        let written = timestamps(&rows);
+        let mut unwritten = Vec::new();
         for &step in run {
             match written.get(step.row_key()) {
-                Some(&timestamp) => timestamps[step.index] = Some(timestamp),
+                Some(&timestamp) => self.timestamps[step.index] = Some(timestamp),
                 None => unwritten.push(step),
             }
         }
@@ -468,6 +486,12 @@ fn entities<'a>(rows: &'a Rows) -> HashMap<&'a str, Stored<'a>> {
         Some((unsafe { <&str>::from_datum(key, false)? }, stored))
     };
     rows.tuples().iter().filter_map(entity).collect()
+}
+
+/// The rows of a statement that returns Timestamps, by RowKey.
+fn timestamps(rows: &Rows) -> HashMap<&str, i64> {
+    let timestamp = |&tuple: &pg_sys::HeapTuple| Some((row_key(rows, tuple)?, rows.value(tuple, 2)?.value() as i64));
+    rows.tuples().iter().filter_map(timestamp).collect()
 }
 
 /// The first column of a row, a RowKey.

@@ -39,7 +39,7 @@ pub enum Statement {
     GetMany,
     /// Locks the entities that exist, in key order, and returns them.
     LockMany,
-    /// Which of the entities exist by now.
+    /// Which of the entities exist by now, and in which version.
     LookMany,
     DeleteMany,
     /// `$1` PartitionKey, `$2` RowKeys in order, `$3` clock, `$4` their properties.
@@ -93,7 +93,7 @@ impl Statement {
             Statement::LockMany => {
                 format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINTS} ORDER BY t.row_key FOR UPDATE")
             }
-            Statement::LookMany => format!("SELECT t.row_key FROM {table} AS t WHERE {POINTS}"),
+            Statement::LookMany => format!("SELECT t.row_key, t.\"timestamp\" FROM {table} AS t WHERE {POINTS}"),
             Statement::DeleteMany => format!("DELETE FROM {table} AS t WHERE {POINTS} RETURNING t.row_key"),
             Statement::InsertMany => format!("{insert_many} ON CONFLICT DO NOTHING {RETURNING_MANY}"),
             Statement::InsertOrReplaceMany => {
@@ -103,9 +103,10 @@ impl Statement {
             Statement::InsertOrMergeMany => format!(
                 "{insert_many} {on_conflict} = {merged} excluded.properties WHERE table_service.merge_fits(t.partition_key, t.row_key, t.properties, excluded.properties) {RETURNING_MANY}"
             ),
-            Statement::ReplaceMany => format!(
-                "{update} = given.properties FROM {GIVEN} AS given(row_key, properties) WHERE t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) given.row_key {RETURNING_MANY}"
-            ),
+            // Not a join: with few rows in the statistics the planner would read the whole partition for it.
+            Statement::ReplaceMany => {
+                format!("{update} = ($4)[pg_catalog.array_position($2, t.row_key)] WHERE {POINTS} {RETURNING_MANY}")
+            }
         }
     }
 
