@@ -1,4 +1,8 @@
-//! Filters evaluated on rows, in one call per row: the parsed filter is kept with the call site.
+//! Filters evaluated on rows, in one call per row. A scan of ours lends its filter, ready to use; elsewhere the parsed
+//! filter is kept with the call site.
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use pgrx::prelude::*;
 use pgrx::{FromDatum, PgMemoryContexts};
@@ -47,6 +51,51 @@ fn entity_passes(
     unsafe { predicate(fcinfo, filter, None) }.matches(&entity)
 }
 
+/// The filter of the scan that runs, and the datum that the statement has it in.
+struct Lent {
+    filter: usize,
+    predicate: Rc<Predicate>,
+}
+
+thread_local! {
+    static LENT: RefCell<Option<Lent>> = const { RefCell::new(None) };
+}
+
+/// Takes back what it lent when it is dropped, also by an error.
+pub struct Guard(Option<Lent>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        LENT.set(self.0.take());
+    }
+}
+
+/// Lends a predicate to the statements that have its filter as this datum, so that a query of many ranges does not parse
+/// it for each of them. The datum must live until the guard is dropped.
+pub fn lend(filter: pg_sys::Datum, predicate: Rc<Predicate>) -> Guard {
+    let lent = Lent {
+        filter: filter.value(),
+        predicate,
+    };
+    Guard(LENT.replace(Some(lent)))
+}
+
+/// Whether an entity passes the filter in a datum.
+///
+/// # Safety
+/// `fcinfo` is that of the running function, and `filter` a text that is not NULL.
+unsafe fn scan_passes(fcinfo: pg_sys::FunctionCallInfo, filter: pg_sys::Datum, entity: &Entity<'_>) -> bool {
+    let lent = LENT.with_borrow(|lent| match lent {
+        Some(lent) if lent.filter == filter.value() => Some(lent.predicate.matches(entity)),
+        _ => None,
+    });
+    // SAFETY: as promised.
+    lent.unwrap_or_else(|| unsafe {
+        let (_, text) = varlena_bytes(filter);
+        predicate(fcinfo, std::str::from_utf8_unchecked(text), None).matches(entity)
+    })
+}
+
 /// The residual of our own scans, for filters on properties alone. At the deadline of a page it lets one row pass.
 ///
 /// The arguments are read by hand: this runs once for every row of a scan.
@@ -60,16 +109,14 @@ fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
     }
     // SAFETY: a STRICT function of these arguments.
     unsafe {
-        let properties = argument(fcinfo, 0);
-        let (_, filter) = varlena_bytes(argument(fcinfo, 1));
-        let (_, bag) = varlena_bytes(properties);
+        let (_, bag) = varlena_bytes(argument(fcinfo, 0));
         let entity = Entity {
             partition_key: None,
             row_key: None,
             timestamp: None,
             properties: Properties::from_stored(bag),
         };
-        predicate(fcinfo, std::str::from_utf8_unchecked(filter), None).matches(&entity)
+        scan_passes(fcinfo, argument(fcinfo, 1), &entity)
     }
 }
 
@@ -87,14 +134,13 @@ fn scan_passes_entity(fcinfo: pg_sys::FunctionCallInfo) -> bool {
     // SAFETY: a STRICT function of these arguments.
     unsafe {
         let (_, bag) = varlena_bytes(argument(fcinfo, 3));
-        let (_, filter) = varlena_bytes(argument(fcinfo, 4));
         let entity = Entity {
             partition_key: <&str>::from_datum(argument(fcinfo, 0), false),
             row_key: <&str>::from_datum(argument(fcinfo, 1), false),
             timestamp: Ticks::from_postgres_micros(argument(fcinfo, 2).value() as i64),
             properties: Properties::from_stored(bag),
         };
-        predicate(fcinfo, std::str::from_utf8_unchecked(filter), None).matches(&entity)
+        scan_passes(fcinfo, argument(fcinfo, 4), &entity)
     }
 }
 

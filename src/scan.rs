@@ -1,11 +1,13 @@
 //! Scans of key ranges: statements of a few fixed shapes, whose rows go to a sink one by one, in key order.
 
 use std::ffi::c_int;
+use std::rc::Rc;
 
 use pgrx::prelude::*;
 use table_service_model::filter::{Bound, Columns, KeyRange, Plan, Predicate};
 
 use crate::deadline;
+use crate::residual;
 use crate::spi::{Connection, ENTITY};
 use crate::tables::Table;
 use crate::types::varlena;
@@ -250,8 +252,8 @@ pub trait Sink {
 /// more.
 pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], sink: &mut dyn Sink) {
     let filter = plan.residual.as_ref().map(|filter| {
-        let columns = Predicate::new(filter).columns();
-        let residual = if columns
+        let predicate = Predicate::new(filter);
+        let residual = if predicate.columns()
             == (Columns {
                 properties: true,
                 ..Columns::default()
@@ -260,17 +262,22 @@ pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], s
         } else {
             Residual::Entity
         };
-        (residual, varlena(filter.to_string().as_bytes()))
+        let text = varlena(filter.to_string().as_bytes());
+        (residual, text, residual::lend(text, Rc::new(predicate)))
     });
+    let (residual, text) = match &filter {
+        Some((residual, text, _)) => (*residual, Some(*text)),
+        None => (Residual::None, None),
+    };
     let mut receiver = Receiver::new(sink);
     for range in ranges {
         let shape = Shape {
             range: RangeShape::of(range),
-            residual: filter.map_or(Residual::None, |(residual, _)| residual),
+            residual,
         };
         let mut arguments: Vec<pg_sys::Datum> = keys(range).into_iter().map(|key| varlena(key.as_bytes())).collect();
-        arguments.extend(filter.map(|(_, text)| text));
-        deadline::next_scan(filter.is_some() && spi.is_ordered(shape, table));
+        arguments.extend(text);
+        deadline::next_scan(text.is_some() && spi.is_ordered(shape, table));
         // SAFETY: the receiver outlives the statement.
         unsafe { spi.scan(shape, table, &arguments, (&raw mut receiver).cast()) };
         if receiver.ended {
