@@ -196,23 +196,41 @@ impl KeptPlan {
 
 /// Runs `f`, which plans a statement, without the plans that are right for the table as it is now and wrong for what it
 /// may grow to before anybody plans again. All our statements name their keys; the primary key is never much worse.
-fn planning_for_keys(f: impl FnOnce()) {
-    const OFF: [&CStr; 6] = [
-        c"enable_seqscan",
-        c"enable_bitmapscan",
-        c"enable_sort",
-        c"enable_hashjoin",
-        c"enable_mergejoin",
-        c"max_parallel_workers_per_gather",
-    ];
+fn planning_for_keys<R>(f: impl FnOnce() -> R) -> R {
+    with_settings(
+        &[
+            (c"enable_indexscan", c"on"),
+            (c"enable_seqscan", c"off"),
+            (c"enable_bitmapscan", c"off"),
+            (c"enable_sort", c"off"),
+            (c"enable_hashjoin", c"off"),
+            (c"enable_mergejoin", c"off"),
+            (c"max_parallel_workers_per_gather", c"0"),
+        ],
+        f,
+    )
+}
+
+/// Runs `f`, which executes a kept statement, so that it uses the plan that is kept, whatever the session prefers.
+fn with_kept_plans<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: a setting of PostgreSQL, which only this thread changes.
+    let mode = unsafe { pg_sys::plan_cache_mode };
+    if mode == pg_sys::PlanCacheMode::PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN as i32 {
+        with_settings(&[(c"plan_cache_mode", c"auto")], f)
+    } else {
+        f()
+    }
+}
+
+/// Runs `f` with other values of settings that anybody may set.
+fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
     // SAFETY: the settings are undone at the end of the nesting level, and by PostgreSQL when an error passes through.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
-        for name in OFF {
+        for (name, value) in settings {
             pg_sys::set_config_option(
                 name.as_ptr(),
-                // Off for the switches, no workers for the last.
-                c"0".as_ptr(),
+                value.as_ptr(),
                 pg_sys::GucContext::PGC_USERSET,
                 pg_sys::GucSource::PGC_S_SESSION,
                 pg_sys::GucAction::GUC_ACTION_SAVE,
@@ -221,8 +239,9 @@ fn planning_for_keys(f: impl FnOnce()) {
                 false,
             );
         }
-        f();
+        let result = f();
         pg_sys::AtEOXact_GUC(true, level);
+        result
     }
 }
 
@@ -297,7 +316,7 @@ impl Connection {
         let plan = self.plan(statement, table);
         plan.make_ready();
         // SAFETY: the plan was prepared for these parameters, none of which is NULL.
-        rows(unsafe {
+        rows(with_kept_plans(|| unsafe {
             pg_sys::SPI_execute_plan(
                 plan.0.as_ptr(),
                 arguments.as_mut_ptr(),
@@ -305,7 +324,7 @@ impl Connection {
                 statement.is_read(),
                 0,
             )
-        })
+        }))
     }
 
     /// Runs a scan, whose rows go to `receiver` one by one. `arguments` are those of the shape, in order.
@@ -337,7 +356,7 @@ impl Connection {
                 dest: receiver,
                 ..Default::default()
             };
-            let result = pg_sys::SPI_execute_plan_extended(plan.0.as_ptr(), &options);
+            let result = with_kept_plans(|| pg_sys::SPI_execute_plan_extended(plan.0.as_ptr(), &options));
             if result < 0 {
                 failed(result);
             }
