@@ -126,9 +126,15 @@ fn filter_to_sql(
 ) -> String {
     let to_sql = || {
         let filter = parse(Some(required("filter", filter)?), parameters)?;
-        let alias = alias.map_or(String::new(), |alias| {
-            format!("{}.", pgrx::spi::quote_identifier(alias))
-        });
+        let alias = match alias {
+            None => String::new(),
+            Some("") => {
+                return Err(Error::ArgumentInvalid {
+                    reason: "alias must not be empty".to_owned(),
+                });
+            }
+            Some(alias) => format!("{}.", pgrx::spi::quote_identifier(alias)),
+        };
         Ok(plan_to_sql(&Plan::new(&filter), &alias))
     };
     to_sql().or_raise()
