@@ -221,7 +221,7 @@ pub fn parse(filter: Option<&str>, parameters: Option<PropertiesArg<'_>>) -> Res
     )
 }
 
-/// The WHERE clause of a plan.
+/// The WHERE clause of a plan, which may stand beside any other.
 fn plan_to_sql(plan: &Plan, alias: &str) -> String {
     let ranges: Vec<Vec<String>> = plan.ranges.iter().map(|range| range_to_sql(range, alias)).collect();
     let mut conditions = Vec::new();
@@ -239,10 +239,11 @@ fn plan_to_sql(plan: &Plan, alias: &str) -> String {
         });
     }
     conditions.extend(plan.residual.as_ref().map(|filter| passes(alias, filter)));
-    if conditions.is_empty() {
-        return "true".to_owned();
+    match conditions.as_slice() {
+        [] => "true".to_owned(),
+        [only] => only.clone(),
+        _ => format!("({})", conditions.join(" AND ")),
     }
-    conditions.join(" AND ")
 }
 
 /// The call that tests a row against a filter.
