@@ -82,9 +82,15 @@ RESET table_service.page_time_limit;
 SELECT * FROM pg_temp.loop('PartitionKey eq ''a''', NULL, '0');
 SELECT * FROM pg_temp.loop('N gt 50 and PartitionKey le ''b''', 10, '0');
 SELECT * FROM pg_temp.loop('Even and (PartitionKey eq ''b'' or PartitionKey eq ''a'' and RowKey ge ''050'')', 1000, '0');
+-- Whatever plans the session asks for.
+BEGIN;
+SET LOCAL plan_cache_mode = force_custom_plan;
+SET LOCAL enable_indexscan = off;
+SELECT * FROM pg_temp.loop('N gt 50 and PartitionKey le ''b''', 10, '0');
+SELECT * FROM pg_temp.loop('Even and (PartitionKey eq ''b'' or PartitionKey eq ''a'' and RowKey ge ''050'')', 1000, '0');
+ROLLBACK;
 -- The setting's limits.
-SET table_service.page_time_limit = '61s';
-SET table_service.page_time_limit = -1;
+SELECT value, left(pg_temp.outcome(format('SELECT set_config(''table_service.page_time_limit'', %L, false)', value)), 5) FROM (VALUES ('60s'), ('61s'), ('-1'), ('x'), ('5000')) AS v (value);
 SHOW table_service.page_time_limit;
 
 \echo '6.6 fewer, even none'
