@@ -1,6 +1,8 @@
 //! Insert, replace, merge, upsert and delete of one entity. Each is one statement; where a condition failed, a second
 //! look says why.
 
+use std::ffi::CStr;
+
 use pgrx::prelude::*;
 use table_service_model::etag::IfMatch;
 use table_service_model::{Error, entity, key};
@@ -23,7 +25,7 @@ fn insert_entity(
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let insert = || {
-        let write = Write::new("insert_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"insert_entity()", table_name, partition_key, row_key)?;
         let properties = arguments::properties(properties)?;
         let table = write.table()?;
         write.check_limits(properties)?;
@@ -57,7 +59,7 @@ fn replace_entity(
     if_match: Option<&str>,
 ) -> String {
     let replace = || {
-        let write = Write::new("replace_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"replace_entity()", table_name, partition_key, row_key)?;
         let properties = arguments::properties(properties)?;
         write.update(properties, if_match, Statement::Replace, Statement::ReplaceVersion)
     };
@@ -77,7 +79,7 @@ fn merge_entity(
     if_match: Option<&str>,
 ) -> String {
     let merge = || {
-        let write = Write::new("merge_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"merge_entity()", table_name, partition_key, row_key)?;
         let properties = arguments::properties(properties)?;
         write.update(properties, if_match, Statement::Merge, Statement::MergeVersion)
     };
@@ -93,7 +95,7 @@ fn insert_or_replace_entity(
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let upsert = || {
-        let write = Write::new("insert_or_replace_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"insert_or_replace_entity()", table_name, partition_key, row_key)?;
         write.upsert(properties, Statement::InsertOrReplace)
     };
     upsert().or_raise()
@@ -108,7 +110,7 @@ fn insert_or_merge_entity(
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let upsert = || {
-        let write = Write::new("insert_or_merge_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"insert_or_merge_entity()", table_name, partition_key, row_key)?;
         write.upsert(properties, Statement::InsertOrMerge)
     };
     upsert().or_raise()
@@ -127,7 +129,7 @@ fn delete_entity(
     if_exists: default!(Option<bool>, "false"),
 ) -> bool {
     let delete = || {
-        let write = Write::new("delete_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"delete_entity()", table_name, partition_key, row_key)?;
         let if_match = arguments::if_match(if_match)?;
         let if_exists = required("if_exists", if_exists)?;
         let table = write.table()?;
@@ -163,7 +165,7 @@ struct Write<'a> {
 impl<'a> Write<'a> {
     /// Checks what can be checked without the table: NULLs and the characters of the keys.
     fn new(
-        function: &'static str,
+        function: &CStr,
         table_name: Option<&'a str>,
         partition_key: Option<&'a str>,
         row_key: Option<&'a str>,
