@@ -1,0 +1,49 @@
+-- NULL arguments: where a value is needed they raise. Nothing is silently not written.
+\set SHOW_CONTEXT never
+\set state '\\echo SQLSTATE :LAST_ERROR_SQLSTATE'
+-- pg_temp.outcome(statement) gives the result of a statement, or its SQLSTATE, message and hint.
+\getenv directory PG_ABS_SRCDIR
+\set outcome :directory '/outcome.psql'
+\set ECHO none
+\i :outcome
+\set ECHO all
+SELECT create_table('Employees');
+SELECT insert_entity('Employees', 'p', 'r', '{"a": 1}') IS NOT NULL AS inserted;
+
+-- Every call of a function for tables, writes and reads with one NULL: keys are properties that need a value, the rest is
+-- invalid input. (The tables and keys exist, so that a NULL is all that is wrong.)
+SELECT call, pg_temp.outcome('SELECT ' || call)
+FROM (VALUES
+    ('create_table(NULL)'), ('create_table(''Other'', NULL)'),
+    ('delete_table(NULL)'), ('delete_table(''Employees'', NULL)'),
+    ('insert_entity(NULL, ''p'', ''new'', ''{}'')'), ('insert_entity(''Employees'', NULL, ''new'', ''{}'')'), ('insert_entity(''Employees'', ''p'', NULL, ''{}'')'),
+    ('insert_entity(''Employees'', ''p'', ''new'', NULL)'),
+    ('replace_entity(NULL, ''p'', ''r'', ''{}'', ''*'')'), ('replace_entity(''Employees'', NULL, ''r'', ''{}'', ''*'')'), ('replace_entity(''Employees'', ''p'', NULL, ''{}'', ''*'')'),
+    ('replace_entity(''Employees'', ''p'', ''r'', NULL, ''*'')'), ('replace_entity(''Employees'', ''p'', ''r'', ''{}'', NULL)'),
+    ('merge_entity(NULL, ''p'', ''r'', ''{}'', ''*'')'), ('merge_entity(''Employees'', NULL, ''r'', ''{}'', ''*'')'), ('merge_entity(''Employees'', ''p'', NULL, ''{}'', ''*'')'),
+    ('merge_entity(''Employees'', ''p'', ''r'', NULL, ''*'')'), ('merge_entity(''Employees'', ''p'', ''r'', ''{}'', NULL)'),
+    ('insert_or_replace_entity(NULL, ''p'', ''r'', ''{}'')'), ('insert_or_replace_entity(''Employees'', NULL, ''r'', ''{}'')'),
+    ('insert_or_replace_entity(''Employees'', ''p'', NULL, ''{}'')'), ('insert_or_replace_entity(''Employees'', ''p'', ''r'', NULL)'),
+    ('insert_or_merge_entity(NULL, ''p'', ''r'', ''{}'')'), ('insert_or_merge_entity(''Employees'', NULL, ''r'', ''{}'')'),
+    ('insert_or_merge_entity(''Employees'', ''p'', NULL, ''{}'')'), ('insert_or_merge_entity(''Employees'', ''p'', ''r'', NULL)'),
+    ('delete_entity(NULL, ''p'', ''r'')'), ('delete_entity(''Employees'', NULL, ''r'')'), ('delete_entity(''Employees'', ''p'', NULL)'),
+    ('delete_entity(''Employees'', ''p'', ''r'', NULL)'), ('delete_entity(''Employees'', ''p'', ''r'', ''*'', NULL)'),
+    ('get_entity(NULL, ''p'', ''r'')'), ('get_entity(''Employees'', NULL, ''r'')'), ('get_entity(''Employees'', ''p'', NULL)'),
+    ('get_entities(NULL, ''p'', ''{r}'')'), ('get_entities(''Employees'', NULL, ''{r}'')'), ('get_entities(''Employees'', ''p'', NULL)'),
+    ('get_entities(''Employees'', ''p'', ''{r, NULL}'')')) AS v (call);
+
+-- Nothing happened.
+SELECT table_name FROM query_tables();
+SELECT partition_key, row_key, properties FROM table_service_data."Employees";
+
+-- A NULL projection is none.
+SELECT properties FROM get_entity('Employees', 'p', 'r', NULL);
+SELECT properties FROM get_entities('Employees', 'p', '{r}', NULL);
+
+-- Functions of values are strict: of NULL they are NULL.
+SELECT etag(NULL::entity) IS NULL AS etag, etag(NULL::timestamptz) IS NULL AS etag, entity_to_json(NULL) IS NULL AS to_json, entity_to_json(ROW('', '', now(), '{}'), NULL) IS NULL AS level,
+    entity_from_json(NULL) IS NULL AS from_json, to_properties(NULL) IS NULL AS to_properties, ticks(NULL) IS NULL AS ticks, from_ticks(NULL) IS NULL AS from_ticks,
+    inverted_ticks(NULL) IS NULL AS inverted, from_inverted_ticks(NULL) IS NULL AS from_inverted, retry_delay(NULL) IS NULL AS retry, retry_delay(1, NULL) IS NULL AS backoff;
+SELECT count(*) FROM each_property(NULL);
+
+SELECT delete_table('Employees');
