@@ -18,3 +18,12 @@ CREATE TYPE table_service.entity AS (
     properties table_service.properties
 );
 COMMENT ON TYPE table_service.entity IS 'One entity of the Table service';
+
+-- One operation of an entity group transaction, as the functions batch_… make it.
+CREATE TYPE table_service.batch_operation AS (
+    operation text,
+    row_key text,
+    properties table_service.properties,
+    if_match text
+);
+COMMENT ON TYPE table_service.batch_operation IS 'One operation of an entity group transaction';

@@ -1,5 +1,8 @@
 //! Arguments of the SQL API. None of its functions is STRICT: a NULL where a value is needed raises.
 
+use std::ffi::CString;
+
+use pgrx::pg_sys;
 use table_service_model::etag::IfMatch;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::{Error, Ticks};
@@ -31,4 +34,12 @@ pub fn if_match(tag: Option<&str>) -> Result<IfMatch, Error> {
         }
         if_match => if_match,
     })
+}
+
+/// Raises, with the function's name, in a READ ONLY transaction and on a standby.
+pub fn prevent_if_read_only(function: &'static str) {
+    if let Ok(function) = CString::new(function) {
+        // SAFETY: a valid name.
+        unsafe { pg_sys::PreventCommandIfReadOnly(function.as_ptr()) };
+    }
 }

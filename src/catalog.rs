@@ -23,6 +23,11 @@ pub fn properties_type() -> pg_sys::Oid {
     type_oid(c"properties")
 }
 
+/// The composite type `table_service.batch_operation`.
+pub fn batch_operation_type() -> pg_sys::Oid {
+    type_oid(c"batch_operation")
+}
+
 fn type_oid(name: &CStr) -> pg_sys::Oid {
     // SAFETY: TYPENAMENSP takes a name and a namespace; the other keys are unused.
     unsafe {

@@ -7,9 +7,12 @@ use table_service_model::Error;
 
 /// Raises an error: `<Code>: <message>` under its SQLSTATE, with its hint.
 pub fn raise(error: Error) -> ! {
-    let report = ErrorReport::new(sqlerrcode(error.sqlstate()), error.report(), "table_service");
+    // PostgreSQL would end a message at a U+0000, which a key in JSON can bring.
+    let printable = |text: &str| text.replace('\0', "\u{FFFD}");
+    let message = printable(&error.report());
+    let report = ErrorReport::new(sqlerrcode(error.sqlstate()), message, "table_service");
     let report = match error.hint() {
-        Some(hint) => report.set_hint(hint),
+        Some(hint) => report.set_hint(printable(&hint)),
         None => report,
     };
     report.report(PgLogLevel::ERROR);

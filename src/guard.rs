@@ -38,6 +38,15 @@ fn next_timestamp(old: TimestampWithTimeZone, clock: TimestampWithTimeZone) -> T
     TimestampWithTimeZone::try_from(next).map_err(|_| none()).or_raise()
 }
 
+/// Whether merging `new` into the `old` properties of an entity stays within the limits.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn merge_fits(partition_key: &str, row_key: &str, old: PropertiesArg<'_>, new: PropertiesArg<'_>) -> bool {
+    old.get()
+        .merge(new.get())
+        .and_then(|merged| entity::check_size(partition_key, row_key, merged.as_properties()))
+        .is_ok()
+}
+
 /// The result of a trigger function: the row to write.
 struct TriggerRow(pg_sys::Datum);
 

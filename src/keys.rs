@@ -59,7 +59,7 @@ fn retry_delay(
         };
         let retry = u32::try_from(retry).map_err(|_| invalid("retry must not be negative"))?;
         let micros = |interval: &Interval| match interval.as_micros() {
-            micros if micros < 0 => Err(invalid("an interval must not be negative")),
+            micros if micros < 0 => Err(invalid("An interval must not be negative")),
             micros => Ok(i64::try_from(micros).unwrap_or(i64::MAX)),
         };
         let delay = retry::delay(
@@ -94,7 +94,7 @@ fn timestamp_of(ticks: Ticks) -> TimestampWithTimeZone {
     match TimestampWithTimeZone::try_from(ticks.to_postgres_micros()) {
         Ok(timestamp) => timestamp,
         Err(_) => crate::error::raise(Error::ArgumentInvalid {
-            reason: "the time is out of range".to_owned(),
+            reason: "The time is out of range".to_owned(),
         }),
     }
 }

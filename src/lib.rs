@@ -7,13 +7,20 @@ use pgrx::prelude::*;
 
 mod arguments;
 mod bag;
+mod batch;
 mod catalog;
+mod clock;
+mod deadline;
 mod entities;
 mod error;
 mod guard;
 mod keys;
+mod queries;
 mod reads;
+mod residual;
 mod result_set;
+mod scan;
+mod settings;
 mod spi;
 mod tables;
 mod types;
@@ -47,6 +54,8 @@ extension_sql_file!(
         Type(types::PropertiesOut),
         Type(types::EntityArg),
         Type(types::EntityOut),
+        Type(types::BatchOperationsArg),
+        Type(types::BatchOperationOut),
         Type(result_set::Entities)
     ]
 );
@@ -69,6 +78,7 @@ pub extern "C-unwind" fn _PG_init() {
             "table_service needs a database with encoding UTF8"
         );
     }
+    settings::define();
 }
 
 /// What `cargo pgrx test` needs to set up its server.

@@ -7,14 +7,17 @@ use md5::{Digest, Md5};
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
+use table_service_model::table_filter::TableFilter;
+use table_service_model::token::ContinuationToken;
 use table_service_model::{Error, table_name};
 
 use crate::arguments::required;
 use crate::catalog;
 use crate::error::OrRaise;
+use crate::queries::top_out_of_range;
 use crate::result_set::{ResultSet, Tables};
 use crate::spi::{self, connect};
-use crate::types::{RegClass, varlena};
+use crate::types::{PropertiesArg, RegClass, varlena};
 
 const DATA_SCHEMA: &str = "table_service_data";
 
@@ -61,8 +64,9 @@ impl Table {
                 if before == pg_sys::SharedInvalidMessageCounter {
                     return Ok(table);
                 }
-                if Table::find(name).is_some_and(|again| again.oid == table.oid) {
-                    return Ok(table);
+                // It may be spelled differently now.
+                if let Some(again) = Table::find(name).filter(|again| again.oid == table.oid) {
+                    return Ok(again);
                 }
                 pg_sys::UnlockRelationOid(table.oid, lock);
             }
@@ -71,7 +75,19 @@ impl Table {
 
     /// Finds the table of this name in any case.
     fn find(name: &str) -> Option<Table> {
-        by_spelling(name).or_else(|| by_index(name)).or_else(|| by_scan(name))
+        let probe = || by_spelling(name).or_else(|| by_index(name));
+        probe()
+            .or_else(|| {
+                // Another session may have committed it since this one last looked at what has changed.
+                // SAFETY: a catalog look-up in a transaction may do so at any time; the counter is this process's own.
+                let changed = unsafe {
+                    let before = pg_sys::SharedInvalidMessageCounter;
+                    pg_sys::AcceptInvalidationMessages();
+                    before != pg_sys::SharedInvalidMessageCounter
+                };
+                if changed { probe() } else { None }
+            })
+            .or_else(|| by_scan(name))
     }
 }
 
@@ -101,24 +117,43 @@ fn by_index(name: &str) -> Option<Table> {
 
 /// After a user's RENAME the primary key still has the old name. Also the way to say that there is no such table.
 fn by_scan(name: &str) -> Option<Table> {
-    const SQL: &str = "SELECT c.oid FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $3 ORDER BY c.relname LIMIT 1";
-    if name.is_empty() || name.len() > pg_sys::NAMEDATALEN as usize {
+    let (entity, schema) = (catalog::entity_type(), catalog::data_schema());
+    if entity == pg_sys::InvalidOid {
         return None;
     }
-    let oid = connect(|spi| {
-        let rows = spi.read(
-            SQL,
-            [pg_sys::OIDOID, pg_sys::OIDOID, pg_sys::TEXTOID],
-            [
-                catalog::data_schema().into(),
-                catalog::entity_type().into(),
-                varlena(table_name::fold(name).as_bytes()),
-            ],
+    // SAFETY: a scan of pg_class as it is now, whatever the snapshot of the transaction is. The tuples are its rows,
+    // and what is opened is closed; an error closes it too.
+    unsafe {
+        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+        let relation = pg_sys::table_open(pg_sys::RelationRelationId, lock);
+        let mut key = pg_sys::ScanKeyData::default();
+        pg_sys::ScanKeyInit(
+            &mut key,
+            pg_sys::Anum_pg_class_reloftype as pg_sys::AttrNumber,
+            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+            pg_sys::RegProcedure::from(pg_sys::F_OIDEQ),
+            entity.into(),
         );
-        let first = *rows.tuples().first()?;
-        rows.value(first, 1).map(|oid| pg_sys::Oid::from(oid.value() as u32))
-    })?;
-    table_by_oid(oid)
+        let scan = pg_sys::systable_beginscan(relation, pg_sys::InvalidOid, false, std::ptr::null_mut(), 1, &mut key);
+        let mut found = None;
+        while found.is_none() {
+            let tuple = pg_sys::systable_getnext(scan);
+            if tuple.is_null() {
+                break;
+            }
+            let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
+            let stored = pgrx::name_data_to_str(&(*class).relname);
+            if (*class).relnamespace == schema && same_name(stored, name) {
+                found = Some(Table {
+                    oid: (*class).oid,
+                    name: stored.to_owned(),
+                });
+            }
+        }
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(relation, lock);
+        found
+    }
 }
 
 fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
@@ -198,11 +233,15 @@ fn create(table_name: Option<&str>, if_not_exists: Option<bool>) -> Result<RegCl
     let created = spi::in_subtransaction(move || {
         free_primary_key_name(name, RENAMES);
         connect(|spi| spi.run_definition(&definition));
+        Ok::<_, Error>(())
     });
     match created {
-        Ok(()) => Table::find(name)
-            .map(|table| RegClass(table.oid))
-            .ok_or(Error::TableNotFound),
+        Ok(done) => {
+            done?;
+            Table::find(name)
+                .map(|table| RegClass(table.oid))
+                .ok_or(Error::TableNotFound)
+        }
         Err(error) => match Table::find(name) {
             // Somebody else was faster.
             Some(table) if is_name_collision(&error) => exists(table),
@@ -299,31 +338,88 @@ fn delete(table_name: Option<&str>, if_exists: Option<bool>) -> Result<bool, Err
         return absent();
     };
     let statement = format!("DROP TABLE {}", table.qualified_name());
-    match spi::in_subtransaction(move || connect(|spi| spi.run_definition(&statement))) {
-        Ok(()) => Ok(true),
+    let dropped = spi::in_subtransaction(move || {
+        connect(|spi| spi.run_definition(&statement));
+        Ok(true)
+    });
+    match dropped {
+        Ok(done) => done,
         // Somebody else was faster.
         Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => absent(),
         Err(error) => error.rethrow(),
     }
 }
 
-/// The tables of the service, in the order of their lower-case names.
-#[pg_extern(stable)]
-fn query_tables(fcinfo: pg_sys::FunctionCallInfo) -> Tables {
-    const SQL: &str = "SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass, NULL::pg_catalog.text FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
+/// The tables of the service whose names pass a filter over `TableName`, in the order of their lower-case names. With
+/// `top`, at most so many, and the last row has the continuation token when there are more. `parameters` gives values to
+/// `@name` in the filter.
+///
+/// Raises `InvalidInput` for a negative `top` and a token that `query_tables` did not give, and the errors of filters.
+#[pg_extern(stable, parallel_restricted)]
+fn query_tables(
+    filter: default!(Option<&str>, "NULL"),
+    top: default!(Option<i64>, "NULL"),
+    continuation_token: default!(Option<&str>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Tables {
+    query(filter, top, continuation_token, parameters, fcinfo).or_raise()
+}
+
+fn query(
+    filter: Option<&str>,
+    top: Option<i64>,
+    continuation_token: Option<&str>,
+    parameters: Option<PropertiesArg<'_>>,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Result<Tables, Error> {
+    const SQL: &str = "SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.>=) $3 ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
+    let filter = TableFilter::parse(
+        filter.unwrap_or_default(),
+        parameters.map(|parameters| parameters.get()),
+    )?;
+    let top = top
+        .map(|top| usize::try_from(top).map_err(|_| top_out_of_range()))
+        .transpose()?;
+    let from = continuation_token
+        .map(ContinuationToken::parse_table)
+        .transpose()?
+        .unwrap_or_default();
     connect(|spi| {
         let rows = spi.read(
             SQL,
-            [pg_sys::OIDOID, pg_sys::OIDOID],
-            [catalog::data_schema().into(), catalog::entity_type().into()],
+            [pg_sys::OIDOID, pg_sys::OIDOID, pg_sys::TEXTOID],
+            [
+                catalog::data_schema().into(),
+                catalog::entity_type().into(),
+                varlena(from.as_bytes()),
+            ],
         );
-        // SAFETY: the statement returns the columns that the function declares.
-        unsafe {
-            let mut result = ResultSet::open(fcinfo);
-            for &tuple in rows.tuples() {
-                result.push_tuple(tuple);
+        let mut passing = Vec::new();
+        for &tuple in rows.tuples() {
+            let (name, relation) = (rows.value(tuple, 1), rows.value(tuple, 2));
+            // SAFETY: the first column is text.
+            let text = name.and_then(|name| unsafe { <&str>::from_datum(name, false) });
+            if filter.matches(text.unwrap_or_default())? {
+                passing.push((text.unwrap_or_default(), name, relation));
+            }
+            // One more than wanted tells whether, and where, it goes on.
+            if top.is_some_and(|top| passing.len() > top) {
+                break;
             }
         }
-    });
-    Tables
+        let page = passing.len().min(top.unwrap_or(usize::MAX));
+        let token = passing.get(page).filter(|_| page > 0).map(|(next, ..)| {
+            let name = table_name::fold(next);
+            varlena(ContinuationToken::Table { name }.encode().as_bytes())
+        });
+        // SAFETY: the function returns TABLE (table_name text, relation regclass, continuation_token text).
+        unsafe {
+            let mut result = ResultSet::open(fcinfo);
+            for (index, &(_, name, relation)) in passing.iter().take(page).enumerate() {
+                result.push([name, relation, token.filter(|_| index + 1 == page)]);
+            }
+        }
+        Ok(Tables)
+    })
 }

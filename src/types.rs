@@ -49,6 +49,8 @@ sql_type!(ShellIn<'_>, "table_service.properties");
 sql_type!(ShellOut, "table_service.properties");
 sql_type!(EntityArg<'_>, "table_service.entity");
 sql_type!(EntityOut, "table_service.entity");
+sql_type!(BatchOperationsArg<'_>, "table_service.batch_operation[]");
+sql_type!(BatchOperationOut, "table_service.batch_operation");
 external_sql_type!(RegClass, "regclass");
 external_sql_type!(JsonOut, "json");
 external_sql_type!(JsonbArg<'_>, "jsonb");
@@ -76,6 +78,7 @@ argument!(ShellIn);
 argument!(EntityArg);
 argument!(RecordArg);
 argument!(JsonbArg);
+argument!(BatchOperationsArg);
 
 /// A result that is a non-null datum.
 macro_rules! result {
@@ -97,6 +100,7 @@ result!(JsonOut, this => varlena(&this.0));
 result!(JsonbOut, this => this.into_datum());
 result!(RegClass, this => pg_sys::Datum::from(this.0));
 result!(EntityOut, this => this.into_datum());
+result!(BatchOperationOut, this => this.into_datum());
 
 /// A copy of `bytes` as a varlena, which is what a bag, json and text are.
 pub fn varlena(bytes: &[u8]) -> pg_sys::Datum {
@@ -110,7 +114,10 @@ pub fn varlena(bytes: &[u8]) -> pg_sys::Datum {
 pub unsafe fn varlena_bytes<'a>(datum: pg_sys::Datum) -> (pg_sys::Datum, &'a [u8]) {
     // SAFETY: the caller promises a varlena; the packed form has its header and its length in place.
     unsafe {
-        let packed = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+        let mut packed = datum.cast_mut_ptr::<pg_sys::varlena>();
+        if !is_in_place(packed) {
+            packed = pg_sys::pg_detoast_datum_packed(packed);
+        }
         let length = pgrx::varsize_any_exhdr(packed);
         let data = pgrx::vardata_any(packed);
         (
@@ -118,6 +125,32 @@ pub unsafe fn varlena_bytes<'a>(datum: pg_sys::Datum) -> (pg_sys::Datum, &'a [u8
             std::slice::from_raw_parts(data.cast(), length),
         )
     }
+}
+
+/// The length of a varlena's bytes, without fetching them.
+///
+/// # Safety
+/// `datum` is a non-null varlena.
+pub unsafe fn varlena_size(datum: pg_sys::Datum) -> usize {
+    // SAFETY: as promised.
+    unsafe {
+        let varlena = datum.cast_mut_ptr::<pg_sys::varlena>();
+        if is_in_place(varlena) {
+            pgrx::varsize_any_exhdr(varlena)
+        } else {
+            pg_sys::toast_raw_datum_size(datum).saturating_sub(pg_sys::VARHDRSZ)
+        }
+    }
+}
+
+/// Whether the bytes stand behind the header as they are. A call into PostgreSQL costs more than this test, and this is
+/// asked for every row of a scan.
+///
+/// # Safety
+/// A valid varlena.
+unsafe fn is_in_place(varlena: *const pg_sys::varlena) -> bool {
+    // SAFETY: as promised; only the header is read.
+    unsafe { pgrx::varatt_is_4b_u(varlena) || (pgrx::varatt_is_1b(varlena) && !pgrx::varatt_is_1b_e(varlena)) }
 }
 
 /// A bag, read in place.
@@ -346,21 +379,111 @@ pub struct EntityOut {
 
 impl EntityOut {
     fn into_datum(self) -> pg_sys::Datum {
-        let timestamp = self
-            .timestamp
-            .map(|ticks| pg_sys::Datum::from(ticks.to_postgres_micros()));
-        let mut values = [
-            varlena(self.partition_key.as_bytes()),
-            varlena(self.row_key.as_bytes()),
-            timestamp.unwrap_or(pg_sys::Datum::null()),
-            varlena(self.properties.as_bytes()),
+        let values = [
+            Some(varlena(self.partition_key.as_bytes())),
+            Some(varlena(self.row_key.as_bytes())),
+            self.timestamp
+                .map(|ticks| pg_sys::Datum::from(ticks.to_postgres_micros())),
+            Some(varlena(self.properties.as_bytes())),
         ];
-        let mut nulls = [false, false, timestamp.is_none(), false];
         // SAFETY: the values are those of the attributes of `entity`.
-        unsafe {
-            let descriptor = PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(catalog::entity_type(), -1));
-            let tuple = pg_sys::heap_form_tuple(descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr());
-            pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        unsafe { composite(catalog::entity_type(), values) }
+    }
+}
+
+/// A datum of a composite type, `None` for NULL.
+///
+/// # Safety
+/// The values are of the types of its attributes, and as many.
+unsafe fn composite<const N: usize>(type_oid: pg_sys::Oid, values: [Option<pg_sys::Datum>; N]) -> pg_sys::Datum {
+    let mut datums = values.map(|value| value.unwrap_or(pg_sys::Datum::null()));
+    let mut nulls = values.map(|value| value.is_none());
+    // SAFETY: as promised.
+    unsafe {
+        let descriptor = PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(type_oid, -1));
+        let tuple = pg_sys::heap_form_tuple(descriptor.as_ptr(), datums.as_mut_ptr(), nulls.as_mut_ptr());
+        pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+    }
+}
+
+/// The operations of a batch, read in place.
+pub struct BatchOperationsArg<'a>(Vec<Option<BatchOperationRow<'a>>>);
+
+/// One operation as it stands in its row.
+#[derive(Clone, Copy)]
+pub struct BatchOperationRow<'a> {
+    pub operation: Option<&'a str>,
+    pub row_key: Option<&'a str>,
+    pub properties: Option<PropertiesArg<'a>>,
+    pub if_match: Option<&'a str>,
+}
+
+impl<'a> BatchOperationsArg<'a> {
+    /// The rows in order, `None` for NULL.
+    pub fn rows(&self) -> &[Option<BatchOperationRow<'a>>] {
+        &self.0
+    }
+}
+
+impl FromDatum for BatchOperationsArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
+        if is_null {
+            return None;
         }
+        let row = |record: RecordArg<'_>| {
+            let row = record.deform();
+            // SAFETY: the attributes of `batch_operation` have these types and live as long as the array.
+            unsafe {
+                let text = |index| row.value(index).and_then(|datum| <&str>::from_datum(datum, false));
+                BatchOperationRow {
+                    operation: text(0),
+                    row_key: text(1),
+                    properties: row.value(2).and_then(|datum| PropertiesArg::from_datum(datum, false)),
+                    if_match: text(3),
+                }
+            }
+        };
+        // SAFETY: the caller promises an array of `batch_operation`, a varlena type with double alignment, as all
+        // composite types.
+        unsafe {
+            let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
+            let (mut elements, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+            pg_sys::deconstruct_array(
+                array,
+                (*array).elemtype,
+                -1,
+                false,
+                pg_sys::TYPALIGN_DOUBLE as std::ffi::c_char,
+                &mut elements,
+                &mut nulls,
+                &mut count,
+            );
+            let rows = (0..usize::try_from(count).unwrap_or_default())
+                .map(|i| RecordArg::from_polymorphic_datum(*elements.add(i), *nulls.add(i), oid).map(row))
+                .collect();
+            Some(BatchOperationsArg(rows))
+        }
+    }
+}
+
+/// An operation to return.
+pub struct BatchOperationOut {
+    pub operation: &'static str,
+    pub row_key: String,
+    /// The bytes of a bag.
+    pub properties: Option<Vec<u8>>,
+    pub if_match: Option<String>,
+}
+
+impl BatchOperationOut {
+    fn into_datum(self) -> pg_sys::Datum {
+        let values = [
+            Some(varlena(self.operation.as_bytes())),
+            Some(varlena(self.row_key.as_bytes())),
+            self.properties.map(|bag| varlena(&bag)),
+            self.if_match.map(|tag| varlena(tag.as_bytes())),
+        ];
+        // SAFETY: the values are those of the attributes of `batch_operation`.
+        unsafe { composite(catalog::batch_operation_type(), values) }
     }
 }

@@ -2,10 +2,11 @@
 //! look says why.
 
 use pgrx::prelude::*;
-use table_service_model::etag::{self, IfMatch};
-use table_service_model::{Error, Ticks, entity, key};
+use table_service_model::etag::IfMatch;
+use table_service_model::{Error, entity, key};
 
-use crate::arguments::{self, required};
+use crate::arguments::{self, prevent_if_read_only, required};
+use crate::clock::{etag, now};
 use crate::error::OrRaise;
 use crate::spi::{Connection, Statement, connect};
 use crate::tables::{Access, Table};
@@ -39,7 +40,7 @@ fn insert_entity(
         if inserted == 0 {
             return Err(Error::EntityAlreadyExists);
         }
-        Ok(tag(clock))
+        Ok(etag(clock))
     };
     insert().or_raise()
 }
@@ -168,10 +169,7 @@ impl<'a> Write<'a> {
     ) -> Result<Write<'a>, Error> {
         let table_name = required("table_name", table_name)?;
         let (partition_key, row_key) = arguments::keys(partition_key, row_key)?;
-        if let Ok(function) = std::ffi::CString::new(function) {
-            // SAFETY: raises, with the name, in a READ ONLY transaction and on a standby.
-            unsafe { pg_sys::PreventCommandIfReadOnly(function.as_ptr()) };
-        }
+        prevent_if_read_only(function);
         Ok(Write {
             table_name,
             partition_key,
@@ -219,7 +217,7 @@ impl<'a> Write<'a> {
             };
             rows.timestamp()
         })?;
-        Ok(tag(timestamp))
+        Ok(etag(timestamp))
     }
 
     fn upsert(&self, properties: Option<PropertiesArg<'_>>, statement: Statement) -> Result<String, Error> {
@@ -235,7 +233,7 @@ impl<'a> Write<'a> {
             )
             .timestamp()
         });
-        timestamp.map(tag).ok_or_else(suppressed)
+        timestamp.map(etag).ok_or_else(suppressed)
     }
 
     /// Runs `write` until it writes, or a second look with a new snapshot tells why it does not: 404 before 412
@@ -283,19 +281,8 @@ impl<'a> Write<'a> {
 const NO_TIMESTAMP: i64 = i64::MIN;
 
 /// A row that may be read and not written, or a trigger that took the write away.
-fn suppressed() -> Error {
+pub fn suppressed() -> Error {
     Error::NotAuthorized {
         reason: "A row-level security policy or a trigger of the table kept the entity from being written".to_owned(),
     }
-}
-
-/// The clock, in microseconds since 2000-01-01.
-fn now() -> i64 {
-    // SAFETY: no preconditions.
-    unsafe { pg_sys::GetCurrentTimestamp() }
-}
-
-/// The ETag of an entity with this Timestamp, which the CHECK keeps in range.
-fn tag(timestamp: i64) -> String {
-    etag::format(Ticks::from_postgres_micros(timestamp).unwrap_or(Ticks::ZERO))
 }

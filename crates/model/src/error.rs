@@ -267,6 +267,24 @@ pub enum Error {
     #[error("One of the request inputs is not valid.")]
     FilterBeyondLimit { reason: String },
 
+    #[error("99:The batch request operation exceeds the maximum 100 changes per change set.")]
+    TooManyOperations,
+    #[error("The request body is too large and exceeds the maximum permissible limit.")]
+    BatchTooLarge,
+    #[error(
+        "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request."
+    )]
+    DuplicateRow,
+    #[error("All commands in a batch must operate on same entity group.")]
+    AnotherPartition,
+    /// An error of one operation of an entity group transaction, by its index from zero.
+    #[error("{index}:{error}")]
+    InBatch { index: usize, error: Box<Error> },
+
+    /// A query of the tables that names a property which tables do not have. The service fails on it.
+    #[error("Server encountered an internal error. Please try again after some time.")]
+    UnknownTableProperty { name: String },
+
     #[error("The requested operation is not implemented on the specified resource.")]
     NotImplemented { reason: String },
     #[error("This request is not authorized to perform this operation.")]
@@ -304,6 +322,14 @@ impl Error {
         }
     }
 
+    /// This error as that of the operation with this index, from zero, of an entity group transaction.
+    pub fn at(self, index: usize) -> Error {
+        Error::InBatch {
+            index,
+            error: Box::new(self),
+        }
+    }
+
     /// The Azure code.
     pub const fn code(&self) -> Code {
         match self {
@@ -331,6 +357,12 @@ impl Error {
             | Error::FilterNullOperator { .. }
             | Error::FilterBeyondLimit { .. }
             | Error::ArgumentInvalid { .. } => Code::InvalidInput,
+            Error::TooManyOperations => Code::InvalidInput,
+            Error::BatchTooLarge => Code::RequestBodyTooLarge,
+            Error::DuplicateRow => Code::InvalidDuplicateRow,
+            Error::AnotherPartition => Code::CommandsInBatchActOnDifferentPartitions,
+            Error::InBatch { error, .. } => error.code(),
+            Error::UnknownTableProperty { .. } => Code::InternalError,
             Error::NotImplemented { .. } => Code::NotImplemented,
             Error::NotAuthorized { .. } => Code::AuthorizationFailure,
         }
@@ -364,6 +396,10 @@ impl Error {
             | Error::ArgumentInvalid { .. } => "22023",
             Error::MalformedJson { .. } => "22P02",
             Error::MalformedBinary { .. } => "22P03",
+            Error::TooManyOperations | Error::BatchTooLarge => "54000",
+            Error::DuplicateRow | Error::AnotherPartition => "22023",
+            Error::InBatch { error, .. } => error.sqlstate(),
+            Error::UnknownTableProperty { .. } => "42703",
             Error::NotImplemented { .. } => "0A000",
             Error::NotAuthorized { .. } => "42501",
         }
@@ -385,9 +421,15 @@ impl Error {
             | Error::TooManyProperties
             | Error::EntityTooLarge
             | Error::ArgumentInvalid { .. }
+            | Error::UnknownTableProperty { .. }
             | Error::NotImplemented { .. }
             | Error::NotAuthorized { .. } => Stage::BackEnd,
+            Error::InBatch { error, .. } => error.stage(),
             Error::TableNotFound
+            | Error::TooManyOperations
+            | Error::BatchTooLarge
+            | Error::DuplicateRow
+            | Error::AnotherPartition
             | Error::KeyMissing { .. }
             | Error::ParameterOutOfRange { .. }
             | Error::PropertyNameInvalid { .. }
@@ -410,6 +452,10 @@ impl Error {
             Error::TableNameInvalid => Some("A table name is a letter followed by letters and digits (ASCII).".into()),
             Error::TableNameLength => Some("A table name has 3 to 63 characters.".into()),
             Error::TableNameReserved => Some("The table name \"tables\" is reserved.".into()),
+            Error::InBatch { error, .. } => error.hint(),
+            Error::UnknownTableProperty { name } => {
+                Some(format!("Tables have no property \"{name}\", only TableName.").into())
+            }
             Error::KeyMissing { key } => Some(format!("{key} needs a value.").into()),
             Error::KeyTooLong => Some(
                 "PartitionKey and RowKey have at most 1024 UTF-16 units each, and 2680 bytes of UTF-8 together.".into(),
@@ -425,6 +471,7 @@ impl Error {
             Error::UnreadableValue { reason }
             | Error::MalformedJson { reason }
             | Error::ArgumentInvalid { reason }
+            | Error::FilterBeyondLimit { reason }
             | Error::NotImplemented { reason }
             | Error::NotAuthorized { reason } => Some(format!("{reason}.").into()),
             Error::MalformedBinary { reason } => Some(format!("{reason}.").into()),

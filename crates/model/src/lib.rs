@@ -4,6 +4,7 @@
 //! This crate does not know that PostgreSQL or HTTP exist: no I/O, no clock, no `unsafe`. Every function that takes
 //! text or bytes from outside returns an [`Error`] of the catalog for bad input and never panics.
 
+pub mod batch;
 pub mod edm;
 pub mod entity;
 pub mod error;
@@ -16,6 +17,7 @@ pub mod projection;
 pub mod properties;
 pub mod property_name;
 pub mod retry;
+pub mod table_filter;
 pub mod table_name;
 mod text;
 pub mod ticks;

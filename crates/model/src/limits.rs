@@ -45,3 +45,9 @@ pub const FILTER_RANGES: usize = 100_000;
 
 /// Most names in a projection.
 pub const PROJECTION_NAMES: usize = 255;
+
+/// Most operations of one entity group transaction (semantics 5.2).
+pub const BATCH_OPERATIONS: usize = 100;
+
+/// Largest payload of one entity group transaction, in bytes (semantics 5.2).
+pub const BATCH_BYTES: usize = 4 * 1024 * 1024;

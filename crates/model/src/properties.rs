@@ -78,7 +78,7 @@ impl<'a> Properties<'a> {
     /// `InvalidInput` for bytes that are no bag in its only representation, and the errors of the limits.
     pub fn validate(bytes: &'a [u8]) -> Result<Properties<'a>, Error> {
         let malformed = |reason| Error::MalformedBinary { reason };
-        let bag = Self::split(bytes).ok_or(malformed("these bytes are no property bag of a known version"))?;
+        let bag = Self::split(bytes).ok_or(malformed("These bytes are no property bag of a known version"))?;
         if bag.count > limits::PROPERTIES {
             return Err(Error::TooManyProperties);
         }
@@ -87,15 +87,15 @@ impl<'a> Properties<'a> {
         for index in 0..bag.count {
             let (next_name, next_value) = bag.ends_at(index);
             if next_name < name_end || next_value < value_end {
-                return Err(malformed("the directory of the property bag is not in order"));
+                return Err(malformed("The directory of the property bag is not in order"));
             }
-            let outside = malformed("a property lies outside the property bag");
+            let outside = malformed("A property lies outside the property bag");
             let name = bag.names.get(name_end..next_name).ok_or(outside.clone())?;
             let value = bag.values.get(value_end..next_value).ok_or(outside)?;
             if previous.is_some_and(|previous| previous >= name) {
-                return Err(malformed("the property names are not in ascending order"));
+                return Err(malformed("The property names are not in ascending order"));
             }
-            let text = std::str::from_utf8(name).map_err(|_| malformed("a property name is not UTF-8"))?;
+            let text = std::str::from_utf8(name).map_err(|_| malformed("A property name is not UTF-8"))?;
             property_name::check(text)?;
             if is_system_property(text) {
                 return Err(malformed(
@@ -103,18 +103,18 @@ impl<'a> Properties<'a> {
                 ));
             }
             let tag = bag.types.get(index).copied().unwrap_or_default();
-            let value = decode_checked(tag, value).ok_or(malformed("a value does not fit its type"))?;
+            let value = decode_checked(tag, value).ok_or(malformed("A value does not fit its type"))?;
             check_value(text, value)?;
             size += contribution(name, value);
             previous = Some(name);
             (name_end, value_end) = (next_name, next_value);
         }
         if name_end != bag.names.len() || value_end != bag.values.len() {
-            return Err(malformed("the property bag is longer than its properties"));
+            return Err(malformed("The property bag is longer than its properties"));
         }
         check_size(size)?;
         if usize::try_from(bag.size) != Ok(size) || bag.wide != needs_wide(name_end, value_end) {
-            return Err(malformed("the header of the property bag does not fit its contents"));
+            return Err(malformed("The header of the property bag does not fit its contents"));
         }
         Ok(bag)
     }
@@ -224,10 +224,16 @@ impl<'a> Properties<'a> {
             .and_then(edm_type)
     }
 
-    /// The type of the property of this name, and the bytes that hold its value.
-    pub(crate) fn stored(&self, name: &[u8]) -> Option<(EdmType, &'a [u8])> {
-        let entry = self.entry(self.find(name)?);
-        Some((edm_type(entry.tag)?, entry.value))
+    /// The place of the property of this name, its type and the bytes that hold its value. It is looked for at the
+    /// place `hint` first: bags of one table tend to have the same names.
+    pub(crate) fn stored(&self, name: &[u8], hint: usize) -> Option<(usize, EdmType, &'a [u8])> {
+        let index = if hint < self.count && self.name_at(hint) == name {
+            hint
+        } else {
+            self.find(name)?
+        };
+        let entry = self.entry(index);
+        Some((index, edm_type(entry.tag)?, entry.value))
     }
 
     /// The properties in ascending order of their names.

@@ -189,7 +189,7 @@ impl Ticks {
             .and_then(|t| t.parse::<i64>().ok())
             .and_then(|inverted| Ticks::new(Ticks::MAX.0 - inverted))
             .ok_or_else(|| Error::ArgumentInvalid {
-                reason: "inverted ticks are 19 digits, up to 3155378975999999999".to_owned(),
+                reason: "Inverted ticks are 19 digits, up to 3155378975999999999".to_owned(),
             })
     }
 }

@@ -27,6 +27,11 @@ impl Filter {
         parse::parse(text, parameters).map(Filter)
     }
 
+    /// The filter of an expression that has the form of a parsed one.
+    pub(crate) fn new(expression: Expression) -> Filter {
+        Filter(expression)
+    }
+
     pub fn expression(&self) -> &Expression {
         &self.0
     }
@@ -194,9 +199,7 @@ impl Operator {
     }
 
     pub(super) fn of_keyword(keyword: &str) -> Option<Operator> {
-        Operator::ALL
-            .into_iter()
-            .find(|operator| operator.keyword() == keyword)
+        Operator::ALL.into_iter().find(|operator| operator.keyword() == keyword)
     }
 
     /// The operator with its sides swapped.

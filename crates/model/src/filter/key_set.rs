@@ -5,8 +5,6 @@
 //! axes, so that everything here is a comparison of small integers, and unions and intersections are merges of sorted
 //! lists.
 
-use crate::limits;
-
 /// The literals of one key, in byte order, without repetition. The first is the empty text, so cut 0 is the start.
 pub(super) struct Axis<'f>(Vec<&'f str>);
 
@@ -124,8 +122,15 @@ impl KeySet {
             cell.partitions = partitions;
         }
         let previous = before.get_mut(self.last_group..).unwrap_or_default();
-        let touches = previous.first().is_some_and(|cell| cell.partitions.end == partitions.start);
-        if touches && previous.iter().map(|cell| cell.rows).eq(added.iter().map(|cell| cell.rows)) {
+        let touches = previous
+            .first()
+            .is_some_and(|cell| cell.partitions.end == partitions.start);
+        if touches
+            && previous
+                .iter()
+                .map(|cell| cell.rows)
+                .eq(added.iter().map(|cell| cell.rows))
+        {
             for cell in previous {
                 cell.partitions.end = partitions.end;
             }
@@ -133,10 +138,6 @@ impl KeySet {
         } else {
             self.last_group = start;
         }
-    }
-
-    fn is_too_large(&self) -> bool {
-        self.cells.len() > limits::FILTER_RANGES
     }
 
     pub fn intersects(&self, other: &KeySet) -> bool {
@@ -156,8 +157,8 @@ impl KeySet {
         !self.intersects(&space.complement(other))
     }
 
-    /// What both sets have; `None` if that has too many cells.
-    pub fn intersection(&self, other: &KeySet) -> Option<KeySet> {
+    /// What both sets have; `None` if that has more than `cells` cells.
+    pub fn intersection(&self, other: &KeySet, cells: usize) -> Option<KeySet> {
         let mut set = KeySet::EMPTY;
         overlaps(self, other, |partitions, a, b| {
             set.add_group(partitions, |rows| {
@@ -166,13 +167,13 @@ impl KeySet {
                     true
                 });
             });
-            !set.is_too_large()
+            set.len() <= cells
         });
-        (!set.is_too_large()).then_some(set)
+        (set.len() <= cells).then_some(set)
     }
 
-    /// What either set has; `None` if that has too many cells.
-    pub fn union(&self, other: &KeySet) -> Option<KeySet> {
+    /// What either set has; `None` if that has more than `cells` cells.
+    pub fn union(&self, other: &KeySet, cells: usize) -> Option<KeySet> {
         let mut set = KeySet::EMPTY;
         let (mut left, mut right) = (self.groups().peekable(), other.groups().peekable());
         let mut at = 0;
@@ -193,9 +194,12 @@ impl KeySet {
                 .min()
                 .unwrap_or(from);
             let reaches = |group: &&[Cell]| start(group) <= from;
-            let (a, b) = (a.filter(reaches).unwrap_or_default(), b.filter(reaches).unwrap_or_default());
+            let (a, b) = (
+                a.filter(reaches).unwrap_or_default(),
+                b.filter(reaches).unwrap_or_default(),
+            );
             set.add_group(Span { start: from, end: to }, |rows| all_rows(a, b, rows));
-            if set.is_too_large() {
+            if set.len() > cells {
                 return None;
             }
             at = to;
@@ -259,7 +263,9 @@ fn overlaps(a: &KeySet, b: &KeySet, mut visit: impl FnMut(Span, &[Cell], &[Cell]
     let (small, large) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     for group in small.groups() {
         let Some(first) = group.first() else { continue };
-        let from = large.cells.partition_point(|cell| cell.partitions.end <= first.partitions.start);
+        let from = large
+            .cells
+            .partition_point(|cell| cell.partitions.end <= first.partitions.start);
         for other in Groups(large.cells.get(from..).unwrap_or_default()) {
             let common = other.first().and_then(|cell| cell.partitions.overlap(first.partitions));
             let Some(common) = common else { break };
@@ -276,7 +282,9 @@ fn for_each_common_row(a: &[Cell], b: &[Cell], mut visit: impl FnMut(Cell) -> bo
     for cell in small {
         let from = large.partition_point(|other| other.rows.end <= cell.rows.start);
         for other in large.get(from..).unwrap_or_default() {
-            let Some(rows) = other.rows.overlap(cell.rows) else { break };
+            let Some(rows) = other.rows.overlap(cell.rows) else {
+                break;
+            };
             if !visit(Cell { rows, ..*cell }) {
                 return;
             }
@@ -326,7 +334,9 @@ impl Space {
                     end: end(group),
                 },
                 |rows| {
-                    let ends = [self.rows.start].into_iter().chain(group.iter().map(|cell| cell.rows.end));
+                    let ends = [self.rows.start]
+                        .into_iter()
+                        .chain(group.iter().map(|cell| cell.rows.end));
                     let starts = group.iter().map(|cell| cell.rows.start).chain([self.rows.end]);
                     let gaps = ends.zip(starts).filter_map(|(start, end)| Span::new(start, end));
                     rows.extend(gaps.map(|gap| Cell {

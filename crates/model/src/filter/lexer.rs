@@ -154,10 +154,7 @@ fn number(input: &str) -> IResult<&str, Token<'_>> {
             ),
             Token::Double,
         ),
-        map(
-            terminated(recognize((sign(), digit1)), double_suffix()),
-            Token::Double,
-        ),
+        map(terminated(recognize((sign(), digit1)), double_suffix()), Token::Double),
         map(
             pair(recognize((sign(), digit1)), opt(one_of("lL"))),
             |(digits, suffix)| Token::Integer(digits, suffix.is_some()),

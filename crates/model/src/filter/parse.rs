@@ -105,10 +105,7 @@ impl<'f> Parser<'f> {
                 self.advance();
                 if self.groups.len() == limits::FILTER_PARENTHESES {
                     return Err(Error::FilterBeyondLimit {
-                        reason: format!(
-                            "A filter has at most {} open parentheses",
-                            limits::FILTER_PARENTHESES
-                        ),
+                        reason: format!("A filter has at most {} open parentheses", limits::FILTER_PARENTHESES),
                     });
                 }
                 self.groups.push(group);
@@ -281,9 +278,9 @@ impl<'f> Parser<'f> {
     fn operand(&mut self) -> Result<Operand, Error> {
         let token = self.advance();
         let operand = match token.token {
-            Token::Word(
-                "and" | "or" | "not" | "eq" | "ne" | "gt" | "ge" | "lt" | "le",
-            ) => return self.syntax_error(token),
+            Token::Word("and" | "or" | "not" | "eq" | "ne" | "gt" | "ge" | "lt" | "le") => {
+                return self.syntax_error(token);
+            }
             Token::Word(_) if self.current.token == Token::Open => {
                 return Err(not_implemented(format!(
                     "The function {} is not supported",
@@ -320,7 +317,10 @@ impl<'f> Parser<'f> {
         self.parameters
             .and_then(|parameters| parameters.get(name))
             .ok_or_else(|| Error::ArgumentInvalid {
-                reason: format!("The filter's @{} has no value among the parameters", Error::quoted(name)),
+                reason: format!(
+                    "The filter's @{} has no value among the parameters",
+                    Error::quoted(name)
+                ),
             })
     }
 
@@ -336,7 +336,11 @@ impl<'f> Parser<'f> {
 
 /// The type in an error is the one that the digits ask for.
 fn integer(digits: &str, long: bool) -> Result<Literal, EdmType> {
-    let int32 = if long { None } else { digits.parse().ok().map(Literal::Int32) };
+    let int32 = if long {
+        None
+    } else {
+        digits.parse().ok().map(Literal::Int32)
+    };
     int32
         .or_else(|| digits.parse().ok().map(Literal::Int64))
         .ok_or(EdmType::Int64)
@@ -372,6 +376,7 @@ fn arithmetic<T>() -> Result<T, Error> {
 
 fn null_is_no_value() -> Error {
     Error::ArgumentInvalid {
-        reason: "No property is null: one without a value is absent, and a filter cannot compare it with null".to_owned(),
+        reason: "No property is null: one without a value is absent, and a filter cannot compare it with null"
+            .to_owned(),
     }
 }

@@ -25,6 +25,12 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(filter: &Filter) -> Plan {
+        Plan::within(filter, WORK, limits::FILTER_RANGES)
+    }
+
+    /// A plan that takes about `work` steps at most and has at most about `cells` ranges. It is correct whatever they
+    /// are, and as fine as they let it be.
+    pub(super) fn within(filter: &Filter, work: usize, cells: usize) -> Plan {
         let mut literals = Literals::default();
         literals.collect(filter.expression());
         let partitions = Axis::new(literals.partition_keys);
@@ -41,7 +47,8 @@ impl Plan {
             partitions,
             rows,
             space,
-            work: WORK,
+            work,
+            cells,
         };
         let node = planner.node(filter.expression(), false);
         let within = space.widened(&node.cover);
@@ -63,7 +70,11 @@ impl Plan {
 
     /// The worst class among the ranges.
     pub fn access(&self) -> Access {
-        self.ranges.iter().map(KeyRange::access).max().unwrap_or(Access::Nothing)
+        self.ranges
+            .iter()
+            .map(KeyRange::access)
+            .max()
+            .unwrap_or(Access::Nothing)
     }
 
     /// What of the ranges is left when a page begins at this key, which is the first that it may give.
@@ -74,12 +85,18 @@ impl Plan {
             inclusive: true,
         };
         // Ranges are in order, so only the first that remains can be cut.
-        let ended = self
-            .ranges
-            .partition_point(|range| range.upper.as_ref().is_some_and(|upper| upper.as_upper() <= from.as_lower()));
+        let ended = self.ranges.partition_point(|range| {
+            range
+                .upper
+                .as_ref()
+                .is_some_and(|upper| upper.as_upper() <= from.as_lower())
+        });
         let mut ranges = self.ranges.get(ended..).unwrap_or_default().to_vec();
         if let Some(first) = ranges.first_mut()
-            && first.lower.as_ref().is_none_or(|lower| lower.as_lower() < from.as_lower())
+            && first
+                .lower
+                .as_ref()
+                .is_none_or(|lower| lower.as_lower() < from.as_lower())
         {
             first.lower = Some(from);
         }
@@ -131,14 +148,14 @@ pub struct Bound {
 }
 
 /// A place between keys: partition, whether after all of its rows, row, whether after that row.
-type Place<'b> = (&'b str, bool, &'b str, bool);
+pub(super) type Place<'b> = (&'b str, bool, &'b str, bool);
 
 impl Bound {
-    fn as_lower(&self) -> Place<'_> {
+    pub(super) fn as_lower(&self) -> Place<'_> {
         self.place(!self.inclusive)
     }
 
-    fn as_upper(&self) -> Place<'_> {
+    pub(super) fn as_upper(&self) -> Place<'_> {
         self.place(self.inclusive)
     }
 
@@ -304,6 +321,8 @@ struct Planner<'f> {
     space: Space,
     /// How many cells may still be visited.
     work: usize,
+    /// How many cells a set may have.
+    cells: usize,
 }
 
 impl<'f> Planner<'f> {
@@ -341,13 +360,7 @@ impl<'f> Planner<'f> {
 
     /// The keys for which a leaf holds; `None` if that depends on properties or the Timestamp.
     fn leaf(&self, expression: &Expression, negated: bool) -> Option<KeySet> {
-        let known = |holds: bool| {
-            Some(if holds {
-                self.space.all()
-            } else {
-                KeySet::EMPTY
-            })
-        };
+        let known = |holds: bool| Some(if holds { self.space.all() } else { KeySet::EMPTY });
         match expression {
             Expression::Constant(value) => known(*value != negated),
             Expression::Comparison(comparison) => {
@@ -401,13 +414,13 @@ impl<'f> Planner<'f> {
         if !self.spend(a.len().min(b.len())) {
             return (self.coarsest(rounding), false);
         }
-        if let Some(set) = a.intersection(b) {
+        if let Some(set) = a.intersection(b, self.cells) {
             self.spend(set.len());
             return (set, true);
         }
-        self.spend(limits::FILTER_RANGES);
+        self.spend(self.cells);
         let rounded = match rounding {
-            Rounding::Up => a.hull_of_rows().intersection(&b.hull_of_rows()),
+            Rounding::Up => a.hull_of_rows().intersection(&b.hull_of_rows(), self.cells),
             Rounding::Down => None,
         };
         (rounded.unwrap_or_else(|| self.coarsest(rounding)), false)
@@ -417,11 +430,11 @@ impl<'f> Planner<'f> {
         if !self.spend(a.len() + b.len()) {
             return (self.coarsest(rounding), false);
         }
-        if let Some(set) = a.union(b) {
+        if let Some(set) = a.union(b, self.cells) {
             return (set, true);
         }
         let rounded = match rounding {
-            Rounding::Up => a.hull_of_rows().union(&b.hull_of_rows()),
+            Rounding::Up => a.hull_of_rows().union(&b.hull_of_rows(), self.cells),
             Rounding::Down => None,
         };
         (rounded.unwrap_or_else(|| self.coarsest(rounding)), false)
@@ -451,14 +464,10 @@ impl<'f> Planner<'f> {
         }
         let mut kept = Vec::new();
         match &node.shape {
-            Shape::Leaf {
-                expression,
-                negated: false,
-            } => return Simplified::Expression((*expression).clone()),
-            Shape::Leaf {
-                expression,
-                negated: true,
-            } => return Simplified::Expression((*expression).clone().negated()),
+            Shape::Leaf { expression, negated } => {
+                let expression = (*expression).clone();
+                Simplified::Expression(if *negated { expression.negated() } else { expression })
+            }
             Shape::All(terms) => {
                 let mut within = Cow::Borrowed(within);
                 for term in terms {
@@ -500,7 +509,7 @@ impl<'f> Planner<'f> {
         if *cover == self.space.all() || self.work == 0 {
             return None;
         }
-        let narrow = within.intersection(cover)?;
+        let narrow = within.intersection(cover, self.cells)?;
         self.spend(cover.len().min(within.len()) + narrow.len());
         Some(narrow)
     }
@@ -522,7 +531,9 @@ impl<'f> Planner<'f> {
                 _ => cuts.push((lower, upper)),
             }
         }
-        cuts.into_iter().map(|(lower, upper)| self.range(lower, upper)).collect()
+        cuts.into_iter()
+            .map(|(lower, upper)| self.range(lower, upper))
+            .collect()
     }
 
     /// The end of a partition's rows is the cut after the partition.
@@ -537,7 +548,7 @@ impl<'f> Planner<'f> {
     fn range(&self, lower: Cut, upper: Cut) -> KeyRange {
         // The first row of a partition needs a name only if the range ends with it.
         let lower_row = if upper == (lower.0, 1) { Some("") } else { None };
-        let one_partition = upper.0 == lower.0 || upper == (lower.0 + 1, 0) && lower.0 % 2 == 0;
+        let one_partition = upper.0 == lower.0 || upper == (lower.0 + 1, 0) && lower.0.is_multiple_of(2);
         KeyRange {
             lower: self
                 .bound(lower, |after| !after, lower_row)

@@ -1,12 +1,13 @@
 //! Entities and property bags as the JSON payloads of the Table service (semantics 1.4, 1.6, 4.4).
 
 mod read;
-mod reader;
+pub(crate) mod reader;
 mod write;
 
+pub(crate) use read::operation_entity;
 pub use read::{ParsedEntity, parse_entity, parse_properties};
 pub(crate) use write::write_text;
-pub use write::{Metadata, entity_to_json, jsonb_text, properties_to_json, value_to_json};
+pub use write::{Metadata, entity_to_json, jsonb_text, projected_to_json, properties_to_json, value_to_json};
 
 #[cfg(test)]
 mod tests;

@@ -55,6 +55,40 @@ pub fn parse_entity(json: &str) -> Result<ParsedEntity, Error> {
     })
 }
 
+/// The entity of one operation in a batch.
+pub(crate) struct OperationEntity {
+    /// The PartitionKey, if the payload repeats it.
+    pub(crate) partition_key: Option<String>,
+    pub(crate) row_key: String,
+    pub(crate) properties: PropertiesBuf,
+}
+
+/// Reads the entity that comes next. With `keys_only` its properties do not matter and are not looked at.
+///
+/// # Errors
+/// As [`parse_entity`], but the PartitionKey may be missing.
+pub(crate) fn operation_entity(reader: &mut Reader<'_>, keys_only: bool) -> Result<OperationEntity, Error> {
+    let members = if keys_only {
+        Members::read_keys(reader)?
+    } else {
+        Members::read(reader)?
+    };
+    let partition_key = match members.key(PARTITION_KEY) {
+        Ok(key) => Some(key),
+        Err(Error::KeyMissing { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(OperationEntity {
+        partition_key,
+        row_key: members.key(ROW_KEY)?,
+        properties: if keys_only {
+            PropertiesBuf::empty()
+        } else {
+            members.properties()?
+        },
+    })
+}
+
 /// The members of one object, in the order of the text. Values get their type when all annotations are known.
 struct Members<'j>(Vec<Member<'j>>);
 
@@ -95,6 +129,21 @@ impl<'j> Members<'j> {
             next = reader.next_member()?;
         }
         members.join_annotations();
+        Ok(members)
+    }
+
+    /// Reads the keys of the object that comes next and passes over everything else.
+    fn read_keys(reader: &mut Reader<'j>) -> Result<Members<'j>, Error> {
+        let mut members = Members(Vec::new());
+        let mut next = reader.first_member()?;
+        while let Some(name) = next {
+            if matches!(&*name, PARTITION_KEY | ROW_KEY) {
+                members.member(name, reader)?;
+            } else {
+                reader.skip()?;
+            }
+            next = reader.next_member()?;
+        }
         Ok(members)
     }
 

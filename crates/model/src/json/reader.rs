@@ -73,6 +73,19 @@ impl<'j> Reader<'j> {
         range.map(|range| self.unescape(range)).transpose()
     }
 
+    /// Enters the array that comes next; whether it has an element.
+    pub(crate) fn first_element(&mut self) -> Result<bool, Error> {
+        self.peeked = None;
+        let first = self.jiter.next_array().map_err(|e| self.malformed(&e))?;
+        Ok(first.is_some())
+    }
+
+    /// Whether the array has one more element.
+    pub(crate) fn next_element(&mut self) -> Result<bool, Error> {
+        let next = self.jiter.array_step().map_err(|e| self.malformed(&e))?;
+        Ok(next.is_some())
+    }
+
     /// The string that comes next.
     pub(crate) fn string(&mut self) -> Result<Cow<'j, str>, Error> {
         self.peeked = None;

@@ -400,28 +400,28 @@ fn validate_says_what_is_wrong() {
     assert_eq!(refusal(Properties::validate(&two(b"A", b"B"))), None);
 
     let malformed = (Code::InvalidInput, "22P03");
-    let unfit = "a value does not fit its type.";
+    let unfit = "A value does not fit its type.";
     for (bytes, hint) in [
-        (vec![], "these bytes are no property bag of a known version."),
+        (vec![], "These bytes are no property bag of a known version."),
         (
             vec![2, 0, 0, 0, 0, 0],
-            "these bytes are no property bag of a known version.",
+            "These bytes are no property bag of a known version.",
         ),
         (
             vec![0x81, 0, 0, 0, 0, 0],
-            "the header of the property bag does not fit its contents.",
+            "The header of the property bag does not fit its contents.",
         ),
         (
             vec![1, 0, 1, 0, 0, 0],
-            "the header of the property bag does not fit its contents.",
+            "The header of the property bag does not fit its contents.",
         ),
         (
             vec![1, 0, 0, 0, 0, 0, 0],
-            "the property bag is longer than its properties.",
+            "The property bag is longer than its properties.",
         ),
-        (two(b"B", b"A"), "the property names are not in ascending order."),
-        (two(b"A", b"A"), "the property names are not in ascending order."),
-        (one(b"A\xFF", S, b""), "a property name is not UTF-8."),
+        (two(b"B", b"A"), "The property names are not in ascending order."),
+        (two(b"A", b"A"), "The property names are not in ascending order."),
+        (one(b"A\xFF", S, b""), "A property name is not UTF-8."),
         (
             one(b"PartitionKey", S, b""),
             "PartitionKey, RowKey and Timestamp are no properties of a bag.",

@@ -1,0 +1,246 @@
+//! Text that is meant to hurt: a result or a clean error, on the stack that PostgreSQL guarantees.
+
+use std::time::{Duration, Instant};
+
+use super::{Sample, parse};
+use crate::filter::{Filter, Plan, Predicate};
+use crate::{Code, Error};
+
+/// PostgreSQL's default `max_stack_depth`.
+const STACK: usize = 2 * 1024 * 1024;
+
+/// Does all that can be done with a text, on a quarter of the stack and in bounded time.
+fn survive(name: &'static str, text: String) -> Result<Plan, Error> {
+    let start = Instant::now();
+    let result = std::thread::Builder::new()
+        .stack_size(STACK / 4)
+        .spawn(move || {
+            let filter = Filter::parse(&text, None)?;
+            let printed = filter.to_string();
+            if printed.len() <= crate::limits::FILTER_BYTES {
+                assert_eq!(Filter::parse(&printed, None).as_ref(), Ok(&filter), "{name}");
+            }
+            let predicate = Predicate::new(&filter);
+            let read = Predicate::from_bytes(&predicate.to_bytes()).unwrap();
+            assert!(read == predicate, "{name}");
+            let plan = Plan::new(&filter);
+            let residual = plan.residual.as_ref().map(Predicate::new);
+            for sample in [
+                Sample::new("", "", "{}"),
+                Sample::new("p7", "r7", r#"{"a": 1, "b": true}"#),
+            ] {
+                let entity = sample.entity();
+                let expected = filter.matches(&entity);
+                assert_eq!(predicate.matches(&entity), expected, "{name}");
+                let inside = plan
+                    .ranges
+                    .iter()
+                    .any(|range| range.contains(&sample.partition_key, &sample.row_key));
+                let planned = inside && residual.as_ref().is_none_or(|residual| residual.matches(&entity));
+                assert_eq!(planned, expected, "{name}");
+            }
+            drop(filter.clone());
+            Ok(plan)
+        })
+        .unwrap()
+        .join()
+        .unwrap();
+    let taken = start.elapsed();
+    println!("{name}: {taken:?}");
+    // Ten times what it takes where everything is busy; what is quadratic takes minutes.
+    assert!(taken < Duration::from_secs(20), "{name} took {taken:?}");
+    result
+}
+
+fn is_limit(result: Result<Plan, Error>) {
+    let error = result.unwrap_err();
+    assert_eq!(
+        (error.code(), error.sqlstate()),
+        (Code::InvalidInput, "54000"),
+        "{error:?}"
+    );
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn a_hundred_thousand_parentheses() {
+    let n = 100_000;
+    let nested = |open: &str, inner: &str, close: &str| format!("{}{inner}{}", open.repeat(n), close.repeat(n));
+    assert!(survive("parentheses", nested("(", "a eq 1", ")")).is_ok());
+    assert!(survive("negated parentheses", nested("not (", "a eq 1", ")")).is_ok());
+    assert!(survive("negated, spaced", nested("not ( ", "a eq 1 and b", " ) ")).is_ok());
+    assert!(survive("left or", nested("(", "a eq 1", " or b)")).is_ok());
+    assert!(survive("right or", nested("a or (", "a eq 1", ")")).is_ok());
+    assert!(survive("left and", nested("(", "a eq 1", " and b)")).is_ok());
+    assert!(survive("right and", nested("a and (", "a eq 1", ")")).is_ok());
+    is_limit(survive(
+        "alternating",
+        "a and (b or (".repeat(n / 2) + "a" + &")".repeat(n),
+    ));
+    is_limit(survive(
+        "alternating not",
+        "not (a and ".repeat(n) + "a" + &")".repeat(n),
+    ));
+    is_limit(survive("one more", format!("({})", nested("(", "a eq 1", ")"))));
+    assert!(survive("never closed", "(".repeat(n)).is_err());
+    is_limit(survive(
+        "never closed, two megabytes",
+        "(".repeat(crate::limits::FILTER_BYTES),
+    ));
+    assert!(survive("never opened", "a".to_owned() + &")".repeat(n)).is_err());
+}
+
+#[test]
+fn the_deepest_filter_that_is_accepted() {
+    let depth = crate::limits::FILTER_DEPTH;
+    // Two levels each, and one for the innermost `or`.
+    let levels = |n: usize| {
+        (0..n).fold("a".to_owned(), |inner, i| {
+            format!("p{i} or PartitionKey eq 'p{i}' and (b or {inner})")
+        })
+    };
+    assert!(survive("deepest", levels((depth - 1) / 2)).is_ok());
+    is_limit(survive("deeper", levels(depth / 2)));
+    let nots = (0..depth / 2).fold("a".to_owned(), |inner, i| {
+        format!("not (b and RowKey ne 'p{i}' and {inner})")
+    });
+    assert!(survive("negations", nots).is_ok());
+}
+
+#[test]
+fn a_hundred_thousand_nots() {
+    assert!(survive("not not", "not ".repeat(100_000) + "a eq 1").is_ok());
+    assert_eq!(parse(&("not ".repeat(100_001) + "a")), parse("not a"));
+    assert!(survive("only not", "not ".repeat(100_000)).is_err());
+}
+
+#[test]
+fn twenty_thousand_ors() {
+    let list = |term: &dyn Fn(usize) -> String, joint: &str| (0..20_000).map(term).collect::<Vec<_>>().join(joint);
+    let points = list(&|i| format!("(PartitionKey eq 'p{i}' and RowKey eq 'r{i}')"), " or ");
+    let plan = survive("points", points.clone()).unwrap();
+    assert_eq!((plan.ranges.len(), plan.residual), (20_000, None));
+    let plan = survive("points and a property", format!("({points}) and a eq 1")).unwrap();
+    assert_eq!(plan.residual.unwrap().to_string(), "a eq 1");
+    assert_eq!(plan.ranges.len(), 20_000);
+    let rows = list(&|i| format!("PartitionKey eq 'p' and RowKey eq 'r{i}'"), " or ");
+    assert_eq!(survive("rows of a partition", rows).unwrap().ranges.len(), 20_000);
+    let each = list(
+        &|i| format!("PartitionKey eq 'p{i}' and RowKey eq 'r{i}' and a eq {i}"),
+        " or ",
+    );
+    assert_eq!(
+        survive("each with its own property", each).unwrap().ranges.len(),
+        20_000
+    );
+    let same = list(
+        &|i| format!("PartitionKey eq 'p' and RowKey eq 'r{i}' and a eq {i}"),
+        " or ",
+    );
+    assert_eq!(survive("each in one partition", same).unwrap().ranges.len(), 20_000);
+    let properties = list(&|i| format!("a eq {i}"), " or ");
+    assert!(survive("properties", properties.clone()).is_ok());
+    assert!(survive("points and properties", format!("({points}) and ({properties})")).is_ok());
+    assert!(survive("points or properties", format!("({points}) or ({properties})")).is_ok());
+    let not = list(&|i| format!("PartitionKey ne 'p{i}'"), " and ");
+    assert_eq!(survive("not these", not.clone()).unwrap().ranges.len(), 20_001);
+    assert_eq!(
+        survive("not these, and a property", format!("{not} and a"))
+            .unwrap()
+            .ranges
+            .len(),
+        20_001
+    );
+    let either = list(
+        &|i| format!("(PartitionKey lt 'p{i}' and a eq {i} or PartitionKey gt 'q{i}')"),
+        " and ",
+    );
+    assert!(survive("sides", either).is_ok());
+    let outside = list(
+        &|i| format!("(PartitionKey lt 'p{i}' and a eq {i} or PartitionKey gt 'p{i}' and b)"),
+        " and ",
+    );
+    assert!(survive("outside", outside).is_ok());
+    let squares = list(&|i| format!("(PartitionKey ge 'p{i}' and RowKey ge 'r{i}')"), " or ");
+    assert!(survive("quadrants", squares).is_ok());
+    let crosses = list(&|i| format!("(PartitionKey eq 'p{i}' or RowKey eq 'r{i}')"), " and ");
+    assert!(survive("crosses", crosses).is_ok());
+    let crosses = list(
+        &|i| format!("(PartitionKey ne 'p{i}' or RowKey ne 'r{i}' or a)"),
+        " and ",
+    );
+    assert!(survive("all but points", crosses).is_ok());
+}
+
+#[test]
+fn deep_and_wide() {
+    let points = (0..10_000)
+        .map(|i| format!("PartitionKey eq 'p{i}' and RowKey ne 'r{i}'"))
+        .collect::<Vec<_>>()
+        .join(" or ");
+    let deep = (0..100).fold(points, |inner, i| {
+        format!("(({inner}) and (a or RowKey ne 'x{i}') or b and PartitionKey eq 'y{i}')")
+    });
+    assert!(survive("deep and wide", deep).is_ok());
+}
+
+#[test]
+fn the_longest_filters() {
+    let limit = crate::limits::FILTER_BYTES;
+    let fill = |unit: &str, end: &str| unit.repeat((limit - end.len()) / unit.len()) + end;
+    assert!(survive("short or", fill("a or ", "a")).is_ok());
+    assert!(survive("short and", fill("a and ", "a")).is_ok());
+    assert!(survive("many points", fill("PartitionKey eq 'p' and RowKey eq 'r' or ", "a")).is_ok());
+    let distinct: String = (0..).map(|i| format!("RowKey eq '{i}' or ")).take(95_000).collect();
+    assert!(survive("many rows", distinct[..].to_owned() + "PartitionKey eq 'p'").is_ok());
+    let partitions: String = (0..)
+        .map(|i| format!("PartitionKey eq '{i}' or "))
+        .take(70_000)
+        .collect();
+    assert!(survive("many partitions", partitions + "PartitionKey eq 'p'").is_ok());
+    assert!(survive("spaces", " ".repeat(limit)).is_ok());
+    assert!(survive("a long name", "a".repeat(limit)).is_ok());
+    is_limit(survive("too long", " ".repeat(limit + 1)));
+}
+
+#[test]
+fn megabyte_literals() {
+    let mega = 1_000_000;
+    assert!(survive("String", format!("a eq '{}'", "x".repeat(mega))).is_ok());
+    assert!(survive("quotes", format!("a eq '{}'", "''".repeat(mega))).is_ok());
+    assert!(survive("key", format!("PartitionKey eq '{}'", "日".repeat(mega / 3))).is_ok());
+    assert!(survive("Binary", format!("a eq X'{}'", "0f".repeat(mega))).is_ok());
+    for (name, text) in [
+        ("unterminated", format!("a eq '{}", "x".repeat(mega))),
+        ("odd hex", format!("a eq X'{}'", "0".repeat(mega + 1))),
+        ("Int", format!("a eq {}", "9".repeat(mega))),
+        ("Double", format!("a eq {}.5", "9".repeat(mega))),
+        ("exponent", format!("a eq 1e{}", "9".repeat(mega))),
+        ("DateTime", format!("a eq datetime'{}'", "2".repeat(mega))),
+        ("Guid", format!("a eq guid'{}'", "2".repeat(mega))),
+        ("parameter", format!("a eq @{}", "p".repeat(mega))),
+        ("function", format!("{}(a)", "p".repeat(mega))),
+        ("symbols", "#".repeat(mega)),
+    ] {
+        let error = survive(name, text).unwrap_err();
+        assert!(
+            matches!(error.code(), Code::InvalidInput | Code::NotImplemented),
+            "{name}"
+        );
+        assert!(error.report().len() < 20_000, "{name}");
+        assert!(error.hint().is_none_or(|hint| hint.len() < 1000), "{name}");
+    }
+    assert!(survive("a long fraction", format!("a eq 0.{}", "1".repeat(mega))).is_ok());
+}
+
+#[test]
+fn a_quoted_filter_is_shortened_only_when_it_is_very_long() {
+    let text = format!("a eq '{}' b", "x".repeat(4000));
+    assert_eq!(
+        super::invalid_input(&text),
+        format!("Syntax error at position 4009 in '{text}'.")
+    );
+    let text = format!("a eq '{}' b", "x".repeat(5000));
+    let message = super::invalid_input(&text);
+    assert!(message.starts_with("Syntax error at position 5009 in 'a eq 'xxx") && message.ends_with("…'."));
+}

@@ -1,0 +1,15 @@
+//! The clock that Timestamps come from.
+
+use pgrx::pg_sys;
+use table_service_model::Ticks;
+
+/// The wall clock, in microseconds since 2000-01-01. Unlike `now()` it goes on within a transaction.
+pub fn now() -> i64 {
+    // SAFETY: no preconditions.
+    unsafe { pg_sys::GetCurrentTimestamp() }
+}
+
+/// The ETag of an entity with this Timestamp, which the CHECK keeps in range.
+pub fn etag(timestamp: i64) -> String {
+    table_service_model::etag::format(Ticks::from_postgres_micros(timestamp).unwrap_or(Ticks::ZERO))
+}

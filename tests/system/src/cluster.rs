@@ -1,0 +1,181 @@
+//! Throwaway servers.
+
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::session::{Session, connect};
+
+/// Runs a command when this process ends, however it ends, or when the keeper is dropped.
+pub struct Keeper(Child);
+
+impl Keeper {
+    pub fn new(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Keeper {
+        // It notices the end of this process by the end of its input. In a process group of its own, no Ctrl-C hits it.
+        let child = Command::new("sh")
+            .args(["-c", "cat >/dev/null; exec \"$@\" >&2", "sh"])
+            .arg(program)
+            .args(arguments)
+            .env_remove("RUST_BACKTRACE")
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        Keeper(child)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// A running server.
+pub struct Cluster {
+    directory: PathBuf,
+    host: String,
+    port: u16,
+    _keeper: Keeper,
+}
+
+impl Cluster {
+    /// The server that the tests of this binary share.
+    pub fn shared() -> &'static Cluster {
+        static SHARED: OnceLock<Cluster> = OnceLock::new();
+        SHARED.get_or_init(|| Cluster::start(&["wal_level=logical"]))
+    }
+
+    /// A server of one's own, which stops when it is dropped.
+    pub fn start(settings: &[&str]) -> Cluster {
+        let script = script();
+        let directory = free_directory();
+        let path = directory.to_str().unwrap();
+        let keeper = Keeper::new(&script, &["stop", path]);
+        let output = Command::new(&script)
+            .args(["start", path, "log_line_prefix=%m [%p] %e %d "])
+            .args(settings)
+            .env("PG_CONFIG", pg_config())
+            .output()
+            .unwrap_or_else(|error| panic!("{} does not run: {error}", script.display()));
+        assert!(
+            output.status.success(),
+            "the server does not start: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let connection = String::from_utf8(output.stdout).unwrap();
+        let value = |name: &str| {
+            let line = connection.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.strip_prefix('=')).unwrap().to_owned()
+        };
+        Cluster {
+            host: value("PGHOST"),
+            port: value("PGPORT").parse().unwrap(),
+            directory,
+            _keeper: keeper,
+        }
+    }
+
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A session of a superuser in the database `postgres`.
+    pub fn session(&self) -> Session {
+        connect(&self.host, self.port, "postgres", "postgres", "cluster").unwrap()
+    }
+
+    /// One of PostgreSQL's programs, set up to connect to this server.
+    pub fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(program(name));
+        command
+            .env("PGHOST", &self.host)
+            .env("PGPORT", self.port.to_string())
+            .env("PGUSER", "postgres");
+        command
+    }
+
+    /// The server's log.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.directory.join("log")).unwrap()).into_owned()
+    }
+}
+
+/// One of PostgreSQL's programs.
+fn program(name: &str) -> PathBuf {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    let directory = DIRECTORY.get_or_init(|| {
+        let output = Command::new(pg_config()).arg("--bindir").output().unwrap();
+        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end())
+    });
+    directory.join(name)
+}
+
+/// One of PostgreSQL's programs that refuse to run as root: then it runs as the user `postgres`.
+pub fn as_server(name: &str) -> Command {
+    let mut command = if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        let mut command = Command::new("runuser");
+        command.args(["-u", "postgres", "--"]).arg(program(name));
+        command
+    } else {
+        Command::new(program(name))
+    };
+    command.env_remove("RUST_BACKTRACE").current_dir("/");
+    command
+}
+
+/// The name of a directory that does not exist, short enough for sockets.
+pub fn free_directory() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("table_service_system.{}.{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        if !directory.exists() {
+            return directory;
+        }
+    }
+}
+
+fn pg_config() -> String {
+    std::env::var("PG_CONFIG").unwrap_or_else(|_| "pg_config".to_owned())
+}
+
+fn script() -> PathBuf {
+    match std::env::var_os("TABLE_SERVICE_CLUSTER_SCRIPT") {
+        Some(script) => script.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pgrx-config/cluster.sh"),
+    }
+}
+
+/// Runs a program with this input and returns what it prints.
+pub(crate) fn run(command: &mut Command, input: &[u8]) -> Result<Vec<u8>, String> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        // A program that fails reads no further.
+        scope.spawn(move || stdin.write_all(input));
+        child.wait_with_output().unwrap()
+    });
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}

@@ -1,0 +1,73 @@
+//! Errors as a client sees them.
+
+use std::fmt;
+
+/// An error that the server sent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub sqlstate: String,
+    pub message: String,
+    pub hint: String,
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(db) => Failure {
+                sqlstate: db.code().code().to_owned(),
+                message: db.message().to_owned(),
+                hint: db.hint().unwrap_or_default().to_owned(),
+            },
+            // 08006, connection_failure: the server is gone, or the driver itself refuses.
+            None => Failure {
+                sqlstate: "08006".to_owned(),
+                message: match std::error::Error::source(&error) {
+                    Some(source) => format!("{error}: {source}"),
+                    None => error.to_string(),
+                },
+                hint: String::new(),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.sqlstate, self.message)
+    }
+}
+
+/// What a statement must end in.
+pub trait Expect {
+    /// An error of the catalog: `code` is the Azure code that its message begins with.
+    ///
+    /// # Panics
+    /// If it ended otherwise.
+    fn fails_with(self, sqlstate: &str, code: &str) -> Failure;
+
+    /// An error that PostgreSQL raises itself, which has no Azure code in its message.
+    ///
+    /// # Panics
+    /// If it ended otherwise.
+    fn fails_in_postgres(self, sqlstate: &str) -> Failure;
+}
+
+impl<T: fmt::Debug> Expect for Result<T, Failure> {
+    #[track_caller]
+    fn fails_with(self, sqlstate: &str, code: &str) -> Failure {
+        match self {
+            Err(failure) if failure.sqlstate == sqlstate && failure.message.starts_with(&format!("{code}: ")) => {
+                failure
+            }
+            other => panic!("expected {sqlstate} {code}, not {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn fails_in_postgres(self, sqlstate: &str) -> Failure {
+        match self {
+            Err(failure) if failure.sqlstate == sqlstate => failure,
+            other => panic!("expected {sqlstate}, not {other:?}"),
+        }
+    }
+}

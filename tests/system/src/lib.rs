@@ -1,0 +1,32 @@
+//! Throwaway servers, databases and sessions for the tests of the whole system.
+//!
+//! All tests of one binary share a server, which starts with the first and stops when the binary ends, however it ends.
+//! Each test has a database of its own. Sessions are blocking: a statement that should run beside others is
+//! [started](Session::start).
+//!
+//! Environment: `PG_CONFIG` says which PostgreSQL (the extension is installed there already);
+//! `TABLE_SERVICE_CLUSTER_SCRIPT` is the script that starts and stops servers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod cluster;
+mod database;
+mod failure;
+mod session;
+
+pub use cluster::{Cluster, Keeper, as_server, free_directory};
+pub use database::Database;
+pub use failure::{Expect, Failure};
+pub use session::{Pending, Raw, Session, Texts};
+
+/// Polls until `condition` holds. There is no other limit than that of a hanging test.
+///
+/// # Panics
+/// If it does not become true within a minute.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !condition() {
+        assert!(begin.elapsed().as_secs() < 60, "{what}: it does not happen");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of the whole system, each of something that a user sees.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod dump;
+mod install;
+mod privileges;
+mod tables;
