@@ -32,6 +32,20 @@ FROM (VALUES
     ('get_entities(NULL, ''p'', ''{r}'')'), ('get_entities(''Employees'', NULL, ''{r}'')'), ('get_entities(''Employees'', ''p'', NULL)'),
     ('get_entities(''Employees'', ''p'', ''{r, NULL}'')')) AS v (call);
 
+-- Batches and queries likewise; there a NULL that stands for "no filter" or "no limit" is one.
+SELECT call, pg_temp.outcome('SELECT ' || call)
+FROM (VALUES
+    ('execute_batch(NULL, ''p'', batch_delete(''r''))'), ('execute_batch(''Employees'', NULL, batch_delete(''r''))'), ('execute_batch(''Employees'', ''p'', NULL)'),
+    ('execute_batch(''Employees'', ''p'', VARIADIC NULL)'), ('execute_batch(''Employees'', ''p'', batch_delete(NULL))'), ('execute_batch(''Employees'', ''p'', batch_delete(''r'', NULL))'),
+    ('execute_batch(''Employees'', ''p'', batch_insert(''new'', NULL))'), ('execute_batch(''Employees'', ''p'', batch_merge(''r'', ''{}'', NULL))'),
+    ('execute_batch(''Employees'', ''p'', batch_replace(''r'', ''{}'', NULL))'), ('execute_batch(''Employees'', ''p'', batch_insert_or_merge(''r'', NULL))'),
+    ('execute_batch(''Employees'', ''p'', batch_insert_or_replace(NULL, ''{}''))'),
+    ('execute_batch_json(NULL, ''p'', ''[]'')'), ('execute_batch_json(''Employees'', NULL, ''[]'')'), ('execute_batch_json(''Employees'', ''p'', NULL)'),
+    ('count(*) FROM query_entities(NULL)'), ('count(*) FROM query_entities(''Employees'', NULL, NULL, NULL, NULL)'), ('count(*) FROM query_page(NULL)'),
+    ('count(*) FROM query_page(''Employees'', NULL, NULL, NULL, NULL, NULL)'), ('query_page_json(NULL)'), ('query_page_json(''Employees'', metadata => NULL)'),
+    ('filter_to_sql(NULL)'), ('matches(NULL, ''a eq 1'')'), ('matches(ROW(''p'', ''r'', now(), ''{}'')::entity, NULL)'), ('count(*) FROM explain_query(NULL)'),
+    ('count(*) FROM explain_query(''Employees'', NULL, NULL)'), ('partition_statistics(NULL)'), ('count(*) FROM query_tables(NULL, NULL, NULL, NULL)')) AS v (call);
+
 -- Nothing happened.
 SELECT table_name FROM query_tables();
 SELECT partition_key, row_key, properties FROM table_service_data."Employees";
