@@ -133,15 +133,14 @@ fn delete_entity(
         let if_match = arguments::if_match(if_match)?;
         let if_exists = required("if_exists", if_exists)?;
         let table = write.table()?;
-        let result = write.conditional(&table, if_match, |spi| {
+        let result = write.conditional(&table, if_match, |spi, version| {
             let [partition_key, row_key] = write.keys();
-            let rows = match if_match {
-                IfMatch::Never => return None,
-                IfMatch::Any => spi.run(Statement::Delete, &table, [partition_key, row_key]),
-                IfMatch::Version(version) => spi.run(
+            let rows = match version {
+                None => spi.run(Statement::Delete, &table, [partition_key, row_key]),
+                Some(version) => spi.run(
                     Statement::DeleteVersion,
                     &table,
-                    [partition_key, row_key, version.to_postgres_micros().into()],
+                    [partition_key, row_key, version.into()],
                 ),
             };
             (rows.processed > 0).then_some(())
@@ -207,22 +206,15 @@ impl<'a> Write<'a> {
     ) -> Result<String, Error> {
         let if_match = arguments::if_match(if_match)?;
         let table = self.table()?;
-        let timestamp = self.conditional(&table, if_match, |spi| {
+        let timestamp = self.conditional(&table, if_match, |spi, version| {
             let [partition_key, row_key] = self.keys();
             let (clock, properties) = (now().into(), properties.datum());
-            let rows = match if_match {
-                IfMatch::Never => return None,
-                IfMatch::Any => spi.run(any_version, &table, [partition_key, row_key, clock, properties]),
-                IfMatch::Version(version) => spi.run(
+            let rows = match version {
+                None => spi.run(any_version, &table, [partition_key, row_key, clock, properties]),
+                Some(version) => spi.run(
                     one_version,
                     &table,
-                    [
-                        partition_key,
-                        row_key,
-                        clock,
-                        properties,
-                        version.to_postgres_micros().into(),
-                    ],
+                    [partition_key, row_key, clock, properties, version.into()],
                 ),
             };
             rows.timestamp()
@@ -247,19 +239,25 @@ impl<'a> Write<'a> {
     }
 
     /// Runs `write` until it writes, or a second look with a new snapshot tells why it does not: 404 before 412
-    /// (semantics 2.2).
+    /// (semantics 2.2). `write` gets the Timestamp that the entity must have, or `None` for any.
     fn conditional<T>(
         &self,
         table: &Table,
         if_match: IfMatch,
-        write: impl Fn(&Connection) -> Option<T>,
+        write: impl Fn(&Connection, Option<i64>) -> Option<T>,
     ) -> Result<T, Error> {
         if !key::within_limits(self.partition_key, self.row_key) {
             return Err(Error::EntityNotFound);
         }
+        let version = match if_match {
+            IfMatch::Any => None,
+            IfMatch::Version(version) => Some(version.to_postgres_micros()),
+            // The statement runs all the same, so that it asks for the right to write.
+            IfMatch::Never => Some(NO_TIMESTAMP),
+        };
         let mut seen = None;
         loop {
-            let outcome = connect(|spi| match write(spi) {
+            let outcome = connect(|spi| match write(spi, version) {
                 Some(written) => Ok(written),
                 None => Err(spi.run(Statement::GetTimestamp, table, self.keys()).timestamp()),
             });
@@ -267,10 +265,8 @@ impl<'a> Write<'a> {
                 Ok(written) => return Ok(written),
                 Err(found) => found.ok_or(Error::EntityNotFound)?,
             };
-            match if_match {
-                IfMatch::Version(version) if version.to_postgres_micros() == found => {}
-                IfMatch::Any => {}
-                IfMatch::Never | IfMatch::Version(_) => return Err(Error::UpdateConditionNotSatisfied),
+            if version.is_some_and(|version| version != found) {
+                return Err(Error::UpdateConditionNotSatisfied);
             }
             // It came between our two looks: write again. If it is the same version as before, it is not concurrency
             // that keeps us from writing it.
@@ -282,6 +278,9 @@ impl<'a> Write<'a> {
         }
     }
 }
+
+/// `-infinity`, which no entity has: the CHECK keeps it out.
+const NO_TIMESTAMP: i64 = i64::MIN;
 
 /// A row that may be read and not written, or a trigger that took the write away.
 pub fn suppressed() -> Error {
