@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod binary;
 mod dump;
+mod hostile_json;
 mod install;
 mod privileges;
 mod tables;
