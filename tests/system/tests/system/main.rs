@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod binary;
+mod concurrency;
 mod dump;
 mod hostile_json;
 mod install;
+mod interrupts;
 mod privileges;
 mod tables;
+mod timestamps;
