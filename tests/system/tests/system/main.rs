@@ -9,5 +9,7 @@ mod hostile_json;
 mod install;
 mod interrupts;
 mod privileges;
+mod read_only;
+mod replication;
 mod tables;
 mod timestamps;
