@@ -59,18 +59,17 @@ fn timestamps_rise_when_the_clock_stands_still_or_goes_back() {
     session.run("SELECT table_service.create_table('Clock')");
     // An entity from the future is what a clock that went back looks like.
     session.run("INSERT INTO table_service_data.\"Clock\" VALUES ('p', 'r', '2999-12-31 23:59:59.999998Z', '{}')");
-    let mut last = timestamp(&session);
-    for write in [
+    let writes = [
         "SELECT table_service.merge_entity('Clock', 'p', 'r', '{\"A\": 1}', '*')",
         "SELECT table_service.replace_entity('Clock', 'p', 'r', '{}', '*')",
         "SELECT table_service.insert_or_replace_entity('Clock', 'p', 'r', '{}')",
         "SELECT table_service.insert_or_merge_entity('Clock', 'p', 'r', '{}')",
         "UPDATE table_service_data.\"Clock\" SET properties = '{\"B\": 2}'",
         "UPDATE table_service_data.\"Clock\" SET \"timestamp\" = now()",
-    ] {
+    ];
+    for (before, write) in (timestamp(&session)..).zip(writes) {
         session.run(write);
-        assert_eq!(timestamp(&session), last + 1, "{write}");
-        last += 1;
+        assert_eq!(timestamp(&session), before + 1, "{write}");
     }
     assert_eq!(tag(&session), "W/\"datetime'3000-01-01T00%3A00%3A00.000004Z'\"");
     // Conditions work there as anywhere.
@@ -144,5 +143,5 @@ fn tag_of_copy(session: &Session, tag: &str) -> String {
             &[&time],
         )
         .unwrap();
-    super::timestamps::tag(session)
+    self::tag(session)
 }
