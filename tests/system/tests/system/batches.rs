@@ -228,7 +228,7 @@ impl Plan {
             own: if hunt { 1 } else { 4 },
             shared: if hunt { 1 } else { 3 },
             open: if hunt { 4 } else { 6 },
-            levels: seed % 3 == 0,
+            levels: seed.is_multiple_of(3),
         }
     }
 
