@@ -3,9 +3,9 @@
 use std::ffi::CString;
 
 use pgrx::pg_sys;
-use table_service_model::Error;
 use table_service_model::etag::IfMatch;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
+use table_service_model::{Error, Ticks};
 
 use crate::types::PropertiesArg;
 
@@ -27,7 +27,13 @@ pub fn properties<'a>(properties: Option<PropertiesArg<'a>>) -> Result<Propertie
 }
 
 pub fn if_match(tag: Option<&str>) -> Result<IfMatch, Error> {
-    IfMatch::parse(required("if_match", tag)?)
+    Ok(match IfMatch::parse(required("if_match", tag)?)? {
+        // A tag with seven fraction digits is between two of ours: a stored Timestamp has six.
+        IfMatch::Version(ticks) if Ticks::from_postgres_micros(ticks.to_postgres_micros()) != Some(ticks) => {
+            IfMatch::Never
+        }
+        if_match => if_match,
+    })
 }
 
 /// Raises, with the function's name, in a READ ONLY transaction and on a standby.

@@ -12,7 +12,7 @@ use pgrx::prelude::*;
 use table_service_model::batch::{Action, Batch, Operation};
 use table_service_model::etag::IfMatch;
 use table_service_model::key::{self, PARTITION_KEY};
-use table_service_model::{Error, Properties, PropertiesBuf, entity};
+use table_service_model::{Error, Properties, PropertiesBuf, Ticks, entity};
 
 use crate::arguments::{prevent_if_read_only, required};
 use crate::catalog;
@@ -453,7 +453,7 @@ struct Stored<'a> {
 fn outcome(partition_key: &str, step: Step<'_>, stored: &Stored<'_>) -> Result<Option<PropertiesBuf>, Error> {
     let matches = match step.operation.if_match {
         IfMatch::Any => true,
-        IfMatch::Version(version) => version.to_postgres_micros() == stored.timestamp,
+        IfMatch::Version(version) => Ticks::from_postgres_micros(stored.timestamp) == Some(version),
         IfMatch::Never => false,
     };
     if !matches {

@@ -2,10 +2,10 @@
 
 use pgrx::prelude::*;
 use table_service_model::json::{self, Metadata};
-use table_service_model::{Error, etag};
+use table_service_model::{Error, etag, key};
 
 use crate::error::OrRaise;
-use crate::keys::ticks_of;
+use crate::keys::{TIMESTAMP, ticks_of};
 use crate::types::{EntityArg, EntityOut, JsonOut};
 
 /// The ETag of an entity; NULL while it has no Timestamp.
@@ -21,7 +21,7 @@ fn etag_of_timestamp(timestamp: TimestampWithTimeZone) -> String {
 }
 
 fn etag_of_micros(timestamp: i64) -> Result<String, Error> {
-    ticks_of(timestamp).map(etag::format)
+    ticks_of(TIMESTAMP, timestamp).map(etag::format)
 }
 
 /// An entity as the service's JSON payload. `metadata` is `none`, `minimal` or `full`; of `odata.*` only `odata.etag`
@@ -33,9 +33,13 @@ fn entity_to_json(entity: EntityArg<'_>, metadata: default!(&str, "'minimal'")) 
 }
 
 /// The entity in a JSON payload, with the Timestamp that it has there, or NULL.
+///
+/// Raises `PropertiesNeedValue` for a missing key, `OutOfRangeInput` for a character that no key may hold, `InvalidInput`
+/// for what is no payload.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn entity_from_json(json: &str) -> EntityOut {
     let entity = json::parse_entity(json).or_raise();
+    key::check_characters_of_both(&entity.partition_key, &entity.row_key).or_raise();
     EntityOut {
         partition_key: entity.partition_key,
         row_key: entity.row_key,

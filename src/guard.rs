@@ -7,9 +7,10 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
 use pgrx::prelude::*;
-use table_service_model::{Error, Ticks, entity, ticks};
+use table_service_model::{Error, entity, key, ticks};
 
 use crate::error::{OrRaise, raise};
+use crate::keys::ticks_of;
 use crate::types::PropertiesArg;
 
 /// Raises the error of the API for an entity that the service would not store; otherwise true.
@@ -20,10 +21,11 @@ fn entity_is_valid(
     timestamp: TimestampWithTimeZone,
     properties: PropertiesArg<'_>,
 ) -> bool {
-    let timestamp = Ticks::from_postgres_micros(timestamp.into_inner());
-    entity::check(partition_key, row_key, timestamp, properties.get())
-        .map(|()| true)
-        .or_raise()
+    let checked = match ticks_of(key::TIMESTAMP, timestamp.into_inner()) {
+        Ok(timestamp) => entity::check(partition_key, row_key, Some(timestamp), properties.get()),
+        Err(out_of_range) => key::check_characters_of_both(partition_key, row_key).and(Err(out_of_range)),
+    };
+    checked.map(|()| true).or_raise()
 }
 
 /// The Timestamp that follows `old` when the clock shows `clock`: the later of the clock and a microsecond after `old`.

@@ -5,12 +5,15 @@ use table_service_model::{Error, Ticks, retry};
 
 use crate::error::OrRaise;
 
+/// The parameter's name in messages.
+pub const TIMESTAMP: &str = "timestamp";
+
 /// .NET's `DateTime.Ticks` of a point in time: units of 100 ns since 0001-01-01.
 ///
 /// Raises `OutOfRangeInput` outside 0001 to 9999.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn ticks(timestamp: TimestampWithTimeZone) -> i64 {
-    ticks_of(timestamp.into_inner()).map(Ticks::get).or_raise()
+    ticks_of(TIMESTAMP, timestamp.into_inner()).map(Ticks::get).or_raise()
 }
 
 /// The point in time of .NET's `DateTime.Ticks`, cut off to microseconds.
@@ -30,7 +33,9 @@ fn from_ticks(ticks: i64) -> TimestampWithTimeZone {
 /// A RowKey that sorts newest first: 19 digits that fall as time goes on.
 #[pg_extern(volatile, strict, parallel_safe)]
 fn inverted_ticks(timestamp: default!(TimestampWithTimeZone, "pg_catalog.clock_timestamp()")) -> String {
-    ticks_of(timestamp.into_inner()).map(Ticks::inverted).or_raise()
+    ticks_of(TIMESTAMP, timestamp.into_inner())
+        .map(Ticks::inverted)
+        .or_raise()
 }
 
 /// The point in time of a key that `inverted_ticks` made.
@@ -79,9 +84,12 @@ fn random() -> f64 {
 }
 
 /// Microseconds since 2000-01-01 in ticks.
-pub fn ticks_of(timestamp: i64) -> Result<Ticks, Error> {
+///
+/// # Errors
+/// `OutOfRangeInput`, which names `parameter`, outside 0001 to 9999.
+pub fn ticks_of(parameter: &str, timestamp: i64) -> Result<Ticks, Error> {
     Ticks::from_postgres_micros(timestamp).ok_or_else(|| Error::ParameterOutOfRange {
-        parameter: "timestamp".to_owned(),
+        parameter: parameter.to_owned(),
         value: timestamp_text(timestamp),
     })
 }

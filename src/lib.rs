@@ -10,12 +10,17 @@ mod bag;
 mod batch;
 mod catalog;
 mod clock;
+mod deadline;
 mod entities;
 mod error;
 mod guard;
 mod keys;
+mod queries;
 mod reads;
+mod residual;
 mod result_set;
+mod scan;
+mod settings;
 mod spi;
 mod tables;
 mod types;
@@ -73,6 +78,7 @@ pub extern "C-unwind" fn _PG_init() {
             "table_service needs a database with encoding UTF8"
         );
     }
+    settings::define();
 }
 
 /// What `cargo pgrx test` needs to set up its server.

@@ -92,3 +92,21 @@ set_of!(
     external_sql_type,
     "TABLE (index integer, row_key text, etag text)"
 );
+set_of!(
+    /// One page of entities.
+    Page,
+    external_sql_type,
+    "TABLE (partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, continuation_token text)"
+);
+set_of!(
+    /// How a query is run.
+    Explanation,
+    external_sql_type,
+    "TABLE (access text, key_ranges text[], residual text, sql text, plan text)"
+);
+set_of!(
+    /// The partitions of a table.
+    PartitionStatistics,
+    external_sql_type,
+    "TABLE (partition_key text, entities bigint, bytes bigint)"
+);

@@ -10,13 +10,15 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use crate::catalog;
+use crate::scan::Shape;
 use crate::tables::Table;
 
 /// How many tables' statements a backend keeps.
 const TABLES_KEPT: usize = 128;
 
-/// What to do with one table. Each has one text per table, the same every time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What to do with one table. Each has one text per table, the same every time, and each has one plan, whatever the
+/// values are: a statement that names its keys has nothing to gain from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Statement {
     /// `$1` PartitionKey, `$2` RowKey, `$3` clock, `$4` properties.
     Insert,
@@ -45,13 +47,13 @@ pub enum Statement {
     InsertOrReplaceMany,
     InsertOrMergeMany,
     ReplaceMany,
+    /// The entities of one key range, in key order, as [`Shape`] says.
+    Scan(Shape),
 }
-
-const STATEMENTS: usize = Statement::ReplaceMany as usize + 1;
 
 /// The entity of `$1` and `$2`.
 const POINT: &str = "t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) $2";
-const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
+pub const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
 const RETURNING: &str = "RETURNING t.\"timestamp\"";
 /// The entities of `$1` and `$2`, an array.
 const POINTS: &str = "t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) ANY ($2)";
@@ -75,6 +77,7 @@ impl Statement {
         let merged = "t.properties OPERATOR(table_service.||)";
         let version = |n| format!("t.\"timestamp\" OPERATOR(pg_catalog.=) ${n}");
         match self {
+            Statement::Scan(shape) => shape.sql(table),
             Statement::Insert => format!("{insert} ON CONFLICT DO NOTHING"),
             Statement::InsertOrReplace => format!("{insert} {on_conflict} = excluded.properties {RETURNING}"),
             Statement::InsertOrMerge => format!("{insert} {on_conflict} = {merged} excluded.properties {RETURNING}"),
@@ -118,6 +121,7 @@ impl Statement {
             Statement::ReplaceVersion | Statement::MergeVersion => vec![text, text, timestamp, properties, timestamp],
             Statement::Delete | Statement::Get | Statement::GetTimestamp => vec![text, text],
             Statement::DeleteVersion => vec![text, text, timestamp],
+            Statement::Scan(shape) => vec![text; shape.parameters()],
             Statement::GetMany | Statement::LockMany | Statement::LookMany | Statement::DeleteMany => {
                 vec![text, pg_sys::TEXTARRAYOID]
             }
@@ -134,7 +138,7 @@ impl Statement {
 
     /// A read sees the caller's snapshot; everything else, and the second look of a write, takes a new one.
     fn is_read(self) -> bool {
-        matches!(self, Statement::Get | Statement::GetMany)
+        matches!(self, Statement::Get | Statement::GetMany | Statement::Scan(_))
     }
 }
 
@@ -149,28 +153,57 @@ impl Drop for KeptPlan {
 }
 
 impl KeptPlan {
-    /// Whether executing it will use the plan that it has. The table is locked, so nothing invalidates it in between.
-    fn is_planned(&self) -> bool {
-        // SAFETY: a kept plan has one source for its one statement.
+    /// Plans the statement if it has no valid plan. The table is locked, so nothing invalidates the plan before it runs.
+    fn make_ready(&self) {
+        if self.generic_plan().is_none() {
+            // SAFETY: a kept plan of one statement; the reference that this takes is given back.
+            planning_for_keys(|| unsafe {
+                let planned = pg_sys::SPI_plan_get_cached_plan(self.0.as_ptr());
+                if !planned.is_null() {
+                    pg_sys::ReleaseCachedPlan(planned, pg_sys::CurrentResourceOwner);
+                }
+            });
+        }
+    }
+
+    /// The plan that executing the statement will use, if there is a valid one.
+    fn generic_plan(&self) -> Option<&pg_sys::CachedPlan> {
+        // SAFETY: a kept plan has one source for its one statement, and its plan lives as long as the source.
         unsafe {
             let sources = pg_sys::SPI_plan_get_plan_sources(self.0.as_ptr());
             if sources.is_null() || (*sources).length != 1 {
-                return false;
+                return None;
             }
             let source = (*(*sources).elements).ptr_value.cast::<pg_sys::CachedPlanSource>();
-            (*source).is_valid && !(*source).gplan.is_null() && (*(*source).gplan).is_valid
+            let plan = (*source).gplan.as_ref()?;
+            ((*source).is_valid && plan.is_valid).then_some(plan)
         }
+    }
+
+    /// Whether the plan is an index scan and nothing else.
+    fn is_index_scan(&self) -> bool {
+        // SAFETY: the plan of one statement is a list of one PlannedStmt.
+        self.generic_plan().is_some_and(|plan| unsafe {
+            let statements = plan.stmt_list;
+            if statements.is_null() || (*statements).length != 1 {
+                return false;
+            }
+            let statement = (*(*statements).elements).ptr_value.cast::<pg_sys::PlannedStmt>();
+            (*(*statement).planTree).type_ == pg_sys::NodeTag::T_IndexScan
+        })
     }
 }
 
 /// Runs `f`, which plans a statement, without the plans that are right for the table as it is now and wrong for what it
 /// may grow to before anybody plans again. All our statements name their keys; the primary key is never much worse.
-fn planning_for_keys<R>(f: impl FnOnce() -> R) -> R {
-    const OFF: [&CStr; 4] = [
+fn planning_for_keys(f: impl FnOnce()) {
+    const OFF: [&CStr; 6] = [
         c"enable_seqscan",
         c"enable_bitmapscan",
+        c"enable_sort",
         c"enable_hashjoin",
         c"enable_mergejoin",
+        c"max_parallel_workers_per_gather",
     ];
     // SAFETY: the settings are undone at the end of the nesting level, and by PostgreSQL when an error passes through.
     unsafe {
@@ -178,7 +211,8 @@ fn planning_for_keys<R>(f: impl FnOnce() -> R) -> R {
         for name in OFF {
             pg_sys::set_config_option(
                 name.as_ptr(),
-                c"off".as_ptr(),
+                // Off for the switches, no workers for the last.
+                c"0".as_ptr(),
                 pg_sys::GucContext::PGC_USERSET,
                 pg_sys::GucSource::PGC_S_SESSION,
                 pg_sys::GucAction::GUC_ACTION_SAVE,
@@ -187,16 +221,15 @@ fn planning_for_keys<R>(f: impl FnOnce() -> R) -> R {
                 false,
             );
         }
-        let result = f();
+        f();
         pg_sys::AtEOXact_GUC(true, level);
-        result
     }
 }
 
 #[derive(Default)]
 struct TablePlans {
     last_used: u64,
-    plans: [Option<Rc<KeptPlan>>; STATEMENTS],
+    plans: HashMap<Statement, Rc<KeptPlan>>,
 }
 
 /// By the stored name of the table: a plan finds its table by name, so after a rename the OID would mislead.
@@ -262,23 +295,61 @@ impl Connection {
     /// Runs a kept statement on `table`. `arguments` are those that [`Statement`] documents, in order.
     pub fn run<const N: usize>(&self, statement: Statement, table: &Table, mut arguments: [pg_sys::Datum; N]) -> Rows {
         let plan = self.plan(statement, table);
-        let mut execute = || {
-            // SAFETY: the plan was prepared for these parameters, none of which is NULL.
-            rows(unsafe {
-                pg_sys::SPI_execute_plan(
-                    plan.0.as_ptr(),
-                    arguments.as_mut_ptr(),
-                    std::ptr::null(),
-                    statement.is_read(),
-                    0,
-                )
-            })
-        };
-        if plan.is_planned() {
-            execute()
-        } else {
-            planning_for_keys(execute)
+        plan.make_ready();
+        // SAFETY: the plan was prepared for these parameters, none of which is NULL.
+        rows(unsafe {
+            pg_sys::SPI_execute_plan(
+                plan.0.as_ptr(),
+                arguments.as_mut_ptr(),
+                std::ptr::null(),
+                statement.is_read(),
+                0,
+            )
+        })
+    }
+
+    /// Runs a scan, whose rows go to `receiver` one by one. `arguments` are those of the shape, in order.
+    ///
+    /// # Safety
+    /// `receiver` is a valid receiver that outlives the call.
+    pub unsafe fn scan(
+        &self,
+        shape: Shape,
+        table: &Table,
+        arguments: &[pg_sys::Datum],
+        receiver: *mut pg_sys::DestReceiver,
+    ) {
+        let plan = self.plan(Statement::Scan(shape), table);
+        plan.make_ready();
+        // SAFETY: as many parameters as the plan was prepared for, all of type text and none NULL.
+        unsafe {
+            let parameters = pg_sys::makeParamList(arguments.len() as i32);
+            let slots = (*parameters).params.as_mut_slice(arguments.len());
+            for (slot, &value) in slots.iter_mut().zip(arguments) {
+                slot.value = value;
+                slot.isnull = false;
+                slot.pflags = pg_sys::PARAM_FLAG_CONST as u16;
+                slot.ptype = pg_sys::TEXTOID;
+            }
+            let options = pg_sys::SPIExecuteOptions {
+                params: parameters,
+                read_only: true,
+                dest: receiver,
+                ..Default::default()
+            };
+            let result = pg_sys::SPI_execute_plan_extended(plan.0.as_ptr(), &options);
+            if result < 0 {
+                failed(result);
+            }
         }
+    }
+
+    /// Whether a scan reads in key order as it goes, row by row: then the row that has just been tested is the next to
+    /// arrive, and a page can be cut there.
+    pub fn is_ordered(&self, shape: Shape, table: &Table) -> bool {
+        let plan = self.plan(Statement::Scan(shape), table);
+        plan.make_ready();
+        plan.is_index_scan()
     }
 
     /// Runs a statement once. It has no parameters: only for definitions, whose names are quoted.
@@ -310,6 +381,24 @@ impl Connection {
         })
     }
 
+    /// The plan that PostgreSQL makes for a scan that names its keys as literals.
+    pub fn explain(&self, sql: &str) -> String {
+        let mut lines = Vec::new();
+        planning_for_keys(|| {
+            let sql = c_string(&format!("EXPLAIN (COSTS OFF) {sql}"));
+            // SAFETY: a valid statement text. EXPLAIN is a command, which SPI does not run as a read, although it is one.
+            let rows = rows(unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) });
+            for &tuple in rows.tuples() {
+                // SAFETY: the result of EXPLAIN is one column of type text.
+                let line = rows
+                    .value(tuple, 1)
+                    .and_then(|line| unsafe { String::from_datum(line, false) });
+                lines.extend(line);
+            }
+        });
+        lines.join("\n")
+    }
+
     fn plan(&self, statement: Statement, table: &Table) -> Rc<KeptPlan> {
         let properties_type = catalog::properties_type();
         let kept = PLANS.with_borrow_mut(|plans| {
@@ -322,7 +411,7 @@ impl Connection {
             let uses = plans.uses;
             let table = plans.tables.get_mut(table.name())?;
             table.last_used = uses;
-            table.plans[statement as usize].clone()
+            table.plans.get(&statement).cloned()
         });
         if let Some(plan) = kept {
             return plan;
@@ -338,7 +427,7 @@ impl Connection {
             let last_used = plans.uses;
             let kept = plans.tables.entry(table.name().to_owned()).or_default();
             kept.last_used = last_used;
-            kept.plans[statement as usize] = Some(plan.clone());
+            kept.plans.insert(statement, plan.clone());
         });
         plan
     }
@@ -347,14 +436,13 @@ impl Connection {
 fn prepare(statement: Statement, table: &Table, properties_type: pg_sys::Oid) -> KeptPlan {
     let sql = c_string(&statement.sql(&table.qualified_name()));
     let mut types = statement.parameter_types(properties_type);
-    // SAFETY: a statement text with as many parameter types as it has parameters. No parameter changes the best plan
-    // for a point, so one generic plan serves all values.
+    // SAFETY: a statement text with as many parameter types as it has parameters.
     unsafe {
         let plan = pg_sys::SPI_prepare_cursor(
             sql.as_ptr(),
             types.len() as i32,
             types.as_mut_ptr(),
-            pg_sys::CURSOR_OPT_GENERIC_PLAN as i32,
+            (pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_FAST_PLAN) as i32,
         );
         match NonNull::new(plan) {
             Some(plan) => {

@@ -7,14 +7,17 @@ use md5::{Digest, Md5};
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
+use table_service_model::table_filter::TableFilter;
+use table_service_model::token::ContinuationToken;
 use table_service_model::{Error, table_name};
 
 use crate::arguments::required;
 use crate::catalog;
 use crate::error::OrRaise;
+use crate::queries::top_out_of_range;
 use crate::result_set::{ResultSet, Tables};
 use crate::spi::{self, connect};
-use crate::types::RegClass;
+use crate::types::{PropertiesArg, RegClass, varlena};
 
 const DATA_SCHEMA: &str = "table_service_data";
 
@@ -334,23 +337,76 @@ fn delete(table_name: Option<&str>, if_exists: Option<bool>) -> Result<bool, Err
     }
 }
 
-/// The tables of the service, in the order of their lower-case names.
-#[pg_extern(stable)]
-fn query_tables(fcinfo: pg_sys::FunctionCallInfo) -> Tables {
-    const SQL: &str = "SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass, NULL::pg_catalog.text FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
+/// The tables of the service whose names pass a filter over `TableName`, in the order of their lower-case names. With
+/// `top`, at most so many, and the last row has the continuation token when there are more. `parameters` gives values to
+/// `@name` in the filter.
+///
+/// Raises `InvalidInput` for a negative `top` and a token that `query_tables` did not give, and the errors of filters.
+#[pg_extern(stable, parallel_restricted)]
+fn query_tables(
+    filter: default!(Option<&str>, "NULL"),
+    top: default!(Option<i64>, "NULL"),
+    continuation_token: default!(Option<&str>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Tables {
+    query(filter, top, continuation_token, parameters, fcinfo).or_raise()
+}
+
+fn query(
+    filter: Option<&str>,
+    top: Option<i64>,
+    continuation_token: Option<&str>,
+    parameters: Option<PropertiesArg<'_>>,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Result<Tables, Error> {
+    const SQL: &str = "SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.>=) $3 ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
+    let filter = TableFilter::parse(
+        filter.unwrap_or_default(),
+        parameters.map(|parameters| parameters.get()),
+    )?;
+    let top = top
+        .map(|top| usize::try_from(top).map_err(|_| top_out_of_range()))
+        .transpose()?;
+    let from = continuation_token
+        .map(ContinuationToken::parse_table)
+        .transpose()?
+        .unwrap_or_default();
     connect(|spi| {
         let rows = spi.read(
             SQL,
-            [pg_sys::OIDOID, pg_sys::OIDOID],
-            [catalog::data_schema().into(), catalog::entity_type().into()],
+            [pg_sys::OIDOID, pg_sys::OIDOID, pg_sys::TEXTOID],
+            [
+                catalog::data_schema().into(),
+                catalog::entity_type().into(),
+                varlena(from.as_bytes()),
+            ],
         );
-        // SAFETY: the statement returns the columns that the function declares.
-        unsafe {
-            let mut result = ResultSet::open(fcinfo);
-            for &tuple in rows.tuples() {
-                result.push_tuple(tuple);
+        let mut passing = Vec::new();
+        for &tuple in rows.tuples() {
+            let (name, relation) = (rows.value(tuple, 1), rows.value(tuple, 2));
+            // SAFETY: the first column is text.
+            let text = name.and_then(|name| unsafe { <&str>::from_datum(name, false) });
+            if filter.matches(text.unwrap_or_default())? {
+                passing.push((text.unwrap_or_default(), name, relation));
+            }
+            // One more than wanted tells whether, and where, it goes on.
+            if top.is_some_and(|top| passing.len() > top) {
+                break;
             }
         }
-    });
-    Tables
+        let page = passing.len().min(top.unwrap_or(usize::MAX));
+        let token = passing.get(page).filter(|_| page > 0).map(|(next, ..)| {
+            let name = table_name::fold(next);
+            varlena(ContinuationToken::Table { name }.encode().as_bytes())
+        });
+        // SAFETY: the function returns TABLE (table_name text, relation regclass, continuation_token text).
+        unsafe {
+            let mut result = ResultSet::open(fcinfo);
+            for (index, &(_, name, relation)) in passing.iter().take(page).enumerate() {
+                result.push([name, relation, token.filter(|_| index + 1 == page)]);
+            }
+        }
+        Ok(Tables)
+    })
 }

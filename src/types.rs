@@ -114,7 +114,10 @@ pub fn varlena(bytes: &[u8]) -> pg_sys::Datum {
 pub unsafe fn varlena_bytes<'a>(datum: pg_sys::Datum) -> (pg_sys::Datum, &'a [u8]) {
     // SAFETY: the caller promises a varlena; the packed form has its header and its length in place.
     unsafe {
-        let packed = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+        let mut packed = datum.cast_mut_ptr::<pg_sys::varlena>();
+        if !is_in_place(packed) {
+            packed = pg_sys::pg_detoast_datum_packed(packed);
+        }
         let length = pgrx::varsize_any_exhdr(packed);
         let data = pgrx::vardata_any(packed);
         (
@@ -122,6 +125,32 @@ pub unsafe fn varlena_bytes<'a>(datum: pg_sys::Datum) -> (pg_sys::Datum, &'a [u8
             std::slice::from_raw_parts(data.cast(), length),
         )
     }
+}
+
+/// The length of a varlena's bytes, without fetching them.
+///
+/// # Safety
+/// `datum` is a non-null varlena.
+pub unsafe fn varlena_size(datum: pg_sys::Datum) -> usize {
+    // SAFETY: as promised.
+    unsafe {
+        let varlena = datum.cast_mut_ptr::<pg_sys::varlena>();
+        if is_in_place(varlena) {
+            pgrx::varsize_any_exhdr(varlena)
+        } else {
+            pg_sys::toast_raw_datum_size(datum).saturating_sub(pg_sys::VARHDRSZ)
+        }
+    }
+}
+
+/// Whether the bytes stand behind the header as they are. A call into PostgreSQL costs more than this test, and this is
+/// asked for every row of a scan.
+///
+/// # Safety
+/// A valid varlena.
+unsafe fn is_in_place(varlena: *const pg_sys::varlena) -> bool {
+    // SAFETY: as promised; only the header is read.
+    unsafe { pgrx::varatt_is_4b_u(varlena) || (pgrx::varatt_is_1b(varlena) && !pgrx::varatt_is_1b_e(varlena)) }
 }
 
 /// A bag, read in place.

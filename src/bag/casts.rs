@@ -53,8 +53,8 @@ fn push(builder: &mut PropertiesBuilder<'_>, column: Column) -> Result<(), Error
             pg_sys::INT8OID => builder.push(name, Value::Int64(datum.value() as i64)),
             pg_sys::BOOLOID => builder.push(name, Value::Boolean(datum.value() & 0xFF != 0)),
             pg_sys::FLOAT8OID => builder.push(name, Value::Double(f64::from_bits(datum.value() as u64))),
-            // The shortest text of a float4 and the text of a numeric say what the user sees.
-            pg_sys::FLOAT4OID | pg_sys::NUMERICOID => {
+            pg_sys::FLOAT4OID => builder.push(name, Value::Double(double_of(f32::from_bits(datum.value() as u32)))),
+            pg_sys::NUMERICOID => {
                 let text = output(base_type, datum);
                 let value = parse_double(&text).ok_or_else(|| Error::ParameterOutOfRange {
                     parameter: name.to_string(),
@@ -63,7 +63,7 @@ fn push(builder: &mut PropertiesBuilder<'_>, column: Column) -> Result<(), Error
                 builder.push(name, Value::Double(value))
             }
             pg_sys::TIMESTAMPTZOID => {
-                let ticks = ticks_of(datum.value() as i64)?;
+                let ticks = ticks_of(&name, datum.value() as i64)?;
                 builder.push(name, Value::DateTime(ticks))
             }
             pg_sys::UUIDOID => {
@@ -80,6 +80,11 @@ fn push(builder: &mut PropertiesBuilder<'_>, column: Column) -> Result<(), Error
             }
         }
     }
+}
+
+/// The double that prints as the float4 does: 0.1 stays 0.1.
+fn double_of(n: f32) -> f64 {
+    n.to_string().parse().unwrap_or_else(|_| f64::from(n))
 }
 
 /// The text form of a value.

@@ -281,6 +281,10 @@ pub enum Error {
     #[error("{index}:{error}")]
     InBatch { index: usize, error: Box<Error> },
 
+    /// A query of the tables that names a property which tables do not have. The service fails on it.
+    #[error("Server encountered an internal error. Please try again after some time.")]
+    UnknownTableProperty { name: String },
+
     #[error("The requested operation is not implemented on the specified resource.")]
     NotImplemented { reason: String },
     #[error("This request is not authorized to perform this operation.")]
@@ -357,6 +361,7 @@ impl Error {
             Error::DuplicateRow => Code::InvalidDuplicateRow,
             Error::AnotherPartition => Code::CommandsInBatchActOnDifferentPartitions,
             Error::InBatch { error, .. } => error.code(),
+            Error::UnknownTableProperty { .. } => Code::InternalError,
             Error::NotImplemented { .. } => Code::NotImplemented,
             Error::NotAuthorized { .. } => Code::AuthorizationFailure,
         }
@@ -393,6 +398,7 @@ impl Error {
             Error::TooManyOperations | Error::BatchTooLarge => "54000",
             Error::DuplicateRow | Error::AnotherPartition => "22023",
             Error::InBatch { error, .. } => error.sqlstate(),
+            Error::UnknownTableProperty { .. } => "42703",
             Error::NotImplemented { .. } => "0A000",
             Error::NotAuthorized { .. } => "42501",
         }
@@ -414,6 +420,7 @@ impl Error {
             | Error::TooManyProperties
             | Error::EntityTooLarge
             | Error::ArgumentInvalid { .. }
+            | Error::UnknownTableProperty { .. }
             | Error::NotImplemented { .. }
             | Error::NotAuthorized { .. } => Stage::BackEnd,
             Error::InBatch { error, .. } => error.stage(),
@@ -445,6 +452,9 @@ impl Error {
             Error::TableNameLength => Some("A table name has 3 to 63 characters.".into()),
             Error::TableNameReserved => Some("The table name \"tables\" is reserved.".into()),
             Error::InBatch { error, .. } => error.hint(),
+            Error::UnknownTableProperty { name } => {
+                Some(format!("Tables have no property \"{name}\", only TableName.").into())
+            }
             Error::KeyMissing { key } => Some(format!("{key} needs a value.").into()),
             Error::KeyTooLong => Some(
                 "PartitionKey and RowKey have at most 1024 UTF-16 units each, and 2680 bytes of UTF-8 together.".into(),

@@ -17,6 +17,7 @@ pub mod projection;
 pub mod properties;
 pub mod property_name;
 pub mod retry;
+pub mod table_filter;
 pub mod table_name;
 mod text;
 pub mod ticks;

@@ -224,10 +224,16 @@ impl<'a> Properties<'a> {
             .and_then(edm_type)
     }
 
-    /// The type of the property of this name, and the bytes that hold its value.
-    pub(crate) fn stored(&self, name: &[u8]) -> Option<(EdmType, &'a [u8])> {
-        let entry = self.entry(self.find(name)?);
-        Some((edm_type(entry.tag)?, entry.value))
+    /// The place of the property of this name, its type and the bytes that hold its value. It is looked for at the
+    /// place `hint` first: bags of one table tend to have the same names.
+    pub(crate) fn stored(&self, name: &[u8], hint: usize) -> Option<(usize, EdmType, &'a [u8])> {
+        let index = if hint < self.count && self.name_at(hint) == name {
+            hint
+        } else {
+            self.find(name)?
+        };
+        let entry = self.entry(index);
+        Some((index, edm_type(entry.tag)?, entry.value))
     }
 
     /// The properties in ascending order of their names.

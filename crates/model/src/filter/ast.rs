@@ -27,6 +27,11 @@ impl Filter {
         parse::parse(text, parameters).map(Filter)
     }
 
+    /// The filter of an expression that has the form of a parsed one.
+    pub(crate) fn new(expression: Expression) -> Filter {
+        Filter(expression)
+    }
+
     pub fn expression(&self) -> &Expression {
         &self.0
     }

@@ -5,6 +5,8 @@
 
 use std::cmp::Ordering;
 use std::ops::BitOr;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::edm::EdmType;
 use crate::entity::Entity;
@@ -84,6 +86,33 @@ struct Test {
     holds_for: Outcomes,
     then: Target,
     otherwise: Target,
+    place: Place,
+}
+
+/// Where the last bag had the property of a test. It speeds up the search in the next and means nothing else.
+#[derive(Debug, Default)]
+struct Place(AtomicUsize);
+
+impl Place {
+    fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    fn set(&self, place: usize) {
+        self.0.store(place, Relaxed);
+    }
+}
+
+impl Clone for Place {
+    fn clone(&self) -> Place {
+        Place::default()
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, _: &Place) -> bool {
+        true
+    }
 }
 
 /// What comes after a test.
@@ -191,6 +220,7 @@ impl Compiler {
                 holds_for: Outcomes::of(comparison.operator).negated_if(negated),
                 then,
                 otherwise,
+                place: Place::default(),
             }),
             Expression::Property(property) => self.test(Test {
                 column: property.column.clone(),
@@ -198,6 +228,7 @@ impl Compiler {
                 holds_for: Outcomes::EQUAL.negated_if(negated),
                 then,
                 otherwise,
+                place: Place::default(),
             }),
         }
     }
@@ -222,9 +253,12 @@ impl Test {
                 (Some(timestamp), Literal::DateTime(literal)) => timestamp.cmp(literal).into(),
                 (Some(_), _) => Outcomes::LESS,
             },
-            Column::Property(name) => match entity.properties.stored(name.as_bytes()) {
+            Column::Property(name) => match entity.properties.stored(name.as_bytes(), self.place.get()) {
                 None => Outcomes::ABSENT,
-                Some((edm, bytes)) => compare(edm, bytes, &self.literal).unwrap_or(Outcomes::LESS),
+                Some((place, edm, bytes)) => {
+                    self.place.set(place);
+                    compare(edm, bytes, &self.literal).unwrap_or(Outcomes::LESS)
+                }
             },
         }
     }
@@ -387,6 +421,7 @@ impl<'a> Reader<'a> {
                 then: self.target()?,
                 otherwise: self.target()?,
                 literal: self.literal()?,
+                place: Place::default(),
             });
         }
         let exists = |target, after: usize| match target {

@@ -6,7 +6,8 @@ use crate::edm::{EdmType, Value, format_double, write_binary, write_guid};
 use crate::entity::Entity;
 use crate::error::Error;
 use crate::etag;
-use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP, is_system_property};
+use crate::projection::Projection;
 use crate::properties::Properties;
 
 /// How much a payload says about itself (semantics 3.3).
@@ -81,6 +82,12 @@ pub fn value_to_json(value: Value<'_>) -> Vec<u8> {
 /// `odata.etag` comes first, then PartitionKey, RowKey, Timestamp, then the properties in ordinal order
 /// (semantics 1.7).
 pub fn entity_to_json(entity: &Entity<'_>, metadata: Metadata) -> Vec<u8> {
+    projected_to_json(entity, &Projection::All, metadata)
+}
+
+/// [`entity_to_json`] with a choice of properties: one that the entity lacks is `null` (semantics 6.5). The keys and the
+/// Timestamp are always there.
+pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata: Metadata) -> Vec<u8> {
     let mut object = Object::new(entity.properties.as_bytes().len() + 192);
     if let (Some(timestamp), true) = (entity.timestamp, metadata != Metadata::None) {
         object.name("odata.etag");
@@ -106,8 +113,23 @@ pub fn entity_to_json(entity: &Entity<'_>, metadata: Metadata) -> Vec<u8> {
             object.raw("null");
         }
     }
-    for (name, value) in entity.properties.iter() {
-        object.property(name, value, metadata);
+    match projection {
+        Projection::All => {
+            for (name, value) in entity.properties.iter() {
+                object.property(name, value, metadata);
+            }
+        }
+        Projection::Names(names) => {
+            for name in names.iter().filter(|name| !is_system_property(name)) {
+                match entity.properties.get(name) {
+                    Some(value) => object.property(name, value, metadata),
+                    None => {
+                        object.name(name);
+                        object.raw("null");
+                    }
+                }
+            }
+        }
     }
     object.finish()
 }

@@ -3,5 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod batches;
+mod dump;
+mod install;
+mod privileges;
 mod random;
 mod tables;

@@ -1,0 +1,151 @@
+//! Filters evaluated on rows, in one call per row: the parsed filter is kept with the call site.
+
+use pgrx::prelude::*;
+use pgrx::{FromDatum, PgMemoryContexts};
+use table_service_model::entity::Entity;
+use table_service_model::filter::{Filter, Predicate};
+use table_service_model::{Error, Properties, Ticks};
+
+use crate::deadline;
+use crate::error::OrRaise;
+use crate::types::{EntityArg, PropertiesArg, varlena_bytes};
+
+/// Whether an entity passes a filter. `parameters` gives values to `@name` in it.
+#[pg_extern(immutable, parallel_safe)]
+fn matches(
+    entity: Option<EntityArg<'_>>,
+    filter: Option<&str>,
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> bool {
+    let (Some(entity), Some(filter)) = (&entity, filter) else {
+        let missing = if entity.is_none() { "entity" } else { "filter" };
+        return Err(Error::null_argument(missing)).or_raise();
+    };
+    let parameters = parameters.map(|parameters| parameters.get());
+    // SAFETY: the running function's own fcinfo.
+    unsafe { predicate(fcinfo, filter, parameters) }.matches(&entity.get())
+}
+
+/// `matches` for the columns of an entity: what `filter_to_sql` writes.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn entity_passes(
+    partition_key: &str,
+    row_key: &str,
+    timestamp: TimestampWithTimeZone,
+    properties: PropertiesArg<'_>,
+    filter: &str,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> bool {
+    let entity = Entity {
+        partition_key: Some(partition_key),
+        row_key: Some(row_key),
+        timestamp: Ticks::from_postgres_micros(timestamp.into_inner()),
+        properties: properties.get(),
+    };
+    // SAFETY: the running function's own fcinfo.
+    unsafe { predicate(fcinfo, filter, None) }.matches(&entity)
+}
+
+/// The residual of our own scans, for filters on properties alone. At the deadline of a page it lets one row pass.
+///
+/// The arguments are read by hand: this runs once for every row of a scan.
+#[pg_extern(sql = "
+CREATE FUNCTION table_service.scan_passes(properties table_service.properties, filter text) RETURNS boolean
+VOLATILE STRICT PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
+    if deadline::cuts_here() {
+        return true;
+    }
+    // SAFETY: a STRICT function of these arguments.
+    unsafe {
+        let properties = argument(fcinfo, 0);
+        let (_, filter) = varlena_bytes(argument(fcinfo, 1));
+        let (_, bag) = varlena_bytes(properties);
+        let entity = Entity {
+            partition_key: None,
+            row_key: None,
+            timestamp: None,
+            properties: Properties::from_stored(bag),
+        };
+        predicate(fcinfo, std::str::from_utf8_unchecked(filter), None).matches(&entity)
+    }
+}
+
+/// The residual of our own scans, for filters that also look at keys or the Timestamp.
+#[pg_extern(sql = "
+CREATE FUNCTION table_service.scan_passes(
+    partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, filter text)
+RETURNS boolean
+VOLATILE STRICT PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn scan_passes_entity(fcinfo: pg_sys::FunctionCallInfo) -> bool {
+    if deadline::cuts_here() {
+        return true;
+    }
+    // SAFETY: a STRICT function of these arguments.
+    unsafe {
+        let (_, bag) = varlena_bytes(argument(fcinfo, 3));
+        let (_, filter) = varlena_bytes(argument(fcinfo, 4));
+        let entity = Entity {
+            partition_key: <&str>::from_datum(argument(fcinfo, 0), false),
+            row_key: <&str>::from_datum(argument(fcinfo, 1), false),
+            timestamp: Ticks::from_postgres_micros(argument(fcinfo, 2).value() as i64),
+            properties: Properties::from_stored(bag),
+        };
+        predicate(fcinfo, std::str::from_utf8_unchecked(filter), None).matches(&entity)
+    }
+}
+
+/// # Safety
+/// The function has an argument of this number, from zero.
+unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, number: usize) -> pg_sys::Datum {
+    // SAFETY: as promised.
+    unsafe { (*(*fcinfo).args.as_ptr().add(number)).value }
+}
+
+/// A filter as it was parsed for a call site.
+struct Kept {
+    filter: Box<str>,
+    parameters: Option<Box<[u8]>>,
+    predicate: Predicate,
+}
+
+/// The predicate of a filter, parsed once per call site as long as the filter stays the same.
+///
+/// # Safety
+/// `fcinfo` is that of the running function.
+unsafe fn predicate<'a>(
+    fcinfo: pg_sys::FunctionCallInfo,
+    filter: &str,
+    parameters: Option<Properties<'_>>,
+) -> &'a Predicate {
+    // SAFETY: fn_extra belongs to this function, which keeps nothing else there; what is kept lives as long as the call
+    // site, and only this function replaces it.
+    unsafe {
+        let site = (*fcinfo).flinfo;
+        let kept = (*site).fn_extra.cast::<Kept>();
+        let bytes = parameters.map(|parameters| parameters.as_bytes());
+        if !kept.is_null() {
+            if *(*kept).filter == *filter && (*kept).parameters.as_deref() == bytes {
+                return &(*kept).predicate;
+            }
+            *kept = parse(filter, parameters);
+            return &(*kept).predicate;
+        }
+        let new = parse(filter, parameters);
+        let kept = PgMemoryContexts::For((*site).fn_mcxt).leak_and_drop_on_delete(new);
+        (*site).fn_extra = kept.cast();
+        &(*kept).predicate
+    }
+}
+
+fn parse(filter: &str, parameters: Option<Properties<'_>>) -> Kept {
+    let parsed = Filter::parse(filter, parameters).or_raise();
+    Kept {
+        filter: filter.into(),
+        parameters: parameters.map(|parameters| parameters.as_bytes().into()),
+        predicate: Predicate::new(&parsed),
+    }
+}

@@ -1,0 +1,351 @@
+//! Scans of key ranges: statements of a few fixed shapes, whose rows go to a sink one by one, in key order.
+
+use std::ffi::c_int;
+
+use pgrx::prelude::*;
+use table_service_model::filter::{Bound, Columns, KeyRange, Plan, Predicate};
+
+use crate::deadline;
+use crate::spi::{Connection, ENTITY};
+use crate::tables::Table;
+use crate::types::varlena;
+
+/// The text of a scan, up to the values of its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    range: RangeShape,
+    residual: Residual,
+}
+
+/// A key range without its keys. Its parameters are the partition if that is one, then the lower bound's, then the upper
+/// bound's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum RangeShape {
+    Point,
+    /// Rows of one partition.
+    Rows {
+        lower: End,
+        upper: End,
+    },
+    /// Rows of several partitions.
+    Partitions {
+        lower: End,
+        upper: End,
+    },
+}
+
+/// One end of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum End {
+    Open,
+    /// A bound on the PartitionKey alone.
+    Partition {
+        inclusive: bool,
+    },
+    /// A bound on both keys, or on the RowKey in one partition.
+    Row {
+        inclusive: bool,
+    },
+}
+
+/// What is tested on every row. The filter is the last parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Residual {
+    None,
+    /// A filter that looks at properties only, which saves the other columns.
+    Properties,
+    Entity,
+}
+
+impl End {
+    fn of(bound: &Option<Bound>, one_partition: bool) -> End {
+        match bound {
+            None => End::Open,
+            Some(Bound { row_key: None, .. }) if one_partition => End::Open,
+            Some(Bound {
+                row_key: None,
+                inclusive,
+                ..
+            }) => End::Partition { inclusive: *inclusive },
+            Some(Bound { inclusive, .. }) => End::Row { inclusive: *inclusive },
+        }
+    }
+
+    fn parameters(self, one_partition: bool) -> usize {
+        match self {
+            End::Open => 0,
+            End::Partition { .. } => 1,
+            End::Row { .. } => 2 - usize::from(one_partition),
+        }
+    }
+}
+
+impl RangeShape {
+    fn of(range: &KeyRange) -> RangeShape {
+        if range.point().is_some() {
+            return RangeShape::Point;
+        }
+        let one_partition = range.partition().is_some();
+        let (lower, upper) = (
+            End::of(&range.lower, one_partition),
+            End::of(&range.upper, one_partition),
+        );
+        if one_partition {
+            RangeShape::Rows { lower, upper }
+        } else {
+            RangeShape::Partitions { lower, upper }
+        }
+    }
+
+    fn parameters(self) -> usize {
+        match self {
+            RangeShape::Point => 2,
+            RangeShape::Rows { lower, upper } => 1 + lower.parameters(true) + upper.parameters(true),
+            RangeShape::Partitions { lower, upper } => lower.parameters(false) + upper.parameters(false),
+        }
+    }
+
+    /// The conditions on the columns of `alias`, with the given texts for the parameters.
+    fn conditions(self, alias: &str, parameters: &[String]) -> Vec<String> {
+        let (pk, rk) = (format!("{alias}partition_key"), format!("{alias}row_key"));
+        let compare =
+            |left: &str, operator: &str, right: &str| format!("{left} OPERATOR(pg_catalog.{operator}) {right}");
+        let mut rest = parameters.iter().map(String::as_str);
+        let mut next = || rest.next().unwrap_or_default().to_owned();
+        let mut conditions = Vec::new();
+        let (lower, upper) = match self {
+            RangeShape::Point => {
+                conditions.push(compare(&pk, "=", &next()));
+                conditions.push(compare(&rk, "=", &next()));
+                return conditions;
+            }
+            RangeShape::Rows { lower, upper } => {
+                conditions.push(compare(&pk, "=", &next()));
+                (lower, upper)
+            }
+            RangeShape::Partitions { lower, upper } => (lower, upper),
+        };
+        let one_partition = matches!(self, RangeShape::Rows { .. });
+        for (end, including, excluding) in [(lower, ">=", ">"), (upper, "<=", "<")] {
+            match end {
+                End::Open => {}
+                End::Partition { inclusive } => {
+                    conditions.push(compare(&pk, if inclusive { including } else { excluding }, &next()));
+                }
+                End::Row { inclusive } => {
+                    let operator = if inclusive { including } else { excluding };
+                    if one_partition {
+                        conditions.push(compare(&rk, operator, &next()));
+                    } else {
+                        // The first condition is implied; a foreign table or another engine may know only that.
+                        let (partition, row) = (next(), next());
+                        conditions.push(compare(&pk, including, &partition));
+                        conditions.push(compare(
+                            &format!("ROW({pk}, {rk})"),
+                            operator,
+                            &format!("ROW({partition}, {row})"),
+                        ));
+                    }
+                }
+            }
+        }
+        conditions
+    }
+
+    fn select(self, table: &str, conditions: &[String]) -> String {
+        let filtered = if conditions.is_empty() {
+            String::new()
+        } else {
+            format!(" WHERE {}", conditions.join(" AND "))
+        };
+        let order = match self {
+            RangeShape::Point => "",
+            RangeShape::Rows { .. } => " ORDER BY t.row_key",
+            RangeShape::Partitions { .. } => " ORDER BY t.partition_key, t.row_key",
+        };
+        format!("SELECT {ENTITY} FROM {table} AS t{filtered}{order}")
+    }
+}
+
+/// The keys of a range in the order of its shape's parameters.
+fn keys(range: &KeyRange) -> Vec<&str> {
+    if let Some((partition_key, row_key)) = range.point() {
+        return vec![partition_key, row_key];
+    }
+    let partition = range.partition();
+    let mut keys: Vec<&str> = partition.into_iter().collect();
+    for bound in [&range.lower, &range.upper].into_iter().flatten() {
+        if partition.is_none() {
+            keys.push(&bound.partition_key);
+        }
+        keys.extend(bound.row_key.as_deref());
+    }
+    keys
+}
+
+/// The conditions of a range with its keys as literals, for SQL that users see. No condition for the whole table.
+pub fn range_to_sql(range: &KeyRange, alias: &str) -> Vec<String> {
+    let literals: Vec<String> = keys(range).into_iter().map(pgrx::spi::quote_literal).collect();
+    RangeShape::of(range).conditions(alias, &literals)
+}
+
+/// The scan of a range with its keys as literals.
+pub fn scan_to_sql(range: &KeyRange, table: &str, residual: Option<&str>) -> String {
+    let shape = RangeShape::of(range);
+    let mut conditions = range_to_sql(range, "t.");
+    conditions.extend(residual.map(str::to_owned));
+    shape.select(table, &conditions)
+}
+
+impl Shape {
+    /// How many parameters the statement has, all of type text.
+    pub fn parameters(self) -> usize {
+        self.range.parameters() + usize::from(self.residual != Residual::None)
+    }
+
+    /// The text of the statement; `table` is a qualified and quoted name.
+    pub fn sql(self, table: &str) -> String {
+        let parameters: Vec<String> = (1..=self.parameters()).map(|n| format!("${n}")).collect();
+        let mut conditions = self.range.conditions("t.", &parameters);
+        let filter = parameters.last().map_or("", String::as_str);
+        match self.residual {
+            Residual::None => {}
+            Residual::Properties => conditions.push(format!("table_service.scan_passes(t.properties, {filter})")),
+            Residual::Entity => conditions.push(format!("table_service.scan_passes({ENTITY}, {filter})")),
+        }
+        self.range.select(table, &conditions)
+    }
+}
+
+/// One row of a scan. By-reference values live until the sink returns.
+pub struct Row {
+    pub partition_key: pg_sys::Datum,
+    pub row_key: pg_sys::Datum,
+    pub timestamp: pg_sys::Datum,
+    pub properties: pg_sys::Datum,
+}
+
+impl Row {
+    pub fn partition_key(&self) -> &str {
+        text(&self.partition_key)
+    }
+
+    pub fn row_key(&self) -> &str {
+        text(&self.row_key)
+    }
+}
+
+fn text(datum: &pg_sys::Datum) -> &str {
+    // SAFETY: a key column, which is text and not NULL.
+    unsafe { <&str>::from_datum(*datum, false).unwrap_or_default() }
+}
+
+/// Where the rows of a scan go.
+pub trait Sink {
+    /// Takes a row; whether it wants more.
+    fn row(&mut self, row: &Row) -> bool;
+}
+
+/// Reads the entities of a plan in key order into a sink, all under the caller's snapshot. Ends when the sink wants no
+/// more.
+pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], sink: &mut dyn Sink) {
+    let filter = plan.residual.as_ref().map(|filter| {
+        let columns = Predicate::new(filter).columns();
+        let residual = if columns
+            == (Columns {
+                properties: true,
+                ..Columns::default()
+            }) {
+            Residual::Properties
+        } else {
+            Residual::Entity
+        };
+        (residual, varlena(filter.to_string().as_bytes()))
+    });
+    let mut receiver = Receiver::new(sink);
+    for range in ranges {
+        let shape = Shape {
+            range: RangeShape::of(range),
+            residual: filter.map_or(Residual::None, |(residual, _)| residual),
+        };
+        let mut arguments: Vec<pg_sys::Datum> = keys(range).into_iter().map(|key| varlena(key.as_bytes())).collect();
+        arguments.extend(filter.map(|(_, text)| text));
+        deadline::next_scan(filter.is_some() && spi.is_ordered(shape, table));
+        // SAFETY: the receiver outlives the statement.
+        unsafe { spi.scan(shape, table, &arguments, (&raw mut receiver).cast()) };
+        if receiver.ended {
+            break;
+        }
+    }
+}
+
+/// A sink as PostgreSQL's executor knows it.
+#[repr(C)]
+struct Receiver<'s> {
+    callbacks: pg_sys::DestReceiver,
+    sink: &'s mut dyn Sink,
+    /// What a sink allocates for a row goes with the row.
+    row_context: pg_sys::MemoryContext,
+    ended: bool,
+}
+
+impl<'s> Receiver<'s> {
+    fn new(sink: &'s mut dyn Sink) -> Receiver<'s> {
+        Receiver {
+            callbacks: pg_sys::DestReceiver {
+                receiveSlot: Some(receive),
+                rStartup: Some(start_up),
+                rShutdown: Some(shut_down),
+                rDestroy: Some(shut_down),
+                mydest: pg_sys::CommandDest::DestTuplestore,
+            },
+            sink,
+            // SAFETY: a child of the connection's context, which takes it along when the connection ends.
+            row_context: unsafe {
+                pg_sys::AllocSetContextCreateExtended(
+                    pg_sys::CurrentMemoryContext,
+                    c"table_service row".as_ptr(),
+                    pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
+                    pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+                    pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+                )
+            },
+            ended: false,
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn start_up(
+    _receiver: *mut pg_sys::DestReceiver,
+    _operation: c_int,
+    _row_type: pg_sys::TupleDesc,
+) {
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn shut_down(_receiver: *mut pg_sys::DestReceiver) {}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver: *mut pg_sys::DestReceiver) -> bool {
+    // SAFETY: the executor calls with the receiver that it was given, which is the first part of ours, and with a row of
+    // the four columns that every scan selects.
+    unsafe {
+        let receiver = &mut *receiver.cast::<Receiver<'_>>();
+        if (*slot).tts_nvalid < 4 {
+            pg_sys::slot_getsomeattrs_int(slot, 4);
+        }
+        let values = (*slot).tts_values;
+        let row = Row {
+            partition_key: *values,
+            row_key: *values.add(1),
+            timestamp: *values.add(2),
+            properties: *values.add(3),
+        };
+        let caller = pg_sys::MemoryContextSwitchTo(receiver.row_context);
+        receiver.ended = !receiver.sink.row(&row);
+        pg_sys::MemoryContextSwitchTo(caller);
+        pg_sys::MemoryContextReset(receiver.row_context);
+        !receiver.ended
+    }
+}

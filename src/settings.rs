@@ -1,0 +1,28 @@
+//! The extension's settings, `table_service.*`.
+
+use std::time::Duration;
+
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
+
+static PAGE_TIME_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5000);
+
+/// Makes the settings known to PostgreSQL.
+pub fn define() {
+    GucRegistry::define_int_guc(
+        c"table_service.page_time_limit",
+        c"How long query_page may take before it ends the page with a continuation token.",
+        c"A page always examines at least one entity beyond its start.",
+        &PAGE_TIME_LIMIT,
+        0,
+        60_000,
+        GucContext::Userset,
+        GucFlags::UNIT_MS,
+    );
+    // SAFETY: a valid name; no other library may define settings under it.
+    unsafe { pg_sys::MarkGUCPrefixReserved(c"table_service".as_ptr()) };
+}
+
+/// How long a page may take.
+pub fn page_time_limit() -> Duration {
+    Duration::from_millis(u64::try_from(PAGE_TIME_LIMIT.get()).unwrap_or_default())
+}
