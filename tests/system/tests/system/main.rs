@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod batches;
+mod binary;
 mod dump;
+mod hostile_json;
+mod index_entities;
 mod install;
 mod privileges;
 mod random;
