@@ -4,6 +4,7 @@
 
 mod batches;
 mod binary;
+mod crash;
 mod dump;
 mod hostile_json;
 mod index_entities;
