@@ -2,13 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod batches;
 mod binary;
 mod concurrency;
+mod crash;
 mod dump;
 mod hostile_json;
+mod index_entities;
 mod install;
 mod interrupts;
 mod privileges;
+mod random;
 mod read_only;
 mod replication;
 mod tables;
