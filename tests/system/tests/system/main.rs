@@ -15,5 +15,6 @@ mod privileges;
 mod random;
 mod read_only;
 mod replication;
+mod robustness;
 mod tables;
 mod timestamps;
