@@ -24,7 +24,7 @@ fn matches(
     };
     let parameters = parameters.map(|parameters| parameters.get());
     // SAFETY: the running function's own fcinfo.
-    unsafe { predicate(fcinfo, filter, parameters) }.matches(&entity.get())
+    unsafe { parsed(fcinfo, filter, parameters) }.matches(&entity.get())
 }
 
 /// `matches` for the columns of an entity: what `filter_to_sql` writes.
@@ -44,14 +44,14 @@ fn entity_passes(
         properties: properties.get(),
     };
     // SAFETY: the running function's own fcinfo.
-    unsafe { predicate(fcinfo, filter, None) }.matches(&entity)
+    unsafe { parsed(fcinfo, filter, None) }.matches(&entity)
 }
 
 /// The residual of our own scans, for filters on properties alone. At the deadline of a page it lets one row pass.
 ///
 /// The arguments are read by hand: this runs once for every row of a scan.
 #[pg_extern(sql = "
-CREATE FUNCTION table_service.scan_passes(properties table_service.properties, filter text) RETURNS boolean
+CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
 VOLATILE STRICT PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
@@ -60,23 +60,22 @@ fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
     }
     // SAFETY: a STRICT function of these arguments.
     unsafe {
-        let properties = argument(fcinfo, 0);
-        let (_, filter) = varlena_bytes(argument(fcinfo, 1));
-        let (_, bag) = varlena_bytes(properties);
+        let (_, bag) = varlena_bytes(argument(fcinfo, 0));
+        let (_, predicate) = varlena_bytes(argument(fcinfo, 1));
         let entity = Entity {
             partition_key: None,
             row_key: None,
             timestamp: None,
             properties: Properties::from_stored(bag),
         };
-        predicate(fcinfo, std::str::from_utf8_unchecked(filter), None).matches(&entity)
+        compiled(fcinfo, predicate).matches(&entity)
     }
 }
 
 /// The residual of our own scans, for filters that also look at keys or the Timestamp.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.scan_passes(
-    partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, filter text)
+    partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, predicate bytea)
 RETURNS boolean
 VOLATILE STRICT PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
@@ -87,14 +86,14 @@ fn scan_passes_entity(fcinfo: pg_sys::FunctionCallInfo) -> bool {
     // SAFETY: a STRICT function of these arguments.
     unsafe {
         let (_, bag) = varlena_bytes(argument(fcinfo, 3));
-        let (_, filter) = varlena_bytes(argument(fcinfo, 4));
+        let (_, predicate) = varlena_bytes(argument(fcinfo, 4));
         let entity = Entity {
             partition_key: <&str>::from_datum(argument(fcinfo, 0), false),
             row_key: <&str>::from_datum(argument(fcinfo, 1), false),
             timestamp: Ticks::from_postgres_micros(argument(fcinfo, 2).value() as i64),
             properties: Properties::from_stored(bag),
         };
-        predicate(fcinfo, std::str::from_utf8_unchecked(filter), None).matches(&entity)
+        compiled(fcinfo, predicate).matches(&entity)
     }
 }
 
@@ -105,9 +104,9 @@ unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, number: usize) -> pg_sys::D
     unsafe { (*(*fcinfo).args.as_ptr().add(number)).value }
 }
 
-/// A filter as it was parsed for a call site.
+/// What a call site keeps: the predicate, and what it was made from.
 struct Kept {
-    filter: Box<str>,
+    source: Box<[u8]>,
     parameters: Option<Box<[u8]>>,
     predicate: Predicate,
 }
@@ -116,36 +115,50 @@ struct Kept {
 ///
 /// # Safety
 /// `fcinfo` is that of the running function.
-unsafe fn predicate<'a>(
+unsafe fn parsed<'a>(
     fcinfo: pg_sys::FunctionCallInfo,
     filter: &str,
     parameters: Option<Properties<'_>>,
 ) -> &'a Predicate {
+    let bytes = parameters.map(|parameters| parameters.as_bytes());
+    let make = || Filter::parse(filter, parameters).map(|filter| Predicate::new(&filter));
+    // SAFETY: as promised.
+    unsafe { kept(fcinfo, filter.as_bytes(), bytes, make) }
+}
+
+/// The predicate in the bytes that a scan of ours carries.
+///
+/// # Safety
+/// `fcinfo` is that of the running function.
+unsafe fn compiled<'a>(fcinfo: pg_sys::FunctionCallInfo, bytes: &[u8]) -> &'a Predicate {
+    // SAFETY: as promised.
+    unsafe { kept(fcinfo, bytes, None, || Predicate::from_bytes(bytes)) }
+}
+
+/// # Safety
+/// `fcinfo` is that of the running function.
+unsafe fn kept<'a>(
+    fcinfo: pg_sys::FunctionCallInfo,
+    source: &[u8],
+    parameters: Option<&[u8]>,
+    make: impl Fn() -> Result<Predicate, Error>,
+) -> &'a Predicate {
+    let new = || Kept {
+        source: source.into(),
+        parameters: parameters.map(Box::from),
+        predicate: make().or_raise(),
+    };
     // SAFETY: fn_extra belongs to this function, which keeps nothing else there; what is kept lives as long as the call
     // site, and only this function replaces it.
     unsafe {
         let site = (*fcinfo).flinfo;
-        let kept = (*site).fn_extra.cast::<Kept>();
-        let bytes = parameters.map(|parameters| parameters.as_bytes());
-        if !kept.is_null() {
-            if *(*kept).filter == *filter && (*kept).parameters.as_deref() == bytes {
-                return &(*kept).predicate;
-            }
-            *kept = parse(filter, parameters);
-            return &(*kept).predicate;
+        let mut kept = (*site).fn_extra.cast::<Kept>();
+        if kept.is_null() {
+            kept = PgMemoryContexts::For((*site).fn_mcxt).leak_and_drop_on_delete(new());
+            (*site).fn_extra = kept.cast();
+        } else if *(*kept).source != *source || (*kept).parameters.as_deref() != parameters {
+            *kept = new();
         }
-        let new = parse(filter, parameters);
-        let kept = PgMemoryContexts::For((*site).fn_mcxt).leak_and_drop_on_delete(new);
-        (*site).fn_extra = kept.cast();
         &(*kept).predicate
-    }
-}
-
-fn parse(filter: &str, parameters: Option<Properties<'_>>) -> Kept {
-    let parsed = Filter::parse(filter, parameters).or_raise();
-    Kept {
-        filter: filter.into(),
-        parameters: parameters.map(|parameters| parameters.as_bytes().into()),
-        predicate: Predicate::new(&parsed),
     }
 }

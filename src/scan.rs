@@ -48,7 +48,7 @@ enum End {
     },
 }
 
-/// What is tested on every row. The filter is the last parameter.
+/// What is tested on every row. The compiled filter is the last parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Residual {
     None,
@@ -198,14 +198,18 @@ pub fn scan_to_sql(range: &KeyRange, table: &str, residual: Option<&str>) -> Str
 }
 
 impl Shape {
-    /// How many parameters the statement has, all of type text.
-    pub fn parameters(self) -> usize {
-        self.range.parameters() + usize::from(self.residual != Residual::None)
+    /// The types of the statement's parameters: keys, then the compiled filter.
+    pub fn parameter_types(self) -> Vec<pg_sys::Oid> {
+        let mut types = vec![pg_sys::TEXTOID; self.range.parameters()];
+        if self.residual != Residual::None {
+            types.push(pg_sys::BYTEAOID);
+        }
+        types
     }
 
     /// The text of the statement; `table` is a qualified and quoted name.
     pub fn sql(self, table: &str) -> String {
-        let parameters: Vec<String> = (1..=self.parameters()).map(|n| format!("${n}")).collect();
+        let parameters: Vec<String> = (1..=self.parameter_types().len()).map(|n| format!("${n}")).collect();
         let mut conditions = self.range.conditions("t.", &parameters);
         let filter = parameters.last().map_or("", String::as_str);
         match self.residual {
@@ -250,17 +254,17 @@ pub trait Sink {
 /// more.
 pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], sink: &mut dyn Sink) {
     let filter = plan.residual.as_ref().map(|filter| {
-        let columns = Predicate::new(filter).columns();
-        let residual = if columns
-            == (Columns {
-                properties: true,
-                ..Columns::default()
-            }) {
+        let predicate = Predicate::new(filter);
+        let only_properties = Columns {
+            properties: true,
+            ..Columns::default()
+        };
+        let residual = if predicate.columns() == only_properties {
             Residual::Properties
         } else {
             Residual::Entity
         };
-        (residual, varlena(filter.to_string().as_bytes()))
+        (residual, varlena(&predicate.to_bytes()))
     });
     let mut receiver = Receiver::new(sink);
     for range in ranges {
@@ -269,7 +273,7 @@ pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], s
             residual: filter.map_or(Residual::None, |(residual, _)| residual),
         };
         let mut arguments: Vec<pg_sys::Datum> = keys(range).into_iter().map(|key| varlena(key.as_bytes())).collect();
-        arguments.extend(filter.map(|(_, text)| text));
+        arguments.extend(filter.map(|(_, predicate)| predicate));
         deadline::next_scan(filter.is_some() && spi.is_ordered(shape, table));
         // SAFETY: the receiver outlives the statement.
         unsafe { spi.scan(shape, table, &arguments, (&raw mut receiver).cast()) };

@@ -95,7 +95,12 @@ impl Cluster {
 
     /// A session of a superuser in the database `postgres`.
     pub fn session(&self) -> Session {
-        connect(&self.host, self.port, "postgres", "postgres", "cluster").unwrap()
+        self.session_at(&self.host)
+    }
+
+    /// The same on another server, a copy of this one, whose socket is in that directory.
+    pub fn session_at(&self, host: &str) -> Session {
+        connect(host, self.port, "postgres", "postgres", "cluster").unwrap()
     }
 
     /// One of PostgreSQL's programs, set up to connect to this server.

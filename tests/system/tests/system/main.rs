@@ -4,11 +4,16 @@
 
 mod batches;
 mod binary;
+mod concurrency;
 mod crash;
 mod dump;
 mod hostile_json;
 mod index_entities;
 mod install;
+mod interrupts;
 mod privileges;
 mod random;
+mod read_only;
+mod replication;
 mod tables;
+mod timestamps;
