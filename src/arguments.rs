@@ -1,6 +1,6 @@
 //! Arguments of the SQL API. None of its functions is STRICT: a NULL where a value is needed raises.
 
-use std::ffi::CString;
+use std::ffi::CStr;
 
 use pgrx::pg_sys;
 use table_service_model::etag::IfMatch;
@@ -37,9 +37,7 @@ pub fn if_match(tag: Option<&str>) -> Result<IfMatch, Error> {
 }
 
 /// Raises, with the function's name, in a READ ONLY transaction and on a standby.
-pub fn prevent_if_read_only(function: &'static str) {
-    if let Ok(function) = CString::new(function) {
-        // SAFETY: a valid name.
-        unsafe { pg_sys::PreventCommandIfReadOnly(function.as_ptr()) };
-    }
+pub fn prevent_if_read_only(function: &CStr) {
+    // SAFETY: a valid name.
+    unsafe { pg_sys::PreventCommandIfReadOnly(function.as_ptr()) };
 }

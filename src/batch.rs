@@ -6,6 +6,7 @@
 //! collected, and the one of the operation with the lowest index is raised.
 
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::panic::AssertUnwindSafe;
 
 use pgrx::prelude::*;
@@ -41,7 +42,7 @@ fn execute_batch(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> BatchResults {
     let execute = || {
-        let (table_name, partition_key) = target("execute_batch()", table_name, partition_key)?;
+        let (table_name, partition_key) = target(c"execute_batch()", table_name, partition_key)?;
         let operations = required("operations", operations)?;
         let rows = operations.rows().iter().map(|row| {
             let row = required("an operation", *row)?;
@@ -63,7 +64,7 @@ fn execute_batch_json(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> BatchResults {
     let execute = || {
-        let (table_name, partition_key) = target("execute_batch_json()", table_name, partition_key)?;
+        let (table_name, partition_key) = target(c"execute_batch_json()", table_name, partition_key)?;
         let batch = Batch::parse(partition_key, required("operations", operations)?)?;
         execute(table_name, partition_key, &batch, fcinfo)
     };
@@ -131,7 +132,7 @@ fn operation(
 }
 
 fn target<'a>(
-    function: &'static str,
+    function: &CStr,
     table_name: Option<&'a str>,
     partition_key: Option<&'a str>,
 ) -> Result<(&'a str, &'a str), Error> {

@@ -69,9 +69,13 @@ unsafe impl BoxRet for TriggerRow {
 /// BEFORE UPDATE FOR EACH ROW: sets the Timestamp, so that no UPDATE can keep, rewind or forge one.
 #[pg_extern]
 fn rising_timestamp(fcinfo: pg_sys::FunctionCallInfo) -> TriggerRow {
-    const TIMESTAMP_COLUMN: i32 = 3;
+    let misused = |reason: &str| -> ! {
+        raise(Error::ArgumentInvalid {
+            reason: reason.to_owned(),
+        })
+    };
     // SAFETY: the context is checked to be that of a trigger of the right kind, which then has both tuples and the
-    // relation. The table is OF entity, so its third column is the Timestamp.
+    // relation. Anybody may put the trigger on a table of their own, so the column is checked too.
     unsafe {
         let trigger = (*fcinfo).context.cast::<pg_sys::TriggerData>();
         if trigger.is_null()
@@ -80,20 +84,22 @@ fn rising_timestamp(fcinfo: pg_sys::FunctionCallInfo) -> TriggerRow {
             || !pgrx::trigger_fired_before((*trigger).tg_event)
             || !pgrx::trigger_fired_for_row((*trigger).tg_event)
         {
-            raise(Error::ArgumentInvalid {
-                reason: "rising_timestamp() is called by a BEFORE UPDATE FOR EACH ROW trigger".to_owned(),
-            });
+            misused("rising_timestamp() is called by a BEFORE UPDATE FOR EACH ROW trigger");
         }
         let descriptor = (*(*trigger).tg_relation).rd_att;
+        // By name: the columns of a partition may stand in another order.
+        let mut column = pg_sys::SPI_fnumber(descriptor, c"timestamp".as_ptr());
+        if column <= 0 || pg_sys::SPI_gettypeid(descriptor, column) != pg_sys::TIMESTAMPTZOID {
+            misused("rising_timestamp() needs a column \"timestamp\" of type timestamptz");
+        }
         let mut is_null = false;
-        let old = pg_sys::heap_getattr((*trigger).tg_trigtuple, TIMESTAMP_COLUMN, descriptor, &mut is_null);
+        let old = pg_sys::heap_getattr((*trigger).tg_trigtuple, column, descriptor, &mut is_null);
         let clock = pg_sys::GetCurrentTimestamp();
         let mut next = pg_sys::Datum::from(if is_null {
             clock
         } else {
             ticks::next_timestamp(old.value() as i64, clock)
         });
-        let mut column = TIMESTAMP_COLUMN;
         let row = pg_sys::heap_modify_tuple_by_cols(
             (*trigger).tg_newtuple,
             descriptor,

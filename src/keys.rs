@@ -22,10 +22,7 @@ fn ticks(timestamp: TimestampWithTimeZone) -> i64 {
 #[pg_extern(immutable, strict, parallel_safe)]
 fn from_ticks(ticks: i64) -> TimestampWithTimeZone {
     Ticks::new(ticks)
-        .ok_or_else(|| Error::ParameterOutOfRange {
-            parameter: "ticks".to_owned(),
-            value: ticks.to_string(),
-        })
+        .ok_or_else(|| Error::out_of_range("ticks", &ticks.to_string()))
         .map(timestamp_of)
         .or_raise()
 }
@@ -72,7 +69,8 @@ fn retry_delay(
             micros(&maximum)?,
             random(),
         );
-        Ok(Interval::from_micros(delay))
+        // Not Interval::from_micros, which goes by way of seconds in floating point.
+        Interval::new(0, 0, delay).map_err(|_| invalid("an interval must not be negative"))
     };
     delay().or_raise()
 }
@@ -88,10 +86,7 @@ fn random() -> f64 {
 /// # Errors
 /// `OutOfRangeInput`, which names `parameter`, outside 0001 to 9999.
 pub fn ticks_of(parameter: &str, timestamp: i64) -> Result<Ticks, Error> {
-    Ticks::from_postgres_micros(timestamp).ok_or_else(|| Error::ParameterOutOfRange {
-        parameter: parameter.to_owned(),
-        value: timestamp_text(timestamp),
-    })
+    Ticks::from_postgres_micros(timestamp).ok_or_else(|| Error::out_of_range(parameter, timestamp_text(timestamp)))
 }
 
 /// Ticks are within 0001 to 9999, which `timestamptz` has.
@@ -105,11 +100,11 @@ fn timestamp_of(ticks: Ticks) -> TimestampWithTimeZone {
 }
 
 /// A point in time that has no ticks, for a message.
-fn timestamp_text(timestamp: i64) -> String {
+fn timestamp_text(timestamp: i64) -> &'static str {
     match timestamp {
-        i64::MAX => "infinity".to_owned(),
-        i64::MIN => "-infinity".to_owned(),
-        _ if timestamp > 0 => "after 9999".to_owned(),
-        _ => "before 0001".to_owned(),
+        i64::MAX => "infinity",
+        i64::MIN => "-infinity",
+        _ if timestamp > 0 => "after 9999",
+        _ => "before 0001",
     }
 }

@@ -1,8 +1,7 @@
-//! Filters evaluated on rows, in one call per row. A scan of ours lends its filter, ready to use; elsewhere the parsed
-//! filter is kept with the call site.
+//! Filters evaluated on rows, in one call per row. A scan of ours lends its predicate; elsewhere what a filter was parsed
+//! to is kept with the call site.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 
 use pgrx::prelude::*;
 use pgrx::{FromDatum, PgMemoryContexts};
@@ -28,7 +27,7 @@ fn matches(
     };
     let parameters = parameters.map(|parameters| parameters.get());
     // SAFETY: the running function's own fcinfo.
-    unsafe { predicate(fcinfo, filter, parameters) }.matches(&entity.get())
+    unsafe { parsed(fcinfo, filter, parameters) }.matches(&entity.get())
 }
 
 /// `matches` for the columns of an entity: what `filter_to_sql` writes.
@@ -48,13 +47,13 @@ fn entity_passes(
         properties: properties.get(),
     };
     // SAFETY: the running function's own fcinfo.
-    unsafe { predicate(fcinfo, filter, None) }.matches(&entity)
+    unsafe { parsed(fcinfo, filter, None) }.matches(&entity)
 }
 
-/// The filter of the scan that runs, and the datum that the statement has it in.
+/// The predicate of the scan that runs, and the datum that its statements have it in.
 struct Lent {
-    filter: usize,
-    predicate: Rc<Predicate>,
+    datum: usize,
+    predicate: Predicate,
 }
 
 thread_local! {
@@ -70,37 +69,34 @@ impl Drop for Guard {
     }
 }
 
-/// Lends a predicate to the statements that have its filter as this datum, so that a query of many ranges does not parse
-/// it for each of them. The datum must live until the guard is dropped.
-pub fn lend(filter: pg_sys::Datum, predicate: Rc<Predicate>) -> Guard {
+/// Lends a predicate to the statements that have its bytes in this datum, so that a query of many ranges does not read
+/// them for each of its ranges. The datum must live until the guard is dropped.
+pub fn lend(datum: pg_sys::Datum, predicate: Predicate) -> Guard {
     let lent = Lent {
-        filter: filter.value(),
+        datum: datum.value(),
         predicate,
     };
     Guard(LENT.replace(Some(lent)))
 }
 
-/// Whether an entity passes the filter in a datum.
+/// Whether an entity passes the predicate in a datum.
 ///
 /// # Safety
-/// `fcinfo` is that of the running function, and `filter` a text that is not NULL.
-unsafe fn scan_passes(fcinfo: pg_sys::FunctionCallInfo, filter: pg_sys::Datum, entity: &Entity<'_>) -> bool {
+/// `fcinfo` is that of the running function, and `datum` a bytea that is not NULL.
+unsafe fn scan_passes(fcinfo: pg_sys::FunctionCallInfo, datum: pg_sys::Datum, entity: &Entity<'_>) -> bool {
     let lent = LENT.with_borrow(|lent| match lent {
-        Some(lent) if lent.filter == filter.value() => Some(lent.predicate.matches(entity)),
+        Some(lent) if lent.datum == datum.value() => Some(lent.predicate.matches(entity)),
         _ => None,
     });
     // SAFETY: as promised.
-    lent.unwrap_or_else(|| unsafe {
-        let (_, text) = varlena_bytes(filter);
-        predicate(fcinfo, std::str::from_utf8_unchecked(text), None).matches(entity)
-    })
+    lent.unwrap_or_else(|| unsafe { compiled(fcinfo, varlena_bytes(datum).1) }.matches(entity))
 }
 
 /// The residual of our own scans, for filters on properties alone. At the deadline of a page it lets one row pass.
 ///
 /// The arguments are read by hand: this runs once for every row of a scan.
 #[pg_extern(sql = "
-CREATE FUNCTION table_service.scan_passes(properties table_service.properties, filter text) RETURNS boolean
+CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
 VOLATILE STRICT PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
@@ -123,7 +119,7 @@ fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
 /// The residual of our own scans, for filters that also look at keys or the Timestamp.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.scan_passes(
-    partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, filter text)
+    partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, predicate bytea)
 RETURNS boolean
 VOLATILE STRICT PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
@@ -151,9 +147,9 @@ unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, number: usize) -> pg_sys::D
     unsafe { (*(*fcinfo).args.as_ptr().add(number)).value }
 }
 
-/// A filter as it was parsed for a call site.
+/// What a call site keeps: the predicate, and what it was made from.
 struct Kept {
-    filter: Box<str>,
+    source: Box<[u8]>,
     parameters: Option<Box<[u8]>>,
     predicate: Predicate,
 }
@@ -162,36 +158,50 @@ struct Kept {
 ///
 /// # Safety
 /// `fcinfo` is that of the running function.
-unsafe fn predicate<'a>(
+unsafe fn parsed<'a>(
     fcinfo: pg_sys::FunctionCallInfo,
     filter: &str,
     parameters: Option<Properties<'_>>,
 ) -> &'a Predicate {
+    let bytes = parameters.map(|parameters| parameters.as_bytes());
+    let make = || Filter::parse(filter, parameters).map(|filter| Predicate::new(&filter));
+    // SAFETY: as promised.
+    unsafe { kept(fcinfo, filter.as_bytes(), bytes, make) }
+}
+
+/// The predicate in the bytes that a scan of ours carries.
+///
+/// # Safety
+/// `fcinfo` is that of the running function.
+unsafe fn compiled<'a>(fcinfo: pg_sys::FunctionCallInfo, bytes: &[u8]) -> &'a Predicate {
+    // SAFETY: as promised.
+    unsafe { kept(fcinfo, bytes, None, || Predicate::from_bytes(bytes)) }
+}
+
+/// # Safety
+/// `fcinfo` is that of the running function.
+unsafe fn kept<'a>(
+    fcinfo: pg_sys::FunctionCallInfo,
+    source: &[u8],
+    parameters: Option<&[u8]>,
+    make: impl Fn() -> Result<Predicate, Error>,
+) -> &'a Predicate {
+    let new = || Kept {
+        source: source.into(),
+        parameters: parameters.map(Box::from),
+        predicate: make().or_raise(),
+    };
     // SAFETY: fn_extra belongs to this function, which keeps nothing else there; what is kept lives as long as the call
     // site, and only this function replaces it.
     unsafe {
         let site = (*fcinfo).flinfo;
-        let kept = (*site).fn_extra.cast::<Kept>();
-        let bytes = parameters.map(|parameters| parameters.as_bytes());
-        if !kept.is_null() {
-            if *(*kept).filter == *filter && (*kept).parameters.as_deref() == bytes {
-                return &(*kept).predicate;
-            }
-            *kept = parse(filter, parameters);
-            return &(*kept).predicate;
+        let mut kept = (*site).fn_extra.cast::<Kept>();
+        if kept.is_null() {
+            kept = PgMemoryContexts::For((*site).fn_mcxt).leak_and_drop_on_delete(new());
+            (*site).fn_extra = kept.cast();
+        } else if *(*kept).source != *source || (*kept).parameters.as_deref() != parameters {
+            *kept = new();
         }
-        let new = parse(filter, parameters);
-        let kept = PgMemoryContexts::For((*site).fn_mcxt).leak_and_drop_on_delete(new);
-        (*site).fn_extra = kept.cast();
         &(*kept).predicate
-    }
-}
-
-fn parse(filter: &str, parameters: Option<Properties<'_>>) -> Kept {
-    let parsed = Filter::parse(filter, parameters).or_raise();
-    Kept {
-        filter: filter.into(),
-        parameters: parameters.map(|parameters| parameters.as_bytes().into()),
-        predicate: Predicate::new(&parsed),
     }
 }

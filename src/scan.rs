@@ -1,7 +1,6 @@
 //! Scans of key ranges: statements of a few fixed shapes, whose rows go to a sink one by one, in key order.
 
 use std::ffi::c_int;
-use std::rc::Rc;
 
 use pgrx::prelude::*;
 use table_service_model::filter::{Bound, Columns, KeyRange, Plan, Predicate};
@@ -50,7 +49,7 @@ enum End {
     },
 }
 
-/// What is tested on every row. The filter is the last parameter.
+/// What is tested on every row. The compiled filter is the last parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Residual {
     None,
@@ -200,14 +199,18 @@ pub fn scan_to_sql(range: &KeyRange, table: &str, residual: Option<&str>) -> Str
 }
 
 impl Shape {
-    /// How many parameters the statement has, all of type text.
-    pub fn parameters(self) -> usize {
-        self.range.parameters() + usize::from(self.residual != Residual::None)
+    /// The types of the statement's parameters: keys, then the compiled filter.
+    pub fn parameter_types(self) -> Vec<pg_sys::Oid> {
+        let mut types = vec![pg_sys::TEXTOID; self.range.parameters()];
+        if self.residual != Residual::None {
+            types.push(pg_sys::BYTEAOID);
+        }
+        types
     }
 
     /// The text of the statement; `table` is a qualified and quoted name.
     pub fn sql(self, table: &str) -> String {
-        let parameters: Vec<String> = (1..=self.parameters()).map(|n| format!("${n}")).collect();
+        let parameters: Vec<String> = (1..=self.parameter_types().len()).map(|n| format!("${n}")).collect();
         let mut conditions = self.range.conditions("t.", &parameters);
         let filter = parameters.last().map_or("", String::as_str);
         match self.residual {
@@ -253,20 +256,20 @@ pub trait Sink {
 pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], sink: &mut dyn Sink) {
     let filter = plan.residual.as_ref().map(|filter| {
         let predicate = Predicate::new(filter);
-        let residual = if predicate.columns()
-            == (Columns {
-                properties: true,
-                ..Columns::default()
-            }) {
+        let only_properties = Columns {
+            properties: true,
+            ..Columns::default()
+        };
+        let residual = if predicate.columns() == only_properties {
             Residual::Properties
         } else {
             Residual::Entity
         };
-        let text = varlena(filter.to_string().as_bytes());
-        (residual, text, residual::lend(text, Rc::new(predicate)))
+        let bytes = varlena(&predicate.to_bytes());
+        (residual, bytes, residual::lend(bytes, predicate))
     });
-    let (residual, text) = match &filter {
-        Some((residual, text, _)) => (*residual, Some(*text)),
+    let (residual, predicate) = match &filter {
+        Some((residual, bytes, _)) => (*residual, Some(*bytes)),
         None => (Residual::None, None),
     };
     let mut receiver = Receiver::new(sink);
@@ -276,8 +279,8 @@ pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], s
             residual,
         };
         let mut arguments: Vec<pg_sys::Datum> = keys(range).into_iter().map(|key| varlena(key.as_bytes())).collect();
-        arguments.extend(text);
-        deadline::next_scan(text.is_some() && spi.is_ordered(shape, table));
+        arguments.extend(predicate);
+        deadline::next_scan(predicate.is_some() && spi.is_ordered(shape, table));
         // SAFETY: the receiver outlives the statement.
         unsafe { spi.scan(shape, table, &arguments, (&raw mut receiver).cast()) };
         if receiver.ended {

@@ -121,7 +121,7 @@ impl Statement {
             Statement::ReplaceVersion | Statement::MergeVersion => vec![text, text, timestamp, properties, timestamp],
             Statement::Delete | Statement::Get | Statement::GetTimestamp => vec![text, text],
             Statement::DeleteVersion => vec![text, text, timestamp],
-            Statement::Scan(shape) => vec![text; shape.parameters()],
+            Statement::Scan(shape) => shape.parameter_types(),
             Statement::GetMany | Statement::LockMany | Statement::LookMany | Statement::DeleteMany => {
                 vec![text, pg_sys::TEXTARRAYOID]
             }
@@ -340,15 +340,16 @@ impl Connection {
     ) {
         let plan = self.plan(Statement::Scan(shape), table);
         plan.make_ready();
-        // SAFETY: as many parameters as the plan was prepared for, all of type text and none NULL.
+        // SAFETY: the parameters that the plan was prepared for, none of which is NULL.
         unsafe {
             let parameters = pg_sys::makeParamList(arguments.len() as i32);
             let slots = (*parameters).params.as_mut_slice(arguments.len());
-            for (slot, &value) in slots.iter_mut().zip(arguments) {
+            let types = shape.parameter_types();
+            for ((slot, &value), type_oid) in slots.iter_mut().zip(arguments).zip(types) {
                 slot.value = value;
                 slot.isnull = false;
                 slot.pflags = pg_sys::PARAM_FLAG_CONST as u16;
-                slot.ptype = pg_sys::TEXTOID;
+                slot.ptype = type_oid;
             }
             let options = pg_sys::SPIExecuteOptions {
                 params: parameters,

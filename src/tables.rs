@@ -24,6 +24,9 @@ const DATA_SCHEMA: &str = "table_service_data";
 /// Updates find room for the new version on the same page (HOT) if a page is not packed full.
 const FILLFACTOR: u32 = 90;
 
+/// How many tables that hold each other's primary key names are set right at once.
+const RENAMES: u32 = 100;
+
 /// A table of the service as it is stored.
 pub struct Table {
     oid: pg_sys::Oid,
@@ -228,7 +231,7 @@ fn create(table_name: Option<&str>, if_not_exists: Option<bool>) -> Result<RegCl
     }
     let definition = definition(name);
     let created = spi::in_subtransaction(move || {
-        free_primary_key_name(name);
+        free_primary_key_name(name, RENAMES);
         connect(|spi| spi.run_definition(&definition));
         Ok::<_, Error>(())
     });
@@ -266,23 +269,33 @@ fn definition(name: &str) -> String {
     )
 }
 
-/// A table that a user renamed keeps its primary key's name, which a new table of the old name needs.
-fn free_primary_key_name(name: &str) {
+/// A table that a user renamed keeps its primary key's name, which a new table of the old name needs. It gets the one of
+/// its new name, which another renamed table may keep in turn.
+fn free_primary_key_name(name: &str, renames_left: u32) {
     let primary_key = primary_key_name(name);
     let Some(index) = relation_in_data_schema(&primary_key) else {
         return;
     };
     // SAFETY: as in `by_index`.
     let owner = table_by_oid(unsafe { pg_sys::IndexGetRelation(index, true) });
-    if let Some(table) = owner.filter(|table| !same_name(&table.name, name)) {
-        connect(|spi| {
-            spi.run_definition(&format!(
-                "ALTER INDEX {} RENAME TO {}",
-                qualified(&primary_key),
-                quote_identifier(primary_key_name(&table.name))
-            ));
-        });
+    let Some(table) = owner.filter(|table| !same_name(&table.name, name)) else {
+        return;
+    };
+    if renames_left > 0 {
+        free_primary_key_name(&table.name, renames_left - 1);
     }
+    let mut free = primary_key_name(&table.name);
+    if relation_in_data_schema(&free).is_some() {
+        // A user gave one name in two spellings to two tables. This one is found by its name alone.
+        free = format!("pk_of_{}", table.oid.to_u32());
+    }
+    connect(|spi| {
+        spi.run_definition(&format!(
+            "ALTER INDEX {} RENAME TO {}",
+            qualified(&primary_key),
+            quote_identifier(free)
+        ));
+    });
 }
 
 /// The errors of two sessions that create one table, in one spelling or two.

@@ -1,6 +1,8 @@
 //! Insert, replace, merge, upsert and delete of one entity. Each is one statement; where a condition failed, a second
 //! look says why.
 
+use std::ffi::CStr;
+
 use pgrx::prelude::*;
 use table_service_model::etag::IfMatch;
 use table_service_model::{Error, entity, key};
@@ -23,7 +25,7 @@ fn insert_entity(
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let insert = || {
-        let write = Write::new("insert_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"insert_entity()", table_name, partition_key, row_key)?;
         let properties = arguments::properties(properties)?;
         let table = write.table()?;
         write.check_limits(properties)?;
@@ -57,7 +59,7 @@ fn replace_entity(
     if_match: Option<&str>,
 ) -> String {
     let replace = || {
-        let write = Write::new("replace_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"replace_entity()", table_name, partition_key, row_key)?;
         let properties = arguments::properties(properties)?;
         write.update(properties, if_match, Statement::Replace, Statement::ReplaceVersion)
     };
@@ -77,7 +79,7 @@ fn merge_entity(
     if_match: Option<&str>,
 ) -> String {
     let merge = || {
-        let write = Write::new("merge_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"merge_entity()", table_name, partition_key, row_key)?;
         let properties = arguments::properties(properties)?;
         write.update(properties, if_match, Statement::Merge, Statement::MergeVersion)
     };
@@ -93,7 +95,7 @@ fn insert_or_replace_entity(
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let upsert = || {
-        let write = Write::new("insert_or_replace_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"insert_or_replace_entity()", table_name, partition_key, row_key)?;
         write.upsert(properties, Statement::InsertOrReplace)
     };
     upsert().or_raise()
@@ -108,7 +110,7 @@ fn insert_or_merge_entity(
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let upsert = || {
-        let write = Write::new("insert_or_merge_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"insert_or_merge_entity()", table_name, partition_key, row_key)?;
         write.upsert(properties, Statement::InsertOrMerge)
     };
     upsert().or_raise()
@@ -127,19 +129,18 @@ fn delete_entity(
     if_exists: default!(Option<bool>, "false"),
 ) -> bool {
     let delete = || {
-        let write = Write::new("delete_entity()", table_name, partition_key, row_key)?;
+        let write = Write::new(c"delete_entity()", table_name, partition_key, row_key)?;
         let if_match = arguments::if_match(if_match)?;
         let if_exists = required("if_exists", if_exists)?;
         let table = write.table()?;
-        let result = write.conditional(&table, if_match, |spi| {
+        let result = write.conditional(&table, if_match, |spi, version| {
             let [partition_key, row_key] = write.keys();
-            let rows = match if_match {
-                IfMatch::Never => return None,
-                IfMatch::Any => spi.run(Statement::Delete, &table, [partition_key, row_key]),
-                IfMatch::Version(version) => spi.run(
+            let rows = match version {
+                None => spi.run(Statement::Delete, &table, [partition_key, row_key]),
+                Some(version) => spi.run(
                     Statement::DeleteVersion,
                     &table,
-                    [partition_key, row_key, version.to_postgres_micros().into()],
+                    [partition_key, row_key, version.into()],
                 ),
             };
             (rows.processed > 0).then_some(())
@@ -163,7 +164,7 @@ struct Write<'a> {
 impl<'a> Write<'a> {
     /// Checks what can be checked without the table: NULLs and the characters of the keys.
     fn new(
-        function: &'static str,
+        function: &CStr,
         table_name: Option<&'a str>,
         partition_key: Option<&'a str>,
         row_key: Option<&'a str>,
@@ -205,22 +206,15 @@ impl<'a> Write<'a> {
     ) -> Result<String, Error> {
         let if_match = arguments::if_match(if_match)?;
         let table = self.table()?;
-        let timestamp = self.conditional(&table, if_match, |spi| {
+        let timestamp = self.conditional(&table, if_match, |spi, version| {
             let [partition_key, row_key] = self.keys();
             let (clock, properties) = (now().into(), properties.datum());
-            let rows = match if_match {
-                IfMatch::Never => return None,
-                IfMatch::Any => spi.run(any_version, &table, [partition_key, row_key, clock, properties]),
-                IfMatch::Version(version) => spi.run(
+            let rows = match version {
+                None => spi.run(any_version, &table, [partition_key, row_key, clock, properties]),
+                Some(version) => spi.run(
                     one_version,
                     &table,
-                    [
-                        partition_key,
-                        row_key,
-                        clock,
-                        properties,
-                        version.to_postgres_micros().into(),
-                    ],
+                    [partition_key, row_key, clock, properties, version.into()],
                 ),
             };
             rows.timestamp()
@@ -245,19 +239,25 @@ impl<'a> Write<'a> {
     }
 
     /// Runs `write` until it writes, or a second look with a new snapshot tells why it does not: 404 before 412
-    /// (semantics 2.2).
+    /// (semantics 2.2). `write` gets the Timestamp that the entity must have, or `None` for any.
     fn conditional<T>(
         &self,
         table: &Table,
         if_match: IfMatch,
-        write: impl Fn(&Connection) -> Option<T>,
+        write: impl Fn(&Connection, Option<i64>) -> Option<T>,
     ) -> Result<T, Error> {
         if !key::within_limits(self.partition_key, self.row_key) {
             return Err(Error::EntityNotFound);
         }
+        let version = match if_match {
+            IfMatch::Any => None,
+            IfMatch::Version(version) => Some(version.to_postgres_micros()),
+            // The statement runs all the same, so that it asks for the right to write.
+            IfMatch::Never => Some(NO_TIMESTAMP),
+        };
         let mut seen = None;
         loop {
-            let outcome = connect(|spi| match write(spi) {
+            let outcome = connect(|spi| match write(spi, version) {
                 Some(written) => Ok(written),
                 None => Err(spi.run(Statement::GetTimestamp, table, self.keys()).timestamp()),
             });
@@ -265,10 +265,8 @@ impl<'a> Write<'a> {
                 Ok(written) => return Ok(written),
                 Err(found) => found.ok_or(Error::EntityNotFound)?,
             };
-            match if_match {
-                IfMatch::Version(version) if version.to_postgres_micros() == found => {}
-                IfMatch::Any => {}
-                IfMatch::Never | IfMatch::Version(_) => return Err(Error::UpdateConditionNotSatisfied),
+            if version.is_some_and(|version| version != found) {
+                return Err(Error::UpdateConditionNotSatisfied);
             }
             // It came between our two looks: write again. If it is the same version as before, it is not concurrency
             // that keeps us from writing it.
@@ -280,6 +278,9 @@ impl<'a> Write<'a> {
         }
     }
 }
+
+/// `-infinity`, which no entity has: the CHECK keeps it out.
+const NO_TIMESTAMP: i64 = i64::MIN;
 
 /// A row that may be read and not written, or a trigger that took the write away.
 pub fn suppressed() -> Error {

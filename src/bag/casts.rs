@@ -56,10 +56,7 @@ fn push(builder: &mut PropertiesBuilder<'_>, column: Column) -> Result<(), Error
             pg_sys::FLOAT4OID => builder.push(name, Value::Double(double_of(f32::from_bits(datum.value() as u32)))),
             pg_sys::NUMERICOID => {
                 let text = output(base_type, datum);
-                let value = parse_double(&text).ok_or_else(|| Error::ParameterOutOfRange {
-                    parameter: name.to_string(),
-                    value: text,
-                })?;
+                let value = parse_double(&text).ok_or_else(|| Error::out_of_range(&name, &text))?;
                 builder.push(name, Value::Double(value))
             }
             pg_sys::TIMESTAMPTZOID => {

@@ -139,18 +139,19 @@ impl<'a> Batch<'a> {
         if operations.len() > limits::BATCH_OPERATIONS {
             return Err(Error::TooManyOperations);
         }
-        let operations = operations
-            .enumerate()
-            .map(|(index, operation)| operation.map_err(|error| error.at(index)))
-            .collect::<Result<Vec<_>, Error>>()?;
-        let bytes = operations
+        let mut collected = Collector::default();
+        for operation in operations {
+            collected.push(operation)?;
+        }
+        let bytes = collected
+            .operations
             .iter()
             .map(|operation| partition_key.len() + operation.row_key.len() + operation.bag.len())
             .sum::<usize>();
         if bytes > limits::BATCH_BYTES {
             return Err(Error::BatchTooLarge);
         }
-        Batch(operations).checked()
+        collected.finish()
     }
 
     /// Reads a batch from JSON: an array of `{"<action>": {entity}, "if_match": "…"}`. The payload is this text.
@@ -165,30 +166,13 @@ impl<'a> Batch<'a> {
             parse_operations(partition_key, json)
         };
         match parsed {
-            Ok(operations) => Batch(operations).checked(),
+            Ok(batch) => Ok(batch),
             // Too many operations are reported first, so an error has to wait until all have been counted.
             Err(_) if count_operations(json).is_ok_and(|count| count > limits::BATCH_OPERATIONS) => {
                 Err(Error::TooManyOperations)
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// What holds for the operations together: there are some, and each has a row of its own.
-    fn checked(self) -> Result<Batch<'a>, Error> {
-        if self.0.is_empty() {
-            return Err(Error::ArgumentInvalid {
-                reason: "A batch has at least one operation".to_owned(),
-            });
-        }
-        let mut row_keys = HashSet::with_capacity(self.0.len());
-        for (index, operation) in self.0.iter().enumerate() {
-            key::check_characters(ROW_KEY, &operation.row_key).map_err(|error| error.at(index))?;
-            if !row_keys.insert(&*operation.row_key) {
-                return Err(Error::DuplicateRow.at(index));
-            }
-        }
-        Ok(self)
     }
 
     /// Checks the limits of every entity that the batch gives whole. Those of a merged entity are known only with what
@@ -216,24 +200,54 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn parse_operations<'a>(partition_key: &str, json: &'a str) -> Result<Vec<Operation<'a>>, Error> {
+/// Operations that come one after the other, so that the error of the first wrong one is found first.
+#[derive(Default)]
+struct Collector<'a> {
+    operations: Vec<Operation<'a>>,
+    row_keys: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Collector<'a> {
+    /// Adds an operation that has a row of its own, or says what is wrong with it and where.
+    fn push(&mut self, operation: Result<Operation<'a>, Error>) -> Result<(), Error> {
+        let checked = operation.and_then(|operation| {
+            key::check_characters(ROW_KEY, &operation.row_key)?;
+            if !self.row_keys.insert(operation.row_key.clone()) {
+                return Err(Error::DuplicateRow);
+            }
+            Ok(operation)
+        });
+        self.operations
+            .push(checked.map_err(|error| error.at(self.operations.len()))?);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Batch<'a>, Error> {
+        if self.operations.is_empty() {
+            return Err(Error::ArgumentInvalid {
+                reason: "A batch has at least one operation".to_owned(),
+            });
+        }
+        Ok(Batch(self.operations))
+    }
+}
+
+fn parse_operations<'a>(partition_key: &str, json: &'a str) -> Result<Batch<'a>, Error> {
     let mut reader = Reader::new(json);
-    let mut operations = Vec::new();
+    let mut collected = Collector::default();
     let mut more = first_operation(&mut reader)?;
     while more {
-        let index = operations.len();
-        if index == limits::BATCH_OPERATIONS {
+        if collected.operations.len() == limits::BATCH_OPERATIONS {
             return Err(Error::TooManyOperations);
         }
         match parse_operation(partition_key, &mut reader) {
-            Ok(operation) => operations.push(operation),
             Err(error @ Error::MalformedJson { .. }) => return Err(error),
-            Err(error) => return Err(error.at(index)),
+            operation => collected.push(operation)?,
         }
         more = reader.next_element()?;
     }
     reader.finish()?;
-    Ok(operations)
+    collected.finish()
 }
 
 fn first_operation(reader: &mut Reader<'_>) -> Result<bool, Error> {
@@ -411,6 +425,19 @@ mod tests {
             (
                 r#"[{"insert": {"RowKey": "1", "A b": 1}}]"#,
                 "PropertyNameInvalid: 0:The property name is invalid.",
+            ),
+            // Of several, the first is reported, whatever they are.
+            (
+                r#"[{"insert": {"RowKey": "a/b"}}, {"insert": {"RowKey": "1", "A b": 1}}]"#,
+                "OutOfRangeInput: 0:The 'RowKey' parameter of value 'a/b' is out of range.",
+            ),
+            (
+                r#"[{"insert": {"RowKey": "1"}}, {"insert": {"RowKey": "1"}}, {"insert": {}}]"#,
+                "InvalidDuplicateRow: 1:The batch request contains multiple changes with same row key. An entity can appear only once in a batch request.",
+            ),
+            (
+                r#"[{"insert": {"RowKey": "1"}}, {"insert": {}}, {"insert": {"RowKey": "1"}}]"#,
+                "PropertiesNeedValue: 1:The values are not specified for all properties in the entity.",
             ),
         ] {
             assert_eq!(error(json), message);

@@ -302,7 +302,8 @@ impl Error {
         Error::UnreadableValue { reason: reason.into() }
     }
 
-    pub(crate) fn out_of_range(parameter: &str, value: &str) -> Self {
+    /// `OutOfRangeInput` for a value of `parameter`; a long value is quoted in part.
+    pub fn out_of_range(parameter: &str, value: &str) -> Self {
         Error::ParameterOutOfRange {
             parameter: abbreviate(parameter, PROPERTY_NAME_UTF16_UNITS),
             value: abbreviate(value, QUOTED_CHARACTERS),

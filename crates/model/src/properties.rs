@@ -277,27 +277,29 @@ impl<'a> Properties<'a> {
 
     /// The properties whose name is not among `names`.
     pub fn without(self, names: &[&str]) -> PropertiesBuf {
-        self.filter(|entry| !names.iter().any(|name| name.as_bytes() == entry.name))
+        self.pick((0..self.count).filter(|&index| !names.iter().any(|name| name.as_bytes() == self.name_at(index))))
     }
 
     /// The properties whose name is among `names`.
-    pub fn project(self, names: &[&str]) -> PropertiesBuf {
-        self.filter(|entry| names.iter().any(|name| name.as_bytes() == entry.name))
+    pub fn project<N: AsRef<str>>(self, names: &[N]) -> PropertiesBuf {
+        let mut found: Vec<usize> = names
+            .iter()
+            .filter_map(|name| self.find(name.as_ref().as_bytes()))
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        self.pick(found.into_iter())
     }
 
-    /// The properties whose name passes.
-    pub(crate) fn retain(self, keep: impl Fn(&[u8]) -> bool) -> PropertiesBuf {
-        self.filter(|entry| keep(entry.name))
-    }
-
-    fn filter(self, keep: impl Fn(&Entry<'_>) -> bool) -> PropertiesBuf {
-        let kept: Vec<_> = self.entries().filter(keep).collect();
-        let size = if kept.len() == self.count {
+    /// `indexes` are in ascending order.
+    fn pick(self, indexes: impl Iterator<Item = usize>) -> PropertiesBuf {
+        let picked: Vec<_> = indexes.map(|index| self.entry(index)).collect();
+        let size = if picked.len() == self.count {
             self.size()
         } else {
-            kept.iter().map(Entry::contribution).sum()
+            picked.iter().map(Entry::contribution).sum()
         };
-        PropertiesBuf::assemble(&kept, size)
+        PropertiesBuf::assemble(&picked, size)
     }
 
     pub fn to_buf(self) -> PropertiesBuf {

@@ -41,6 +41,7 @@ impl Drop for Keeper {
 /// A running server.
 pub struct Cluster {
     directory: PathBuf,
+    settings: Vec<String>,
     host: String,
     port: u16,
     _keeper: Keeper,
@@ -59,18 +60,9 @@ impl Cluster {
         let directory = free_directory();
         let path = directory.to_str().unwrap();
         let keeper = Keeper::new(&script, &["stop", path]);
-        let output = Command::new(&script)
-            .args(["start", path, "log_line_prefix=%m [%p] %e %d "])
-            .args(settings)
-            .env("PG_CONFIG", pg_config())
-            .output()
-            .unwrap_or_else(|error| panic!("{} does not run: {error}", script.display()));
-        assert!(
-            output.status.success(),
-            "the server does not start: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let connection = String::from_utf8(output.stdout).unwrap();
+        let mut arguments = vec!["start", path, "log_line_prefix=%m [%p] %e %d "];
+        arguments.extend(settings);
+        let connection = run_script(&arguments);
         let value = |name: &str| {
             let line = connection.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.strip_prefix('=')).unwrap().to_owned()
@@ -78,9 +70,19 @@ impl Cluster {
         Cluster {
             host: value("PGHOST"),
             port: value("PGPORT").parse().unwrap(),
+            settings: arguments[2..].iter().map(|&setting| setting.to_owned()).collect(),
             directory,
             _keeper: keeper,
         }
+    }
+
+    /// Kills all processes of the server at once, and starts it again on what they have left.
+    pub fn crash(&self) {
+        let path = self.directory.to_str().unwrap();
+        run_script(&["crash", path]);
+        let mut arguments = vec!["start", path];
+        arguments.extend(self.settings.iter().map(String::as_str));
+        run_script(&arguments);
     }
 
     pub fn host(&self) -> &str {
@@ -93,7 +95,12 @@ impl Cluster {
 
     /// A session of a superuser in the database `postgres`.
     pub fn session(&self) -> Session {
-        connect(&self.host, self.port, "postgres", "postgres", "cluster").unwrap()
+        self.session_at(&self.host)
+    }
+
+    /// The same on another server, a copy of this one, whose socket is in that directory.
+    pub fn session_at(&self, host: &str) -> Session {
+        connect(host, self.port, "postgres", "postgres", "cluster").unwrap()
     }
 
     /// One of PostgreSQL's programs, set up to connect to this server.
@@ -150,6 +157,22 @@ pub fn free_directory() -> PathBuf {
 
 fn pg_config() -> String {
     std::env::var("PG_CONFIG").unwrap_or_else(|_| "pg_config".to_owned())
+}
+
+/// Runs the script that starts and stops servers, and returns what it prints.
+fn run_script(arguments: &[&str]) -> String {
+    let script = script();
+    let output = Command::new(&script)
+        .args(arguments)
+        .env("PG_CONFIG", pg_config())
+        .output()
+        .unwrap_or_else(|error| panic!("{} does not run: {error}", script.display()));
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
 }
 
 fn script() -> PathBuf {

@@ -146,9 +146,20 @@ impl Session {
         }
     }
 
-    /// Asks the server to cancel what this session runs.
+    /// Cancels what this session runs. (A cancel request of the protocol sends two signals to the server's process, of
+    /// which the second can hit the statement that comes next.)
     pub fn cancel(&self) {
-        block_on(self.client.cancel_token().cancel_query(NoTls)).unwrap();
+        assert!(
+            self.watcher()
+                .value::<bool>("SELECT pg_catalog.pg_cancel_backend($1)", &[&self.pid])
+        );
+    }
+
+    /// Another session, which can look after this one.
+    fn watcher(&self) -> Session {
+        let mut settings = self.settings.clone();
+        settings.user("postgres").dbname("postgres");
+        open(settings, "watcher").unwrap()
     }
 
     /// Ends the connection without telling the server, as a broken network or a killed client would.
@@ -181,21 +192,18 @@ impl Pending<'_> {
     /// If they end instead.
     #[track_caller]
     pub fn waits(self) -> Self {
-        let mut settings = self.session.settings.clone();
-        settings.user("postgres").dbname("postgres");
-        let watcher = open(settings, "watcher").unwrap();
+        let watcher = self.session.watcher();
         wait_until(&format!("{}: {} waits", self.session.name, self.sql), || {
-            assert!(
-                !self.running.is_finished(),
-                "{}: {} ended without waiting",
-                self.session.name,
-                self.sql
-            );
-            watcher.value(
-                "SELECT pg_catalog.cardinality(pg_catalog.pg_blocking_pids($1)) > 0",
-                &[&self.session.pid],
-            )
+            self.running.is_finished()
+                || watcher.value(
+                    "SELECT pg_catalog.cardinality(pg_catalog.pg_blocking_pids($1)) > 0",
+                    &[&self.session.pid],
+                )
         });
+        if self.running.is_finished() {
+            let (name, sql) = (self.session.name.clone(), self.sql.clone());
+            panic!("{name}: {sql} does not wait, but ends: {:?}", self.finish());
+        }
         self
     }
 

@@ -340,7 +340,7 @@ fn without_and_project_take_names_that_may_be_absent_or_repeated() {
     assert_eq!(names(bag.without(&some).as_properties()), ["P000", "P002"]);
     for (result, expected) in [
         (bag.without(&[]), bag.to_buf()),
-        (bag.project(&[]), PropertiesBuf::empty()),
+        (bag.project::<&str>(&[]), PropertiesBuf::empty()),
         (bag.without(&names(bag)), PropertiesBuf::empty()),
         (bag.project(&names(bag)), bag.to_buf()),
     ] {

@@ -2,7 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod batches;
+mod binary;
+mod concurrency;
+mod crash;
 mod dump;
+mod hostile_json;
+mod index_entities;
 mod install;
+mod interrupts;
 mod privileges;
+mod random;
+mod read_only;
+mod replication;
+mod robustness;
 mod tables;
+mod timestamps;

@@ -3,11 +3,19 @@
 use system_tests::{Database, Expect, Session};
 
 /// Every function that reads or writes a table.
-const READS: [&str; 2] = [
+const READS: [&str; 6] = [
     "SELECT table_service.get_entity('Guarded', 'p', 'r')",
     "SELECT table_service.get_entities('Guarded', 'p', '{r}')",
+    "SELECT table_service.query_entities('Guarded', $$PartitionKey eq 'p' and A eq 1$$)",
+    "SELECT table_service.query_page('Guarded', $$PartitionKey eq 'p' and RowKey eq 'r'$$)",
+    "SELECT j FROM table_service.query_page_json('Guarded', $$PartitionKey eq 'p'$$) AS j WHERE j::text LIKE '%\"A\"%'",
+    "SELECT s FROM table_service.partition_statistics('Guarded') AS s WHERE partition_key = 'p'",
 ];
 const INSERT: &str = "SELECT table_service.insert_entity('Guarded', 'p', 'new', '{}')";
+const BATCHES: [&str; 2] = [
+    "SELECT table_service.execute_batch('Guarded', 'p', table_service.batch_merge('r', '{}', '*'))",
+    "SELECT table_service.execute_batch_json('Guarded', 'p', '[{\"delete\": {\"RowKey\": \"r\"}}]')",
+];
 const OTHER_WRITES: [&str; 5] = [
     "SELECT table_service.replace_entity('Guarded', 'p', 'r', '{}', '*')",
     "SELECT table_service.merge_entity('Guarded', 'p', 'r', '{}', '*')",
@@ -46,7 +54,7 @@ impl Guarded {
 #[test]
 fn a_role_without_rights_may_nothing() {
     let guarded = guarded();
-    for statement in READS.iter().chain([&INSERT]).chain(&OTHER_WRITES) {
+    for statement in READS.iter().chain([&INSERT]).chain(&OTHER_WRITES).chain(&BATCHES) {
         guarded.user.sql(statement).fails_in_postgres("42501");
     }
     // Nor learn from an error whether an entity is there.
@@ -99,7 +107,7 @@ fn insert_alone_inserts_and_nothing_else() {
     guarded.grant("INSERT");
     guarded.user.run(INSERT);
     guarded.user.sql(INSERT).fails_with("23505", "EntityAlreadyExists");
-    for statement in READS.iter().chain(&OTHER_WRITES) {
+    for statement in READS.iter().chain(&OTHER_WRITES).chain(&BATCHES) {
         guarded.user.sql(statement).fails_in_postgres("42501");
     }
 }
@@ -111,7 +119,7 @@ fn select_alone_reads_and_nothing_else() {
     for statement in READS {
         assert_eq!(guarded.user.run(statement).len(), 1);
     }
-    for statement in [&INSERT].into_iter().chain(&OTHER_WRITES) {
+    for statement in [&INSERT].into_iter().chain(&OTHER_WRITES).chain(&BATCHES) {
         guarded.user.sql(statement).fails_in_postgres("42501");
     }
 }

@@ -45,7 +45,7 @@ impl Sample {
 }
 
 fn parse(text: &str) -> Filter {
-    Filter::parse(text, None).unwrap_or_else(|error| panic!("{text}: {error}"))
+    Filter::parse(text, None).unwrap_or_else(|error| panic!("{text:.1000}: {error}"))
 }
 
 fn error(text: &str) -> Error {

@@ -1,0 +1,35 @@
+# `make run` shows the product, `make test` proves it. `make` alone lists the rest.
+
+PG ?= 15
+PG_CONFIG ?= pg_config
+
+.PHONY: help setup run test golden install clean
+
+help:
+	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
+	@echo 'make test              formatting, lints and every test'
+	@echo 'make golden            only the golden SQL tests; ACCEPT=1 takes the results as the expected ones'
+	@echo 'make setup             only provide what is missing to build and test'
+	@echo 'make install PG_CONFIG=/path/to/pg_config'
+	@echo '                       install the extension into a PostgreSQL server of yours'
+	@echo 'make clean             remove what was built here'
+	@echo
+	@echo 'PG=15|16|17|18 chooses the PostgreSQL major for all but `install` (default: 15).'
+
+setup:
+	@pgrx-config/setup.sh $(PG)
+
+run:
+	@PG=$(PG) tour/run.sh
+
+test:
+	@pgrx-config/test.sh $(PG)
+
+golden:
+	@ONLY="golden isolation" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
+
+install:
+	@pgrx-config/install.sh "$(PG_CONFIG)"
+
+clean:
+	cargo clean

@@ -1,0 +1,188 @@
+#!/usr/bin/env bash
+# Throwaway PostgreSQL clusters, for tests and for the tour.
+#
+#   cluster.sh start DIR [NAME=VALUE ...]  makes a cluster in DIR if it is new, starts it, writes how to connect to DIR/env
+#                                          and to standard output; NAME=VALUE are server settings for this run
+#   cluster.sh stop DIR                    stops the server and removes DIR
+#   cluster.sh crash DIR                   kills the server and its processes as a power cut would; `start DIR` recovers
+#   cluster.sh sweep REGISTRY              stops every cluster still listed in REGISTRY
+#
+# Environment:
+#   PG or PG_CONFIG               which PostgreSQL (default: the project's default major)
+#   TCP=1                         start: listen on 127.0.0.1 too, on a free port (PGPORT in DIR/env)
+#   FSYNC=on                      start: write durably (off by default: faster, and nobody keeps these clusters)
+#   KEEP=1                        stop: leave DIR
+#   TABLE_SERVICE_CLUSTERS=DIR    start: list the cluster there, for sweep
+#
+# Servers listen on a Unix socket that only their owner (and root) can reach. As root, they run as the user postgres.
+set -euo pipefail
+
+die() {
+  echo "cluster.sh: $*" >&2
+  exit 1
+}
+
+pg_config=${PG_CONFIG:-}
+# shellcheck source=pgrx-config/env.sh
+. "$(dirname "$0")/env.sh" ''
+settings=$(realpath "$(dirname "$0")/server.conf")
+if [[ -n $pg_config ]]; then
+  PGBIN=$("$pg_config" --bindir)
+fi
+
+as_server() {
+  if ((EUID == 0)); then runuser -u postgres -- "$@"; else "$@"; fi
+}
+
+# A number in a pid file may belong to another process by now: only a process that runs in the data directory is ours.
+postmaster() {
+  local pid
+  read -r pid 2>/dev/null <"$data/postmaster.pid" || return 1
+  [[ $pid =~ ^[0-9]+$ && $(readlink "/proc/$pid/cwd") == "$data" ]] || return 1
+  echo "$pid"
+}
+
+children() {
+  local stat pid parent
+  for stat in /proc/[0-9]*/stat; do
+    read -r pid _ _ parent _ 2>/dev/null <"$stat" || continue
+    if [[ $parent == "$1" ]]; then echo "$pid"; fi
+  done
+}
+
+alive() { # zombies are not: in a container nobody may ever collect them
+  local state
+  read -r _ _ state _ 2>/dev/null <"/proc/$1/stat" && [[ $state != Z ]]
+}
+
+free_port() {
+  local port
+  while :; do
+    port=$((20000 + RANDOM % 12000)) # below the range that the kernel hands out
+    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+  done
+  echo "$port"
+}
+
+remembered() { # the value of a name in DIR/env
+  sed -n "s/^$1=//p" "$dir/env" 2>/dev/null || true
+}
+
+init() {
+  [[ -x $PGBIN/postgres ]] || die "no PostgreSQL in $PGBIN: run 'make setup PG=$PG' first"
+  mkdir -p "$dir"
+  [[ -z $(ls -A "$dir") ]] || die "$dir is neither empty nor a cluster"
+  chmod 700 "$dir"
+  if ((EUID == 0)); then
+    chown postgres: "$dir"
+    as_server test -w "$dir" -a -x "$dir" || die "the user postgres cannot reach $dir"
+    as_server test -x "$PGBIN/postgres" || die "the user postgres cannot reach $PGBIN"
+  fi
+  as_server "$PGBIN/initdb" -D "$data" -U postgres -A trust -E UTF8 --locale=C.UTF-8 --no-sync >"$dir/initdb.log" 2>&1 || {
+    cat "$dir/initdb.log" >&2
+    die "initdb failed"
+  }
+  { cat "$settings" && echo "include_if_exists = 'run.conf'"; } | as_server tee -a "$data/postgresql.conf" >/dev/null
+}
+
+start() {
+  local socket port setting tries=1
+  [[ -e $data/PG_VERSION ]] || init
+  if postmaster >/dev/null; then die "a server runs in $dir already"; fi
+
+  socket=$(remembered PGHOST)
+  if [[ -z $socket ]]; then
+    socket=$dir
+    # The kernel takes 107 bytes for "<directory>/.s.PGSQL.<port>".
+    if ((${#socket} > 90)); then socket=$(as_server mktemp -d /tmp/pgsocket.XXXXXX); fi
+  fi
+  mkdir -p "$socket"
+  port=$(remembered PGPORT)
+  if [[ -z $port ]]; then
+    port=5432
+    if [[ ${TCP:-} == 1 ]]; then
+      port=$(free_port)
+      tries=5
+    fi
+  fi
+
+  while :; do
+    {
+      echo "unix_socket_directories = '$socket'"
+      echo "port = $port"
+      if [[ ${TCP:-} == 1 ]]; then echo "listen_addresses = '127.0.0.1'"; else echo "listen_addresses = ''"; fi
+      echo "fsync = ${FSYNC:-off}"
+      for setting; do
+        [[ $setting == *=* ]] || die "not NAME=VALUE: $setting"
+        echo "${setting%%=*} = '${setting#*=}'"
+      done
+    } | as_server tee "$data/run.conf" >/dev/null
+    # The server outlives us, so it must not keep what the caller has open (locks, pipes).
+    if as_server "$PGBIN/pg_ctl" start -s -w -t 120 -D "$data" -l "$dir/log" >/dev/null 2>&1 \
+      3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; then break; fi
+    if ((--tries == 0)); then
+      tail -n 20 "$dir/log" >&2 || true
+      die "the server in $dir does not start"
+    fi
+    port=$(free_port) # somebody took it in between
+  done
+
+  printf 'PGHOST=%s\nPGPORT=%s\nPGUSER=postgres\nPGDATABASE=postgres\n' "$socket" "$port" >"$dir/env"
+  if [[ -n ${TABLE_SERVICE_CLUSTERS:-} ]]; then
+    ln -sfn "$dir" "$TABLE_SERVICE_CLUSTERS/$(md5sum <<<"$dir" | cut -c1-16)"
+  fi
+  cat "$dir/env"
+}
+
+stop() {
+  [[ -e $dir ]] || return 0
+  [[ -e $data/PG_VERSION || -e $dir/initdb.log ]] || die "$dir is not a cluster"
+  if postmaster >/dev/null; then
+    as_server "$PGBIN/pg_ctl" stop -s -D "$data" -m fast -t 60 ||
+      as_server "$PGBIN/pg_ctl" stop -s -D "$data" -m immediate -t 60
+  fi
+  if [[ ${KEEP:-} != 1 ]]; then
+    local socket
+    socket=$(remembered PGHOST)
+    if [[ $socket == /tmp/pgsocket.* ]]; then rm -rf "$socket"; fi
+    rm -rf "$dir"
+  fi
+}
+
+crash() {
+  local pid victims victim
+  pid=$(postmaster) || die "no server runs in $dir"
+  kill -STOP "$pid" # so that it starts nobody else
+  victims="$pid $(children "$pid")"
+  # shellcheck disable=SC2086 # one word each
+  kill -KILL $victims 2>/dev/null || true
+  for victim in $victims; do
+    for ((i = 0; i < 100; i++)); do
+      alive "$victim" || break
+      sleep 0.1
+    done
+    if alive "$victim"; then die "process $victim of the server in $dir does not end"; fi
+  done
+  # A zombie keeps its number; the next server would take it for a living one.
+  rm -f "$data/postmaster.pid" "$(remembered PGHOST)/.s.PGSQL.$(remembered PGPORT)"{,.lock}
+}
+
+[[ $# -ge 2 ]] || die "usage: cluster.sh start|stop|crash|sweep DIR"
+command=$1
+dir=$(realpath -m "$2")
+data=$dir/data
+shift 2
+cd / # the caller's directory may be closed to postgres
+case $command in
+start) start "$@" ;;
+stop) stop ;;
+crash) crash ;;
+sweep)
+  for entry in "$dir"/*; do
+    [[ -L $entry ]] || continue
+    "$(dirname "$settings")/cluster.sh" stop "$(readlink "$entry")" || true
+    rm -f "$entry"
+  done
+  ;;
+*) die "unknown command '$command'" ;;
+esac

@@ -1,0 +1,31 @@
+# shellcheck shell=bash
+# Source this, with a PostgreSQL major or with PG set, to work by hand with what setup.sh prepared:
+#   . pgrx-config/env.sh 15
+# It changes only the environment.
+
+_project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+[[ ${1:-} =~ ^[0-9]+$ ]] && PG=$1
+
+# Settings for other servers must not leak into ours: connection defaults (PGHOST, PGOPTIONS, ...) and pgrx's own (PGRX_...).
+for _name in "${!PG@}"; do
+  [[ $_name == PG ]] || unset "$_name"
+done
+# With a backtrace wanted, every error that crosses SPI carries one in its DETAIL.
+unset _name RUST_BACKTRACE RUST_LIB_BACKTRACE
+
+_there=$PWD
+cd "$_project" || return 1
+# shellcheck source=pgrx-config/versions.sh
+. pgrx-config/versions.sh
+cd "$_there" || return 1
+unset _there _project
+
+export PG=${PG:-$default_pg}
+check_pg "$PG" || return 1
+# cargo looks into its home's bin first, unless that is on the PATH; ours must win there over another version.
+PATH=$cache/cargo-pgrx-$cargo_pgrx_version/bin:$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+export PATH PGRX_HOME=$cache/pgrx
+export PGBIN=$cache/pg$PG/bin
+export PG_CONFIG=$PGBIN/pg_config
+# pgrx's tests connect under this name, and some containers do not set it.
+export USER=${USER:-$(id -un)}

@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# Provides everything to build, run and test the extension with one PostgreSQL major. Run it as often as you like:
+# it does only what is missing, and keeps all of it in one directory of its own (see versions.sh).
+#
+#   setup.sh [PG]     the build tools, cargo-pgrx, and a private PostgreSQL PG
+#   setup.sh tools    the build tools and cargo-pgrx, for `make install` into a server of yours
+set -euo pipefail
+umask 022
+
+cd "$(dirname "$0")/.."
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
+want=${1:-$PG}
+[[ $want == tools ]] || check_pg "$want"
+
+say() { printf '\033[1m==\033[0m %s\n' "$*"; }
+die() {
+  printf 'setup: %s\n' "$@" >&2
+  exit 1
+}
+has() { command -v "$1" >/dev/null; }
+
+# One at a time: two would install and build into the same place.
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock -n 9 || {
+  say "Waiting for another setup to finish"
+  flock 9
+}
+
+# --- PostgreSQL: where it comes from ------------------------------------------------------------------------------------------
+
+packaged=/usr/lib/postgresql/$want # Debian, Ubuntu and apt.postgresql.org put it here
+tree=$cache/pg$want
+
+is_packaged() {
+  [[ -x $packaged/bin/postgres && -x $packaged/bin/pg_config && -x $packaged/lib/pgxs/src/test/regress/pg_regress ]]
+}
+
+apt_offers() { [[ $(apt-cache policy "$1" 2>/dev/null) == *Candidate:\ [0-9]* ]]; }
+
+# Sets `source` to `none` (nothing to do), `package` or `build`.
+choose_source() {
+  if [[ $want == tools || (-e $tree/.complete && $(cat "$tree/.complete") == built*) ]]; then
+    source=none
+  elif is_packaged; then
+    source=package
+  else
+    has apt-get || die "there is no PostgreSQL $want in $packaged, and this system has no apt-get to get it with."
+    apt_offers "postgresql-server-dev-$want" || apt_update
+    if apt_offers "postgresql-server-dev-$want"; then source=package; else source=build; fi
+  fi
+}
+
+# --- Packages -----------------------------------------------------------------------------------------------------------------
+
+as_root=()
+may_be_root=yes
+if ((EUID != 0)); then
+  if has sudo && sudo -n true 2>/dev/null; then as_root=(sudo -n); else may_be_root=no; fi
+fi
+
+updated=no
+apt_update() {
+  [[ $may_be_root == yes && $updated == no ]] || return 0
+  say "Fetching the package index"
+  # One unreachable source among several must not stop us: what counts is whether the packages are there.
+  "${as_root[@]}" apt-get update -qq 9>&- || true
+  updated=yes
+}
+
+has_libclang() {
+  [[ -n ${LIBCLANG_PATH:-} ]] || compgen -G '/usr/lib/llvm-*/lib/libclang[.-]*so*' >/dev/null ||
+    compgen -G '/usr/lib*/libclang[.-]*so*' >/dev/null || compgen -G '/usr/lib/*/libclang[.-]*so*' >/dev/null
+}
+
+has_cargo_pgrx() { [[ $(cargo-pgrx pgrx --version 2>/dev/null) == "cargo-pgrx $cargo_pgrx_version" ]]; }
+
+missing_packages() {
+  has cc || echo gcc
+  [[ -e /usr/include/stdlib.h ]] || echo libc6-dev
+  has make || echo make
+  has pkg-config || echo pkg-config
+  has clang || echo clang
+  has_libclang || echo libclang-dev
+  has_cargo_pgrx || [[ -e /usr/include/openssl/ssl.h ]] || echo libssl-dev # what building it takes
+  [[ $want != tools ]] || return 0
+  if ((EUID == 0)); then
+    has sudo || echo sudo # `cargo pgrx test --runas` calls it
+    id postgres >/dev/null 2>&1 || echo postgresql-common
+  fi
+  case $source in
+  package) is_packaged || echo "postgresql-$want postgresql-server-dev-$want" ;;
+  build)
+    has bison || echo bison
+    has flex || echo flex
+    has perl || echo perl
+    has bzip2 || echo bzip2
+    [[ -e /usr/include/zlib.h ]] || echo zlib1g-dev
+    [[ -e /usr/include/readline/readline.h ]] || echo libreadline-dev
+    ;;
+  esac
+}
+
+install_packages() {
+  local packages config=/etc/postgresql-common/createcluster.conf
+  mapfile -t packages < <(missing_packages | tr ' ' '\n')
+  ((${#packages[@]})) || return 0
+  has apt-get || die "these are missing, under Debian's names; please install them: ${packages[*]}"
+  [[ $may_be_root == yes ]] || die "packages are missing. An administrator must run" \
+    "    apt-get install ${packages[*]}" "and then this can go on."
+  apt_update
+  say "Installing packages: ${packages[*]}"
+  local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends) log=$cache/apt.log
+  # The server's package makes and starts a cluster of its own, unless told otherwise beforehand. We leave nothing running.
+  if [[ " ${packages[*]} " == *" postgresql-$want "* ]]; then
+    "${install[@]}" postgresql-common >"$log" 2>&1 9>&- || true # if it failed, it fails again below
+    if [[ -e $config ]]; then
+      "${as_root[@]}" cp -p "$config" "$config.table_service"
+      "${as_root[@]}" sed -i 's/^#\? *create_main_cluster *=.*/create_main_cluster = false/' "$config"
+    fi
+  fi
+  local status=0
+  "${install[@]}" "${packages[@]}" >"$log" 2>&1 9>&- || status=$?
+  if [[ -e $config.table_service ]]; then "${as_root[@]}" mv "$config.table_service" "$config"; fi
+  ((status == 0)) || {
+    tail -n 20 "$log" >&2
+    die "apt-get could not install them."
+  }
+}
+
+# --- Rust ---------------------------------------------------------------------------------------------------------------------
+
+check_rust() {
+  local version how="See https://rustup.rs, or: rustup toolchain install $minimum_rust"
+  version=$(has cargo && rustc --version | cut -d' ' -f2) || die "Rust is missing: version $minimum_rust or later is needed. $how"
+  [[ $(printf '%s\n' "$minimum_rust" "$version" | sort -V | head -n 1) == "$minimum_rust" ]] ||
+    die "Rust $version is too old: version $minimum_rust or later is needed. $how"
+}
+
+install_cargo_pgrx() {
+  if has_cargo_pgrx; then return; fi
+  say "Building cargo-pgrx $cargo_pgrx_version (5 minutes or so)"
+  # To a place of its own: another project's version stays as it is.
+  cargo install cargo-pgrx --version "$cargo_pgrx_version" --locked --root "$cache/cargo-pgrx-$cargo_pgrx_version"
+}
+
+# --- A private PostgreSQL -----------------------------------------------------------------------------------------------------
+
+# The extension goes into a copy of the installed PostgreSQL, so that the machine's own stays untouched and installing needs no
+# privileges. PostgreSQL finds its files relative to its binary, so a copy works wherever the tails of the paths are the same.
+copy_packaged() {
+  local stamp new=$tree.new
+  stamp="copied $("$packaged/bin/postgres" --version) $(stat -c '%s %Y' "$packaged/bin/postgres")"
+  if [[ $(cat "$tree/.complete" 2>/dev/null) == "$stamp" ]]; then return; fi
+  rm -rf "$new"
+  mkdir -p "$new/lib/postgresql" "$new/share/postgresql" "$new/include"
+  cp -r --preserve=mode,timestamps,links "$packaged" "$new/lib/postgresql/"
+  cp -r --preserve=mode,timestamps,links "/usr/share/postgresql/$want" "$new/share/postgresql/"
+  rm -f "$new"/share/postgresql/*/extension/table_service[.-]*
+  ln -s /usr/include/postgresql "$new/include/postgresql"
+  ln -s "lib/postgresql/$want/bin" "$new/bin"
+  echo "$stamp" >"$new/.complete"
+  rm -rf "$tree"
+  mv "$new" "$tree"
+}
+
+# Debian's source package, from the mirror that this machine uses already.
+build_from_source() {
+  local suite=${source_suite[$want]:-} mirror work=$cache/build-pg$want keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  [[ -n $suite ]] || die "no release of Debian has PostgreSQL $want. Install it from apt.postgresql.org, then this goes on with it."
+  [[ -e $keyring ]] || die "$keyring is missing: apt-get install debian-archive-keyring"
+  # shellcheck disable=SC2016 # apt-get expands it
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | grep -v -- -security | head -n 1)
+  [[ -n $mirror ]] || die "this machine's apt knows no mirror of Debian. Install PostgreSQL $want from apt.postgresql.org, then this goes on with it."
+
+  rm -rf "$work"
+  mkdir -p "$work"/{lists,cache,source}
+  echo "deb-src [signed-by=$keyring] $mirror $suite main" >"$work/sources.list"
+  cat >"$work/apt.conf" <<EOF
+Dir::Etc::SourceList "$work/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State::Lists "$work/lists";
+Dir::Cache "$work/cache";
+APT::Sandbox::User "$(id -un)";
+EOF
+  cd "$work/source"
+  say "Fetching the source of PostgreSQL $want from Debian $suite"
+  {
+    APT_CONFIG=$work/apt.conf apt-get update || true # the machine's own hooks may fail; the next line tells
+    APT_CONFIG=$work/apt.conf apt-get source --download-only "postgresql-$want" &&
+      tar xf "postgresql-${want}"_*.orig.tar.*
+  } >"$work/log" 2>&1 || {
+    tail -n 20 "$work/log" >&2
+    die "the source of PostgreSQL $want could not be fetched."
+  }
+  cd "postgresql-$want"*/
+
+  say "Building PostgreSQL $want (3 to 5 minutes; its output is in $work/log)"
+  {
+    ./configure --prefix="$tree" --without-icu --enable-debug CFLAGS='-O2 -g' &&
+      make -j"$(nproc)" &&
+      make install DESTDIR="$work/installed"
+  } >"$work/log" 2>&1 || {
+    tail -n 20 "$work/log" >&2
+    die "PostgreSQL $want could not be built."
+  }
+  # The stamp comes last: an interrupted build is none.
+  rm -rf "$tree"
+  mv "$work/installed$tree" "$tree"
+  echo "built $("$tree/bin/postgres" --version)" >"$tree/.complete"
+  rm -rf "$work"
+}
+
+register_with_pgrx() {
+  local config=$tree/bin/pg_config
+  if grep -qsF "\"$config\"" "$PGRX_HOME/config.toml"; then return; fi
+  mkdir -p "$PGRX_HOME"
+  cargo pgrx init "--pg$want=$config" --no-run >"$cache/pgrx-init.log" 2>&1 || {
+    cat "$cache/pgrx-init.log" >&2
+    die "cargo pgrx init failed"
+  }
+}
+
+main() {
+  choose_source
+  install_packages
+  check_rust
+  install_cargo_pgrx
+  [[ $want != tools ]] || return 0
+  case $source in
+  package) copy_packaged ;;
+  build) (build_from_source) ;;
+  esac
+  register_with_pgrx
+}
+main

@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# Every test of the project, against one PostgreSQL major; stops at the first step that fails.
+#
+#   test.sh [PG]
+#
+# Environment:
+#   ONLY="step ..."   only these steps; `postgres` stands for those that depend on the PostgreSQL major
+#   ACCEPT=1          golden and isolation: take the results as the expected ones
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh "$@"
+export PG
+
+all=(format architecture lints model extension golden isolation system)
+postgres=(extension golden isolation system)
+read -ra steps <<<"${ONLY:-${all[*]}}"
+[[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
+
+pgrx-config/setup.sh "$PG"
+
+exec 8>"$cache/test-$PG.lock"
+flock -n 8 || {
+  echo "Another test run uses this PostgreSQL $PG; waiting for it to end."
+  flock 8
+}
+
+# Servers run in here. As root it must be a place that the user postgres can reach, and paths of sockets must be short.
+work=$(mktemp -d /tmp/table_service.XXXXXX)
+chmod 755 "$work"
+mkdir "$work/clusters"
+export TABLE_SERVICE_CLUSTERS=$work/clusters
+export TABLE_SERVICE_CLUSTER_SCRIPT=$PWD/pgrx-config/cluster.sh
+pgrx_runas=()
+pgrx_data=$work/pgrx
+mkdir "$pgrx_data"
+if ((EUID == 0)); then
+  pgrx_runas=(--runas postgres)
+  chown postgres: "$pgrx_data"
+fi
+
+cleanup() {
+  local pid pidfile
+  "$TABLE_SERVICE_CLUSTER_SCRIPT" sweep "$TABLE_SERVICE_CLUSTERS"
+  # pgrx stops its server itself, unless it was interrupted.
+  for pidfile in "$pgrx_data"/*/postmaster.pid; do
+    read -r pid 2>/dev/null <"$pidfile" || continue
+    [[ $(readlink "/proc/$pid/cwd") == "$(dirname "$pidfile")" ]] || continue
+    kill -INT "$pid"
+    for ((i = 0; i < 100; i++)); do
+      [[ -e $pidfile ]] || break
+      sleep 0.1
+    done
+  done
+  rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+
+features=(--no-default-features --features "pg$PG")
+
+# Into the private PostgreSQL, for the steps that use a server of our own; once a run is enough.
+installed=no
+install_extension() {
+  [[ $installed == no ]] || return 0
+  step "Installing the extension into PostgreSQL $PG"
+  cargo pgrx install --pg-config "$PG_CONFIG" "${features[@]}"
+  installed=yes
+}
+
+# regress NAME PROGRAM KIND: runs PROGRAM (pg_regress or pg_isolation_regress) over the files of tests/NAME/KIND.
+regress() {
+  local name=$1 program=$2 kind=$3 cluster=$work/$1 out=$PWD/target/$1 input=$PWD/tests/$1 tests test status=0 options
+  mapfile -t tests < <(find "$input/$kind" -name "*.${kind%s}" -printf '%f\n' | sed 's/\.[a-z]*$//' | LC_ALL=C sort)
+  ((${#tests[@]})) || return 0
+  rm -rf "$out"
+  mkdir -p "$out" "$input/expected"
+  if [[ ${ACCEPT:-} == 1 ]]; then
+    # The drivers give up at a test without an expected result.
+    for test in "${tests[@]}"; do touch "$input/expected/$test.out"; done
+  fi
+  pgrx-config/cluster.sh start "$cluster" >"$work/connection"
+  options=(--inputdir="$input" --outputdir="$out" --bindir="$PGBIN" --dbname=table_service_tests --load-extension=table_service
+    --host="$(sed -n 's/^PGHOST=//p' "$work/connection")" --port="$(sed -n 's/^PGPORT=//p' "$work/connection")" --user=postgres)
+  if [[ $("$program" --help) == *--expecteddir* ]]; then options+=(--expecteddir="$input"); fi
+  # What the guide tells users to set for a database; a test may set another.
+  # shellcheck disable=SC2016 # the server expands it
+  PGOPTIONS='-c search_path="$user",public,table_service' "$program" "${options[@]}" "${tests[@]}" || status=$?
+  cp "$cluster/log" "$out/server.log"
+  pgrx-config/cluster.sh stop "$cluster"
+
+  if [[ ${ACCEPT:-} == 1 ]]; then
+    cp "$out"/results/*.out "$input/expected/"
+    status=0
+  elif ((status)); then
+    cat "$out/regression.diffs" 2>/dev/null || true
+  fi
+  if grep -nE ' XX000 |terminated by signal| PANIC: ' "$out/server.log" || grep -rn 'XX000' "$out/results"; then
+    echo "An internal error is always a bug (the log: $out/server.log)"
+    status=1
+  fi
+  return "$status"
+}
+
+run_format() {
+  step "Formatting"
+  cargo fmt --all --check
+}
+
+run_lints() {
+  step "Lints"
+  cargo clippy -p table_service --all-targets --no-default-features --features "pg$PG pg_test" -- -D warnings
+  cargo clippy --workspace --exclude table_service --all-targets -- -D warnings
+}
+
+run_architecture() {
+  step "Paths in ARCHITECTURE.md"
+  pgrx-config/check-architecture.sh
+}
+
+run_model() {
+  step "The model"
+  cargo test -p table_service_model
+}
+
+run_extension() {
+  step "The extension inside PostgreSQL $PG"
+  # pgrx writes over the library in place, which would crash a server that has it open.
+  rm -f "$("$PG_CONFIG" --pkglibdir)/table_service.so"
+  cargo pgrx test "pg$PG" "${features[@]}" "${pgrx_runas[@]}" --pgdata "$pgrx_data" 8>&- # the lock is not for its server
+}
+
+run_golden() {
+  install_extension
+  step "Golden SQL"
+  regress pg_regress "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/regress/pg_regress" sql
+}
+
+run_isolation() {
+  [[ -d tests/isolation ]] || return 0
+  install_extension
+  step "Concurrent sessions"
+  regress isolation "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/isolation/pg_isolation_regress" specs
+}
+
+run_system() {
+  [[ -d tests/system ]] || return 0
+  install_extension
+  step "The whole system, over real connections"
+  cargo test -p system-tests
+}
+
+for name in "${steps[@]}"; do
+  [[ " ${all[*]} " == *" $name "* ]] || {
+    echo "No such step: $name (there are: ${all[*]})" >&2
+    exit 1
+  }
+  "run_$name"
+done
+step "Passed: ${steps[*]} (PostgreSQL $PG)"

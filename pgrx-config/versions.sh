@@ -1,0 +1,25 @@
+# shellcheck shell=bash disable=SC2034
+# Pinned versions, and where tools are kept. Sourced by the other scripts, from the root of the project.
+
+cargo_pgrx_version=0.18.1 # the same as pgrx in Cargo.toml
+default_pg=15
+supported_pg="15 16 17 18"
+minimum_rust=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+
+# Debian's suites that hold the source package of a major which this machine's own release may lack.
+declare -A source_suite=([15]=bookworm [17]=trixie [18]=sid)
+
+# Root's home is closed to the user `postgres`, who runs the servers that root starts.
+if [[ -n ${TABLE_SERVICE_CACHE:-} ]]; then
+  cache=$(realpath -m "$TABLE_SERVICE_CACHE")
+elif ((EUID == 0)); then
+  cache=/var/cache/table_service
+else
+  cache=${XDG_CACHE_HOME:-$HOME/.cache}/table_service
+fi
+
+check_pg() {
+  [[ " $supported_pg " == *" $1 "* ]] && return
+  echo "PostgreSQL '$1' is not supported; choose one of: $supported_pg" >&2
+  return 1
+}

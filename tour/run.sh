@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Builds the extension, starts a throwaway PostgreSQL with it, loads real data, and shows the product. On a terminal it ends in
+# psql, and the server goes when psql does.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
+
+say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+
+terminal=no
+if [[ -t 0 && -t 1 ]]; then terminal=yes; fi
+
+say "Getting what is needed"
+pgrx-config/setup.sh "$PG"
+echo "Everything for PostgreSQL $PG is in $cache."
+
+say "Building the extension"
+cargo pgrx install --release --pg-config "$PG_CONFIG" --no-default-features --features "pg$PG"
+
+say "Starting a throwaway PostgreSQL"
+work=$(mktemp -d /tmp/table_service.XXXXXX)
+chmod 755 "$work" # as root, the server's user must get in
+cleanup() {
+  pgrx-config/cluster.sh stop "$work/cluster"
+  rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+pgrx-config/cluster.sh start "$work/cluster" >"$work/connection"
+while IFS='=' read -r name value; do export "$name=$value"; done <"$work/connection"
+
+# Scripts must not depend on the user's .psqlrc, nor wait in a pager.
+sql() { "$PGBIN/psql" -X -q -v ON_ERROR_STOP=1 -P pager=off "$@"; }
+
+sql <<'EOF'
+CREATE DATABASE tour;
+\connect tour
+CREATE EXTENSION table_service;
+ALTER DATABASE tour SET search_path = "$user", public, table_service;
+EOF
+export PGDATABASE=tour
+sql -At -c "SELECT split_part(version(), ' on ', 1) || ' with table_service ' || extversion FROM pg_extension WHERE extname = 'table_service'"
+
+# Each package goes through insert_entity, ten thousand of them to a transaction.
+load_packages() {
+  local total done=0 count began chunk_began chunk
+  total=$(wc -l <"$work/packages")
+  split -l 10000 "$work/packages" "$work/packages."
+  began=$EPOCHREALTIME
+  sql -o /dev/null -c "SELECT create_table('Packages')"
+  for chunk in "$work"/packages.*; do
+    count=$(wc -l <"$chunk")
+    chunk_began=$EPOCHREALTIME
+    # ^A for a quote: none of the JSON is taken for one.
+    sql -o /dev/null <<EOF
+CREATE TEMPORARY TABLE chunk (partition_key text, row_key text, properties properties);
+\copy chunk FROM '$chunk' WITH (FORMAT csv, DELIMITER E'\x02', QUOTE E'\x01')
+SELECT count(insert_entity('Packages', partition_key, row_key, properties)) FROM chunk;
+EOF
+    done=$((done + count))
+    awk -v done="$done" -v total="$total" -v count="$count" -v from="$chunk_began" -v to="$EPOCHREALTIME" \
+      'BEGIN { printf "%7d of %d packages   %6.0f entities/s\n", done, total, count / (to - from) }'
+  done
+  awk -v total="$total" -v from="$began" -v to="$EPOCHREALTIME" \
+    'BEGIN { printf "Loaded in %.1f s, %.0f entities/s.\n", to - from, total / (to - from) }'
+}
+
+say "Loading data"
+part=catalog
+if command -v apt-cache >/dev/null; then
+  apt-cache dumpavail 2>/dev/null | LC_ALL=C awk -f tour/packages.awk >"$work/packages" || true
+  if [[ -s $work/packages ]]; then part=packages; fi
+fi
+if [[ $part == packages ]]; then
+  echo "The package index of this machine, as entities:"
+  load_packages
+else
+  echo "This machine has no package index, so PostgreSQL's own catalogs serve as entities."
+  sql -f tour/load_catalog.sql
+fi
+
+# Sets the statements off from their results where there are colours.
+paint() {
+  if [[ $terminal == no ]]; then
+    cat
+  else
+    awk '
+      /^-- / { print "\033[1m" $0 "\033[0m"; next }
+      /^(ERROR|HINT|DETAIL):/ { print "\033[31m" $0 "\033[0m"; next }
+      /^(SELECT|INSERT|CREATE|ANALYZE|BEGIN|ROLLBACK|COMMIT)/ { sql = 1 }
+      sql { print "\033[36m" $0 "\033[0m"; if (/;$/ || /^$/) sql = 0; next }
+      { print }'
+  fi
+}
+
+say "The tour"
+cd tour
+for file in employees "$part"; do
+  sql <"$file.sql" 2>&1 | paint
+done
+cd ..
+
+[[ $terminal == yes ]] || exit 0
+
+say "Your turn"
+cat <<EOF
+This is psql on the tour's database; \\q ends it and removes the server. Some things to try:
+
+  SELECT * FROM query_tables();
+  SELECT * FROM table_service_data."Employees";
+  SELECT merge_entity('Employees', 'Sales', '00010', '{"Phone": "425-555-0100", "Id@odata.type": "Edm.Guid",
+                      "Id": "c9da6455-213d-42c9-9a79-3e9149a57833"}', if_match => '*');
+  SELECT p.* FROM get_entity('Employees', 'Sales', '00010') AS e, each_property(e.properties) AS p;
+  SELECT insert_or_merge_entity('Employees', 'Sales', '00011', '{"FirstName": "Kim", "Nested": {"no": 1}}');
+  SELECT delete_entity('Employees', 'Sales', '00010');
+  \\df table_service.*
+
+EOF
+# With job control psql gets the terminal for itself, so that Ctrl-C ends a query there, and neither the tour nor make.
+set -m
+"$PGBIN/psql" || true
