@@ -11,6 +11,7 @@ mod hostile_json;
 mod index_entities;
 mod install;
 mod interrupts;
+mod oracle;
 mod privileges;
 mod random;
 mod read_only;
