@@ -47,7 +47,7 @@ fn is_alive(session: &Session) {
 }
 
 /// By how many bytes the memory of the server's process grew at most while `work` ran.
-fn peak(session: &Session, work: impl FnOnce()) -> usize {
+pub fn peak(session: &Session, work: impl FnOnce()) -> usize {
     let process = format!("/proc/{}", session.pid());
     let high_water_mark = || {
         let status = fs::read_to_string(format!("{process}/status")).unwrap();
