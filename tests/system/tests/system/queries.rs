@@ -113,7 +113,7 @@ fn pages_cut_by_time_are_the_whole() {
 fn pages_beside_writers_lose_and_repeat_nothing() {
     let db = Database::new();
     let session = db.session("reader");
-    fill(&session, "Busy", 3000);
+    fill(&session, "Busy", 700);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for writer in 0..2 {
@@ -122,7 +122,7 @@ fn pages_beside_writers_lose_and_repeat_nothing() {
                 let session = db.session(&format!("writer {writer}"));
                 let mut random = Random::new(writer);
                 while !over.load(Ordering::Relaxed) {
-                    let (pk, n) = (random.below(10), random.below(3000));
+                    let (pk, n) = (random.below(10), random.below(700));
                     let statement = if random.chance(50) {
                         format!(
                             "insert_or_replace_entity('Busy', 'p{pk}', '{n:08}x', '{{\"N\": {n}, \"Text\": \"f9\"}}')"
