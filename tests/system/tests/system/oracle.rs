@@ -52,7 +52,7 @@ fn push(builder: &mut PropertiesBuilder<'static>, name: &'static str, edm: &str,
     let small = [-1, 0, 1, 2][random.below(4)];
     let extreme = random.chance(10);
     let value = match edm {
-        "String" => Value::String(*random.pick(&KEYS)),
+        "String" => Value::String(one(random, &KEYS)),
         "Int32" if extreme => Value::Int32(*random.pick(&[i32::MIN, i32::MAX])),
         "Int32" => Value::Int32(small),
         "Int64" if extreme => Value::Int64(*random.pick(&[i64::MIN, i64::MAX, 2_147_483_648, 9_007_199_254_740_993])),
@@ -80,11 +80,11 @@ fn push(builder: &mut PropertiesBuilder<'static>, name: &'static str, edm: &str,
 fn entities(random: &mut Random) -> Vec<Stored> {
     let mut entities = BTreeMap::new();
     for _ in 0..ENTITIES_OF_A_SEED {
-        let key = (*random.pick(&KEYS), *random.pick(&KEYS));
+        let key = (one(random, &KEYS), one(random, &KEYS));
         let mut builder = PropertiesBuilder::new();
         for name in NAMES {
             if random.chance(60) {
-                let edm = *random.pick(&TYPES);
+                let edm = one(random, &TYPES);
                 push(&mut builder, name, edm, random);
             }
         }
@@ -169,7 +169,7 @@ fn store(session: &Session, entities: &[Stored]) {
 fn literal(edm: &str, random: &mut Random) -> String {
     let small = [-1, 0, 1, 2][random.below(4)];
     match edm {
-        "String" => format!("'{}'", random.pick(&KEYS).replace('\'', "''")),
+        "String" => format!("'{}'", one(random, &KEYS).replace('\'', "''")),
         "Int32" => match random.below(12) {
             0 => "2147483647".to_owned(),
             1 => "-2147483648".to_owned(),
@@ -214,12 +214,16 @@ fn literal(edm: &str, random: &mut Random) -> String {
     }
 }
 
+fn one(random: &mut Random, from: &[&'static str]) -> &'static str {
+    from[random.below(from.len())]
+}
+
 fn property(random: &mut Random) -> &'static str {
     match random.below(10) {
         0..=2 => "PartitionKey",
         3..=5 => "RowKey",
         6 if random.chance(40) => "Timestamp",
-        _ => *random.pick(&NAMES),
+        _ => one(random, &NAMES),
     }
 }
 
@@ -228,9 +232,9 @@ fn comparison(random: &mut Random, out: &mut String) {
     let edm = match property {
         "PartitionKey" | "RowKey" if random.chance(92) => "String",
         "Timestamp" if random.chance(80) => "DateTime",
-        _ => *random.pick(&TYPES),
+        _ => one(random, &TYPES),
     };
-    let (operator, literal) = (*random.pick(&OPERATORS), literal(edm, random));
+    let (operator, literal) = (one(random, &OPERATORS), literal(edm, random));
     let written = if random.chance(15) {
         write!(out, "{literal} {operator} {property}")
     } else {
@@ -242,9 +246,9 @@ fn comparison(random: &mut Random, out: &mut String) {
 /// Writes a random filter, with parentheses that it needs and some that it does not.
 fn filter(random: &mut Random, depth: usize, out: &mut String) {
     match random.below(if depth == 0 { 10 } else { 24 }) {
-        0 => out.push_str(*random.pick(&NAMES)),
-        1 if random.chance(20) => out.push_str(*random.pick(&["true", "false", "RowKey", "Timestamp"])),
-        0..=9 => comparison(random, out),
+        0 => out.push_str(one(random, &NAMES)),
+        1 if random.chance(20) => out.push_str(one(random, &["true", "false", "RowKey", "Timestamp"])),
+        1..=9 => comparison(random, out),
         10..=11 => {
             out.push_str("not ");
             if random.chance(50) {
@@ -258,11 +262,11 @@ fn filter(random: &mut Random, depth: usize, out: &mut String) {
         // All entities of a key, of two: what plans are made of.
         12..=13 => {
             let (pk, rk) = (literal("String", random), literal("String", random));
-            let operator = *random.pick(&OPERATORS);
+            let operator = one(random, &OPERATORS);
             write!(out, "(PartitionKey eq {pk} and RowKey {operator} {rk})").unwrap();
         }
         _ => {
-            let word: &str = *random.pick(&[" and ", " or ", " or "]);
+            let word = one(random, &[" and ", " or ", " or "]);
             out.push('(');
             for n in 0..2 + random.below(3) {
                 if n > 0 {
