@@ -2,13 +2,16 @@
 
 PG ?= 15
 PG_CONFIG ?= pg_config
+N ?= 200
 
-.PHONY: help setup run test golden install clean
+.PHONY: help setup run test golden soak mutations install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
 	@echo 'make test              formatting, lints and every test'
 	@echo 'make golden            only the golden SQL tests; ACCEPT=1 takes the results as the expected ones'
+	@echo 'make soak N=200        many seeds of the random tests, and crashes'
+	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
 	@echo 'make setup             only provide what is missing to build and test'
 	@echo 'make install PG_CONFIG=/path/to/pg_config'
 	@echo '                       install the extension into a PostgreSQL server of yours'
@@ -27,6 +30,13 @@ test:
 
 golden:
 	@ONLY="golden isolation" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
+
+soak:
+	@ONLY=soak SOAK=$(N) pgrx-config/test.sh $(PG)
+
+mutations:
+	@tests/mutations.sh
+	@tests/filter_mutations.sh
 
 install:
 	@pgrx-config/install.sh "$(PG_CONFIG)"

@@ -196,6 +196,8 @@ EOF
   }
   cd "postgresql-$want"*/
 
+  # PostgreSQL's makefiles leave out their first steps when another make has called them.
+  unset MAKELEVEL MAKEFLAGS MFLAGS MAKEOVERRIDES
   say "Building PostgreSQL $want (3 to 5 minutes; its output is in $work/log)"
   {
     ./configure --prefix="$tree" --without-icu --enable-debug CFLAGS='-O2 -g' &&

@@ -5,6 +5,7 @@
 #
 # Environment:
 #   ONLY="step ..."   only these steps; `postgres` stands for those that depend on the PostgreSQL major
+#   SOAK=N            soak: how many seeds
 #   ACCEPT=1          golden and isolation: take the results as the expected ones
 set -euo pipefail
 
@@ -154,9 +155,17 @@ run_system() {
   cargo test -p system-tests
 }
 
+# Only on request: many seeds of the random tests, many crashes.
+run_soak() {
+  install_extension
+  step "Soak: ${SOAK:=200} seeds"
+  export SOAK
+  cargo test -p system-tests -- --nocapture --test-threads=1 batches:: crash::
+}
+
 for name in "${steps[@]}"; do
-  [[ " ${all[*]} " == *" $name "* ]] || {
-    echo "No such step: $name (there are: ${all[*]})" >&2
+  [[ " ${all[*]} soak " == *" $name "* ]] || {
+    echo "No such step: $name (there are: ${all[*]} soak)" >&2
     exit 1
   }
   "run_$name"

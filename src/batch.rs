@@ -522,3 +522,68 @@ fn array(element_type: pg_sys::Oid, mut elements: Vec<pg_sys::Datum>) -> pg_sys:
         .into()
     }
 }
+
+#[cfg(any(test, feature = "pg_test"))]
+#[allow(clippy::unwrap_used)]
+#[pg_schema]
+mod tests {
+    use std::cell::Cell;
+
+    use pgrx::prelude::*;
+
+    thread_local! {
+        static STARTED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// PostgreSQL calls this for every statement that it begins to execute, ours as well as the one that calls us.
+    unsafe extern "C-unwind" fn count(query: *mut pg_sys::QueryDesc, flags: std::ffi::c_int) {
+        STARTED.set(STARTED.get() + 1);
+        // SAFETY: what PostgreSQL does itself when there is no hook.
+        unsafe { pg_sys::standard_ExecutorStart(query, flags) };
+    }
+
+    /// How many statements the batch executes that `operations`, an aggregate over i, makes of 1 to 100.
+    fn statements(operations: &str) -> usize {
+        let sql = format!(
+            "SELECT execute_batch('Counted', 'p', VARIADIC array_agg({operations} ORDER BY random())) FROM generate_series(1, 100) AS i"
+        );
+        // SAFETY: nothing else in this session sets the hook.
+        unsafe { pg_sys::ExecutorStart_hook = Some(count) };
+        STARTED.set(0);
+        Spi::run(&sql).unwrap();
+        // SAFETY: as above.
+        unsafe { pg_sys::ExecutorStart_hook = None };
+        // Our own statement is one of them.
+        STARTED.get() - 1
+    }
+
+    #[pg_test]
+    fn a_batch_is_few_statements() {
+        Spi::run("SET search_path = table_service; SELECT create_table('Counted')").unwrap();
+        let key = "lpad(i::text, 3, '0')";
+        let inserts = statements(&format!("batch_insert({key}, '{{\"a\": 1}}')"));
+        assert!(inserts <= 3, "100 inserts: {inserts}");
+        let merges = statements(&format!("batch_merge({key}, '{{\"b\": 1}}', '*')"));
+        assert!(merges <= 3, "100 merges: {merges}");
+        let deletes = statements(&format!("batch_delete({key})"));
+        assert!(deletes <= 3, "100 deletes: {deletes}");
+
+        let half =
+            format!("CASE WHEN i <= 60 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_merge({key}, '{{}}') END");
+        let upserts = statements(&half);
+        assert!(upserts <= 3, "two runs: {upserts}");
+        // All six in runs: of the entities, 61 to 100 are taken away to be inserted again.
+        Spi::run("DELETE FROM table_service_data.\"Counted\" WHERE row_key > '060'").unwrap();
+        let mixed = statements(&format!(
+            "CASE WHEN i <= 15 THEN batch_replace({key}, '{{}}', '*') WHEN i <= 30 THEN batch_delete({key})
+                WHEN i <= 45 THEN batch_merge({key}, '{{\"c\": 1}}', '*') WHEN i <= 65 THEN batch_insert_or_merge({key}, '{{\"d\": 1}}')
+                WHEN i <= 85 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_replace({key}, '{{\"e\": 1}}') END"
+        ));
+        assert!(mixed <= 10, "100 operations of all kinds: {mixed}");
+        // As many as there are runs, and no more, when the kinds alternate.
+        let worst = statements(&format!(
+            "CASE WHEN i % 2 = 0 THEN batch_insert_or_merge({key}, '{{}}') ELSE batch_insert_or_replace({key}, '{{}}') END"
+        ));
+        assert_eq!(worst, 100);
+    }
+}

@@ -34,12 +34,7 @@ compile_error!("errors are raised by unwinding: build with panic = \"unwind\"");
 
 pg_module_magic!(name, version);
 
-extension_sql_file!(
-    "../sql/schemas.sql",
-    name = "schemas",
-    bootstrap,
-    creates = [Type(types::ShellIn), Type(types::ShellOut)]
-);
+extension_sql_file!("../sql/schemas.sql", name = "schemas", bootstrap);
 extension_sql_file!(
     "../sql/types.sql",
     name = "types",

@@ -263,6 +263,12 @@ thread_local! {
     static PLANS: RefCell<Plans> = RefCell::default();
 }
 
+/// For tests: how many tables have kept statements.
+#[cfg(any(test, feature = "pg_test"))]
+pub fn tables_kept() -> usize {
+    PLANS.with_borrow(|plans| plans.tables.len())
+}
+
 /// The rows of a statement, valid until the connection it ran in ends.
 pub struct Rows {
     pub processed: u64,

@@ -45,12 +45,14 @@ pub(crate) use {external_sql_type, sql_type};
 
 sql_type!(PropertiesArg<'_>, "table_service.properties");
 sql_type!(PropertiesOut, "table_service.properties");
-sql_type!(ShellIn<'_>, "table_service.properties");
-sql_type!(ShellOut, "table_service.properties");
 sql_type!(EntityArg<'_>, "table_service.entity");
 sql_type!(EntityOut, "table_service.entity");
 sql_type!(BatchOperationsArg<'_>, "table_service.batch_operation[]");
 sql_type!(BatchOperationOut, "table_service.batch_operation");
+// sql/schemas.sql, which comes before everything, declares the shell type. As a type of the extension, pgrx would put the
+// schema of the tests before its name.
+external_sql_type!(ShellIn<'_>, "table_service.properties");
+external_sql_type!(ShellOut, "table_service.properties");
 external_sql_type!(RegClass, "regclass");
 external_sql_type!(JsonOut, "json");
 external_sql_type!(JsonbArg<'_>, "jsonb");

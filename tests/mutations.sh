@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Tests the tests: takes out one safeguard of the writes at a time, and fails if they stay green.
+#
+#   mutations.sh [NAME ...]     these of tests/mutations/*.patch (default: all)
+#
+# Each patch says in its first line what it breaks. Everything happens in a copy of the project and of PostgreSQL, so nothing is
+# left behind but the build in target/mutations, which makes the next run faster.
+#
+# Environment: PG, the PostgreSQL major, as for the other scripts.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
+pgrx-config/setup.sh "$PG"
+
+golden_tests=(00_install batch batch_errors batch_json batch_transactions delete etags insert merge replace upsert)
+system_tests=(batches:: index_entities::)
+
+if (($#)); then mutants=("$@"); else mapfile -t mutants < <(basename -s .patch tests/mutations/*.patch); fi
+for mutant in "${mutants[@]}"; do
+  [[ -e tests/mutations/$mutant.patch ]] || {
+    echo "There is no tests/mutations/$mutant.patch" >&2
+    exit 1
+  }
+done
+
+export CARGO_TARGET_DIR=$PWD/target/mutations
+mkdir -p "$CARGO_TARGET_DIR"
+exec 7>"$CARGO_TARGET_DIR/.one-run-at-a-time"
+flock 7
+
+# As root, servers need a place that the user postgres can reach, and paths of sockets must be short.
+work=$(mktemp -d /tmp/table_service.XXXXXX)
+chmod 755 "$work"
+mkdir "$work/clusters" "$work/source"
+export TABLE_SERVICE_CLUSTERS=$work/clusters
+export TABLE_SERVICE_CLUSTER_SCRIPT=$PWD/pgrx-config/cluster.sh
+cleanup() {
+  "$TABLE_SERVICE_CLUSTER_SCRIPT" sweep "$TABLE_SERVICE_CLUSTERS"
+  rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# The copies have new times, so that cargo takes nothing of them for built.
+git ls-files -z --cached --others --exclude-standard --deduplicate | while IFS= read -r -d '' file; do
+  if [[ -e $file ]]; then printf '%s\0' "$file"; fi
+done | xargs -0 cp --parents --no-preserve=timestamps -t "$work/source"
+cp -a "$cache/pg$PG" "$work/pg"
+PGBIN=$work/pg/bin
+export PG_CONFIG=$PGBIN/pg_config
+cd "$work/source"
+
+install_extension() {
+  cargo pgrx install --pg-config "$PG_CONFIG" --no-default-features --features "pg$PG" >"$work/build.log" 2>&1 7>&- || {
+    cat "$work/build.log" >&2
+    return 1
+  }
+}
+
+# regress NAME PROGRAM TEST...: prints the tests that fail.
+regress() {
+  local name=$1 program=$2 cluster=$work/cluster out=$work/out input=$PWD/tests/$1 options
+  shift 2
+  rm -rf "$out"
+  mkdir -p "$out"
+  "$TABLE_SERVICE_CLUSTER_SCRIPT" start "$cluster" statement_timeout=20s >"$work/connection" 7>&-
+  options=(--inputdir="$input" --outputdir="$out" --bindir="$PGBIN" --dbname=table_service_tests --load-extension=table_service
+    --host="$(sed -n 's/^PGHOST=//p' "$work/connection")" --port="$(sed -n 's/^PGPORT=//p' "$work/connection")" --user=postgres)
+  if [[ $("$program" --help) == *--expecteddir* ]]; then options+=(--expecteddir="$input"); fi
+  # shellcheck disable=SC2016 # the server expands it
+  PGISOLATIONTIMEOUT=20 PGOPTIONS='-c search_path="$user",public,table_service' \
+    timeout 300 "$program" "${options[@]}" "$@" >"$work/$name.log" 2>&1 7>&- || true
+  "$TABLE_SERVICE_CLUSTER_SCRIPT" stop "$cluster"
+  # In the words of PostgreSQL 15, and of 16 and later.
+  sed -nE 's/^test ([a-z0-9_]+) .*FAILED.*/\1/p; s/^not ok +[0-9]+ +[-+] +([a-z0-9_]+).*/\1/p' "$work/$name.log"
+  grep -qE 'All [0-9]+ tests passed' "$work/$name.log" || [[ -s $out/regression.diffs ]] || echo "$name does not run"
+}
+
+golden() {
+  regress pg_regress "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/regress/pg_regress" "${golden_tests[@]}"
+}
+
+isolation() {
+  local tests
+  mapfile -t tests < <(basename -s .spec tests/isolation/specs/*.spec)
+  regress isolation "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/isolation/pg_isolation_regress" "${tests[@]}"
+}
+
+system() {
+  # A panic in one of many sessions is enough.
+  timeout 300 "$system" --test-threads=1 "${system_tests[@]}" >"$work/system.log" 2>&1 7>&- ||
+    { sed -nE 's/^test ([a-z0-9_:]+) \.\.\. FAILED/\1/p' "$work/system.log" | grep . || echo "system hangs"; }
+}
+
+# The first tests that notice, the fast ones first.
+caught_by() {
+  local suite failed
+  for suite in golden isolation system; do
+    failed=$("$suite")
+    if [[ -n $failed ]]; then
+      echo "$suite: $(paste -sd' ' <<<"$failed")"
+      return
+    fi
+  done
+}
+
+system=$(cargo test -p system-tests --test system --no-run --message-format=json 2>"$work/build.log" 7>&- |
+  sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+[[ -x $system ]] || {
+  cat "$work/build.log" >&2
+  exit 1
+}
+install_extension
+failed=$(caught_by)
+[[ -z $failed ]] || {
+  echo "Without any change, these fail: $failed" >&2
+  cat "$work"/*.log >&2
+  exit 1
+}
+
+survivors=0
+for mutant in "${mutants[@]}"; do
+  patch=tests/mutations/$mutant.patch
+  git apply "$patch" || {
+    echo "$mutant: the patch does not apply any more; make it anew" >&2
+    exit 1
+  }
+  install_extension || {
+    echo "$mutant does not compile" >&2
+    exit 1
+  }
+  failed=$(caught_by)
+  printf '%-26s %s\n' "$mutant" "${failed:-SURVIVES: $(head -n 1 "$patch")}"
+  [[ -n $failed ]] || survivors=$((survivors + 1))
+  git apply -R "$patch"
+done
+echo "${#mutants[@]} mutants, $survivors survive"
+((survivors == 0))
