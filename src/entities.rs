@@ -37,8 +37,8 @@ fn entity_to_json(entity: EntityArg<'_>, metadata: default!(&str, "'minimal'")) 
 /// Raises `PropertiesNeedValue` for a missing key, `OutOfRangeInput` for a character that no key may hold, `InvalidInput`
 /// for what is no payload.
 #[pg_extern(immutable, strict, parallel_safe)]
-fn entity_from_json(json: &str) -> EntityOut {
-    let entity = json::parse_entity(json).or_raise();
+fn entity_from_json(payload: &str) -> EntityOut {
+    let entity = json::parse_entity(payload).or_raise();
     key::check_characters_of_both(&entity.partition_key, &entity.row_key).or_raise();
     EntityOut {
         partition_key: entity.partition_key,
