@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the tests: takes out one safeguard of the writes at a time, and fails if they stay green.
+# Tests the tests: takes out one safeguard of the writes and the pages at a time, and fails if they stay green.
 #
 #   mutations.sh [NAME ...]     these of tests/mutations/*.patch (default: all)
 #
@@ -14,8 +14,8 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh ''
 pgrx-config/setup.sh "$PG"
 
-golden_tests=(00_install batch batch_errors batch_json batch_transactions delete etags insert merge replace upsert)
-system_tests=(batches:: index_entities::)
+golden_tests=(00_install batch batch_errors batch_json batch_transactions delete etags insert merge pages replace upsert)
+system_tests=(batches:: index_entities:: queries::a_partitioned queries::plans)
 
 if (($#)); then mutants=("$@"); else mapfile -t mutants < <(basename -s .patch tests/mutations/*.patch); fi
 for mutant in "${mutants[@]}"; do
