@@ -13,15 +13,24 @@ use crate::text::abbreviate;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {
+    AuthenticationFailed,
     AuthorizationFailure,
+    AuthorizationPermissionMismatch,
+    AuthorizationProtocolMismatch,
+    AuthorizationResourceTypeMismatch,
+    AuthorizationServiceMismatch,
+    AuthorizationSourceIPMismatch,
     CommandsInBatchActOnDifferentPartitions,
     DuplicatePropertiesSpecified,
     EntityAlreadyExists,
     EntityTooLarge,
     InternalError,
+    InvalidAuthenticationInfo,
     InvalidDuplicateRow,
     InvalidInput,
     InvalidResourceName,
+    InvalidXmlDocument,
+    NoAuthenticationInformation,
     NotImplemented,
     OperationTimedOut,
     OutOfRangeInput,
@@ -59,16 +68,25 @@ pub enum Stage {
 
 impl Code {
     /// Every code, for tables and tests.
-    pub const ALL: [Code; 23] = [
+    pub const ALL: [Code; 32] = [
+        Code::AuthenticationFailed,
         Code::AuthorizationFailure,
+        Code::AuthorizationPermissionMismatch,
+        Code::AuthorizationProtocolMismatch,
+        Code::AuthorizationResourceTypeMismatch,
+        Code::AuthorizationServiceMismatch,
+        Code::AuthorizationSourceIPMismatch,
         Code::CommandsInBatchActOnDifferentPartitions,
         Code::DuplicatePropertiesSpecified,
         Code::EntityAlreadyExists,
         Code::EntityTooLarge,
         Code::InternalError,
+        Code::InvalidAuthenticationInfo,
         Code::InvalidDuplicateRow,
         Code::InvalidInput,
         Code::InvalidResourceName,
+        Code::InvalidXmlDocument,
+        Code::NoAuthenticationInformation,
         Code::NotImplemented,
         Code::OperationTimedOut,
         Code::OutOfRangeInput,
@@ -88,15 +106,24 @@ impl Code {
     /// The code as clients compare it, e.g. `EntityAlreadyExists`.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Code::AuthenticationFailed => "AuthenticationFailed",
             Code::AuthorizationFailure => "AuthorizationFailure",
+            Code::AuthorizationPermissionMismatch => "AuthorizationPermissionMismatch",
+            Code::AuthorizationProtocolMismatch => "AuthorizationProtocolMismatch",
+            Code::AuthorizationResourceTypeMismatch => "AuthorizationResourceTypeMismatch",
+            Code::AuthorizationServiceMismatch => "AuthorizationServiceMismatch",
+            Code::AuthorizationSourceIPMismatch => "AuthorizationSourceIPMismatch",
             Code::CommandsInBatchActOnDifferentPartitions => "CommandsInBatchActOnDifferentPartitions",
             Code::DuplicatePropertiesSpecified => "DuplicatePropertiesSpecified",
             Code::EntityAlreadyExists => "EntityAlreadyExists",
             Code::EntityTooLarge => "EntityTooLarge",
             Code::InternalError => "InternalError",
+            Code::InvalidAuthenticationInfo => "InvalidAuthenticationInfo",
             Code::InvalidDuplicateRow => "InvalidDuplicateRow",
             Code::InvalidInput => "InvalidInput",
             Code::InvalidResourceName => "InvalidResourceName",
+            Code::InvalidXmlDocument => "InvalidXmlDocument",
+            Code::NoAuthenticationInformation => "NoAuthenticationInformation",
             Code::NotImplemented => "NotImplemented",
             Code::OperationTimedOut => "OperationTimedOut",
             Code::OutOfRangeInput => "OutOfRangeInput",
@@ -120,16 +147,25 @@ impl Code {
             Code::CommandsInBatchActOnDifferentPartitions
             | Code::DuplicatePropertiesSpecified
             | Code::EntityTooLarge
+            | Code::InvalidAuthenticationInfo
             | Code::InvalidDuplicateRow
             | Code::InvalidInput
             | Code::InvalidResourceName
+            | Code::InvalidXmlDocument
             | Code::OutOfRangeInput
             | Code::PropertiesNeedValue
             | Code::PropertyNameInvalid
             | Code::PropertyNameTooLong
             | Code::PropertyValueTooLarge
             | Code::TooManyProperties => 400,
-            Code::AuthorizationFailure => 403,
+            Code::NoAuthenticationInformation => 401,
+            Code::AuthenticationFailed
+            | Code::AuthorizationFailure
+            | Code::AuthorizationPermissionMismatch
+            | Code::AuthorizationProtocolMismatch
+            | Code::AuthorizationResourceTypeMismatch
+            | Code::AuthorizationServiceMismatch
+            | Code::AuthorizationSourceIPMismatch => 403,
             Code::ResourceNotFound | Code::TableNotFound => 404,
             Code::EntityAlreadyExists | Code::TableAlreadyExists => 409,
             Code::UpdateConditionNotSatisfied => 412,
@@ -289,6 +325,33 @@ pub enum Error {
     NotImplemented { reason: String },
     #[error("This request is not authorized to perform this operation.")]
     NotAuthorized { reason: String },
+
+    /// Credentials that are wrong, expired or not yet valid; `reason` says which, for logs.
+    #[error(
+        "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
+    )]
+    AuthenticationFailed { reason: String },
+    /// An Authorization header that cannot be read.
+    #[error("Authentication information is not given in the correct format. Check the value of Authorization header.")]
+    AuthenticationUnreadable { reason: &'static str },
+    /// No credentials, where a challenge is sent.
+    #[error(
+        "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
+    )]
+    NotAuthenticated,
+    #[error("This request is not authorized to perform this operation using this permission.")]
+    PermissionMismatch { needed: &'static str },
+    #[error("This request is not authorized to perform this operation using this protocol.")]
+    ProtocolMismatch,
+    #[error("This request is not authorized to perform this operation using this resource type.")]
+    ResourceTypeMismatch { needed: &'static str },
+    #[error("This request is not authorized to perform this operation using this service.")]
+    ServiceMismatch,
+    #[error("This request is not authorized to perform this operation using this source IP {address}.")]
+    SourceIpMismatch { address: std::net::IpAddr },
+    /// A document of access policies or service properties that does not say what one must.
+    #[error("XML specified is not syntactically valid.")]
+    DocumentInvalid { reason: String },
 }
 
 const VALUE_TOO_LARGE: &str = "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.";
@@ -365,6 +428,15 @@ impl Error {
             Error::UnknownTableProperty { .. } => Code::InternalError,
             Error::NotImplemented { .. } => Code::NotImplemented,
             Error::NotAuthorized { .. } => Code::AuthorizationFailure,
+            Error::AuthenticationFailed { .. } => Code::AuthenticationFailed,
+            Error::AuthenticationUnreadable { .. } => Code::InvalidAuthenticationInfo,
+            Error::NotAuthenticated => Code::NoAuthenticationInformation,
+            Error::PermissionMismatch { .. } => Code::AuthorizationPermissionMismatch,
+            Error::ProtocolMismatch => Code::AuthorizationProtocolMismatch,
+            Error::ResourceTypeMismatch { .. } => Code::AuthorizationResourceTypeMismatch,
+            Error::ServiceMismatch => Code::AuthorizationServiceMismatch,
+            Error::SourceIpMismatch { .. } => Code::AuthorizationSourceIPMismatch,
+            Error::DocumentInvalid { .. } => Code::InvalidXmlDocument,
         }
     }
 
@@ -401,7 +473,16 @@ impl Error {
             Error::InBatch { error, .. } => error.sqlstate(),
             Error::UnknownTableProperty { .. } => "42703",
             Error::NotImplemented { .. } => "0A000",
-            Error::NotAuthorized { .. } => "42501",
+            Error::NotAuthorized { .. }
+            | Error::PermissionMismatch { .. }
+            | Error::ProtocolMismatch
+            | Error::ResourceTypeMismatch { .. }
+            | Error::ServiceMismatch
+            | Error::SourceIpMismatch { .. } => "42501",
+            Error::AuthenticationFailed { .. } | Error::AuthenticationUnreadable { .. } | Error::NotAuthenticated => {
+                "28000"
+            }
+            Error::DocumentInvalid { .. } => "22023",
         }
     }
 
@@ -442,7 +523,16 @@ impl Error {
             | Error::FilterLiteral { .. }
             | Error::FilterNullOperator { .. }
             | Error::FilterBeyondLimit { .. }
-            | Error::EtagInvalid { .. } => Stage::FrontEnd,
+            | Error::EtagInvalid { .. }
+            | Error::AuthenticationFailed { .. }
+            | Error::AuthenticationUnreadable { .. }
+            | Error::NotAuthenticated
+            | Error::PermissionMismatch { .. }
+            | Error::ProtocolMismatch
+            | Error::ResourceTypeMismatch { .. }
+            | Error::ServiceMismatch
+            | Error::SourceIpMismatch { .. }
+            | Error::DocumentInvalid { .. } => Stage::FrontEnd,
         }
     }
 
@@ -473,8 +563,15 @@ impl Error {
             | Error::ArgumentInvalid { reason }
             | Error::FilterBeyondLimit { reason }
             | Error::NotImplemented { reason }
-            | Error::NotAuthorized { reason } => Some(format!("{reason}.").into()),
-            Error::MalformedBinary { reason } => Some(format!("{reason}.").into()),
+            | Error::NotAuthorized { reason }
+            | Error::AuthenticationFailed { reason }
+            | Error::DocumentInvalid { reason } => Some(format!("{reason}.").into()),
+            Error::MalformedBinary { reason } | Error::AuthenticationUnreadable { reason } => {
+                Some(format!("{reason}.").into())
+            }
+            Error::PermissionMismatch { needed } => Some(format!("It needs {needed}.").into()),
+            Error::ResourceTypeMismatch { needed } => Some(format!("It needs the resource type {needed}.").into()),
+            Error::ServiceMismatch => Some("The signature is for other services than t, tables.".into()),
             Error::EtagInvalid { .. } => {
                 Some("An ETag looks like W/\"datetime'2026-01-31T12%3A00%3A00Z'\"; * means any version.".into())
             }
