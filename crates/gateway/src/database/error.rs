@@ -24,7 +24,7 @@ impl Diagnosis {
             None => {
                 let closed = error.is_closed() || has_io_error(error);
                 let reason = with_sources(error);
-                let error = if closed { Error::ServerBusy { reason } } else { Error::Internal { reason } };
+                let error = if closed { Protocol::ServerBusy { reason } } else { Protocol::Internal { reason } };
                 Diagnosis {
                     failure: error.into(),
                     rolled_back: false,
@@ -46,13 +46,13 @@ impl Diagnosis {
         let code = Code::of_sqlstate(sqlstate);
         let reason = format!("PostgreSQL: {sqlstate} {}", error.message());
         let error = match code {
-            Code::ServerBusy => Error::ServerBusy { reason },
-            Code::OperationTimedOut => Error::OperationTimedOut { reason },
+            Code::ServerBusy => Protocol::ServerBusy { reason },
+            Code::OperationTimedOut => Protocol::OperationTimedOut { reason },
             Code::AuthorizationFailure => Error::NotAuthorized { reason },
             Code::TableNotFound => Error::TableNotFound,
             Code::TableAlreadyExists => Error::TableAlreadyExists,
             Code::EntityAlreadyExists => Error::EntityAlreadyExists,
-            _ => Error::Internal { reason },
+            _ => Protocol::Internal { reason },
         };
         let class = sqlstate.get(..2).unwrap_or_default();
         Diagnosis {

@@ -86,7 +86,7 @@ impl<'a> Session<'a> {
                 self.database.cancel(&connection).await;
                 let reason = "The request's own time limit has passed".to_owned();
                 Diagnosis {
-                    failure: Error::OperationTimedOut { reason }.into(),
+                    failure: Protocol::OperationTimedOut { reason }.into(),
                     rolled_back: false,
                     connection_lost: true,
                 }
@@ -219,7 +219,7 @@ impl<'a> Session<'a> {
 pub fn column<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Failure> {
     row.try_get(index).map_err(|error| {
         let reason = with_sources(&error);
-        Error::Internal { reason }.into()
+        Protocol::Internal { reason }.into()
     })
 }
 
@@ -230,5 +230,5 @@ fn json(rows: &[Row]) -> Result<String, Failure> {
 
 fn no_row() -> Failure {
     let reason = "A function of the extension returned no row".to_owned();
-    Error::Internal { reason }.into()
+    Protocol::Internal { reason }.into()
 }

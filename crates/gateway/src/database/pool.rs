@@ -90,7 +90,7 @@ impl Database {
             }
             Err(error) => format!("The database cannot be reached: {}", with_sources(&error)),
         };
-        Err(Error::ServerBusy { reason }.into())
+        Err(Error::from(Protocol::ServerBusy { reason }).into())
     }
 
     /// Closes a connection instead of giving it back.

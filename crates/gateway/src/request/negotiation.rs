@@ -1,6 +1,6 @@
 //! Which form of payload a client wants, and which it sends (semantics 3.3).
 
-use table_service_model::Error;
+use table_service_model::error::Protocol;
 use table_service_model::json::Metadata;
 
 const JSON: &str = "application/json";
@@ -19,7 +19,7 @@ pub fn content_type(metadata: Metadata) -> &'static str {
 ///
 /// # Errors
 /// 415 with the reason's code if the client takes none that there is.
-pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, Error> {
+pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, Protocol> {
     let Some(wanted) = format.or(accept).filter(|wanted| !wanted.trim().is_empty()) else {
         return Ok(Metadata::Minimal);
     };
@@ -30,10 +30,10 @@ pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, 
             Err(error) => _ = refusal.get_or_insert(error),
         }
     }
-    Err(refusal.unwrap_or(Error::MediaTypeNotSupported))
+    Err(refusal.unwrap_or(Protocol::MediaTypeNotSupported))
 }
 
-fn media_range(range: &str) -> Result<Metadata, Error> {
+fn media_range(range: &str) -> Result<Metadata, Protocol> {
     let mut parts = range.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default();
     let is = |name: &str| media_type.eq_ignore_ascii_case(name);
@@ -41,11 +41,11 @@ fn media_range(range: &str) -> Result<Metadata, Error> {
         return Ok(Metadata::Minimal);
     }
     if is(ATOM) || is("application/xml") {
-        return Err(Error::AtomFormatNotSupported);
+        return Err(Protocol::AtomFormatNotSupported);
     }
     // `$format=json` is OData's short form.
     if !is(JSON) && !is("json") {
-        return Err(Error::MediaTypeNotSupported);
+        return Err(Protocol::MediaTypeNotSupported);
     }
     let level = parts.find_map(|part| {
         let (name, value) = part.split_once('=')?;
@@ -55,8 +55,8 @@ fn media_range(range: &str) -> Result<Metadata, Error> {
         None | Some("minimalmetadata") => Ok(Metadata::Minimal),
         Some("nometadata") => Ok(Metadata::None),
         Some("fullmetadata") => Ok(Metadata::Full),
-        Some("verbose") => Err(Error::JsonVerboseFormatNotSupported),
-        Some(_) => Err(Error::MediaTypeNotSupported),
+        Some("verbose") => Err(Protocol::JsonVerboseFormatNotSupported),
+        Some(_) => Err(Protocol::MediaTypeNotSupported),
     }
 }
 
@@ -64,15 +64,15 @@ fn media_range(range: &str) -> Result<Metadata, Error> {
 ///
 /// # Errors
 /// 415.
-pub fn check_content_type(content_type: Option<&str>) -> Result<(), Error> {
+pub fn check_content_type(content_type: Option<&str>) -> Result<(), Protocol> {
     let media_type = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
     if media_type.is_empty() || media_type.eq_ignore_ascii_case(JSON) {
         return Ok(());
     }
     Err(if media_type.eq_ignore_ascii_case(ATOM) {
-        Error::AtomFormatNotSupported
+        Protocol::AtomFormatNotSupported
     } else {
-        Error::MediaTypeNotSupported
+        Protocol::MediaTypeNotSupported
     })
 }
 
@@ -126,16 +126,16 @@ mod tests {
     #[test]
     fn what_there_is_not_is_refused() {
         for (accept, expected) in [
-            ("application/atom+xml", Error::AtomFormatNotSupported),
-            ("application/json;odata=verbose", Error::JsonVerboseFormatNotSupported),
-            ("text/html", Error::MediaTypeNotSupported),
-            ("application/json;odata=x", Error::MediaTypeNotSupported),
+            ("application/atom+xml", Protocol::AtomFormatNotSupported),
+            ("application/json;odata=verbose", Protocol::JsonVerboseFormatNotSupported),
+            ("text/html", Protocol::MediaTypeNotSupported),
+            ("application/json;odata=x", Protocol::MediaTypeNotSupported),
         ] {
             assert_eq!(accepted(None, Some(accept)), Err(expected), "{accept}");
         }
         assert!(check_content_type(Some("application/json; charset=utf-8")).is_ok());
         assert!(check_content_type(None).is_ok());
-        assert_eq!(check_content_type(Some("text/plain")), Err(Error::MediaTypeNotSupported));
+        assert_eq!(check_content_type(Some("text/plain")), Err(Protocol::MediaTypeNotSupported));
     }
 
     #[test]

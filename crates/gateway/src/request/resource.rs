@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
+use table_service_model::error::Protocol;
 use table_service_model::{Error, key};
 
 /// A resource of an account.
@@ -36,18 +37,18 @@ impl Resource {
     /// # Errors
     /// `InvalidInput` for a path whose keys do not parse or are not those of a resource, `InvalidUri` for a path that
     /// names nothing.
-    pub fn parse(path: &str) -> Result<Resource, Error> {
+    pub fn parse(path: &str) -> Result<Resource, Protocol> {
         // A slash within a key is percent-encoded, or it would end the segment.
         if let Some((before, after)) = path.split_once('/') {
             return Err(if before.contains('\'') {
-                Error::UrlSyntax
+                Protocol::UrlSyntax
             } else if after.contains('(') {
-                Error::UrlKeyCount
+                Protocol::UrlKeyCount
             } else {
-                Error::UriInvalid
+                Protocol::UriInvalid
             });
         }
-        let path = percent_decode_str(path).decode_utf8().map_err(|_| Error::UrlSyntax)?;
+        let path = percent_decode_str(path).decode_utf8().map_err(|_| Protocol::UrlSyntax)?;
         if path.is_empty() {
             return Ok(Resource::Service);
         }
@@ -56,16 +57,16 @@ impl Resource {
         }
         let (name, keys) = match path.split_once('(') {
             None => (&*path, Vec::new()),
-            Some((name, keys)) => (name, parse_keys(keys).ok_or(Error::UrlSyntax)?),
+            Some((name, keys)) => (name, parse_keys(keys).ok_or(Protocol::UrlSyntax)?),
         };
         if name.is_empty() {
-            return Err(Error::UriInvalid);
+            return Err(Protocol::UriInvalid);
         }
         if name.eq_ignore_ascii_case("tables") {
             return match keys.as_slice() {
                 [] => Ok(Resource::Tables),
                 [(None | Some("TableName"), table)] => Ok(Resource::Table(table.to_string())),
-                _ => Err(Error::UrlKeyCount),
+                _ => Err(Protocol::UrlKeyCount),
             };
         }
         let table = name.to_owned();
@@ -73,8 +74,8 @@ impl Resource {
             [] => return Ok(Resource::Entities(table)),
             [(Some("PartitionKey"), partition_key), (Some("RowKey"), row_key)]
             | [(Some("RowKey"), row_key), (Some("PartitionKey"), partition_key)] => (partition_key, row_key),
-            [_, _] => return Err(Error::UrlSyntax),
-            _ => return Err(Error::UrlKeyCount),
+            [_, _] => return Err(Protocol::UrlSyntax),
+            _ => return Err(Protocol::UrlKeyCount),
         };
         Ok(Resource::Entity(EntityAddress {
             table,
@@ -100,7 +101,7 @@ impl EntityAddress {
     /// `InvalidInput` for `/` and `\`, `OutOfRangeInput` for the rest.
     pub fn check_for_write(&self) -> Result<(), Error> {
         self.check_separators()?;
-        key::check_characters_of_both(&self.partition_key, &self.row_key).map_err(|_| Error::UrlKeyOutOfRange)
+        key::check_characters_of_both(&self.partition_key, &self.row_key).map_err(|_| Protocol::UrlKeyOutOfRange.into())
     }
 
     /// Refuses keys that no entity can have, for an operation that reads.
@@ -111,14 +112,14 @@ impl EntityAddress {
         self.check_separators()?;
         let refused = |c: char| matches!(c, '\0'..='\x1F' | '\x7F' | '\u{81}' | '\u{8D}' | '\u{8F}' | '\u{90}' | '\u{9D}');
         if self.keys().any(|key| key.contains(refused)) {
-            return Err(Error::UrlSyntax);
+            return Err(Protocol::UrlSyntax.into());
         }
         key::check_characters_of_both(&self.partition_key, &self.row_key).map_err(|_| Error::EntityNotFound)
     }
 
-    fn check_separators(&self) -> Result<(), Error> {
+    fn check_separators(&self) -> Result<(), Protocol> {
         if self.keys().any(|key| key.contains(['/', '\\'])) {
-            return Err(Error::UrlSyntax);
+            return Err(Protocol::UrlSyntax);
         }
         Ok(())
     }
@@ -227,23 +228,23 @@ mod tests {
     #[test]
     fn broken_paths_have_the_services_errors() {
         for (path, error) in [
-            ("t(PartitionKey='p'", Error::UrlSyntax),
-            ("t(PartitionKey='p',RowKey='r'", Error::UrlSyntax),
-            ("t(PartitionKey='p',RowKey='r)", Error::UrlSyntax),
-            ("t(PartitionKey='p'RowKey='r')", Error::UrlSyntax),
-            ("t(PartitionKey=p,RowKey=r)", Error::UrlSyntax),
-            ("t(PartitionKey='p',RowKey='r')x", Error::UrlSyntax),
-            ("t(Partition='p',Row='r')", Error::UrlSyntax),
-            ("t(PartitionKey='p',PartitionKey='r')", Error::UrlSyntax),
-            ("t(PartitionKey='a/b',RowKey='r')", Error::UrlSyntax),
-            ("t('p')", Error::UrlKeyCount),
-            ("t(PartitionKey='p')", Error::UrlKeyCount),
-            ("t(a='1',b='2',c='3')", Error::UrlKeyCount),
-            ("t/Tables('x')", Error::UrlKeyCount),
-            ("Tables('a','b')", Error::UrlKeyCount),
-            ("t(PartitionKey='%FF',RowKey='r')", Error::UrlSyntax),
-            ("a/b", Error::UriInvalid),
-            ("()", Error::UriInvalid),
+            ("t(PartitionKey='p'", Protocol::UrlSyntax),
+            ("t(PartitionKey='p',RowKey='r'", Protocol::UrlSyntax),
+            ("t(PartitionKey='p',RowKey='r)", Protocol::UrlSyntax),
+            ("t(PartitionKey='p'RowKey='r')", Protocol::UrlSyntax),
+            ("t(PartitionKey=p,RowKey=r)", Protocol::UrlSyntax),
+            ("t(PartitionKey='p',RowKey='r')x", Protocol::UrlSyntax),
+            ("t(Partition='p',Row='r')", Protocol::UrlSyntax),
+            ("t(PartitionKey='p',PartitionKey='r')", Protocol::UrlSyntax),
+            ("t(PartitionKey='a/b',RowKey='r')", Protocol::UrlSyntax),
+            ("t('p')", Protocol::UrlKeyCount),
+            ("t(PartitionKey='p')", Protocol::UrlKeyCount),
+            ("t(a='1',b='2',c='3')", Protocol::UrlKeyCount),
+            ("t/Tables('x')", Protocol::UrlKeyCount),
+            ("Tables('a','b')", Protocol::UrlKeyCount),
+            ("t(PartitionKey='%FF',RowKey='r')", Protocol::UrlSyntax),
+            ("a/b", Protocol::UriInvalid),
+            ("()", Protocol::UriInvalid),
         ] {
             assert_eq!(Resource::parse(path), Err(error), "{path}");
         }
@@ -256,13 +257,14 @@ mod tests {
             partition_key: key.into(),
             row_key: "r".into(),
         };
+        let syntax = || Error::from(Protocol::UrlSyntax);
         for (key, read, write) in [
-            ("a/b", Error::UrlSyntax, Error::UrlSyntax),
-            ("a\\b", Error::UrlSyntax, Error::UrlSyntax),
-            ("a#b", Error::EntityNotFound, Error::UrlKeyOutOfRange),
-            ("a?b", Error::EntityNotFound, Error::UrlKeyOutOfRange),
-            ("a\tb", Error::UrlSyntax, Error::UrlKeyOutOfRange),
-            ("a\u{9f}b", Error::EntityNotFound, Error::UrlKeyOutOfRange),
+            ("a/b", syntax(), syntax()),
+            ("a\\b", syntax(), syntax()),
+            ("a#b", Error::EntityNotFound, Protocol::UrlKeyOutOfRange.into()),
+            ("a?b", Error::EntityNotFound, Protocol::UrlKeyOutOfRange.into()),
+            ("a\tb", syntax(), Protocol::UrlKeyOutOfRange.into()),
+            ("a\u{9f}b", Error::EntityNotFound, Protocol::UrlKeyOutOfRange.into()),
         ] {
             assert_eq!(address(key).check_for_read(), Err(read), "{key:?}");
             assert_eq!(address(key).check_for_write(), Err(write), "{key:?}");
