@@ -54,6 +54,7 @@ sql_type!(BatchOperationOut, "table_service.batch_operation");
 external_sql_type!(ShellIn<'_>, "table_service.properties");
 external_sql_type!(ShellOut, "table_service.properties");
 external_sql_type!(RegClass, "regclass");
+external_sql_type!(JsonArg<'_>, "json");
 external_sql_type!(JsonOut, "json");
 external_sql_type!(JsonbArg<'_>, "jsonb");
 external_sql_type!(JsonbOut, "jsonb");
@@ -79,6 +80,7 @@ argument!(PropertiesArg);
 argument!(ShellIn);
 argument!(EntityArg);
 argument!(RecordArg);
+argument!(JsonArg);
 argument!(JsonbArg);
 argument!(BatchOperationsArg);
 
@@ -200,6 +202,16 @@ impl FromDatum for ShellIn<'_> {
 }
 
 pub struct RegClass(pub pg_sys::Oid);
+
+/// The text of a json value, which PostgreSQL has found well-formed.
+pub struct JsonArg<'a>(pub &'a str);
+
+impl FromDatum for JsonArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
+        // SAFETY: json is stored as text is.
+        unsafe { <&str>::from_polymorphic_datum(datum, is_null, oid) }.map(JsonArg)
+    }
+}
 
 /// JSON text, which the writer made well-formed.
 pub struct JsonOut(pub Vec<u8>);

@@ -80,6 +80,11 @@ impl Ticks {
         }
     }
 
+    /// The beginning of its second.
+    pub const fn whole_seconds(self) -> Ticks {
+        Ticks(self.0 - self.0.rem_euclid(PER_SECOND))
+    }
+
     /// To microseconds since 2000-01-01; a seventh fraction digit is cut off.
     pub const fn to_postgres_micros(self) -> i64 {
         (self.0 - POSTGRES_EPOCH).div_euclid(10)

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serializer};
 
 use crate::error::Error;
+use crate::text::abbreviate;
 use crate::ticks::Ticks;
 
 /// Reads a document in its JSON form.
@@ -12,7 +13,8 @@ use crate::ticks::Ticks;
 /// `InvalidInput` for text that is not JSON (malformed) or not this document.
 pub(super) fn parse<T: DeserializeOwned>(json: &str) -> Result<T, Error> {
     serde_json::from_str(json).map_err(|error| {
-        let reason = error.to_string();
+        // It may quote a name of any length.
+        let reason = abbreviate(&error.to_string(), 256);
         if error.is_syntax() || error.is_eof() {
             Error::MalformedJson { reason }
         } else {

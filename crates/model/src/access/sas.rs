@@ -235,15 +235,15 @@ impl TableSas {
         self
     }
 
-    /// Sets `st`.
+    /// Sets `st`, cut off to seconds: clients of the service send no more.
     pub fn start(mut self, start: Ticks) -> TableSas {
-        self.common.start = Some(start.to_string());
+        self.common.start = Some(start.whole_seconds().to_string());
         self
     }
 
-    /// Sets `se`.
+    /// Sets `se`, cut off to seconds.
     pub fn expiry(mut self, expiry: Ticks) -> TableSas {
-        self.common.expiry = Some(expiry.to_string());
+        self.common.expiry = Some(expiry.whole_seconds().to_string());
         self
     }
 

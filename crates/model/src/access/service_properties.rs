@@ -128,6 +128,12 @@ impl ServiceProperties {
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
+
+    /// The first rule that lets a request through: from a page of `origin`, with this method, and with these headers,
+    /// which a preflight names and an actual request does not.
+    pub fn cors_rule(&self, origin: &str, method: &str, headers: &[&str]) -> Option<&CorsRule> {
+        self.cors.iter().find(|rule| rule.allows(origin, method, headers))
+    }
 }
 
 impl ServicePropertiesChange {
@@ -173,16 +179,6 @@ impl ServicePropertiesChange {
         }
         Ok(())
     }
-
-    /// The properties with the change made.
-    pub fn apply(self, properties: ServiceProperties) -> ServiceProperties {
-        ServiceProperties {
-            logging: self.logging.unwrap_or(properties.logging),
-            hour_metrics: self.hour_metrics.unwrap_or(properties.hour_metrics),
-            minute_metrics: self.minute_metrics.unwrap_or(properties.minute_metrics),
-            cors: self.cors.unwrap_or(properties.cors),
-        }
-    }
 }
 
 impl RetentionPolicy {
@@ -196,6 +192,25 @@ impl RetentionPolicy {
 }
 
 impl CorsRule {
+    /// Origins and methods are compared as they are, names of headers in any case.
+    fn allows(&self, origin: &str, method: &str, headers: &[&str]) -> bool {
+        let allowed_header = |header: &&str| {
+            let header = header.to_ascii_lowercase();
+            self.allowed_headers
+                .iter()
+                .map(|allowed| allowed.to_ascii_lowercase())
+                .any(|allowed| match allowed.strip_suffix('*') {
+                    Some(prefix) => header.starts_with(prefix),
+                    None => header == allowed,
+                })
+        };
+        self.allowed_origins
+            .iter()
+            .any(|allowed| allowed == "*" || allowed == origin)
+            && self.allowed_methods.iter().any(|allowed| allowed == method)
+            && headers.iter().all(allowed_header)
+    }
+
     fn check(&self) -> Result<(), Error> {
         if self.allowed_origins.is_empty() || self.allowed_methods.is_empty() {
             return Err(invalid("A CORS rule needs AllowedOrigins and AllowedMethods"));

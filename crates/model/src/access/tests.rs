@@ -805,15 +805,39 @@ fn service_properties_start_switched_off_and_change_by_element() {
             "Cors": [{"AllowedOrigins": ["*"], "AllowedMethods": ["GET"], "MaxAgeInSeconds": 5}]}"#,
     )
     .unwrap();
-    let changed = change.apply(properties.clone());
-    assert_eq!(changed.logging, properties.logging);
-    assert_eq!(changed.hour_metrics.retention_policy.days, Some(7));
-    assert_eq!(changed.cors.len(), 1);
-    let cleared = ServicePropertiesChange::from_json(r#"{"Cors": []}"#)
-        .unwrap()
-        .apply(changed.clone());
-    assert_eq!(cleared.cors, []);
-    assert_eq!(cleared.hour_metrics, changed.hour_metrics);
+    assert_eq!(change.logging, None);
+    assert_eq!(
+        change.hour_metrics.and_then(|metrics| metrics.retention_policy.days),
+        Some(7)
+    );
+    let cleared = ServicePropertiesChange::from_json(r#"{"Cors": []}"#).unwrap();
+    assert_eq!(cleared.to_json(), r#"{"Cors":[]}"#);
+}
+
+#[test]
+fn the_first_cors_rule_that_fits_counts() {
+    let properties = ServiceProperties::from_json(
+        r#"{"Cors": [
+            {"AllowedOrigins": ["http://a"], "AllowedMethods": ["GET", "PUT"], "MaxAgeInSeconds": 1, "AllowedHeaders": ["x-ms-meta-*", "Accept"]},
+            {"AllowedOrigins": ["*"], "AllowedMethods": ["GET"], "MaxAgeInSeconds": 2, "AllowedHeaders": ["*"]}]}"#,
+    )
+    .unwrap();
+    for (origin, method, headers, expected) in [
+        ("http://a", "GET", &[][..], Some(1)),
+        ("http://a", "PUT", &["ACCEPT", "X-MS-Meta-a"], Some(1)),
+        ("http://a", "GET", &["other"], Some(2)),
+        ("http://a", "PUT", &["other"], None),
+        ("http://A", "GET", &[], Some(2)),
+        ("http://b", "PUT", &[], None),
+        ("http://b", "get", &[], None),
+    ] {
+        let rule = properties.cors_rule(origin, method, headers);
+        assert_eq!(
+            rule.map(|rule| rule.max_age_in_seconds),
+            expected,
+            "{origin} {method} {headers:?}"
+        );
+    }
 }
 
 #[test]
