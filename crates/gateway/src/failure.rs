@@ -1,6 +1,6 @@
 //! A request that cannot be served, and what the client is told.
 
-use table_service_model::error::Stage;
+use table_service_model::error::{Protocol, Stage};
 use table_service_model::{Code, Error};
 
 /// An error of the service, from the catalog or as the database raised it.
@@ -34,6 +34,12 @@ impl Failure {
 
     pub fn status(&self) -> http::StatusCode {
         http::StatusCode::from_u16(self.code.http_status()).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl From<Protocol> for Failure {
+    fn from(error: Protocol) -> Failure {
+        Error::from(error).into()
     }
 }
 

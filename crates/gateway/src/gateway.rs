@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use crate::account::{Tenant, Tenants};
+use crate::account::Tenants;
 use crate::auth::{Bearer, authenticate};
 use crate::database::Session;
 use crate::failure::Failure;
@@ -46,8 +46,9 @@ pub struct Gateway {
     pub tenants: Tenants,
     pub bearer: Option<Bearer>,
     pub metrics: Metrics,
-    /// Requests that may be served at a time.
-    pub permits: Arc<Semaphore>,
+    /// How many requests may be served at a time, and how many more may be now.
+    pub max_requests: usize,
+    pub permits: Semaphore,
     pub limits: TimeLimits,
 }
 
@@ -104,10 +105,23 @@ impl Gateway {
         {
             drain(body).await;
         }
-        match result {
+        let reply = match result {
             Ok(reply) => reply,
             Err(failure) => error::reply(&failure, form, prefer, head.id),
+        };
+        self.for_browsers(head, reply).await
+    }
+
+    async fn for_browsers(&self, head: &Head, reply: Reply) -> Reply {
+        if head.method == Method::OPTIONS || !head.headers.contains_key("origin") {
+            return reply;
         }
+        let target = Target::parse(&head.host, &head.path);
+        let Some(tenant) = target.and_then(|target| self.tenants.get(target.account)) else {
+            return reply;
+        };
+        let session = Session::new(&tenant.database, Instant::now() + self.limits.request);
+        cors::decorate(tenant, &session, head, reply).await
     }
 
     async fn stages(
@@ -118,12 +132,12 @@ impl Gateway {
         accepted: Result<Metadata, Protocol>,
         prefer: Option<Prefer>,
     ) -> Result<Reply, Failure> {
-        let target = Target::parse(&head.host, &head.path).ok_or(Error::from(Protocol::UriInvalid))?;
+        let target = Target::parse(&head.host, &head.path).ok_or(Protocol::UriInvalid)?;
         let tenant = self.tenants.get(target.account).ok_or_else(|| Error::AuthenticationFailed {
             reason: "There is no such account here".to_owned(),
         })?;
         event.account = target.account.to_owned();
-        let time_limit = head.timeout().map_err(Error::from)?.map_or(self.limits.request, |given| {
+        let time_limit = head.timeout()?.map_or(self.limits.request, |given| {
             given.min(self.limits.request)
         });
         let session = Session::new(&tenant.database, Instant::now() + time_limit);
@@ -132,8 +146,8 @@ impl Gateway {
             return cors::preflight(tenant, &session, head).await;
         }
 
-        let resource = Resource::parse(target.path).map_err(Error::from)?;
-        let operation = Operation::of(&head.method, resource, &head.query).map_err(Error::from)?;
+        let resource = Resource::parse(target.path)?;
+        let operation = Operation::of(&head.method, resource, &head.query)?;
         event.operation = operation.name();
         event.table = operation.table().unwrap_or_default().to_owned();
         event.partition = operation.address().map(|address| address.partition_key.clone());
@@ -148,7 +162,7 @@ impl Gateway {
             grant.permits(permission, operation.table())?;
         }
         check_endpoint(&operation, target.secondary)?;
-        let metadata = if is_xml(head) { Metadata::Minimal } else { accepted.map_err(Error::from)? };
+        let metadata = if is_xml(head) { Metadata::Minimal } else { accepted? };
 
         let bytes = self.read_body(body, &head.headers).await?;
         event.request_bytes = bytes.len();
@@ -167,8 +181,7 @@ impl Gateway {
             event.table = table;
             event.partition = Some(partition);
         }
-        let reply = result?;
-        cors::decorate(tenant, &session, head, reply).await
+        result
     }
 
     /// The body, which the client has to send in time and within the limit.

@@ -71,8 +71,9 @@ pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
     let gateway = Arc::new(Gateway {
         tenants,
         bearer,
-        metrics: Metrics::new(),
-        permits: Arc::new(Semaphore::new(config.max_requests)),
+        metrics: Metrics::default(),
+        max_requests: config.max_requests,
+        permits: Semaphore::new(config.max_requests),
         limits: TimeLimits {
             request: config.statement_timeout,
             body: config.body_timeout,

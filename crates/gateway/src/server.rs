@@ -64,7 +64,7 @@ impl Server {
         }
         drop(self.listener);
         // A request that nobody waits for any more still holds its permit.
-        let permits = u32::try_from(self.gateway.permits.available_permits()).unwrap_or(u32::MAX);
+        let permits = u32::try_from(self.gateway.max_requests).unwrap_or(u32::MAX);
         let finished = timeout(patience, async {
             graceful.shutdown().await;
             let _ = self.gateway.permits.acquire_many(permits).await;

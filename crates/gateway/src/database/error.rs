@@ -1,6 +1,6 @@
 //! From PostgreSQL's errors to those of the service, by the one error catalog.
 
-use table_service_model::error::Retry;
+use table_service_model::error::{Protocol, Retry};
 use table_service_model::{Code, Error};
 use tokio_postgres::error::DbError;
 
@@ -46,13 +46,13 @@ impl Diagnosis {
         let code = Code::of_sqlstate(sqlstate);
         let reason = format!("PostgreSQL: {sqlstate} {}", error.message());
         let error = match code {
-            Code::ServerBusy => Protocol::ServerBusy { reason },
-            Code::OperationTimedOut => Protocol::OperationTimedOut { reason },
+            Code::ServerBusy => Protocol::ServerBusy { reason }.into(),
+            Code::OperationTimedOut => Protocol::OperationTimedOut { reason }.into(),
             Code::AuthorizationFailure => Error::NotAuthorized { reason },
             Code::TableNotFound => Error::TableNotFound,
             Code::TableAlreadyExists => Error::TableAlreadyExists,
             Code::EntityAlreadyExists => Error::EntityAlreadyExists,
-            _ => Protocol::Internal { reason },
+            _ => Protocol::Internal { reason }.into(),
         };
         let class = sqlstate.get(..2).unwrap_or_default();
         Diagnosis {

@@ -8,7 +8,8 @@ mod types;
 use std::time::Duration;
 
 use postgres_types::ToSql;
-use table_service_model::{Error, PropertiesBuf};
+use table_service_model::PropertiesBuf;
+use table_service_model::error::{Protocol, Retry};
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
@@ -56,7 +57,7 @@ impl<'a> Session<'a> {
                 Err(diagnosis) => diagnosis,
             };
             let harmless = diagnosis.rolled_back || (diagnosis.connection_lost && statement.effect() == Effect::Reads);
-            let worthwhile = diagnosis.failure.code.retry() == table_service_model::error::Retry::WithBackOff;
+            let worthwhile = diagnosis.failure.code.retry() == Retry::WithBackOff;
             if !harmless || !worthwhile || retries == RETRIES || Instant::now() + pause >= self.deadline {
                 return Err(diagnosis.failure);
             }

@@ -43,7 +43,6 @@ struct PartitionLabels {
 }
 
 /// What has been counted since the start.
-#[derive(Default)]
 pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<OperationLabels, Histogram, fn() -> Histogram>,
@@ -62,14 +61,22 @@ fn histogram() -> Histogram {
     ])
 }
 
-impl Metrics {
-    pub fn new() -> Metrics {
+impl Default for Metrics {
+    fn default() -> Metrics {
         Metrics {
+            requests: Family::default(),
             durations: Family::new_with_constructor(histogram),
-            ..Metrics::default()
+            received: Counter::default(),
+            sent: Counter::default(),
+            connections: Gauge::default(),
+            refused_connections: Counter::default(),
+            active_requests: Gauge::default(),
+            hot: Mutex::default(),
         }
     }
+}
 
+impl Metrics {
     pub(super) fn count(&self, event: &Event, outcome: &Outcome<'_>) {
         let Event { operation, .. } = *event;
         let code = outcome.error.map_or("", |(code, _)| code.as_str());

@@ -18,7 +18,7 @@ use crate::request::resource::EntityAddress;
 use crate::response::{DATA_SERVICE_ID, Reply};
 
 pub async fn insert(context: &Context<'_>, table: &str, body: &[u8]) -> Result<Reply, Failure> {
-    check_content_type(context.head.header("content-type")).map_err(Error::from)?;
+    check_content_type(context.head.header("content-type"))?;
     let entity = json::parse_entity(text(body)?)?;
     let (partition_key, row_key) = (&entity.partition_key, &entity.row_key);
     _ = context.partition.set((table.to_owned(), partition_key.clone()));
@@ -129,7 +129,7 @@ async fn write(
     conditional: Statement,
     unconditional: Statement,
 ) -> Result<Reply, Failure> {
-    check_content_type(context.head.header("content-type")).map_err(Error::from)?;
+    check_content_type(context.head.header("content-type"))?;
     let if_match = if_match(&context.head.method, &context.head.headers)?;
     if let Some(tag) = if_match {
         IfMatch::parse(tag)?;
@@ -159,7 +159,7 @@ pub fn properties(body: &[u8]) -> Result<PropertiesBuf, Error> {
 
 pub async fn delete(context: &Context<'_>, address: &EntityAddress) -> Result<Reply, Failure> {
     let if_match = if_match(&context.head.method, &context.head.headers)?;
-    let if_match = if_match.ok_or(Error::from(Protocol::HeaderMissing { name: "If-Match" }))?;
+    let if_match = if_match.ok_or(Protocol::HeaderMissing { name: "If-Match" })?;
     IfMatch::parse(if_match)?;
     address.check_for_write()?;
     let EntityAddress {

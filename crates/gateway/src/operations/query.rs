@@ -176,7 +176,7 @@ fn split_page(page: &str) -> Option<(&str, Option<&str>)> {
 
 fn unexpected() -> Failure {
     let reason = "query_page_json returned something else than a page".to_owned();
-    Error::from(Protocol::Internal { reason }).into()
+    Protocol::Internal { reason }.into()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use http::StatusCode;
 use http::header::LOCATION;
 use serde::Deserialize;
 use table_service_model::Error;
+use table_service_model::error::Protocol;
 use table_service_model::token::ContinuationToken;
 
 use super::{Context, check_options, text, top};
@@ -23,7 +24,7 @@ struct NewTable {
 }
 
 pub async fn create(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
-    check_content_type(context.head.header("content-type")).map_err(Error::from)?;
+    check_content_type(context.head.header("content-type"))?;
     let table: NewTable = serde_json::from_str(text(body)?).map_err(|error| Error::MalformedJson {
         reason: error.to_string(),
     })?;
@@ -47,7 +48,7 @@ pub async fn create(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure
 pub async fn delete(context: &Context<'_>, name: &str) -> Result<Reply, Failure> {
     // SDKs send If-Match: * with every DELETE.
     if if_match(&context.head.method, &context.head.headers)?.is_some_and(|tag| tag != "*") {
-        return Err(Error::from(table_service_model::error::Protocol::ConditionWithoutEtag).into());
+        return Err(Protocol::ConditionWithoutEtag.into());
     }
     context.session.delete_table(name).await?;
     Ok(Reply::no_content())

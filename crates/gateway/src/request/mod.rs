@@ -1,6 +1,5 @@
 //! Reading requests: the head as a whole, and the parts that need no I/O.
 
-pub mod batch;
 pub mod multipart;
 pub mod negotiation;
 pub mod query;
