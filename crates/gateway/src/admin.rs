@@ -45,7 +45,9 @@ impl Admin {
                     let admin = admin.clone();
                     async move { Ok::<_, Infallible>(admin.answer(&request).await) }
                 });
-                let connection = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .serve_connection(TokioIo::new(stream), service);
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection of the admin port ended");
                 }
@@ -61,11 +63,23 @@ impl Admin {
             "/live" => text(StatusCode::OK, TEXT, "live\n".to_owned()),
             "/ready" => {
                 let (ready, report) = self.readiness().await;
-                let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+                let status = if ready {
+                    StatusCode::OK
+                } else {
+                    StatusCode::SERVICE_UNAVAILABLE
+                };
                 text(status, TEXT, report)
             }
-            "/metrics" => text(StatusCode::OK, OPENMETRICS, self.gateway.metrics.text(&self.gateway.tenants)),
-            _ => text(StatusCode::NOT_FOUND, TEXT, "There are /live, /ready and /metrics\n".to_owned()),
+            "/metrics" => text(
+                StatusCode::OK,
+                OPENMETRICS,
+                self.gateway.metrics.text(&self.gateway.tenants),
+            ),
+            _ => text(
+                StatusCode::NOT_FOUND,
+                TEXT,
+                "There are /live, /ready and /metrics\n".to_owned(),
+            ),
         }
     }
 

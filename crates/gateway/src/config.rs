@@ -50,7 +50,13 @@ struct Settings {
     account: Option<String>,
 
     /// A key of the account; a second one may be valid at the same time
-    #[arg(long, env = "TABLE_SERVICE_KEY", value_name = "BASE64", value_delimiter = ',', hide_env_values = true)]
+    #[arg(
+        long,
+        env = "TABLE_SERVICE_KEY",
+        value_name = "BASE64",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     key: Vec<String>,
 
@@ -321,12 +327,18 @@ impl Settings {
                 database: read_database_url(&database_url, "database_url")?,
             });
         } else if !self.key.is_empty() {
-            return Err(ConfigError::new("key", "needs an account; those of the file have keys of their own"));
+            return Err(ConfigError::new(
+                "key",
+                "needs an account; those of the file have keys of their own",
+            ));
         }
         let mut names: Vec<&str> = accounts.iter().map(|account| account.account.name()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()) {
-            return Err(ConfigError::new("account", format!("{} is configured twice", twice.concat())));
+            return Err(ConfigError::new(
+                "account",
+                format!("{} is configured twice", twice.concat()),
+            ));
         }
         let has_development_account = names.contains(&DEVELOPMENT_ACCOUNT);
         Ok(Config {
@@ -362,7 +374,10 @@ fn read_account(name: &str, keys: &[String], name_setting: &str, key_setting: &s
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| ConfigError::new(key_setting, problem(error)))?;
     if !(1..=2).contains(&keys.len()) {
-        return Err(ConfigError::new(key_setting, format!("the account {name} has one or two keys")));
+        return Err(ConfigError::new(
+            key_setting,
+            format!("the account {name} has one or two keys"),
+        ));
     }
     Account::new(name, keys).map_err(|error| ConfigError::new(name_setting, problem(error)))
 }
@@ -371,7 +386,10 @@ fn read_database_url(url: &str, setting: &str) -> Result<tokio_postgres::Config,
     url.parse::<tokio_postgres::Config>().map_err(|error| {
         // The text holds a password: it is not repeated.
         let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        ConfigError::new(setting, format!("is no database URL ({reason}); it looks like postgresql://role:password@host/database"))
+        ConfigError::new(
+            setting,
+            format!("is no database URL ({reason}); it looks like postgresql://role:password@host/database"),
+        )
     })
 }
 
@@ -389,7 +407,11 @@ mod tests {
     }
 
     fn with_file(content: &str, arguments: &[&str]) -> Result<Config, String> {
-        let file = std::env::temp_dir().join(format!("gateway-config-{}-{}.toml", std::process::id(), fingerprint(content)));
+        let file = std::env::temp_dir().join(format!(
+            "gateway-config-{}-{}.toml",
+            std::process::id(),
+            fingerprint(content)
+        ));
         std::fs::write(&file, content).unwrap();
         let mut all = vec!["--config", file.to_str().unwrap()];
         all.extend(arguments);
@@ -426,21 +448,46 @@ mod tests {
         let file = "[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\"]\ndatabase_url = \"postgresql://h/one\"\n\
                     [[accounts]]\nname = \"two\"\nkeys = [\"a2V5\", \"a2V6\"]\ndatabase_url = \"postgresql://h/two\"\n";
         let config = with_file(file, &[]).unwrap();
-        let databases: Vec<_> = config.accounts.iter().map(|account| account.database.get_dbname().unwrap()).collect();
+        let databases: Vec<_> = config
+            .accounts
+            .iter()
+            .map(|account| account.database.get_dbname().unwrap())
+            .collect();
         assert_eq!(databases, ["one", "two"]);
     }
 
     #[test]
     fn errors_name_the_setting() {
         for (arguments, expected) in [
-            (&[][..], "database_url (--database-url, TABLE_SERVICE_DATABASE_URL, or database_url in the configuration file): is missing"),
+            (
+                &[][..],
+                "database_url (--database-url, TABLE_SERVICE_DATABASE_URL, or database_url in the configuration file): is missing",
+            ),
             (&["--database-url", "nonsense"], "database_url (--database-url"),
-            (&["--database-url", "postgresql://h/d", "--account", "one"], "key (--key, TABLE_SERVICE_KEY"),
-            (&["--database-url", "postgresql://h/d", "--account", "one", "--key", "%"], "key (--key, TABLE_SERVICE_KEY"),
-            (&["--database-url", "postgresql://h/d", "--account", "One!", "--key", KEY], "account (--account"),
-            (&["--database-url", "postgresql://h/d", "--pool-size", "0"], "pool_size (--pool-size"),
-            (&["--database-url", "postgresql://h/d", "--pool-size", "many"], "--pool-size"),
-            (&["--database-url", "postgresql://h/d", "--tls-key", "k"], "tls_certificate (--tls-certificate"),
+            (
+                &["--database-url", "postgresql://h/d", "--account", "one"],
+                "key (--key, TABLE_SERVICE_KEY",
+            ),
+            (
+                &["--database-url", "postgresql://h/d", "--account", "one", "--key", "%"],
+                "key (--key, TABLE_SERVICE_KEY",
+            ),
+            (
+                &["--database-url", "postgresql://h/d", "--account", "One!", "--key", KEY],
+                "account (--account",
+            ),
+            (
+                &["--database-url", "postgresql://h/d", "--pool-size", "0"],
+                "pool_size (--pool-size",
+            ),
+            (
+                &["--database-url", "postgresql://h/d", "--pool-size", "many"],
+                "--pool-size",
+            ),
+            (
+                &["--database-url", "postgresql://h/d", "--tls-key", "k"],
+                "tls_certificate (--tls-certificate",
+            ),
             (&["--config", "/does/not/exist.toml"], "/does/not/exist.toml"),
         ] {
             let error = config(arguments).unwrap_err();
@@ -453,8 +500,14 @@ mod tests {
         for (file, expected) in [
             ("lissten = \"x\"", "lissten"),
             ("pool_size = \"x\"", "pool_size"),
-            ("[[accounts]]\nname = \"one\"\nkeys = [\"%\"]\ndatabase_url = \"postgresql://h/d\"", "accounts[0].keys"),
-            ("[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\"]\ndatabase_url = \"x\"", "accounts[0].database_url"),
+            (
+                "[[accounts]]\nname = \"one\"\nkeys = [\"%\"]\ndatabase_url = \"postgresql://h/d\"",
+                "accounts[0].keys",
+            ),
+            (
+                "[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\"]\ndatabase_url = \"x\"",
+                "accounts[0].database_url",
+            ),
         ] {
             let error = with_file(file, &[]).unwrap_err();
             assert!(error.contains(expected), "{file}: {error}");

@@ -25,9 +25,9 @@ use crate::request::negotiation::{Prefer, accepted};
 use crate::request::resource::Resource;
 use crate::request::target::Target;
 use crate::request::{Head, Peer, header};
+use crate::response::Reply;
 use crate::response::error::{self, Form};
 use crate::response::odata::Base;
-use crate::response::Reply;
 
 /// What is read of a body that is not wanted, so that the client gets to read why.
 const UNWANTED_BYTES: usize = 16 * 1024 * 1024;
@@ -133,13 +133,16 @@ impl Gateway {
         prefer: Option<Prefer>,
     ) -> Result<Reply, Failure> {
         let target = Target::parse(&head.host, &head.path).ok_or(Protocol::UriInvalid)?;
-        let tenant = self.tenants.get(target.account).ok_or_else(|| Error::AuthenticationFailed {
-            reason: "There is no such account here".to_owned(),
-        })?;
+        let tenant = self
+            .tenants
+            .get(target.account)
+            .ok_or_else(|| Error::AuthenticationFailed {
+                reason: "There is no such account here".to_owned(),
+            })?;
         event.account = target.account.to_owned();
-        let time_limit = head.timeout()?.map_or(self.limits.request, |given| {
-            given.min(self.limits.request)
-        });
+        let time_limit = head
+            .timeout()?
+            .map_or(self.limits.request, |given| given.min(self.limits.request));
         let session = Session::new(&tenant.database, Instant::now() + time_limit);
         if head.method == Method::OPTIONS {
             event.operation = "Preflight";

@@ -32,7 +32,9 @@ const RETRY: Duration = Duration::from_secs(2);
 /// A filter that is none.
 pub fn start_log(config: &Config) -> Result<(), ConfigError> {
     let filter = EnvFilter::try_new(&config.log).map_err(|error| ConfigError::new("log", error))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     match config.log_format {
         LogFormat::Text => log.with_ansi(false).init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
@@ -119,7 +121,11 @@ async fn check_database(tenant: &Arc<Tenant>) -> Result<(), String> {
     match state(tenant).await {
         Ok(()) => Ok(()),
         Err(State::Away(problem)) => {
-            tracing::warn!(account = tenant.account.name(), problem, "the database cannot be reached; trying again");
+            tracing::warn!(
+                account = tenant.account.name(),
+                problem,
+                "the database cannot be reached; trying again"
+            );
             let tenant = tenant.clone();
             tokio::spawn(async move {
                 let account = tenant.account.name();
@@ -128,7 +134,9 @@ async fn check_database(tenant: &Arc<Tenant>) -> Result<(), String> {
                     match state(&tenant).await {
                         Ok(()) => break tracing::info!(account, "the database can be reached"),
                         Err(State::Lacking(problem)) => break tracing::error!(problem),
-                        Err(State::Away(problem)) => tracing::debug!(account, problem, "the database cannot be reached"),
+                        Err(State::Away(problem)) => {
+                            tracing::debug!(account, problem, "the database cannot be reached")
+                        }
                     }
                 }
             });
@@ -146,7 +154,11 @@ enum State {
 async fn state(tenant: &Tenant) -> Result<(), State> {
     match tenant.database.extension_version().await {
         Ok(Some(version)) => {
-            tracing::debug!(account = tenant.account.name(), version, "the database has the extension");
+            tracing::debug!(
+                account = tenant.account.name(),
+                version,
+                "the database has the extension"
+            );
             Ok(())
         }
         Ok(None) => Err(State::Lacking(format!(
@@ -169,7 +181,11 @@ fn max_connections(config: &Config) -> usize {
     let possible = files.saturating_sub(OTHER_FILES).max(1);
     let wanted = config.max_connections.unwrap_or(CONNECTIONS);
     if config.max_connections.is_some() && wanted > possible {
-        tracing::warn!(max_connections = wanted, possible, "the limit of open files allows fewer connections");
+        tracing::warn!(
+            max_connections = wanted,
+            possible,
+            "the limit of open files allows fewer connections"
+        );
     }
     wanted.min(possible)
 }

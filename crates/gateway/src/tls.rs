@@ -16,9 +16,8 @@ use crate::config::{ConfigError, TlsFiles};
 /// Files that are not there or are no certificate and its key.
 pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ConfigError> {
     let certificates = certificates("tls_certificate", &files.certificate)?;
-    let key_problem = |error: &dyn std::fmt::Display| {
-        ConfigError::new("tls_key", format!("{}: {error}", files.key.display()))
-    };
+    let key_problem =
+        |error: &dyn std::fmt::Display| ConfigError::new("tls_key", format!("{}: {error}", files.key.display()));
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| key_problem(&error))?;
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()

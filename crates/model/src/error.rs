@@ -222,18 +222,13 @@ impl Code {
             | Code::AuthorizationSourceIPMismatch
             | Code::CorsPreflightFailure
             | Code::InsufficientAccountPermissions => 403,
-            Code::ResourceNotFound
-            | Code::TableNotFound => 404,
+            Code::ResourceNotFound | Code::TableNotFound => 404,
             Code::UnsupportedHttpVerb => 405,
-            Code::EntityAlreadyExists
-            | Code::TableAlreadyExists => 409,
+            Code::EntityAlreadyExists | Code::TableAlreadyExists => 409,
             Code::UpdateConditionNotSatisfied => 412,
             Code::RequestBodyTooLarge => 413,
-            Code::AtomFormatNotSupported
-            | Code::JsonVerboseFormatNotSupported
-            | Code::MediaTypeNotSupported => 415,
-            Code::InternalError
-            | Code::OperationTimedOut => 500,
+            Code::AtomFormatNotSupported | Code::JsonVerboseFormatNotSupported | Code::MediaTypeNotSupported => 415,
+            Code::InternalError | Code::OperationTimedOut => 500,
             Code::NotImplemented => 501,
             Code::ServerBusy => 503,
         }

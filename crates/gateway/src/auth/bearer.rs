@@ -92,7 +92,9 @@ impl Bearer {
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         validation.validate_nbf = true;
         let decoded = decode::<HashMap<String, Value>>(token, &key, &validation);
-        decoded.map(|token| token.claims).map_err(|error| failed(&format!("The token is not valid: {error}")))
+        decoded
+            .map(|token| token.claims)
+            .map_err(|error| failed(&format!("The token is not valid: {error}")))
     }
 }
 

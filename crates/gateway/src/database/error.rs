@@ -24,7 +24,11 @@ impl Diagnosis {
             None => {
                 let closed = error.is_closed() || has_io_error(error);
                 let reason = with_sources(error);
-                let error = if closed { Protocol::ServerBusy { reason } } else { Protocol::Internal { reason } };
+                let error = if closed {
+                    Protocol::ServerBusy { reason }
+                } else {
+                    Protocol::Internal { reason }
+                };
                 Diagnosis {
                     failure: error.into(),
                     rolled_back: false,

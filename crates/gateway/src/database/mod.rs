@@ -143,7 +143,8 @@ impl<'a> Session<'a> {
         properties: &PropertiesBuf,
     ) -> Result<String, Failure> {
         let bag = BagParameter(properties);
-        self.value(Statement::InsertEntity, &[&table, &partition_key, &row_key, &bag]).await
+        self.value(Statement::InsertEntity, &[&table, &partition_key, &row_key, &bag])
+            .await
     }
 
     /// Runs one of the statements that write an entity whose keys are in the URL, and returns its ETag.
@@ -157,7 +158,10 @@ impl<'a> Session<'a> {
     ) -> Result<String, Failure> {
         let bag = BagParameter(properties);
         match if_match {
-            Some(tag) => self.value(statement, &[&table, &partition_key, &row_key, &bag, &tag]).await,
+            Some(tag) => {
+                self.value(statement, &[&table, &partition_key, &row_key, &bag, &tag])
+                    .await
+            }
             None => self.value(statement, &[&table, &partition_key, &row_key, &bag]).await,
         }
     }
@@ -180,13 +184,17 @@ impl<'a> Session<'a> {
         partition_key: &str,
         operations: &[BatchOperation<'_>],
     ) -> Result<Vec<Option<String>>, Failure> {
-        let rows = self.rows(Statement::ExecuteBatch, &[&table, &partition_key, &operations]).await?;
+        let rows = self
+            .rows(Statement::ExecuteBatch, &[&table, &partition_key, &operations])
+            .await?;
         rows.iter().map(|row| column(row, 0)).collect()
     }
 
     /// The entity with these keys: [`column`] 0 is its Timestamp, 1 its bag.
     pub async fn get_entity(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
-        let rows = self.rows(Statement::GetEntity, &[&table, &partition_key, &row_key]).await?;
+        let rows = self
+            .rows(Statement::GetEntity, &[&table, &partition_key, &row_key])
+            .await?;
         Ok(rows.into_iter().next())
     }
 
@@ -198,7 +206,9 @@ impl<'a> Session<'a> {
 
     pub async fn set_access_policies(&self, table: &str, policies: String) -> Result<(), Failure> {
         let policies = JsonParameter(policies);
-        self.rows(Statement::SetAccessPolicies, &[&table, &policies]).await.map(drop)
+        self.rows(Statement::SetAccessPolicies, &[&table, &policies])
+            .await
+            .map(drop)
     }
 
     /// The properties of the service, as JSON.
@@ -209,7 +219,9 @@ impl<'a> Session<'a> {
 
     pub async fn set_service_properties(&self, properties: String) -> Result<(), Failure> {
         let properties = JsonParameter(properties);
-        self.rows(Statement::SetServiceProperties, &[&properties]).await.map(drop)
+        self.rows(Statement::SetServiceProperties, &[&properties])
+            .await
+            .map(drop)
     }
 }
 

@@ -64,9 +64,7 @@ impl Statement {
             Statement::InsertOrReplaceEntity => "SELECT table_service.insert_or_replace_entity($1, $2, $3, $4)",
             Statement::InsertOrMergeEntity => "SELECT table_service.insert_or_merge_entity($1, $2, $3, $4)",
             Statement::DeleteEntity => "SELECT table_service.delete_entity($1, $2, $3, $4)",
-            Statement::ExecuteBatch => {
-                "SELECT b.etag FROM table_service.execute_batch($1, $2, VARIADIC $3) AS b"
-            }
+            Statement::ExecuteBatch => "SELECT b.etag FROM table_service.execute_batch($1, $2, VARIADIC $3) AS b",
             Statement::GetEntity => {
                 "SELECT e.\"timestamp\", e.properties FROM table_service.get_entity($1, $2, $3) AS e"
             }

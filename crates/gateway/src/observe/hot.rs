@@ -43,7 +43,11 @@ impl HotPartitions {
 
     /// The most requested partitions, the first one first.
     pub fn top(&self, number: usize) -> Vec<(Partition, u64)> {
-        let mut all: Vec<_> = self.counts.iter().map(|(partition, count)| (partition.clone(), *count)).collect();
+        let mut all: Vec<_> = self
+            .counts
+            .iter()
+            .map(|(partition, count)| (partition.clone(), *count))
+            .collect();
         all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         all.truncate(number);
         all

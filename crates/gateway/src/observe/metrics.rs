@@ -81,7 +81,11 @@ impl Metrics {
         let Event { operation, .. } = *event;
         let code = outcome.error.map_or("", |(code, _)| code.as_str());
         let status = outcome.status.as_u16();
-        let labels = RequestLabels { operation, status, code };
+        let labels = RequestLabels {
+            operation,
+            status,
+            code,
+        };
         self.requests.get_or_create(&labels).inc();
         self.durations
             .get_or_create(&OperationLabels { operation })
@@ -99,12 +103,32 @@ impl Metrics {
         let mut registry = Registry::with_prefix("table_service");
         let mut tell = |name: &str, help: &str, metric: Box<dyn Tell>| metric.register(&mut registry, name, help);
         tell("requests", "Requests answered", Box::new(self.requests.clone()));
-        tell("request_duration_seconds", "Time from the head of a request to its answer", Box::new(self.durations.clone()));
-        tell("received_bytes", "Bytes in bodies of requests", Box::new(self.received.clone()));
+        tell(
+            "request_duration_seconds",
+            "Time from the head of a request to its answer",
+            Box::new(self.durations.clone()),
+        );
+        tell(
+            "received_bytes",
+            "Bytes in bodies of requests",
+            Box::new(self.received.clone()),
+        );
         tell("sent_bytes", "Bytes in bodies of answers", Box::new(self.sent.clone()));
-        tell("connections", "Connections of clients", Box::new(self.connections.clone()));
-        tell("connections_refused", "Connections beyond the limit", Box::new(self.refused_connections.clone()));
-        tell("active_requests", "Requests being served", Box::new(self.active_requests.clone()));
+        tell(
+            "connections",
+            "Connections of clients",
+            Box::new(self.connections.clone()),
+        );
+        tell(
+            "connections_refused",
+            "Connections beyond the limit",
+            Box::new(self.refused_connections.clone()),
+        );
+        tell(
+            "active_requests",
+            "Requests being served",
+            Box::new(self.active_requests.clone()),
+        );
 
         let (size, in_use, waiting) = (gauges(), gauges(), gauges());
         let timeouts: Family<AccountLabels, Counter> = Family::default();
@@ -119,9 +143,17 @@ impl Metrics {
             timeouts.get_or_create(&labels).inc_by(status.timeouts);
         }
         tell("pool_size", "Most connections to the database", Box::new(size));
-        tell("pool_in_use", "Connections to the database that are in use", Box::new(in_use));
+        tell(
+            "pool_in_use",
+            "Connections to the database that are in use",
+            Box::new(in_use),
+        );
         tell("pool_waiting", "Requests that wait for a connection", Box::new(waiting));
-        tell("pool_timeouts", "Requests that waited for a connection in vain", Box::new(timeouts));
+        tell(
+            "pool_timeouts",
+            "Requests that waited for a connection in vain",
+            Box::new(timeouts),
+        );
 
         let hot = Family::<PartitionLabels, Gauge>::default();
         let top = {
@@ -136,7 +168,11 @@ impl Metrics {
             };
             hot.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
-        tell("hot_partition_requests", "Recent requests on the most requested partitions", Box::new(hot));
+        tell(
+            "hot_partition_requests",
+            "Recent requests on the most requested partitions",
+            Box::new(hot),
+        );
 
         let mut text = String::new();
         // Writing to a String cannot fail.
@@ -161,5 +197,7 @@ fn gauges() -> Family<AccountLabels, Gauge> {
 }
 
 fn set(gauges: &Family<AccountLabels, Gauge>, labels: &AccountLabels, value: usize) {
-    gauges.get_or_create(labels).set(i64::try_from(value).unwrap_or(i64::MAX));
+    gauges
+        .get_or_create(labels)
+        .set(i64::try_from(value).unwrap_or(i64::MAX));
 }

@@ -59,7 +59,11 @@ pub async fn preflight(tenant: &Tenant, session: &Session<'_>, head: &Head) -> R
     let method = head.header("access-control-request-method");
     let method = method.ok_or(missing("Access-Control-Request-Method"))?;
     let headers = head.header("access-control-request-headers").unwrap_or_default();
-    let names: Vec<&str> = headers.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    let names: Vec<&str> = headers
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect();
 
     let properties = tenant.cors.rules(session).await?;
     let rule = properties
@@ -117,7 +121,11 @@ fn exposed(rule: &CorsRule, reply: &Reply) -> String {
         match header.strip_suffix('*') {
             Some(prefix) if !prefix.is_empty() => {
                 let prefix = prefix.to_ascii_lowercase();
-                let matching = reply.headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with(&prefix));
+                let matching = reply
+                    .headers
+                    .keys()
+                    .map(HeaderName::as_str)
+                    .filter(|name| name.starts_with(&prefix));
                 names.extend(matching.map(str::to_owned));
             }
             _ => names.push(header.clone()),

@@ -25,8 +25,18 @@ pub async fn insert(context: &Context<'_>, table: &str, body: &[u8]) -> Result<R
     key::check_characters_of_both(partition_key, row_key)?;
     context.grant.permits_key(partition_key, row_key)?;
     let bag = &entity.properties;
-    let etag = context.session.insert_entity(table, partition_key, row_key, bag).await?;
-    Ok(inserted(context, table, [partition_key, row_key], bag, &etag, context.prefer))
+    let etag = context
+        .session
+        .insert_entity(table, partition_key, row_key, bag)
+        .await?;
+    Ok(inserted(
+        context,
+        table,
+        [partition_key, row_key],
+        bag,
+        &etag,
+        context.prefer,
+    ))
 }
 
 /// The answer to an insert.
@@ -110,16 +120,32 @@ fn element(
     };
     let of = context.base.context(metadata, &what);
     let mut body = Vec::with_capacity(entity.properties.as_bytes().len() + 512);
-    context.base.write_entity(&mut body, table, entity, projection, metadata, of.as_deref());
+    context
+        .base
+        .write_entity(&mut body, table, entity, projection, metadata, of.as_deref());
     body
 }
 
 pub async fn replace(context: &Context<'_>, address: &EntityAddress, body: &[u8]) -> Result<Reply, Failure> {
-    write(context, address, body, Statement::ReplaceEntity, Statement::InsertOrReplaceEntity).await
+    write(
+        context,
+        address,
+        body,
+        Statement::ReplaceEntity,
+        Statement::InsertOrReplaceEntity,
+    )
+    .await
 }
 
 pub async fn merge(context: &Context<'_>, address: &EntityAddress, body: &[u8]) -> Result<Reply, Failure> {
-    write(context, address, body, Statement::MergeEntity, Statement::InsertOrMergeEntity).await
+    write(
+        context,
+        address,
+        body,
+        Statement::MergeEntity,
+        Statement::InsertOrMergeEntity,
+    )
+    .await
 }
 
 async fn write(
@@ -144,7 +170,10 @@ async fn write(
     context.grant.permits_key(partition_key, row_key)?;
     let statement = if if_match.is_some() { conditional } else { unconditional };
     let keys = [partition_key.as_str(), row_key];
-    let etag = context.session.write_entity(statement, table, keys, &properties, if_match).await?;
+    let etag = context
+        .session
+        .write_entity(statement, table, keys, &properties, if_match)
+        .await?;
     Ok(Reply::no_content().with_text(ETAG, &etag))
 }
 
@@ -168,6 +197,9 @@ pub async fn delete(context: &Context<'_>, address: &EntityAddress) -> Result<Re
         row_key,
     } = address;
     context.grant.permits_key(partition_key, row_key)?;
-    context.session.delete_entity(table, partition_key, row_key, if_match).await?;
+    context
+        .session
+        .delete_entity(table, partition_key, row_key, if_match)
+        .await?;
     Ok(Reply::no_content())
 }

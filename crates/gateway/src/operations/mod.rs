@@ -264,9 +264,11 @@ fn top(query: &Query) -> Result<Option<i64>, Error> {
 /// # Errors
 /// `InvalidInput` for bytes that are not UTF-8.
 fn text(body: &[u8]) -> Result<&str, Error> {
-    std::str::from_utf8(body).map(|text| text.trim_start_matches('\u{FEFF}')).map_err(|_| Error::MalformedJson {
-        reason: "The body is not UTF-8".to_owned(),
-    })
+    std::str::from_utf8(body)
+        .map(|text| text.trim_start_matches('\u{FEFF}'))
+        .map_err(|_| Error::MalformedJson {
+            reason: "The body is not UTF-8".to_owned(),
+        })
 }
 
 #[cfg(test)]
@@ -314,9 +316,19 @@ mod tests {
             ("POST", entity, "", Protocol::VerbNotSupported),
             ("GET", "$batch", "", Protocol::VerbNotSupported),
             ("PUT", "Tables('t')", "", Protocol::VerbNotSupported),
-            ("DELETE", "", "restype=service&comp=properties", Protocol::VerbNotSupported),
+            (
+                "DELETE",
+                "",
+                "restype=service&comp=properties",
+                Protocol::VerbNotSupported,
+            ),
             ("GET", "", "", Protocol::UriInvalid),
-            ("GET", "t", "restype=service&comp=properties", Protocol::QueryParameterInvalid { name: "restype" }),
+            (
+                "GET",
+                "t",
+                "restype=service&comp=properties",
+                Protocol::QueryParameterInvalid { name: "restype" },
+            ),
             ("GET", "t", "comp=x", Protocol::QueryParameterInvalid { name: "comp" }),
         ] {
             assert_eq!(of(method, path, query), Err(error), "{method} {path}?{query}");

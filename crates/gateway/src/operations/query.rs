@@ -157,7 +157,9 @@ impl Page<'_> {
             if index > 0 {
                 body.push(b',');
             }
-            context.base.write_entity(body, table, &entity, projection, context.metadata, None);
+            context
+                .base
+                .write_entity(body, table, &entity, projection, context.metadata, None);
         }
         Ok(next)
     }
@@ -199,7 +201,11 @@ mod tests {
         assert_eq!(read("$top=1"), Ok(None));
         assert!(read("NextPartitionKey=1!4!MTE-&NextRowKey=1!0!").unwrap().is_some());
         assert!(read("NextPartitionKey=1!4!MTE-").unwrap().is_some());
-        for text in ["NextRowKey=1!4!MTE-", "NextPartitionKey=1!4!MTE-&NextRowKey=", "NextPartitionKey=MTE="] {
+        for text in [
+            "NextRowKey=1!4!MTE-",
+            "NextPartitionKey=1!4!MTE-&NextRowKey=",
+            "NextPartitionKey=MTE=",
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
     }

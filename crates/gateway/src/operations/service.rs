@@ -11,9 +11,8 @@ use crate::failure::Failure;
 use crate::request::xml;
 use crate::response::Reply;
 
-const HTTP_DATE: &[BorrowedFormatItem<'_>] = format_description!(
-    "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
-);
+const HTTP_DATE: &[BorrowedFormatItem<'_>] =
+    format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
 
 pub async fn get_properties(context: &Context<'_>) -> Result<Reply, Failure> {
     let json = context.session.get_service_properties().await?;

@@ -73,11 +73,16 @@ pub async fn query(context: &Context<'_>) -> Result<Reply, Failure> {
         .get("NextTableName")
         .map(|sealed| token::open(sealed).map(|name| ContinuationToken::Table { name }.encode()))
         .transpose()?;
-    let (names, next) = context.session.query_tables(query.get("$filter"), top, from.as_deref()).await?;
+    let (names, next) = context
+        .session
+        .query_tables(query.get("$filter"), top, from.as_deref())
+        .await?;
 
     let metadata = context.metadata;
     let mut body = Vec::with_capacity(64 * names.len() + 128);
-    context.base.begin_list(&mut body, context.base.context(metadata, "Tables").as_deref());
+    context
+        .base
+        .begin_list(&mut body, context.base.context(metadata, "Tables").as_deref());
     for (index, name) in names.iter().enumerate() {
         if index > 0 {
             body.push(b',');

@@ -192,7 +192,11 @@ mod tests {
     }
 
     fn read(method: &str, pairs: &[(&'static str, &'static str)]) -> Result<Head, Protocol> {
-        let mut request = http::Request::builder().method(method).uri("/a/t?timeout=5").body(()).unwrap();
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri("/a/t?timeout=5")
+            .body(())
+            .unwrap();
         *request.headers_mut() = headers(pairs);
         let peer = Peer {
             address: [127, 0, 0, 1].into(),
@@ -210,8 +214,14 @@ mod tests {
         };
         assert_eq!(meant("PATCH", &[]).as_deref(), Ok("PATCH"));
         assert_eq!(meant("POST", &[("x-http-method", "MERGE")]).as_deref(), Ok("MERGE"));
-        assert_eq!(meant("PUT", &[("x-http-method", "MERGE")]), Err(Protocol::MethodTunnelNotPost));
-        assert_eq!(meant("POST", &[("x-http-method", "GET")]), Err(Protocol::MethodTunnelValue));
+        assert_eq!(
+            meant("PUT", &[("x-http-method", "MERGE")]),
+            Err(Protocol::MethodTunnelNotPost)
+        );
+        assert_eq!(
+            meant("POST", &[("x-http-method", "GET")]),
+            Err(Protocol::MethodTunnelValue)
+        );
         let twice = [("x-http-method", "PUT"), ("x-http-method", "PUT")];
         assert_eq!(meant("POST", &twice), Err(Protocol::MethodTunnelCount));
     }
@@ -242,8 +252,14 @@ mod tests {
         let of = |pairs: &[_]| if_match(&Method::PUT, &headers(pairs)).map(|tag| tag.map(str::to_owned));
         assert_eq!(of(&[]), Ok(None));
         assert_eq!(of(&[("if-match", " * ")]), Ok(Some("*".to_owned())));
-        assert_eq!(of(&[("if-none-match", "*")]), Err(Protocol::IfNoneMatch { verb: "PUT" }.into()));
-        assert_eq!(of(&[("if-match", "*"), ("if-none-match", "*")]), Err(Protocol::BothConditions.into()));
+        assert_eq!(
+            of(&[("if-none-match", "*")]),
+            Err(Protocol::IfNoneMatch { verb: "PUT" }.into())
+        );
+        assert_eq!(
+            of(&[("if-match", "*"), ("if-none-match", "*")]),
+            Err(Protocol::BothConditions.into())
+        );
         assert!(of(&[("if-match", "*"), ("if-match", "*")]).is_err());
     }
 }

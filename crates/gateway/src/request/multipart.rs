@@ -116,7 +116,8 @@ impl<'b> Parts<'b> {
             // A boundary begins a line, and only the rest of its line may follow: another boundary may begin with it.
             let begins_line = before.is_empty() || found == self.position || before.ends_with(b"\n");
             let follows = self.body.get(end..)?;
-            let ends = matches!(follows.first(), None | Some(b'\r' | b'\n' | b' ' | b'\t')) || follows.starts_with(b"--");
+            let ends =
+                matches!(follows.first(), None | Some(b'\r' | b'\n' | b' ' | b'\t')) || follows.starts_with(b"--");
             if begins_line && ends {
                 let line_end = before.strip_suffix(b"\n").map(|b| b.strip_suffix(b"\r").unwrap_or(b));
                 let start = line_end.map_or(found, <[u8]>::len).max(self.position.min(found));
@@ -193,7 +194,11 @@ mod tests {
             "preamble\r\n--b\r\none\r\n--b  \r\ntwo\r\n\r\n--b--",
             "--b\none\n--b\ntwo\r\n\n--b--\n epilogue",
         ] {
-            assert_eq!(parts(body, "b"), Ok(vec!["one".to_owned(), "two\r\n".to_owned()]), "{body:?}");
+            assert_eq!(
+                parts(body, "b"),
+                Ok(vec!["one".to_owned(), "two\r\n".to_owned()]),
+                "{body:?}"
+            );
         }
         assert_eq!(parts("--b\r\n\r\n--b--", "b"), Ok(vec![String::new()]));
         assert_eq!(parts("--b\r\n--b--", "b"), Ok(vec![String::new()]));

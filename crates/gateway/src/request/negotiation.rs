@@ -65,7 +65,10 @@ fn media_range(range: &str) -> Result<Metadata, Protocol> {
 /// # Errors
 /// 415.
 pub fn check_content_type(content_type: Option<&str>) -> Result<(), Protocol> {
-    let media_type = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+    let media_type = content_type
+        .and_then(|value| value.split(';').next())
+        .unwrap_or_default()
+        .trim();
     if media_type.is_empty() || media_type.eq_ignore_ascii_case(JSON) {
         return Ok(());
     }
@@ -113,10 +116,26 @@ mod tests {
             (None, Some("*/*"), Metadata::Minimal),
             (None, Some("application/json"), Metadata::Minimal),
             (None, Some("application/json;odata=nometadata"), Metadata::None),
-            (None, Some("application/json; odata=FullMetadata; charset=utf-8"), Metadata::Full),
-            (None, Some("text/html,application/xhtml+xml,*/*;q=0.8"), Metadata::Minimal),
-            (None, Some("application/atom+xml,application/json;odata=nometadata"), Metadata::None),
-            (Some("application/json;odata=fullmetadata"), Some("application/json"), Metadata::Full),
+            (
+                None,
+                Some("application/json; odata=FullMetadata; charset=utf-8"),
+                Metadata::Full,
+            ),
+            (
+                None,
+                Some("text/html,application/xhtml+xml,*/*;q=0.8"),
+                Metadata::Minimal,
+            ),
+            (
+                None,
+                Some("application/atom+xml,application/json;odata=nometadata"),
+                Metadata::None,
+            ),
+            (
+                Some("application/json;odata=fullmetadata"),
+                Some("application/json"),
+                Metadata::Full,
+            ),
             (Some("json"), Some("application/atom+xml"), Metadata::Minimal),
         ] {
             assert_eq!(accepted(format, accept), Ok(expected), "{format:?} {accept:?}");
@@ -127,7 +146,10 @@ mod tests {
     fn what_there_is_not_is_refused() {
         for (accept, expected) in [
             ("application/atom+xml", Protocol::AtomFormatNotSupported),
-            ("application/json;odata=verbose", Protocol::JsonVerboseFormatNotSupported),
+            (
+                "application/json;odata=verbose",
+                Protocol::JsonVerboseFormatNotSupported,
+            ),
             ("text/html", Protocol::MediaTypeNotSupported),
             ("application/json;odata=x", Protocol::MediaTypeNotSupported),
         ] {
@@ -135,7 +157,10 @@ mod tests {
         }
         assert!(check_content_type(Some("application/json; charset=utf-8")).is_ok());
         assert!(check_content_type(None).is_ok());
-        assert_eq!(check_content_type(Some("text/plain")), Err(Protocol::MediaTypeNotSupported));
+        assert_eq!(
+            check_content_type(Some("text/plain")),
+            Err(Protocol::MediaTypeNotSupported)
+        );
     }
 
     #[test]

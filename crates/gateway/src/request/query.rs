@@ -31,7 +31,9 @@ pub fn without_signature(text: &str) -> Cow<'_, str> {
     if !text.contains("sig=") {
         return Cow::Borrowed(text);
     }
-    let parts = text.split('&').map(|part| if part.starts_with("sig=") { "sig=…" } else { part });
+    let parts = text
+        .split('&')
+        .map(|part| if part.starts_with("sig=") { "sig=…" } else { part });
     Cow::Owned(parts.collect::<Vec<_>>().join("&"))
 }
 

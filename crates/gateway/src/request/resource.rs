@@ -48,7 +48,9 @@ impl Resource {
                 Protocol::UriInvalid
             });
         }
-        let path = percent_decode_str(path).decode_utf8().map_err(|_| Protocol::UrlSyntax)?;
+        let path = percent_decode_str(path)
+            .decode_utf8()
+            .map_err(|_| Protocol::UrlSyntax)?;
         if path.is_empty() {
             return Ok(Resource::Service);
         }
@@ -110,7 +112,12 @@ impl EntityAddress {
     /// `InvalidInput` for `/`, `\` and what is no text in a URL; for the rest there is just no such entity.
     pub fn check_for_read(&self) -> Result<(), Error> {
         self.check_separators()?;
-        let refused = |c: char| matches!(c, '\0'..='\x1F' | '\x7F' | '\u{81}' | '\u{8D}' | '\u{8F}' | '\u{90}' | '\u{9D}');
+        let refused = |c: char| {
+            matches!(
+                c,
+                '\0'..='\x1F' | '\x7F' | '\u{81}' | '\u{8D}' | '\u{8F}' | '\u{90}' | '\u{9D}'
+            )
+        };
         if self.keys().any(|key| key.contains(refused)) {
             return Err(Protocol::UrlSyntax.into());
         }

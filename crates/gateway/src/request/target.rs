@@ -68,15 +68,31 @@ mod tests {
     fn the_account_is_in_the_host_or_in_the_path() {
         for (host, path, expected) in [
             ("one.table.core.windows.net", "/Tables", ("one", false, false, "Tables")),
-            ("one-secondary.table.core.windows.net", "/t()", ("one", true, false, "t()")),
+            (
+                "one-secondary.table.core.windows.net",
+                "/t()",
+                ("one", true, false, "t()"),
+            ),
             ("one.table.localhost:10002", "/", ("one", false, false, "")),
             ("one.TABLE.example.com", "", ("one", false, false, "")),
-            ("127.0.0.1:10002", "/devstoreaccount1/Tables", ("devstoreaccount1", false, true, "Tables")),
-            ("localhost:10002", "/devstoreaccount1-secondary/t", ("devstoreaccount1", true, true, "t")),
+            (
+                "127.0.0.1:10002",
+                "/devstoreaccount1/Tables",
+                ("devstoreaccount1", false, true, "Tables"),
+            ),
+            (
+                "localhost:10002",
+                "/devstoreaccount1-secondary/t",
+                ("devstoreaccount1", true, true, "t"),
+            ),
             ("gateway", "/one", ("one", false, true, "")),
             ("gateway.example.com", "/one/", ("one", false, true, "")),
             ("[::1]:10002", "/one/$batch", ("one", false, true, "$batch")),
-            ("gateway", "/one/t(PartitionKey='a',RowKey='b')", ("one", false, true, "t(PartitionKey='a',RowKey='b')")),
+            (
+                "gateway",
+                "/one/t(PartitionKey='a',RowKey='b')",
+                ("one", false, true, "t(PartitionKey='a',RowKey='b')"),
+            ),
         ] {
             assert_eq!(parse(host, path), Some(expected), "{host} {path}");
         }

@@ -34,7 +34,11 @@ pub fn open(token: &str) -> Result<String, Error> {
 
 fn translate(text: String, pairs: [(char, char); 3]) -> String {
     let one = |c: char| pairs.iter().find(|(from, _)| *from == c).map_or(c, |(_, to)| *to);
-    if text.contains(pairs.map(|(from, _)| from)) { text.chars().map(one).collect() } else { text }
+    if text.contains(pairs.map(|(from, _)| from)) {
+        text.chars().map(one).collect()
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
@@ -54,7 +58,18 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         let long = format!("1!{}!{}", 100_000, "A".repeat(100_000));
-        for token in ["", "MTE=", "1!5!MTE-", "1!4!MTE=x", "2!4!MTE-", "1!!", "1!3!MTE", "1!4!____", "x!4!MTE-", &long] {
+        for token in [
+            "",
+            "MTE=",
+            "1!5!MTE-",
+            "1!4!MTE=x",
+            "2!4!MTE-",
+            "1!!",
+            "1!3!MTE",
+            "1!4!____",
+            "x!4!MTE-",
+            &long,
+        ] {
             assert!(open(token).is_err(), "{token}");
         }
     }

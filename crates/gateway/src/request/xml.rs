@@ -146,7 +146,9 @@ pub fn read_properties(text: &str) -> Result<ServicePropertiesChange, Error> {
         logging: document.logging,
         hour_metrics: document.hour_metrics,
         minute_metrics: document.minute_metrics,
-        cors: document.cors.map(|cors| cors.rules.into_iter().map(read_rule).collect()),
+        cors: document
+            .cors
+            .map(|cors| cors.rules.into_iter().map(read_rule).collect()),
     };
     change.check()?;
     Ok(change)
@@ -256,9 +258,17 @@ mod tests {
              <SignedIdentifier><Id>empty</Id></SignedIdentifier><SignedIdentifier><Id>bare</Id></SignedIdentifier>\
              </SignedIdentifiers>"
         );
-        for empty in ["", " \n", "<SignedIdentifiers />", "<SignedIdentifiers></SignedIdentifiers>"] {
+        for empty in [
+            "",
+            " \n",
+            "<SignedIdentifiers />",
+            "<SignedIdentifiers></SignedIdentifiers>",
+        ] {
             let policies = read_policies(empty).unwrap();
-            assert!(write_policies(&policies).unwrap().ends_with("<SignedIdentifiers/>"), "{empty}");
+            assert!(
+                write_policies(&policies).unwrap().ends_with("<SignedIdentifiers/>"),
+                "{empty}"
+            );
         }
     }
 
@@ -293,7 +303,10 @@ mod tests {
         assert!(change.minute_metrics.is_none());
         let properties = change.apply(ServiceProperties::default());
         let written = write_properties(&properties).unwrap();
-        assert!(written.contains("<ExposedHeaders>x-ms-meta-abc,x-ms-meta-*</ExposedHeaders>"), "{written}");
+        assert!(
+            written.contains("<ExposedHeaders>x-ms-meta-abc,x-ms-meta-*</ExposedHeaders>"),
+            "{written}"
+        );
         let again = read_properties(&written).unwrap().apply(ServiceProperties::default());
         assert_eq!(again, properties);
     }

@@ -136,6 +136,9 @@ mod tests {
         let (text, reply) = body(Error::TableNotFound, Form::Xml);
         assert_eq!(reply.headers.get("x-ms-error-code").unwrap(), "TableNotFound");
         assert!(text.contains("<m:code>TableNotFound</m:code>"), "{text}");
-        assert!(text.contains("The table specified does not exist.\nRequestId:"), "{text}");
+        assert!(
+            text.contains("The table specified does not exist.\nRequestId:"),
+            "{text}"
+        );
     }
 }

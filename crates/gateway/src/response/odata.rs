@@ -113,7 +113,11 @@ fn entity_path(table: &str, partition_key: &str, row_key: &str) -> String {
 
 fn url_key(key: &str) -> String {
     let encoded = utf8_percent_encode(key, KEY).to_string();
-    if encoded.contains('\'') { encoded.replace('\'', "''") } else { encoded }
+    if encoded.contains('\'') {
+        encoded.replace('\'', "''")
+    } else {
+        encoded
+    }
 }
 
 /// An object that is being written at the end of a buffer.
@@ -200,7 +204,12 @@ mod tests {
     fn tables_have_their_levels_too() {
         let table = |metadata| {
             let mut out = Vec::new();
-            base().write_table(&mut out, "Abc", metadata, base().context(metadata, "Tables/@Element").as_deref());
+            base().write_table(
+                &mut out,
+                "Abc",
+                metadata,
+                base().context(metadata, "Tables/@Element").as_deref(),
+            );
             String::from_utf8(out).unwrap()
         };
         assert_eq!(table(Metadata::None), r#"{"TableName":"Abc"}"#);
