@@ -36,6 +36,7 @@ pub async fn insert(context: &Context<'_>, table: &str, body: &[u8]) -> Result<R
         bag,
         &etag,
         context.prefer,
+        context.metadata,
     ))
 }
 
@@ -47,6 +48,7 @@ pub fn inserted(
     properties: &PropertiesBuf,
     etag: &str,
     prefer: Option<Prefer>,
+    metadata: Metadata,
 ) -> Reply {
     let url = context.base.entity_url(table, partition_key, row_key);
     let reply = match prefer {
@@ -63,8 +65,8 @@ pub fn inserted(
                 timestamp,
                 properties: properties.as_properties(),
             };
-            let body = element(context, table, &entity, None, context.metadata, &Projection::All);
-            Reply::json(StatusCode::CREATED, context.metadata, body)
+            let body = element(context, table, &entity, None, metadata, &Projection::All);
+            Reply::json(StatusCode::CREATED, metadata, body)
         }
     };
     reply

@@ -1,6 +1,7 @@
 //! What can be asked of the service, and which request asks for what (semantics 4).
 
 mod acl;
+mod batch;
 pub mod cors;
 mod entities;
 mod query;
@@ -219,7 +220,7 @@ pub async fn execute(context: &Context<'_>, operation: &Operation, body: Bytes) 
         Operation::ReplaceEntity(address) => entities::replace(context, address, &body).await,
         Operation::MergeEntity(address) => entities::merge(context, address, &body).await,
         Operation::DeleteEntity(address) => entities::delete(context, address).await,
-        Operation::Batch => Err(Protocol::VerbNotSupported.into()),
+        Operation::Batch => batch::execute(context, &body).await,
         Operation::GetServiceProperties => service::get_properties(context).await,
         Operation::SetServiceProperties => service::set_properties(context, &body).await,
         Operation::GetServiceStats => service::stats(),

@@ -1,5 +1,6 @@
 //! Reading requests: the head as a whole, and the parts that need no I/O.
 
+pub mod batch;
 pub mod multipart;
 pub mod negotiation;
 pub mod query;

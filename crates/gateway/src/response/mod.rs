@@ -1,5 +1,6 @@
 //! Replies: status, headers and body, in the service's forms (semantics 3.4, 3.5).
 
+pub mod batch;
 pub mod error;
 pub mod odata;
 
