@@ -25,9 +25,9 @@ use crate::request::negotiation::{Prefer, accepted};
 use crate::request::resource::Resource;
 use crate::request::target::Target;
 use crate::request::{Head, Peer, header};
-use crate::response::Reply;
 use crate::response::error::{self, Form};
 use crate::response::odata::Base;
+use crate::response::{Echo, Reply};
 
 /// What is read of a body that is not wanted, so that the client gets to read why.
 const UNWANTED_BYTES: usize = 16 * 1024 * 1024;
@@ -58,26 +58,26 @@ impl Gateway {
         let id = Uuid::new_v4();
         let mut event = Event::begin(id);
         let (parts, body) = request.into_parts();
-        event.client_request_id = header(&parts.headers, "x-ms-client-request-id").map(str::to_owned);
+        let echo = Echo::of(&parts.headers);
+        event.client_request_id = echo.client_request_id.clone();
         let (reply, event) = match Head::read(id, peer, parts) {
             Ok(head) => {
                 let gateway = self.clone();
-                let headers = head.headers.clone();
                 let served = tokio::spawn(async move {
                     let reply = gateway.respond(&head, body, &mut event).await;
                     (reply, event)
                 });
                 match served.await {
-                    Ok((reply, event)) => (reply.finish(id, &headers), event),
+                    Ok((reply, event)) => (reply.finish(id, echo), event),
                     // It panicked: the connection and all others go on.
                     Err(fault) => {
                         let reason = fault.to_string();
                         let reply = plain_error(Protocol::Internal { reason }.into(), id);
-                        (reply.finish(id, &headers), Event::begin(id))
+                        (reply.finish(id, echo), Event::begin(id))
                     }
                 }
             }
-            Err((error, headers)) => (plain_error(error.into(), id).finish(id, &headers), event),
+            Err(error) => (plain_error(error.into(), id).finish(id, echo), event),
         };
         let outcome = Outcome {
             status: reply.status,

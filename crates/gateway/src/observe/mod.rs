@@ -5,7 +5,7 @@ mod metrics;
 
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use table_service_model::Code;
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ pub struct Event {
     pub table: String,
     /// The partition that it was on, if it was on one.
     pub partition: Option<String>,
-    pub client_request_id: Option<String>,
+    pub client_request_id: Option<HeaderValue>,
     pub request_bytes: usize,
 }
 
@@ -61,7 +61,7 @@ fn log(event: &Event, outcome: &Outcome<'_>) {
         ($level:ident) => {
             tracing::$level!(
                 request_id = %event.id,
-                client_request_id = event.client_request_id,
+                client_request_id = event.client_request_id.as_ref().map(tracing::field::debug),
                 operation = event.operation,
                 account = event.account,
                 table = event.table,
