@@ -42,14 +42,11 @@ pub fn program(arguments: &[&str]) -> Command {
 impl Gateway {
     /// A gateway with these arguments, on ports that are free.
     pub fn start(arguments: &[&str]) -> Gateway {
-        let mut all = vec![
-            "--listen",
-            "127.0.0.1:0",
-            "--admin-listen",
-            "127.0.0.1:0",
-            "--log",
-            "debug",
-        ];
+        Gateway::start_on("127.0.0.1:0", arguments)
+    }
+
+    pub fn start_on(listen: &str, arguments: &[&str]) -> Gateway {
+        let mut all = vec!["--listen", listen, "--admin-listen", "127.0.0.1:0", "--log", "debug"];
         all.extend(arguments);
         let mut child = program(&all).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
