@@ -9,6 +9,7 @@ use crate::etag;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP, is_system_property};
 use crate::projection::Projection;
 use crate::properties::Properties;
+use crate::ticks::Ticks;
 
 /// How much a payload says about itself (semantics 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,37 +102,32 @@ pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata:
         }
     }
     match entity.timestamp {
-        Some(timestamp) => {
-            if metadata == Metadata::Full {
-                object.annotation(TIMESTAMP, EdmType::DateTime);
-            }
-            object.name(TIMESTAMP);
-            object.string(&timestamp.to_string());
-        }
+        Some(timestamp) => object.timestamp(timestamp, metadata),
         None => {
             object.name(TIMESTAMP);
             object.raw("null");
         }
     }
-    match projection {
-        Projection::All => {
-            for (name, value) in entity.properties.iter() {
-                object.property(name, value, metadata);
-            }
-        }
-        Projection::Names(names) => {
-            for name in names.iter().filter(|name| !is_system_property(name)) {
-                match entity.properties.get(name) {
-                    Some(value) => object.property(name, value, metadata),
-                    None => {
-                        object.name(name);
-                        object.raw("null");
-                    }
-                }
-            }
+    object.properties(entity, projection, metadata);
+    object.finish()
+}
+
+/// Appends the members of an entity to an object that `out` ends in, without `odata.*`: those of the REST protocol are
+/// the caller's. With a choice of properties the keys and the Timestamp are there only if chosen, as the service has it
+/// (semantics 6.5).
+pub fn append_members(out: &mut Vec<u8>, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
+    let mut object = Object(std::mem::take(out));
+    for (name, key) in [(PARTITION_KEY, entity.partition_key), (ROW_KEY, entity.row_key)] {
+        if let (Some(key), true) = (key, projection.has(name)) {
+            object.name(name);
+            object.string(key);
         }
     }
-    object.finish()
+    if let (Some(timestamp), true) = (entity.timestamp, projection.has(TIMESTAMP)) {
+        object.timestamp(timestamp, metadata);
+    }
+    object.properties(entity, projection, metadata);
+    *out = object.0;
 }
 
 struct Object(Vec<u8>);
@@ -150,7 +146,7 @@ impl Object {
     }
 
     fn separator(&mut self) {
-        if self.0.len() > 1 {
+        if self.0.last() != Some(&b'{') {
             self.0.push(b',');
         }
     }
@@ -179,6 +175,35 @@ impl Object {
         }
         self.name(name);
         write_value(&mut self.0, value);
+    }
+
+    fn timestamp(&mut self, timestamp: Ticks, metadata: Metadata) {
+        if metadata == Metadata::Full {
+            self.annotation(TIMESTAMP, EdmType::DateTime);
+        }
+        self.name(TIMESTAMP);
+        self.string(&timestamp.to_string());
+    }
+
+    fn properties(&mut self, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
+        match projection {
+            Projection::All => {
+                for (name, value) in entity.properties.iter() {
+                    self.property(name, value, metadata);
+                }
+            }
+            Projection::Names(names) => {
+                for name in names.iter().filter(|name| !is_system_property(name)) {
+                    match entity.properties.get(name) {
+                        Some(value) => self.property(name, value, metadata),
+                        None => {
+                            self.name(name);
+                            self.raw("null");
+                        }
+                    }
+                }
+            }
+        }
     }
 
     fn finish(mut self) -> Vec<u8> {
