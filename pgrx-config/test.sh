@@ -14,8 +14,8 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh "$@"
 export PG
 
-all=(format architecture lints model extension golden isolation statements system)
-postgres=(extension golden isolation statements system)
+all=(format architecture lints model extension golden isolation statements system gateway)
+postgres=(extension golden isolation statements system gateway)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
@@ -160,6 +160,12 @@ run_system() {
   install_extension
   step "The whole system, over real connections"
   cargo test -p system-tests
+}
+
+run_gateway() {
+  install_extension
+  step "The gateway"
+  cargo test -p table_service_gateway
 }
 
 # Only on request: many seeds of the random tests, many crashes.
