@@ -117,7 +117,7 @@ impl Reply {
 }
 
 /// What an answer repeats of its request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Echo {
     version: HeaderValue,
     pub client_request_id: Option<HeaderValue>,

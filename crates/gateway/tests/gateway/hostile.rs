@@ -178,7 +178,9 @@ fn more_requests_than_there_may_be_are_told_to_come_back() {
     let client = &service.client;
     let mut holding = Connection::open(client.address);
     holding.write(&insert_with(client, "Content-Length: 10\r\n", b"{"));
-    system_tests::wait_until("it is being read", || client.get("Tables").status == 503);
+    system_tests::wait_until("it is being read", || {
+        service.gateway.metric("table_service_active_requests ") == Some(1.0)
+    });
     let refused = client.get("Tables");
     refused.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
     assert_eq!(refused.header("Retry-After"), Some("1"));

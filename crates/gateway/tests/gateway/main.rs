@@ -14,5 +14,6 @@ mod gateway;
 mod hostile;
 mod operations;
 mod pages;
+mod replays;
 mod statements;
 mod tables;
