@@ -6,7 +6,8 @@
 # Environment:
 #   ONLY="step ..."   only these steps; `postgres` stands for those that depend on the PostgreSQL major
 #   SOAK=N            soak: how many seeds
-#   ACCEPT=1          golden and isolation: take the results as the expected ones
+#   ACCEPT=1          golden, isolation, docs: take the results as the expected ones
+#   PAGE=TEXT         docs: only the pages whose path contains it
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -14,8 +15,8 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh "$@"
 export PG
 
-all=(format architecture lints model extension golden isolation system)
-postgres=(extension golden isolation system)
+all=(format architecture lints model extension golden isolation system docs)
+postgres=(extension golden isolation system docs)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
@@ -153,6 +154,12 @@ run_system() {
   install_extension
   step "The whole system, over real connections"
   cargo test -p system-tests
+}
+
+run_docs() {
+  install_extension
+  step "The documentation: every SQL block, and its output"
+  cargo test -p docs-tests
 }
 
 # Only on request: many seeds of the random tests, many crashes.

@@ -1,0 +1,7 @@
+//! The documentation, run and compared.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod links;
+mod pages;
+mod red;
