@@ -38,7 +38,7 @@ impl Psql {
         // One pipe for results and errors, so that they arrive in their order.
         let (reader, writer) = pipe().unwrap();
         let mut child = command
-            .args(["--no-psqlrc", "--quiet"])
+            .args(["--no-psqlrc", "--quiet", "--set=SHOW_CONTEXT=never"])
             .env("PGCLIENTENCODING", "UTF8")
             .env("PSQL_PAGER", "")
             .env("LC_ALL", "C.UTF-8")
