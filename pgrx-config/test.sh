@@ -162,6 +162,13 @@ run_docs() {
   cargo test -p docs-tests
 }
 
+# Only on request: it fetches drivers from their registries.
+run_drivers() {
+  install_extension
+  step "The programs of docs/guide/drivers.md"
+  tests/docs/drivers.sh
+}
+
 # Only on request: many seeds of the random tests, many crashes.
 run_soak() {
   install_extension
@@ -171,8 +178,8 @@ run_soak() {
 }
 
 for name in "${steps[@]}"; do
-  [[ " ${all[*]} soak " == *" $name "* ]] || {
-    echo "No such step: $name (there are: ${all[*]} soak)" >&2
+  [[ " ${all[*]} drivers soak " == *" $name "* ]] || {
+    echo "No such step: $name (there are: ${all[*]} drivers soak)" >&2
     exit 1
   }
   "run_$name"
