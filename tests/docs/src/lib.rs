@@ -13,7 +13,7 @@ mod run;
 
 use std::path::{Path, PathBuf};
 
-pub use page::{Block, Page};
+pub use page::{Block, Fence, Page, fences};
 pub use run::{Problem, Report, run};
 
 /// The root of the project.

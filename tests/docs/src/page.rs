@@ -102,16 +102,18 @@ impl Page {
     }
 }
 
-struct Fence {
-    info: String,
+/// A fenced block of code.
+pub struct Fence {
+    pub info: String,
     /// Where it begins and ends, fences included.
     start: usize,
     end: usize,
-    content: Range<usize>,
+    pub content: Range<usize>,
     indented: bool,
 }
 
-fn fences(text: &str) -> Vec<Fence> {
+/// All fenced blocks of a page.
+pub fn fences(text: &str) -> Vec<Fence> {
     let mut found = Vec::new();
     let mut info = None;
     for (event, range) in Parser::new(text).into_offset_iter() {

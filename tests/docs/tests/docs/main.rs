@@ -6,3 +6,4 @@ mod drivers;
 mod links;
 mod pages;
 mod red;
+mod reference;
