@@ -17,7 +17,7 @@ async fn employees(client: &Client) -> Result<(), Error> {
         println!("{} {}", error.code().code(), error.message().split(':').next().unwrap());
     }
 
-    let query = "SELECT row_key, properties::jsonb FROM query_entities('Employees', 'Age gt @age', parameters => $1::jsonb)";
+    let query = "SELECT row_key, properties::jsonb FROM query_entities('Employees', $$Age gt @age$$, parameters => $1::jsonb)";
     for row in client.query(query, &[&json!({"age": 30})]).await? {
         println!("{} {}", row.get::<_, &str>(0), row.get::<_, Value>(1)["FirstName"]);
     }

@@ -38,3 +38,21 @@ fn every_page_prints_what_it_shows() {
     }
     assert!(problems.is_empty(), "\n\n{}\n", problems.join("\n\n"));
 }
+
+#[test]
+fn every_page_of_the_guide_shows_what_it_says() {
+    for path in pages() {
+        let name = path.to_str().unwrap();
+        let page = Page::parse(name, &std::fs::read_to_string(project().join(&path)).unwrap()).unwrap();
+        let outputs = page.blocks.iter().filter(|block| block.output.is_some()).count();
+        if name.starts_with("docs/guide/") {
+            assert!(outputs >= 2, "{name} has {outputs} blocks with output");
+        }
+        // Start is a transcript: nothing in it happens unseen but the set-up, which prints nothing.
+        if name == "docs/guide/start.md" {
+            let unseen: Vec<_> = page.blocks.iter().filter(|block| block.output.is_none()).collect();
+            assert_eq!(unseen.len(), 1, "{unseen:#?}");
+            assert!(unseen[0].sql.starts_with("CREATE EXTENSION"));
+        }
+    }
+}
