@@ -21,7 +21,7 @@ TCP=1 "$project/pgrx-config/cluster.sh" start "$work/cluster" >connection
 set -a
 # shellcheck source=/dev/null
 . ./connection
-PGHOST=localhost
+export PGHOST=localhost
 set +a
 
 fresh() {

@@ -105,29 +105,45 @@ fn without_widths(line: &str) -> String {
     short.into_owned()
 }
 
-/// None if they are the same, else what differs: lines that only the page has after `-`, lines that only the run has
-/// after `+`.
-pub fn difference(expected: &str, actual: &str) -> Option<String> {
+/// How two outputs differ.
+#[derive(Debug)]
+pub struct Difference {
+    /// The first line that differs, from 0.
+    pub line: usize,
+    /// Lines that only the page has after `-`, lines that only the run has after `+`.
+    pub diff: String,
+}
+
+/// None if they are the same.
+pub fn difference(expected: &str, actual: &str) -> Option<Difference> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
     difference_at(expected, actual, i64::try_from(now).unwrap_or(i64::MAX))
 }
 
-fn difference_at(expected: &str, actual: &str, now: i64) -> Option<String> {
+fn difference_at(expected: &str, actual: &str, now: i64) -> Option<Difference> {
     let expected = tidy(expected);
     let (actual, any_time) = with_times_of(&expected, &tidy(actual), now);
-    let same = if any_time {
-        expected
-            .lines()
-            .map(without_widths)
-            .eq(actual.lines().map(without_widths))
-    } else {
-        expected == actual
+    let form = |line: &str| {
+        if any_time {
+            without_widths(line)
+        } else {
+            line.to_owned()
+        }
     };
-    (!same).then(|| {
-        let diff = TextDiff::from_lines(&expected, &actual);
-        diff.unified_diff().context_radius(3).to_string()
+    let theirs: Vec<_> = expected.lines().map(form).collect();
+    let ours: Vec<_> = actual.lines().map(form).collect();
+    (theirs != ours).then(|| Difference {
+        line: theirs
+            .iter()
+            .zip(&ours)
+            .take_while(|(theirs, ours)| theirs == ours)
+            .count(),
+        diff: TextDiff::from_lines(&expected, &actual)
+            .unified_diff()
+            .context_radius(3)
+            .to_string(),
     })
 }
 
@@ -154,8 +170,10 @@ mod tests {
 
     #[test]
     fn the_difference_shows_both_sides() {
-        let diff = difference_at("a\nb\n", "a\nc\n", NOW).unwrap();
-        assert!(diff.contains("-b\n") && diff.contains("+c\n"), "{diff}");
+        let difference = difference_at("a\nb\n", "a\nc\n", NOW).unwrap();
+        assert_eq!(difference.line, 1);
+        assert!(difference.diff.contains("-b\n+c\n"), "{}", difference.diff);
+        assert_eq!(difference_at("a\n", "a\nb\n", NOW).unwrap().line, 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::psql::{End, Psql};
 #[derive(Debug)]
 pub struct Problem {
     pub page: String,
-    /// The line of the block's SQL, or of its output where that differs.
+    /// The line of the block's SQL, or the line where its output differs.
     pub line: usize,
     pub what: String,
 }
@@ -83,8 +83,8 @@ fn run_in(page: &Page, database: &Database) -> Report {
             None => {}
             Some(output) => {
                 if let Some(difference) = difference(&output.text, &printed.text) {
-                    let what = format!("{DIFFERS}: - is the page, + is what psql prints\n{difference}");
-                    problems.push(problem(output.line, what));
+                    let what = format!("{DIFFERS}: - is the page, + is what psql prints\n{}", difference.diff);
+                    problems.push(problem(output.line + difference.line, what));
                     outputs.push((index, tidy(&printed.text)));
                 }
             }
