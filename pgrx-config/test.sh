@@ -15,8 +15,8 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh "$@"
 export PG
 
-all=(format architecture lints model extension golden isolation system docs)
-postgres=(extension golden isolation system docs)
+all=(format architecture lints model extension golden isolation statements system docs)
+postgres=(extension golden isolation statements system docs)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
@@ -90,8 +90,7 @@ regress() {
     --host="$(sed -n 's/^PGHOST=//p' "$work/connection")" --port="$(sed -n 's/^PGPORT=//p' "$work/connection")" --user=postgres)
   if [[ $("$program" --help) == *--expecteddir* ]]; then options+=(--expecteddir="$input"); fi
   # What the guide tells users to set for a database; a test may set another.
-  # shellcheck disable=SC2016 # the server expands it
-  PGOPTIONS='-c search_path="$user",public,table_service' "$program" "${options[@]}" "${tests[@]}" || status=$?
+  PGOPTIONS="-c search_path=\"\$user\",public,table_service ${REGRESS_SETTINGS:-}" "$program" "${options[@]}" "${tests[@]}" || status=$?
   cp "$cluster/log" "$out/server.log"
   pgrx-config/cluster.sh stop "$cluster"
 
@@ -147,6 +146,14 @@ run_isolation() {
   install_extension
   step "Concurrent sessions"
   regress isolation "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/isolation/pg_isolation_regress" specs
+}
+
+# What is read and written directly can also be done by statements, and must be the same.
+run_statements() {
+  export REGRESS_SETTINGS='-c table_service.enable_direct_access=off'
+  run_golden
+  run_isolation
+  unset REGRESS_SETTINGS
 }
 
 run_system() {

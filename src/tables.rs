@@ -34,6 +34,10 @@ pub struct Table {
 }
 
 impl Table {
+    pub fn oid(&self) -> pg_sys::Oid {
+        self.oid
+    }
+
     /// The name as it was first spelled.
     pub fn name(&self) -> &str {
         &self.name
