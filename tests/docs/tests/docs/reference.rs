@@ -127,20 +127,18 @@ fn an_undocumented_object_and_a_stale_signature_are_noticed() {
         ALTER EXTENSION table_service DROP CAST (table_service.properties AS jsonb)",
     );
     let (missing, stale) = differences(&database);
-    assert_eq!(
-        missing,
-        [
-            "get_entity_count(table_name text, exact boolean DEFAULT true) → bigint",
-            "type mood"
-        ]
-    );
-    assert_eq!(
-        stale,
-        [
-            "cast properties → jsonb, explicit",
-            "from_ticks(ticks bigint) → timestamptz"
-        ]
-    );
+    for line in [
+        "get_entity_count(table_name text, exact boolean DEFAULT true) → bigint",
+        "type mood",
+    ] {
+        assert!(missing.contains(&line.to_owned()), "{missing:#?}");
+    }
+    for line in [
+        "cast properties → jsonb, explicit",
+        "from_ticks(ticks bigint) → timestamptz",
+    ] {
+        assert!(stale.contains(&line.to_owned()), "{stale:#?}");
+    }
 }
 
 #[test]
