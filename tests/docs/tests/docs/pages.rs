@@ -4,6 +4,7 @@
 //! pages whose path contains this.
 
 use docs_tests::{Page, pages, project, run};
+use regex::Regex;
 
 #[test]
 fn every_page_prints_what_it_shows() {
@@ -55,4 +56,40 @@ fn every_page_of_the_guide_shows_what_it_says() {
             assert!(unseen[0].sql.starts_with("CREATE EXTENSION"));
         }
     }
+}
+
+/// A call whose filter is quoted otherwise than `$$…$$`. Filters have quotes themselves: readers should not have to double
+/// them.
+fn plainly_quoted_filter(sql: &str) -> Option<&str> {
+    let plain = Regex::new(concat!(
+        r"\b(?:query_entities|query_page|query_page_json|explain_query)\('[^']*', '",
+        r"|\b(?:query_tables|filter_to_sql)\('",
+        r"|\bmatches\(\w+, '",
+    ));
+    plain.unwrap().find(sql).map(|call| call.as_str())
+}
+
+#[test]
+fn filters_are_quoted_with_dollars() {
+    for path in pages() {
+        let name = path.to_str().unwrap();
+        let page = Page::parse(name, &std::fs::read_to_string(project().join(&path)).unwrap()).unwrap();
+        for block in &page.blocks {
+            if let Some(call) = plainly_quoted_filter(&block.sql) {
+                panic!("{name}:{}: {call}… must quote its filter $$…$$", block.line);
+            }
+        }
+    }
+    assert_eq!(
+        plainly_quoted_filter("SELECT query_entities('T', $$A eq 'x'$$, 'A'), query_page('T', top => 1)"),
+        None
+    );
+    assert_eq!(
+        plainly_quoted_filter("SELECT query_page('T', 'A eq 1')"),
+        Some("query_page('T', '")
+    );
+    assert_eq!(
+        plainly_quoted_filter("WHERE matches(e, 'A eq 1')"),
+        Some("matches(e, '")
+    );
 }
