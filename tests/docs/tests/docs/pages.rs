@@ -3,6 +3,8 @@
 //! Environment: `ACCEPT=1` writes the outputs of this run into the pages instead of comparing; `PAGE=…` runs only the
 //! pages whose path contains this.
 
+use std::io::Write;
+
 use docs_tests::{Page, pages, project, run};
 use regex::Regex;
 
@@ -30,7 +32,8 @@ fn every_page_prints_what_it_shows() {
         let report = run(&page);
         if accept && report.can_be_accepted() {
             if report.accepted != page.text {
-                println!("{name}: {} outputs rewritten", report.problems.len());
+                // Not by println!, which a test that passes keeps to itself.
+                writeln!(std::io::stderr(), "{name}: {} outputs rewritten", report.problems.len()).unwrap();
                 std::fs::write(&file, report.accepted).unwrap();
             }
         } else {
