@@ -112,7 +112,7 @@ for suite in "${suites[@]}"; do
   printf '\n-- %s\n' "$suite"
   case $suite in
   python) "$venv/bin/python" -B "$here/python/run.py" "${tests[@]}" || status=1 ;;
-  javascript) NODE_PATH=$modules/node_modules node "$here/javascript/run.mjs" "${tests[@]}" || status=1 ;;
+  javascript) NODE_PATH=$modules/node_modules node --test-reporter=spec "$here/javascript/run.js" "${tests[@]}" || status=1 ;;
   replay) "$venv/bin/python" -B "$here/replay/run.py" "${tests[@]}" || status=1 ;;
   esac
 done
