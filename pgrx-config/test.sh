@@ -14,8 +14,8 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh "$@"
 export PG
 
-all=(format architecture lints model extension golden isolation system)
-postgres=(extension golden isolation system)
+all=(format architecture lints model extension golden isolation statements system gateway)
+postgres=(extension golden isolation statements system gateway)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
@@ -89,8 +89,7 @@ regress() {
     --host="$(sed -n 's/^PGHOST=//p' "$work/connection")" --port="$(sed -n 's/^PGPORT=//p' "$work/connection")" --user=postgres)
   if [[ $("$program" --help) == *--expecteddir* ]]; then options+=(--expecteddir="$input"); fi
   # What the guide tells users to set for a database; a test may set another.
-  # shellcheck disable=SC2016 # the server expands it
-  PGOPTIONS='-c search_path="$user",public,table_service' "$program" "${options[@]}" "${tests[@]}" || status=$?
+  PGOPTIONS="-c search_path=\"\$user\",public,table_service ${REGRESS_SETTINGS:-}" "$program" "${options[@]}" "${tests[@]}" || status=$?
   cp "$cluster/log" "$out/server.log"
   pgrx-config/cluster.sh stop "$cluster"
 
@@ -148,11 +147,25 @@ run_isolation() {
   regress isolation "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/isolation/pg_isolation_regress" specs
 }
 
+# What is read and written directly can also be done by statements, and must be the same.
+run_statements() {
+  export REGRESS_SETTINGS='-c table_service.enable_direct_access=off'
+  run_golden
+  run_isolation
+  unset REGRESS_SETTINGS
+}
+
 run_system() {
   [[ -d tests/system ]] || return 0
   install_extension
   step "The whole system, over real connections"
   cargo test -p system-tests
+}
+
+run_gateway() {
+  install_extension
+  step "The gateway"
+  cargo test -p table_service_gateway
 }
 
 # Only on request: many seeds of the random tests, many crashes.

@@ -7,7 +7,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
 use pgrx::prelude::*;
-use table_service_model::{Error, entity, key, ticks};
+use table_service_model::{Error, Properties, entity, key, ticks};
 
 use crate::error::{OrRaise, raise};
 use crate::keys::ticks_of;
@@ -21,11 +21,20 @@ fn entity_is_valid(
     timestamp: TimestampWithTimeZone,
     properties: PropertiesArg<'_>,
 ) -> bool {
-    let checked = match ticks_of(key::TIMESTAMP, timestamp.into_inner()) {
-        Ok(timestamp) => entity::check(partition_key, row_key, Some(timestamp), properties.get()),
+    check(partition_key, row_key, timestamp.into_inner(), properties.get())
+        .map(|()| true)
+        .or_raise()
+}
+
+/// What the CHECK checks. `timestamp` is in microseconds since 2000-01-01.
+///
+/// # Errors
+/// Those of the limits of an entity.
+pub fn check(partition_key: &str, row_key: &str, timestamp: i64, properties: Properties<'_>) -> Result<(), Error> {
+    match ticks_of(key::TIMESTAMP, timestamp) {
+        Ok(timestamp) => entity::check(partition_key, row_key, Some(timestamp), properties),
         Err(out_of_range) => key::check_characters_of_both(partition_key, row_key).and(Err(out_of_range)),
-    };
-    checked.map(|()| true).or_raise()
+    }
 }
 
 /// The Timestamp that follows `old` when the clock shows `clock`: the later of the clock and a microsecond after `old`.

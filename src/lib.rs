@@ -12,6 +12,7 @@ mod batch;
 mod catalog;
 mod clock;
 mod deadline;
+mod direct;
 mod entities;
 mod error;
 mod guard;
@@ -76,6 +77,7 @@ pub extern "C-unwind" fn _PG_init() {
         );
     }
     settings::define();
+    catalog::watch();
 }
 
 /// What `cargo pgrx test` needs to set up its server.

@@ -7,6 +7,7 @@ use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::projection::Projection;
 
 use crate::arguments::{self, required};
+use crate::direct::{self, Keys, Purpose};
 use crate::error::OrRaise;
 use crate::result_set::{Entities, ResultSet};
 use crate::spi::{Rows, Statement, connect};
@@ -29,7 +30,16 @@ fn get_entity(
         let table = Table::open(table_name, Access::Read)?;
         // SAFETY: this function returns SETOF entity.
         let mut result = unsafe { ResultSet::open(fcinfo) };
-        if key::within_limits(partition_key, row_key) {
+        if !key::within_limits(partition_key, row_key) {
+            return Ok(Entities);
+        }
+        let keys = Keys { partition_key, row_key };
+        let read = direct::with(&table, Purpose::Get, |table| {
+            // SAFETY: the slot has the attributes of an entity.
+            table.get(keys, |slot| unsafe { push_slot(&mut result, slot, &projection) });
+            Some(())
+        });
+        if read.is_none() {
             connect(|spi| {
                 let keys = [varlena(partition_key.as_bytes()), varlena(row_key.as_bytes())];
                 push_entities(&mut result, &spi.run(Statement::Get, &table, keys), &projection);
@@ -80,6 +90,26 @@ fn get_entities(
         Ok(Entities)
     };
     get().or_raise()
+}
+
+/// Adds a row as it came from a table.
+///
+/// # Safety
+/// A row of a table of the service.
+unsafe fn push_slot(result: &mut ResultSet, slot: *mut pg_sys::TupleTableSlot, projection: &Projection) {
+    if matches!(projection, Projection::All) {
+        // SAFETY: as promised.
+        unsafe { result.push_slot(slot) };
+        return;
+    }
+    // SAFETY: as promised: four values, of which the last is a bag and none NULL.
+    unsafe {
+        pg_sys::slot_getsomeattrs_int(slot, 4);
+        let value = |number| *(*slot).tts_values.add(number);
+        let projected = PropertiesArg::from_datum(value(3), false).map(|bag| projection.apply(bag.get()));
+        let properties = projected.map(|bag| varlena(bag.as_bytes()));
+        result.push([Some(value(0)), Some(value(1)), Some(value(2)), properties]);
+    }
 }
 
 /// Adds the rows of a statement that selects entities.

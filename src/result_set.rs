@@ -41,6 +41,15 @@ impl ResultSet {
         unsafe { pg_sys::tuplestore_puttuple(self.store, tuple) }
     }
 
+    /// Adds a row that has the columns of the result, as it came from a table.
+    ///
+    /// # Safety
+    /// The slot holds a row of that shape.
+    pub unsafe fn push_slot(&mut self, slot: *mut pg_sys::TupleTableSlot) {
+        // SAFETY: as promised; the row is copied.
+        unsafe { pg_sys::tuplestore_puttupleslot(self.store, slot) }
+    }
+
     /// Adds a row of values, `None` for NULL.
     ///
     /// # Safety

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 
+static DIRECT_ACCESS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static PAGE_TIME_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5000);
 
 /// Makes the settings known to PostgreSQL.
@@ -18,6 +19,14 @@ pub fn define() {
         GucContext::Userset,
         GucFlags::UNIT_MS,
     );
+    GucRegistry::define_bool_guc(
+        c"table_service.enable_direct_access",
+        c"Lets single entities be read and written without a statement where that makes no other difference than speed.",
+        c"",
+        &DIRECT_ACCESS,
+        GucContext::Userset,
+        GucFlags::empty(),
+    );
     // SAFETY: a valid name; no other library may define settings under it.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"table_service".as_ptr()) };
 }
@@ -25,4 +34,9 @@ pub fn define() {
 /// How long a page may take.
 pub fn page_time_limit() -> Duration {
     Duration::from_millis(u64::try_from(PAGE_TIME_LIMIT.get()).unwrap_or_default())
+}
+
+/// Whether single entities may be read and written without a statement.
+pub fn direct_access() -> bool {
+    DIRECT_ACCESS.get()
 }

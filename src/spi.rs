@@ -180,8 +180,8 @@ impl KeptPlan {
         }
     }
 
-    /// Whether the plan is an index scan and nothing else.
-    fn is_index_scan(&self) -> bool {
+    /// Whether the plan begins with this kind of node.
+    fn begins_with(&self, node: pg_sys::NodeTag) -> bool {
         // SAFETY: the plan of one statement is a list of one PlannedStmt.
         self.generic_plan().is_some_and(|plan| unsafe {
             let statements = plan.stmt_list;
@@ -189,7 +189,7 @@ impl KeptPlan {
                 return false;
             }
             let statement = (*(*statements).elements).ptr_value.cast::<pg_sys::PlannedStmt>();
-            (*(*statement).planTree).type_ == pg_sys::NodeTag::T_IndexScan
+            (*(*statement).planTree).type_ == node
         })
     }
 }
@@ -380,7 +380,14 @@ impl Connection {
     pub fn is_ordered(&self, shape: Shape, table: &Table) -> bool {
         let plan = self.plan(Statement::Scan(shape), table);
         plan.make_ready();
-        plan.is_index_scan()
+        plan.begins_with(pg_sys::NodeTag::T_IndexScan)
+    }
+
+    /// Whether the plan of a statement begins with this kind of node.
+    pub fn is_planned_as(&self, statement: Statement, table: &Table, node: pg_sys::NodeTag) -> bool {
+        let plan = self.plan(statement, table);
+        plan.make_ready();
+        plan.begins_with(node)
     }
 
     /// Runs a statement once. It has no parameters: only for definitions, whose names are quoted.

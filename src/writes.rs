@@ -9,6 +9,7 @@ use table_service_model::{Error, entity, key};
 
 use crate::arguments::{self, prevent_if_read_only, required};
 use crate::clock::{etag, now};
+use crate::direct::{self, Change, Keys, Purpose};
 use crate::error::OrRaise;
 use crate::spi::{Connection, Statement, connect};
 use crate::tables::{Access, Table};
@@ -30,6 +31,12 @@ fn insert_entity(
         let table = write.table()?;
         write.check_limits(properties)?;
         let clock = now();
+        let direct = direct::with(&table, Purpose::Insert, |table| {
+            Some(table.insert(write.direct_keys(), clock, properties.get()))
+        });
+        if let Some(inserted) = direct {
+            return inserted.map(|()| etag(clock));
+        }
         let inserted = connect(|spi| {
             let [partition_key, row_key] = write.keys();
             spi.run(
@@ -188,6 +195,13 @@ impl<'a> Write<'a> {
         [varlena(self.partition_key.as_bytes()), varlena(self.row_key.as_bytes())]
     }
 
+    fn direct_keys(&self) -> Keys<'a> {
+        Keys {
+            partition_key: self.partition_key,
+            row_key: self.row_key,
+        }
+    }
+
     /// The limits of an entity that may be inserted: here they come before the look-up of the row (semantics 0.2).
     fn check_limits(&self, properties: PropertiesArg<'_>) -> Result<(), Error> {
         if !key::within_limits(self.partition_key, self.row_key) {
@@ -206,6 +220,20 @@ impl<'a> Write<'a> {
     ) -> Result<String, Error> {
         let if_match = arguments::if_match(if_match)?;
         let table = self.table()?;
+        if !key::within_limits(self.partition_key, self.row_key) {
+            return Err(Error::EntityNotFound);
+        }
+        let new = properties.get();
+        let change = match any_version {
+            Statement::Merge => Change::Merge(new),
+            _ => Change::Replace(new),
+        };
+        let direct = direct::with(&table, Purpose::Update, |table| {
+            table.update(self.direct_keys(), version(if_match), change).transpose()
+        });
+        if let Some(updated) = direct {
+            return updated.map(etag);
+        }
         let timestamp = self.conditional(&table, if_match, |spi, version| {
             let [partition_key, row_key] = self.keys();
             let (clock, properties) = (now().into(), properties.datum());
@@ -249,12 +277,7 @@ impl<'a> Write<'a> {
         if !key::within_limits(self.partition_key, self.row_key) {
             return Err(Error::EntityNotFound);
         }
-        let version = match if_match {
-            IfMatch::Any => None,
-            IfMatch::Version(version) => Some(version.to_postgres_micros()),
-            // The statement runs all the same, so that it asks for the right to write.
-            IfMatch::Never => Some(NO_TIMESTAMP),
-        };
+        let version = version(if_match);
         let mut seen = None;
         loop {
             let outcome = connect(|spi| match write(spi, version) {
@@ -276,6 +299,16 @@ impl<'a> Write<'a> {
             seen = Some(found);
             pgrx::check_for_interrupts!();
         }
+    }
+}
+
+/// The Timestamp that the entity must have, `None` for any.
+fn version(if_match: IfMatch) -> Option<i64> {
+    match if_match {
+        IfMatch::Any => None,
+        IfMatch::Version(version) => Some(version.to_postgres_micros()),
+        // The statement runs all the same, so that it asks for the right to write.
+        IfMatch::Never => Some(NO_TIMESTAMP),
     }
 }
 

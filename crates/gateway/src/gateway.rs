@@ -25,9 +25,9 @@ use crate::request::negotiation::{Prefer, accepted};
 use crate::request::resource::Resource;
 use crate::request::target::Target;
 use crate::request::{Head, Peer, header};
-use crate::response::Reply;
 use crate::response::error::{self, Form};
 use crate::response::odata::Base;
+use crate::response::{Echo, Reply};
 
 /// What is read of a body that is not wanted, so that the client gets to read why.
 const UNWANTED_BYTES: usize = 16 * 1024 * 1024;
@@ -56,37 +56,39 @@ impl Gateway {
     /// Answers a request. What it has begun it finishes, even if the client does not wait for it.
     pub async fn serve(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let id = Uuid::new_v4();
-        let mut event = Event::begin(id);
+        let event = Event::begin(id);
         let (parts, body) = request.into_parts();
-        event.client_request_id = header(&parts.headers, "x-ms-client-request-id").map(str::to_owned);
-        let (reply, event) = match Head::read(id, peer, parts) {
+        let echo = Echo::of(&parts.headers);
+        match Head::read(id, peer, parts) {
             Ok(head) => {
-                let gateway = self.clone();
-                let headers = head.headers.clone();
+                let (gateway, repeated) = (self.clone(), echo.clone());
                 let served = tokio::spawn(async move {
+                    let mut event = event;
                     let reply = gateway.respond(&head, body, &mut event).await;
-                    (reply, event)
+                    gateway.finish(reply, &event, repeated)
                 });
-                match served.await {
-                    Ok((reply, event)) => (reply.finish(id, &headers), event),
-                    // It panicked: the connection and all others go on.
-                    Err(fault) => {
-                        let reason = fault.to_string();
-                        let reply = plain_error(Protocol::Internal { reason }.into(), id);
-                        (reply.finish(id, &headers), Event::begin(id))
-                    }
-                }
+                // If it panicked, the connection and all others go on.
+                served.await.unwrap_or_else(|fault| {
+                    let reason = fault.to_string();
+                    let reply = plain_error(Protocol::Internal { reason }.into(), id);
+                    self.finish(reply, &Event::begin(id), echo)
+                })
             }
-            Err((error, headers)) => (plain_error(error.into(), id).finish(id, &headers), event),
-        };
+            Err(error) => self.finish(plain_error(error.into(), id), &event, echo),
+        }
+    }
+
+    /// Adds what all answers have, and tells the metrics and the log.
+    fn finish(&self, reply: Reply, event: &Event, echo: Echo) -> Response<Full<Bytes>> {
         let outcome = Outcome {
             status: reply.status,
             error: reply.error.as_ref().map(|(code, hint)| (*code, hint.as_deref())),
             response_bytes: reply.body.len(),
             duration: event.started.elapsed(),
+            client_request_id: echo.client_request_id.as_ref(),
         };
-        observe::record(&self.metrics, &event, &outcome);
-        into_http(reply)
+        observe::record(&self.metrics, event, &outcome);
+        into_http(reply.finish(event.id, echo))
     }
 
     async fn respond(&self, head: &Head, body: Incoming, event: &mut Event) -> Reply {
@@ -98,8 +100,8 @@ impl Gateway {
         } else {
             Form::Json(accepted.clone().unwrap_or(Metadata::Minimal))
         };
-        let prefer = Prefer::parse(head.header("prefer"));
-        let result = self.stages(head, &mut body, event, accepted, prefer).await;
+        let mut prefer = Prefer::parse(head.header("prefer"));
+        let result = self.stages(head, &mut body, event, accepted, &mut prefer).await;
         if let Some(body) = body
             && !head.headers.contains_key("expect")
         {
@@ -130,7 +132,7 @@ impl Gateway {
         body: &mut Option<Incoming>,
         event: &mut Event,
         accepted: Result<Metadata, Protocol>,
-        prefer: Option<Prefer>,
+        prefer: &mut Option<Prefer>,
     ) -> Result<Reply, Failure> {
         let target = Target::parse(&head.host, &head.path).ok_or(Protocol::UriInvalid)?;
         let tenant = self
@@ -152,6 +154,7 @@ impl Gateway {
         let resource = Resource::parse(target.path)?;
         let operation = Operation::of(&head.method, resource, &head.query)?;
         event.operation = operation.name();
+        *prefer = prefer.filter(|_| operation.has_preference());
         event.table = operation.table().unwrap_or_default().to_owned();
         event.partition = operation.address().map(|address| address.partition_key.clone());
 
@@ -176,7 +179,7 @@ impl Gateway {
             head,
             base: base(head, &target),
             metadata,
-            prefer: prefer.filter(|_| operation.has_preference()),
+            prefer: *prefer,
             partition: OnceLock::new(),
         };
         let result = operations::execute(&context, &operation, bytes).await;

@@ -15,7 +15,7 @@ use tokio_postgres::Row;
 
 pub use error::with_sources;
 pub use pool::{Database, PoolSettings, PoolStatus};
-pub use statements::{Effect, Statement};
+pub use statements::{Effect, READY, Statement};
 pub use types::{Bag, BagParameter, BatchOperation, Json, JsonParameter, Timestamp};
 
 use self::error::Diagnosis;

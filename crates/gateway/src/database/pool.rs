@@ -12,6 +12,7 @@ use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::with_sources;
+use super::statements::READY;
 use crate::failure::Failure;
 
 /// How many connections there may be, and how long everything may take.
@@ -44,8 +45,6 @@ pub struct Database {
 
 /// A connection may take this long to be made; a server that hangs must not hold a request for minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-const READY: &str = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'table_service'";
 
 impl Database {
     /// A database that is connected to when it is needed. TLS is used for `sslmode=require`, and then checks the

@@ -1,6 +1,9 @@
 //! Every statement that the gateway sends: calls of the SQL API, and nothing else. A test checks them against the
 //! catalog of a database.
 
+/// Whether the database has the extension, and which version: asked before there is a function to call.
+pub const READY: &str = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'table_service'";
+
 /// A call of one function of the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Statement {

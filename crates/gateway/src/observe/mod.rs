@@ -5,7 +5,7 @@ mod metrics;
 
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use table_service_model::Code;
 use uuid::Uuid;
 
@@ -21,7 +21,6 @@ pub struct Event {
     pub table: String,
     /// The partition that it was on, if it was on one.
     pub partition: Option<String>,
-    pub client_request_id: Option<String>,
     pub request_bytes: usize,
 }
 
@@ -34,7 +33,6 @@ impl Event {
             account: String::new(),
             table: String::new(),
             partition: None,
-            client_request_id: None,
             request_bytes: 0,
         }
     }
@@ -47,6 +45,8 @@ pub struct Outcome<'a> {
     pub error: Option<(Code, Option<&'a str>)>,
     pub response_bytes: usize,
     pub duration: Duration,
+    /// The client's own name for the request.
+    pub client_request_id: Option<&'a HeaderValue>,
 }
 
 /// Counts an answered request, and logs it.
@@ -61,7 +61,7 @@ fn log(event: &Event, outcome: &Outcome<'_>) {
         ($level:ident) => {
             tracing::$level!(
                 request_id = %event.id,
-                client_request_id = event.client_request_id,
+                client_request_id = outcome.client_request_id.map(tracing::field::debug),
                 operation = event.operation,
                 account = event.account,
                 table = event.table,

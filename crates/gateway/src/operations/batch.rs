@@ -214,14 +214,15 @@ fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure
         None => (0, failure.at(0)),
     };
     // Credentials are those of the request as a whole.
-    if failure.code.http_status() == 403 {
-        return Err(failure);
-    }
-    if requests.len() == 1
-        && failure.stage == Stage::BackEnd
+    let unauthorized = failure.code.http_status() == 403;
+    let alone = requests.len() == 1 && failure.stage == Stage::BackEnd;
+    if (unauthorized || alone)
         && let Some((_, message)) = split_index(&failure.message)
     {
         failure.message = message.to_owned();
+    }
+    if unauthorized {
+        return Err(failure);
     }
     let request = requests.get(index);
     let metadata = request

@@ -51,18 +51,11 @@ impl Head {
     /// # Errors
     /// A request without a host, with a framing that two servers might read differently, with a wrong version or
     /// tunnelled verb.
-    pub fn read(id: Uuid, peer: Peer, parts: http::request::Parts) -> Result<Head, (Protocol, HeaderMap)> {
-        let checked = (|| {
-            check_framing(&parts.headers)?;
-            check_version(&parts.headers)?;
-            let host = host(&parts.uri, &parts.headers).ok_or(Protocol::HostMissing)?;
-            let method = tunnelled(&parts.method, &parts.headers)?;
-            Ok((host, method))
-        })();
-        let (host, method) = match checked {
-            Ok(checked) => checked,
-            Err(error) => return Err((error, parts.headers)),
-        };
+    pub fn read(id: Uuid, peer: Peer, parts: http::request::Parts) -> Result<Head, Protocol> {
+        check_framing(&parts.headers)?;
+        check_version(&parts.headers)?;
+        let host = host(&parts.uri, &parts.headers).ok_or(Protocol::HostMissing)?;
+        let method = tunnelled(&parts.method, &parts.headers)?;
         Ok(Head {
             id,
             peer,
@@ -203,7 +196,7 @@ mod tests {
             address: [127, 0, 0, 1].into(),
             https: false,
         };
-        Head::read(Uuid::nil(), peer, request.into_parts().0).map_err(|(error, _)| error)
+        Head::read(Uuid::nil(), peer, request.into_parts().0)
     }
 
     #[test]

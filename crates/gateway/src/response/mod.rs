@@ -97,8 +97,8 @@ impl Reply {
         self
     }
 
-    /// Adds the headers that all answers have; `request` are the headers of the request.
-    pub fn finish(mut self, id: uuid::Uuid, request: &HeaderMap) -> Reply {
+    /// Adds the headers that all answers have.
+    pub fn finish(mut self, id: uuid::Uuid, echo: Echo) -> Reply {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             self.headers.insert(RETRY_AFTER, RETRY_SECONDS);
         }
@@ -108,14 +108,30 @@ impl Reply {
         if let Ok(id) = HeaderValue::from_str(id) {
             self.headers.insert(REQUEST_ID, id);
         }
-        let version = request.get(&VERSION).cloned().unwrap_or(DEFAULT_VERSION);
-        self.headers.insert(VERSION, version);
-        if let Some(id) = request.get(&CLIENT_REQUEST_ID)
-            && id.len() <= CLIENT_REQUEST_ID_BYTES
-        {
-            self.headers.insert(CLIENT_REQUEST_ID, id.clone());
+        self.headers.insert(VERSION, echo.version);
+        if let Some(id) = echo.client_request_id {
+            self.headers.insert(CLIENT_REQUEST_ID, id);
         }
         self
+    }
+}
+
+/// What an answer repeats of its request.
+#[derive(Debug, Clone)]
+pub struct Echo {
+    version: HeaderValue,
+    pub client_request_id: Option<HeaderValue>,
+}
+
+impl Echo {
+    pub fn of(request: &HeaderMap) -> Echo {
+        Echo {
+            version: request.get(&VERSION).cloned().unwrap_or(DEFAULT_VERSION),
+            client_request_id: request
+                .get(&CLIENT_REQUEST_ID)
+                .filter(|id| id.len() <= CLIENT_REQUEST_ID_BYTES)
+                .cloned(),
+        }
     }
 }
 
