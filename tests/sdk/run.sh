@@ -58,6 +58,10 @@ install_javascript() {
   mkdir -p "$modules"
   cp "$here"/javascript/package{,-lock}.json "$modules/"
   npm ci --prefix "$modules" --no-audit --no-fund --loglevel=error
+  local have
+  have=$(node --version)
+  have=${have#v}
+  ((${have%%.*} >= minimum_node)) || npm install --prefix "$modules" --no-save --no-audit --no-fund --loglevel=error "node@$node_version"
   touch "$modules/.complete"
 }
 
@@ -112,7 +116,7 @@ for suite in "${suites[@]}"; do
   printf '\n-- %s\n' "$suite"
   case $suite in
   python) "$venv/bin/python" -B "$here/python/run.py" "${tests[@]}" || status=1 ;;
-  javascript) NODE_PATH=$modules/node_modules node --test-reporter=spec "$here/javascript/run.js" "${tests[@]}" || status=1 ;;
+  javascript) NODE_PATH=$modules/node_modules PATH=$modules/node_modules/node/bin:$PATH node --test-reporter=spec "$here/javascript/run.js" "${tests[@]}" || status=1 ;;
   replay) "$venv/bin/python" -B "$here/replay/run.py" "${tests[@]}" || status=1 ;;
   esac
 done

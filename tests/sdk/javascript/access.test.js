@@ -1,7 +1,7 @@
 "use strict";
 
 const assert = require("node:assert/strict");
-const { suite, test } = require("node:test");
+const { describe, test } = require("node:test");
 const { AzureNamedKeyCredential, AzureSASCredential, TableClient, generateAccountSas, generateTableSas } = require("@azure/data-tables");
 const { ACCOUNT, CREDENTIAL, ENDPOINT, OPTIONS, collect, freeName, key, newTable, refused, serviceClient, tableClient } = require("./support.js");
 
@@ -11,7 +11,7 @@ const sasClient = (name, token) => tableClient(name, new AzureSASCredential(toke
 const tableSas = (name, options) => sasClient(name, generateTableSas(name, CREDENTIAL, options));
 const rows = async (table) => (await collect(table.listEntities())).map(({ partitionKey, rowKey }) => partitionKey + rowKey);
 
-suite("access", () => {
+describe("access", () => {
   test("a wrong key", async () => {
     const table = await newTable(key());
     const wrong = tableClient(table.tableName, new AzureNamedKeyCredential(ACCOUNT, "bm90IHRoZSBrZXk="));

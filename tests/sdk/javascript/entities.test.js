@@ -1,7 +1,7 @@
 "use strict";
 
 const assert = require("node:assert/strict");
-const { suite, test } = require("node:test");
+const { describe, test } = require("node:test");
 const { bare, collect, freeName, key, newTable, refused, tableClient } = require("./support.js");
 
 const SPECIAL_KEYS = [
@@ -9,7 +9,7 @@ const SPECIAL_KEYS = [
   "(PartitionKey='x',RowKey='y')", "<xml>", "~!$*", "[x]{y}|", "äöüß", "日本語", "😀👩‍👩‍👧", "e\u0301", "\u00a0", "null", "k".repeat(512),
 ];
 
-suite("entities", () => {
+describe("entities", () => {
   test("every type comes back as it went", async () => {
     const values = {
       text: "text", empty: "", unicode: "ä日本😀\t\n\"quoted\"\\", yes: true, no: false, int: 2147483647, negative: -2147483648,

@@ -1,13 +1,13 @@
 "use strict";
 
 const assert = require("node:assert/strict");
-const { suite, test } = require("node:test");
+const { describe, test } = require("node:test");
 const { odata } = require("@azure/data-tables");
 const { bare, collect, key, newTable, refused, tableClient } = require("./support.js");
 
 const rows = (entities) => entities.map(({ partitionKey, rowKey }) => partitionKey + rowKey);
 
-suite("queries", () => {
+describe("queries", () => {
   test("filters with values", async () => {
     const born = new Date("2022-04-13T21:50:14.247Z");
     const table = await newTable(

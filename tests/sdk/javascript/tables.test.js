@@ -1,14 +1,14 @@
 "use strict";
 
 const assert = require("node:assert/strict");
-const { suite, test } = require("node:test");
+const { describe, test } = require("node:test");
 const { TableClient, TableServiceClient, odata } = require("@azure/data-tables");
 const { CONNECTION_STRING, ENDPOINT, OPTIONS, collect, constructed, freeName, key, names, newTable, refused, serviceClient, tableClient } =
   require("./support.js");
 
 const service = serviceClient();
 
-suite("tables", () => {
+describe("tables", () => {
   test("create and delete", async () => {
     const name = freeName();
     await service.createTable(name);

@@ -1,7 +1,7 @@
 "use strict";
 
 const assert = require("node:assert/strict");
-const { suite, test } = require("node:test");
+const { describe, test } = require("node:test");
 const { bare, collect, key, newTable, refused, transaction } = require("./support.js");
 
 const PARTITION = "p q'é";
@@ -11,7 +11,7 @@ async function state(table) {
   return Object.fromEntries((await collect(table.listEntities())).map(bare).map(({ partitionKey, rowKey, ...rest }) => [rowKey, rest]));
 }
 
-suite("transactions", () => {
+describe("transactions", () => {
   test("every operation", async () => {
     const table = await newTable(...["merge", "replace", "upmerge", "upreplace", "delete"].map((row) => entity(row, { a: 1, b: 1 })));
     const actions = transaction();
