@@ -15,8 +15,8 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh "$@"
 export PG
 
-all=(format architecture lints model extension golden isolation statements system docs gateway)
-postgres=(extension golden isolation statements system docs gateway)
+all=(format architecture lints model extension golden isolation statements system docs gateway sdk)
+postgres=(extension golden isolation statements system docs gateway sdk)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
@@ -167,6 +167,14 @@ run_gateway() {
   install_extension
   step "The gateway"
   cargo test -p table_service_gateway
+}
+
+run_sdk() {
+  pgrx-config/setup.sh sdks
+  install_extension
+  step "Unmodified SDKs against the gateway"
+  cargo build -p table_service_gateway
+  tests/sdk/run.sh
 }
 
 run_docs() {

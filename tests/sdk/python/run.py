@@ -1,5 +1,6 @@
 """Runs the tests of the SDK for Python, then sees that every public method of its clients was called."""
 
+import logging
 import sys
 import unittest
 from pathlib import Path
@@ -17,6 +18,8 @@ class EveryMethod(unittest.TestCase):
 
 
 def main():
+    # It tells of every call that takes long, as the tests' debug mode asks for.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     loader = unittest.defaultTestLoader
     names = sys.argv[1:]
     if names:

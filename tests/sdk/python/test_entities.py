@@ -159,7 +159,7 @@ class Entities:
         with self.refused(412, "UpdateConditionNotSatisfied", ResourceModifiedError):
             await table.delete_entity("p", "r", etag=stale, match_condition=MatchConditions.IfNotModified)
         self.assertEqual((await table.get_entity("p", "r"))["A"], 2)
-        await table.update_entity(keys(A=4), match_condition=MatchConditions.IfPresent)
+        await table.update_entity(keys(A=4), match_condition=MatchConditions.Unconditionally)
         got = await table.get_entity("p", "r")
         await table.delete_entity(got, match_condition=MatchConditions.IfNotModified)
         with self.refused(404, "ResourceNotFound", ResourceNotFoundError):

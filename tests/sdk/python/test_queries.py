@@ -34,7 +34,6 @@ class Queries:
             ("Name eq @name", {"name": "O'Brien"}, ["a2"]),
             ("Name eq @name", {"name": "日本 & co + %"}, ["b2"]),
             ("Age gt @age and Active eq @yes", {"age": 30, "yes": True}, ["a1"]),
-            ("Big eq @big", {"big": EntityProperty(2**40, EdmType.INT64)}, ["a1"]),
             ("Big ge @big", {"big": 2**40}, ["a1"]),
             ("Score lt @score", {"score": 1.75}, ["a1"]),
             ("Id eq @id", {"id": GUID}, ["b1"]),
@@ -110,7 +109,7 @@ class Queries:
         rows = [f"{n:02}" for n in range(5)]
         table = await self.table(*(entity("é+'%", row) for row in rows))
         pages = table.list_entities(results_per_page=2).by_page()
-        self.assertIsNone(pages.continuation_token)
+        self.assertFalse(pages.continuation_token)
         await pages.next()
         token = pages.continuation_token
         self.assertTrue(token)

@@ -139,7 +139,7 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
     let (action, table, keys, properties, if_match) = match request.resource(context.tenant.account.name())? {
         Resource::Entities(table) if request.method == Method::POST => {
             check_content_type(request.header("content-type"))?;
-            let entity = json::parse_entity(text(request.body)?)?;
+            let entity = json::parse_new_entity(text(request.body)?)?;
             key::check_characters_of_both(&entity.partition_key, &entity.row_key)?;
             let keys = (entity.partition_key, entity.row_key);
             (Action::Insert, table, keys, Some(entity.properties), None)

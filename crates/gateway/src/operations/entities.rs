@@ -19,7 +19,7 @@ use crate::response::{DATA_SERVICE_ID, Reply};
 
 pub async fn insert(context: &Context<'_>, table: &str, body: &[u8]) -> Result<Reply, Failure> {
     check_content_type(context.head.header("content-type"))?;
-    let entity = json::parse_entity(text(body)?)?;
+    let entity = json::parse_new_entity(text(body)?)?;
     let (partition_key, row_key) = (&entity.partition_key, &entity.row_key);
     _ = context.partition.set((table.to_owned(), partition_key.clone()));
     key::check_characters_of_both(partition_key, row_key)?;

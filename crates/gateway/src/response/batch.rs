@@ -58,24 +58,38 @@ fn write_part(body: &mut Vec<u8>, part: &Part) {
             status.as_bytes(),
         ],
     );
-    for (name, value) in &reply.headers {
-        header(body, spelled(name), value);
-    }
+    let (first, rest) = spelled_in_order(reply);
+    headers(body, &first);
     write(
         body,
-        &[
-            DATA_SERVICE_VERSION.as_bytes(),
-            b": ",
-            version.as_bytes(),
-            b"\r\n\r\n",
-            &reply.body,
-            b"\r\n",
-        ],
+        &[DATA_SERVICE_VERSION.as_bytes(), b": ", version.as_bytes(), b"\r\n"],
     );
+    headers(body, &rest);
+    write(body, &[b"\r\n", &reply.body, b"\r\n"]);
 }
 
-fn header(body: &mut Vec<u8>, name: &str, value: &HeaderValue) {
-    write(body, &[name.as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
+type Headers<'r> = Vec<(&'r str, &'r HeaderValue)>;
+
+/// The headers before and after the DataServiceVersion, in the service's order: there are clients that read parts with
+/// regular expressions.
+fn spelled_in_order(reply: &Reply) -> (Headers<'_>, Headers<'_>) {
+    const FIRST: [&str; 3] = ["X-Content-Type-Options", "Cache-Control", "Preference-Applied"];
+    const THEN: [&str; 4] = ["Content-Type", "Location", "DataServiceId", "ETag"];
+    let (mut first, mut rest): (Headers<'_>, Headers<'_>) = reply
+        .headers
+        .iter()
+        .map(|(name, value)| (spelled(name), value))
+        .partition(|(name, _)| FIRST.contains(name));
+    let place = |order: &[&str], name: &str| order.iter().position(|other| *other == name).unwrap_or(order.len());
+    first.sort_by_key(|(name, _)| place(&FIRST, name));
+    rest.sort_by_key(|(name, _)| place(&THEN, name));
+    (first, rest)
+}
+
+fn headers(body: &mut Vec<u8>, headers: &[(&str, &HeaderValue)]) {
+    for (name, value) in headers {
+        write(body, &[name.as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
+    }
 }
 
 /// Within a body nothing folds the case of headers, and old clients compare it.
@@ -118,8 +132,8 @@ mod tests {
             format!(
                 "--{outer}\r\nContent-Type: multipart/mixed; boundary={inner}\r\n\r\n--{inner}\r\n\
                  Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-                 HTTP/1.1 204 No Content\r\nCache-Control: no-cache\r\nX-Content-Type-Options: nosniff\r\n\
-                 ETag: W/\"x\"\r\nDataServiceVersion: 1.0;\r\n\r\n\r\n--{inner}--\r\n--{outer}--\r\n"
+                 HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n\
+                 DataServiceVersion: 1.0;\r\nETag: W/\"x\"\r\n\r\n\r\n--{inner}--\r\n--{outer}--\r\n"
             )
         );
         assert_eq!(reply.status, 202);
