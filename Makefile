@@ -4,12 +4,14 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test golden soak mutations install clean
+.PHONY: help setup run test golden docs drivers soak mutations install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
 	@echo 'make test              formatting, lints and every test'
 	@echo 'make golden            only the golden SQL tests; ACCEPT=1 takes the results as the expected ones'
+	@echo 'make docs              only the documentation; ACCEPT=1 writes the outputs into the pages, PAGE=start takes one page'
+	@echo 'make drivers           the programs of docs/guide/drivers.md, with drivers from their registries'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
 	@echo 'make setup             only provide what is missing to build and test'
@@ -30,6 +32,12 @@ test:
 
 golden:
 	@ONLY="golden isolation" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
+
+docs:
+	@ONLY=docs ACCEPT=$(ACCEPT) PAGE=$(PAGE) pgrx-config/test.sh $(PG)
+
+drivers:
+	@ONLY=drivers pgrx-config/test.sh $(PG)
 
 soak:
 	@ONLY=soak SOAK=$(N) pgrx-config/test.sh $(PG)

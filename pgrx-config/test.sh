@@ -6,7 +6,8 @@
 # Environment:
 #   ONLY="step ..."   only these steps; `postgres` stands for those that depend on the PostgreSQL major
 #   SOAK=N            soak: how many seeds
-#   ACCEPT=1          golden and isolation: take the results as the expected ones
+#   ACCEPT=1          golden, isolation, docs: take the results as the expected ones
+#   PAGE=TEXT         docs: only the pages whose path contains it
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -14,8 +15,8 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh "$@"
 export PG
 
-all=(format architecture lints model extension golden isolation statements system gateway sdk)
-postgres=(extension golden isolation statements system gateway sdk)
+all=(format architecture lints model extension golden isolation statements system gateway sdk docs)
+postgres=(extension golden isolation statements system gateway sdk docs)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
@@ -176,6 +177,19 @@ run_sdk() {
   tests/sdk/run.sh
 }
 
+run_docs() {
+  install_extension
+  step "The documentation: every SQL block, and its output"
+  cargo test -p docs-tests
+}
+
+# Only on request: it fetches drivers from their registries.
+run_drivers() {
+  install_extension
+  step "The programs of docs/guide/drivers.md"
+  tests/docs/drivers.sh
+}
+
 # Only on request: many seeds of the random tests, many crashes.
 run_soak() {
   install_extension
@@ -185,8 +199,8 @@ run_soak() {
 }
 
 for name in "${steps[@]}"; do
-  [[ " ${all[*]} soak " == *" $name "* ]] || {
-    echo "No such step: $name (there are: ${all[*]} soak)" >&2
+  [[ " ${all[*]} drivers soak " == *" $name "* ]] || {
+    echo "No such step: $name (there are: ${all[*]} drivers soak)" >&2
     exit 1
   }
   "run_$name"

@@ -1,0 +1,233 @@
+//! `docs/reference/` against the extension's catalog: nothing undocumented, nothing that is not there any more, and every
+//! signature as PostgreSQL has it.
+//!
+//! A fence `signature` holds one object a line; a line that begins with blanks continues the one before. When this test
+//! prints a line as missing, that line is what the reference needs.
+
+use std::collections::BTreeSet;
+
+use docs_tests::{Page, fences, project};
+use regex::Regex;
+use system_tests::Database;
+use table_service_model::{Code, error::Retry, limits};
+
+/// Every object of the extension, as a line. Arrays' types and operator families come with what they belong to.
+const OBJECTS: &str = r#"
+WITH members AS (
+    SELECT classid, objid FROM pg_depend
+    WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'table_service') AND deptype = 'e')
+SELECT format('%s(%s) → %s', p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid))
+FROM members JOIN pg_proc AS p ON classid = 'pg_proc'::regclass AND objid = p.oid
+UNION ALL
+SELECT concat_ws(' ', 'type', t.typname, '(' || (
+    SELECT string_agg(quote_ident(attname) || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = t.typrelid AND attnum > 0) || ')')
+FROM members JOIN pg_type AS t ON classid = 'pg_type'::regclass AND objid = t.oid WHERE t.typcategory <> 'A'
+UNION ALL
+SELECT format('operator %s %s %s → %s', o.oprleft::regtype, o.oprname, o.oprright::regtype, o.oprresult::regtype)
+FROM members JOIN pg_operator AS o ON classid = 'pg_operator'::regclass AND objid = o.oid
+UNION ALL
+SELECT format('cast %s → %s, %s', c.castsource::regtype, c.casttarget::regtype, CASE c.castcontext WHEN 'i' THEN 'implicit' WHEN 'a' THEN 'assignment' ELSE 'explicit' END)
+FROM members JOIN pg_cast AS c ON classid = 'pg_cast'::regclass AND objid = c.oid
+UNION ALL
+SELECT format('operator class %s for %s', c.opcname, a.amname)
+FROM members JOIN pg_opclass AS c ON classid = 'pg_opclass'::regclass AND objid = c.oid JOIN pg_am AS a ON a.oid = c.opcmethod
+UNION ALL
+SELECT 'schema ' || n.nspname FROM members JOIN pg_namespace AS n ON classid = 'pg_namespace'::regclass AND objid = n.oid
+UNION ALL
+SELECT format('setting %s %s', name, vartype) || concat(' = ' || boot_val, ' ' || unit, ', ' || min_val || ' to ' || max_val, ', ' || context)
+FROM pg_settings WHERE name LIKE 'table\_service.%'
+UNION ALL
+SELECT pg_describe_object(classid, objid, 0) FROM members
+WHERE classid NOT IN ('pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass, 'pg_cast'::regclass, 'pg_opclass'::regclass, 'pg_opfamily'::regclass, 'pg_namespace'::regclass)
+"#;
+
+/// What PostgreSQL adds to a signature that readers do not need: casts of defaults, long names of types.
+fn short(line: &str) -> String {
+    let casts = Regex::new(r"(DEFAULT (?:'[^']*'|\w+(?:\(\))?))::[a-z ]+").unwrap();
+    casts
+        .replace_all(line, "$1")
+        .replace("timestamp with time zone", "timestamptz")
+}
+
+struct Reference {
+    pages: Vec<Page>,
+}
+
+impl Reference {
+    fn read() -> Reference {
+        let mut pages = Vec::new();
+        for entry in std::fs::read_dir(project().join("docs/reference")).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            pages.push(Page::parse(&name, &std::fs::read_to_string(path).unwrap()).unwrap());
+        }
+        Reference { pages }
+    }
+
+    fn page(&self, name: &str) -> &Page {
+        self.pages.iter().find(|page| page.name == name).unwrap()
+    }
+}
+
+fn signatures(page: &Page) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for fence in fences(&page.text).into_iter().filter(|fence| fence.info == "signature") {
+        for line in page.text[fence.content].lines() {
+            match lines.last_mut() {
+                Some(last) if line.starts_with(' ') => {
+                    last.push(' ');
+                    last.push_str(line.trim());
+                }
+                _ => lines.push(line.trim().to_owned()),
+            }
+        }
+    }
+    lines
+}
+
+/// What the extension has and the reference lacks, and the other way round.
+fn differences(database: &Database) -> (Vec<String>, Vec<String>) {
+    let session = database.session("catalog");
+    session.run("LOAD '$libdir/table_service'; SET search_path = table_service; SET intervalstyle = 'postgres'");
+    let objects = session.run(OBJECTS);
+    let there: BTreeSet<String> = objects.iter().map(|row| short(row[0].as_deref().unwrap())).collect();
+    let listed: Vec<String> = Reference::read().pages.iter().flat_map(signatures).collect();
+    let documented: BTreeSet<String> = listed.iter().cloned().collect();
+    assert_eq!(
+        listed.len(),
+        documented.len(),
+        "something is documented twice: {listed:#?}"
+    );
+    (
+        there.difference(&documented).cloned().collect(),
+        documented.difference(&there).cloned().collect(),
+    )
+}
+
+#[test]
+fn the_reference_has_every_object_as_it_is() {
+    let (missing, stale) = differences(&Database::new());
+    assert!(
+        missing.is_empty() && stale.is_empty(),
+        "\nnot in docs/reference:\n{}\n\nin docs/reference, but not in the extension:\n{}\n",
+        missing.join("\n"),
+        stale.join("\n")
+    );
+}
+
+#[test]
+fn an_undocumented_object_and_a_stale_signature_are_noticed() {
+    let database = Database::new();
+    database.session("mischief").run(
+        "CREATE FUNCTION table_service.get_entity_count(table_name text, exact boolean DEFAULT true) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint';
+        ALTER EXTENSION table_service ADD FUNCTION table_service.get_entity_count;
+        CREATE TYPE table_service.mood AS ENUM ('good');
+        ALTER EXTENSION table_service ADD TYPE table_service.mood;
+        ALTER EXTENSION table_service DROP FUNCTION table_service.from_ticks;
+        ALTER EXTENSION table_service DROP CAST (table_service.properties AS jsonb)",
+    );
+    let (missing, stale) = differences(&database);
+    for line in [
+        "get_entity_count(table_name text, exact boolean DEFAULT true) → bigint",
+        "type mood",
+    ] {
+        assert!(missing.contains(&line.to_owned()), "{missing:#?}");
+    }
+    for line in [
+        "cast properties → jsonb, explicit",
+        "from_ticks(ticks bigint) → timestamptz",
+    ] {
+        assert!(stale.contains(&line.to_owned()), "{stale:#?}");
+    }
+}
+
+#[test]
+fn every_function_has_an_example_on_its_page() {
+    for page in Reference::read().pages {
+        if page.name == "internals.md" {
+            continue;
+        }
+        let examples: String = page.blocks.iter().map(|block| block.sql.as_str()).collect();
+        for signature in signatures(&page) {
+            let (name, _) = signature.split_once('(').unwrap_or((&signature, ""));
+            if !name.contains(' ') {
+                assert!(
+                    examples.contains(&format!("{name}(")),
+                    "{}: {name} has no example",
+                    page.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_table_of_errors_is_the_catalogs() {
+    let reference = Reference::read();
+    let page = &reference.page("errors.md").text;
+    let documented: BTreeSet<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter_map(|line| line.split('`').next())
+        // The conditions of PL/pgSQL are in small letters.
+        .filter(|name| name.starts_with(|first: char| first.is_ascii_uppercase()))
+        .collect();
+    for code in Code::ALL {
+        let row = page
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{code}` | {} | ", code.http_status())));
+        let Some(row) = row else {
+            panic!("errors.md has no row `| `{code}` | {} | …`", code.http_status());
+        };
+        let retry = match code.retry() {
+            Retry::No => "| no |",
+            Retry::AfterReading => "| read again, then decide |",
+            Retry::WithBackOff => "| yes, after a pause |",
+        };
+        assert!(row.contains(retry), "{code}: {retry} is not in {row}");
+    }
+    let known: BTreeSet<&str> = Code::ALL.into_iter().map(Code::as_str).collect();
+    assert!(
+        documented.is_subset(&known),
+        "not in the catalog: {:?}",
+        documented.difference(&known)
+    );
+}
+
+#[test]
+fn the_limits_are_the_models() {
+    let reference = Reference::read();
+    let page = &reference.page("limits.md").text;
+    for (what, limit) in [
+        ("units of a PartitionKey, and of a RowKey", limits::KEY_UTF16_UNITS),
+        ("bytes of both keys together", limits::KEYS_BYTES),
+        ("properties of an entity", limits::PROPERTIES),
+        ("units of a property's name", limits::PROPERTY_NAME_UTF16_UNITS),
+        ("units of a String", limits::STRING_UTF16_UNITS),
+        ("bytes of a Binary", limits::BINARY_BYTES),
+        ("bytes of an entity", limits::ENTITY_BYTES),
+        ("bytes of a filter", limits::FILTER_BYTES),
+        ("parentheses of a filter open at once", limits::FILTER_PARENTHESES),
+        ("levels of `and`, `or`, `not` in each other", limits::FILTER_DEPTH),
+        ("key ranges of a filter", limits::FILTER_RANGES),
+        ("names in a projection", limits::PROJECTION_NAMES),
+        ("operations of a batch", limits::BATCH_OPERATIONS),
+        ("bytes of a batch", limits::BATCH_BYTES),
+        ("members of one JSON object", limits::JSON_MEMBERS),
+    ] {
+        let row = format!("| {what} | {limit} |");
+        assert!(page.contains(&row), "limits.md has no row {row}");
+    }
+}
+
+#[test]
+fn signatures_are_compared_without_what_readers_do_not_need() {
+    assert_eq!(
+        short(
+            "f(a text DEFAULT NULL::text, b bigint DEFAULT '0 s'::interval, c timestamp with time zone DEFAULT clock_timestamp()) → text"
+        ),
+        "f(a text DEFAULT NULL, b bigint DEFAULT '0 s', c timestamptz DEFAULT clock_timestamp()) → text"
+    );
+    let page = Page::parse("p.md", "```signature\nf(a text,\n  b text) → text\ng() → text\n```\n").unwrap();
+    assert_eq!(signatures(&page), ["f(a text, b text) → text", "g() → text"]);
+}
