@@ -15,8 +15,8 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh "$@"
 export PG
 
-all=(format architecture lints model extension golden isolation statements system docs gateway sdk)
-postgres=(extension golden isolation statements system docs gateway sdk)
+all=(format architecture lints model extension golden isolation statements system gateway sdk docs)
+postgres=(extension golden isolation statements system gateway sdk docs)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 

@@ -12,7 +12,7 @@ use table_service_model::token::ContinuationToken;
 use table_service_model::{Error, table_name};
 
 use crate::access::forget_policies;
-use crate::arguments::required;
+use crate::arguments::{prevent_if_read_only, required};
 use crate::catalog;
 use crate::error::OrRaise;
 use crate::queries::top_out_of_range;
@@ -345,6 +345,7 @@ fn delete(table_name: Option<&str>, if_exists: Option<bool>) -> Result<bool, Err
     };
     let statement = format!("DROP TABLE {}", table.qualified_name());
     let dropped = spi::in_subtransaction(move || {
+        prevent_if_read_only(c"DROP TABLE");
         with_row_security(|spi| forget_policies(spi, table.oid()));
         connect(|spi| spi.run_definition(&statement));
         Ok(true)
