@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test golden docs drivers soak mutations install clean
+.PHONY: help setup run test golden docs drivers soak mutations bench-gateway install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -14,6 +14,7 @@ help:
 	@echo 'make drivers           the programs of docs/guide/drivers.md, with drivers from their registries'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
+	@echo 'make bench-gateway     requests a second through the gateway, beside azurite'
 	@echo 'make setup             only provide what is missing to build and test'
 	@echo 'make install PG_CONFIG=/path/to/pg_config'
 	@echo '                       install the extension into a PostgreSQL server of yours'
@@ -45,6 +46,9 @@ soak:
 mutations:
 	@tests/mutations.sh
 	@tests/filter_mutations.sh
+
+bench-gateway:
+	@benches/gateway.sh
 
 install:
 	@pgrx-config/install.sh "$(PG_CONFIG)"

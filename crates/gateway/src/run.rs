@@ -54,6 +54,7 @@ pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
         check_database(tenant).await?;
     }
 
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listener = bind("listen", &config.listen).await?;
     let address = listener.local_addr()?;
     if config.loopback_only && !address.ip().is_loopback() {
@@ -96,7 +97,6 @@ pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
         max_connections: max_connections(&config),
         header_timeout: config.header_timeout,
     };
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = async {
         tokio::select! {
             _ = terminate.recv() => {}

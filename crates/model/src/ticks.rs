@@ -159,19 +159,22 @@ impl Ticks {
 
     /// Appends the time with `colon` between hours, minutes and seconds: `:` in a payload, `%3A` in an ETag.
     pub(crate) fn write(self, out: &mut impl Write, colon: &str) -> fmt::Result {
+        // Every entity of a page has two of these: written without the machinery of format strings.
         let p = self.parts();
-        write!(
-            out,
-            "{:04}-{:02}-{:02}T{:02}{colon}{:02}{colon}{:02}",
-            p.year, p.month, p.day, p.hour, p.minute, p.second
-        )?;
+        out.write_str(text(&digits::<4>(p.year.into())))?;
+        out.write_char('-')?;
+        out.write_str(text(&digits::<2>(p.month.into())))?;
+        out.write_char('-')?;
+        out.write_str(text(&digits::<2>(p.day.into())))?;
+        out.write_char('T')?;
+        out.write_str(text(&digits::<2>(p.hour)))?;
+        out.write_str(colon)?;
+        out.write_str(text(&digits::<2>(p.minute)))?;
+        out.write_str(colon)?;
+        out.write_str(text(&digits::<2>(p.second)))?;
         if p.fraction != 0 {
-            let (mut fraction, mut width) = (p.fraction, 7);
-            while fraction % 10 == 0 {
-                fraction /= 10;
-                width -= 1;
-            }
-            write!(out, ".{fraction:0width$}")?;
+            out.write_char('.')?;
+            out.write_str(text(&digits::<7>(p.fraction)).trim_end_matches('0'))?;
         }
         out.write_char('Z')
     }
@@ -233,6 +236,20 @@ impl fmt::Display for Ticks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, ":")
     }
+}
+
+/// The last `N` digits of a number that is not negative.
+fn digits<const N: usize>(mut number: i64) -> [u8; N] {
+    let mut digits = [b'0'; N];
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789".get((number % 10) as usize).copied().unwrap_or(b'0');
+        number /= 10;
+    }
+    digits
+}
+
+fn text(digits: &[u8]) -> &str {
+    std::str::from_utf8(digits).unwrap_or_default()
 }
 
 struct Parts {

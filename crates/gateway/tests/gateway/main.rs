@@ -14,6 +14,5 @@ mod gateway;
 mod hostile;
 mod operations;
 mod pages;
-mod replays;
 mod statements;
 mod tables;

@@ -195,6 +195,67 @@ fn it_works_as_an_ordinary_role() {
     );
 }
 
+#[test]
+fn the_database_can_be_reached_over_tcp_with_tls() {
+    let directory = std::env::temp_dir().join(format!("gateway-database-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let certificate = |name: &str| {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let path = directory.join(name);
+        std::fs::write(&path, made.cert.pem()).unwrap();
+        (path.to_str().unwrap().to_owned(), made.signing_key.serialize_pem())
+    };
+    let (server, key) = certificate("server.pem");
+    let (other, _) = certificate("other.pem");
+    // A key must be its server's alone.
+    let key_file = directory.join("server.key").to_str().unwrap().to_owned();
+    std::fs::write(&key_file, key).unwrap();
+    make_servers_own(&key_file);
+
+    let settings = [
+        "ssl=on".to_owned(),
+        format!("ssl_cert_file={server}"),
+        format!("ssl_key_file={key_file}"),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let cluster = system_tests::Cluster::start_on_tcp(&settings);
+    cluster.session().run("CREATE EXTENSION table_service");
+    let url = format!(
+        "postgresql://postgres@localhost:{}/postgres?sslmode=require",
+        cluster.port()
+    );
+    let gateway = Gateway::start(&["--database-url", &url, "--database-ca", &server]);
+    gateway
+        .client()
+        .post("Tables", "{\"TableName\":\"Things\"}")
+        .expect(201);
+    let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'table-service-gateway'";
+    assert!(cluster.session().value::<bool>(encrypted, &[]));
+
+    let deceived = Gateway::start(&["--database-url", &url, "--database-ca", &other]);
+    deceived.client().get("Tables").fails_with(503, "ServerBusy", "");
+    assert!(deceived.admin("/ready").expect(503).text().contains("certificate"));
+    // Without TLS, too, as most do within a machine.
+    let plain = Gateway::start(&["--database-url", &url.replace("?sslmode=require", "")]);
+    plain.client().get("Tables").expect(200);
+    drop((gateway, deceived, plain, cluster));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Gives a file to the user that servers run as, who alone may read it.
+fn make_servers_own(file: &str) {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        let id = std::process::Command::new("id")
+            .args(["-u", "postgres"])
+            .output()
+            .unwrap();
+        let id: u32 = String::from_utf8(id.stdout).unwrap().trim().parse().unwrap();
+        chown(file, Some(id), None).unwrap();
+    }
+}
+
 /// A gateway with HTTPS that accepts the tokens of an issuer.
 struct Tls {
     service: Service,

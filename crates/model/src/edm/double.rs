@@ -11,6 +11,22 @@ pub fn format_double(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
+    short(value).unwrap_or_else(|| fifteen_or_seventeen(value))
+}
+
+/// The usual case, faster: if the shortest text that reads back has no more than 15 digits, it is the one with 15 without
+/// its zeros.
+fn short(value: f64) -> Option<String> {
+    if !(1e-4..1e15).contains(&value.abs()) {
+        return None;
+    }
+    let shortest = value.to_string();
+    let digits = shortest.bytes().filter(u8::is_ascii_digit).count();
+    let whole = !shortest.contains('.');
+    (digits <= 15).then(|| if whole { shortest + ".0" } else { shortest })
+}
+
+fn fifteen_or_seventeen(value: f64) -> String {
     let fifteen = format!("{value:.14e}");
     let scientific = if fifteen.parse() == Ok(value) {
         fifteen
@@ -80,7 +96,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_fast_way_is_taken() {
+        for value in [1.0, 3.1, 125.5, -0.25, 1e14, 0.0001, 123456789.012345] {
+            assert!(short(value).is_some(), "{value}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn both_ways_give_the_same_text(
+            value in prop_oneof![
+                any::<f64>(),
+                (-1_000_000_000i64..1_000_000_000, 0i32..9).prop_map(|(n, e)| n as f64 / 10f64.powi(e)),
+            ]
+        ) {
+            if let Some(text) = short(value) {
+                prop_assert_eq!(text, fifteen_or_seventeen(value));
+            }
+        }
+
         #[test]
         fn every_double_reads_back(bits: u64) {
             let value = f64::from_bits(bits);

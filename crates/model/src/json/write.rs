@@ -5,7 +5,6 @@ use std::io::Write;
 use crate::edm::{EdmType, Value, format_double, write_binary, write_guid};
 use crate::entity::Entity;
 use crate::error::Error;
-use crate::etag;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP, is_system_property};
 use crate::projection::Projection;
 use crate::properties::Properties;
@@ -89,10 +88,18 @@ pub fn entity_to_json(entity: &Entity<'_>, metadata: Metadata) -> Vec<u8> {
 /// [`entity_to_json`] with a choice of properties: one that the entity lacks is `null` (semantics 6.5). The keys and the
 /// Timestamp are always there.
 pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata: Metadata) -> Vec<u8> {
-    let mut object = Object::new(entity.properties.as_bytes().len() + 192);
+    let mut out = Vec::with_capacity(entity.properties.as_bytes().len() + 256);
+    append_entity(&mut out, entity, projection, metadata);
+    out
+}
+
+/// Appends [`projected_to_json`].
+pub fn append_entity(out: &mut Vec<u8>, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
+    out.push(b'{');
+    let mut object = Object(std::mem::take(out));
     if let (Some(timestamp), true) = (entity.timestamp, metadata != Metadata::None) {
         object.name("odata.etag");
-        object.string(&etag::format(timestamp));
+        object.etag(timestamp);
     }
     for (name, key) in [(PARTITION_KEY, entity.partition_key), (ROW_KEY, entity.row_key)] {
         object.name(name);
@@ -109,7 +116,7 @@ pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata:
         }
     }
     object.properties(entity, projection, metadata);
-    object.finish()
+    *out = object.finish();
 }
 
 /// Appends the members of an entity to an object that `out` ends in, without `odata.*`: those of the REST protocol are
@@ -139,10 +146,12 @@ impl Object {
         Object(out)
     }
 
+    /// Neither names of properties nor `odata.*` need escapes.
     fn name(&mut self, name: &str) {
         self.separator();
-        self.string(name);
-        self.0.push(b':');
+        self.0.push(b'"');
+        self.raw(name);
+        self.raw("\":");
     }
 
     fn separator(&mut self) {
@@ -161,7 +170,6 @@ impl Object {
 
     fn annotation(&mut self, name: &str, edm: EdmType) {
         self.separator();
-        // Property names need no escapes.
         self.0.push(b'"');
         self.raw(name);
         self.raw("@odata.type\":\"");
@@ -182,7 +190,28 @@ impl Object {
             self.annotation(TIMESTAMP, EdmType::DateTime);
         }
         self.name(TIMESTAMP);
-        self.string(&timestamp.to_string());
+        self.0.push(b'"');
+        self.time(timestamp, ":");
+        self.0.push(b'"');
+    }
+
+    /// What [`etag::format`] gives, as a string.
+    fn etag(&mut self, timestamp: Ticks) {
+        self.raw("\"W/\\\"datetime'");
+        self.time(timestamp, "%3A");
+        self.raw("'\\\"\"");
+    }
+
+    fn time(&mut self, timestamp: Ticks, colon: &str) {
+        struct Out<'o>(&'o mut Vec<u8>);
+        impl std::fmt::Write for Out<'_> {
+            fn write_str(&mut self, text: &str) -> std::fmt::Result {
+                self.0.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+        }
+        // A Vec takes everything.
+        let _ = timestamp.write(&mut Out(&mut self.0), colon);
     }
 
     fn properties(&mut self, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
