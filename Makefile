@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test golden docs drivers soak mutations bench-gateway install clean
+.PHONY: help setup run test golden docs drivers soak mutations bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -15,6 +15,9 @@ help:
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
 	@echo 'make bench-gateway     requests a second through the gateway, beside azurite'
+	@echo 'make bench             beside hand-written SQL, with targets (15 minutes); bench-model: the model alone'
+	@echo 'make bench-growth      small tables beside large ones, and memory'
+	@echo 'make stress            one partition under load; ARGS="--mix get=90,insert=10 --clients 8", ARGS=--help lists more'
 	@echo 'make setup             only provide what is missing to build and test'
 	@echo 'make install PG_CONFIG=/path/to/pg_config'
 	@echo '                       install the extension into a PostgreSQL server of yours'
@@ -49,6 +52,18 @@ mutations:
 
 bench-gateway:
 	@benches/gateway.sh
+
+bench:
+	@PG=$(PG) benches/run.sh compare $(ARGS)
+
+bench-growth:
+	@PG=$(PG) benches/run.sh growth $(ARGS)
+
+bench-model:
+	@PG=$(PG) benches/run.sh model $(ARGS)
+
+stress:
+	@PG=$(PG) benches/run.sh stress $(ARGS)
 
 install:
 	@pgrx-config/install.sh "$(PG_CONFIG)"

@@ -125,7 +125,7 @@ run_architecture() {
 
 run_model() {
   step "The model"
-  cargo test -p table_service_model
+  cargo test -p table_service_model -p table_service_benches
 }
 
 run_extension() {

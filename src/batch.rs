@@ -18,6 +18,7 @@ use table_service_model::{Error, Properties, PropertiesBuf, Ticks, entity};
 use crate::arguments::{prevent_if_read_only, required};
 use crate::catalog;
 use crate::clock::{etag, now};
+use crate::direct::{self, Purpose};
 use crate::error::OrRaise;
 use crate::result_set::{BatchResults, ResultSet};
 use crate::spi::{self, Connection, Rows, Statement, connect};
@@ -180,6 +181,9 @@ enum Failure {
 type Version = (usize, i64);
 
 fn write(table: &Table, partition_key: &str, batch: &Batch<'_>) -> Result<Timestamps, Error> {
+    if let Some(timestamps) = insert_directly(table, partition_key, batch.operations()) {
+        return Ok(timestamps);
+    }
     let mut seen = Vec::new();
     loop {
         let attempt = || Attempt::new(table, partition_key, batch.operations(), &seen).run();
@@ -202,6 +206,42 @@ fn write(table: &Table, partition_key: &str, batch: &Batch<'_>) -> Result<Timest
             }
         }
     }
+}
+
+/// Fewer operations are not worth a subtransaction.
+const WORTH_IT: usize = 8;
+
+/// Beyond so many subtransactions of one transaction, PostgreSQL keeps them where all sessions have to look them up.
+const SUBTRANSACTIONS: u8 = 48;
+
+/// A batch of inserts, if the table allows it and all of them succeed. They are inserted in key order, so that it waits for
+/// others in the order in which everything else does.
+fn insert_directly(table: &Table, partition_key: &str, operations: &[Operation<'_>]) -> Option<Timestamps> {
+    // SAFETY: the entry of this process in shared memory, of which it alone writes this part.
+    let subtransactions = unsafe { (*pg_sys::MyProc).subxidStatus };
+    let is_insert = |operation: &Operation<'_>| operation.action == Action::Insert;
+    if operations.len() < WORTH_IT
+        || !operations.iter().all(is_insert)
+        || subtransactions.overflowed
+        || subtransactions.count >= SUBTRANSACTIONS
+    {
+        return None;
+    }
+    let mut entities: Vec<_> = operations
+        .iter()
+        .map(|operation| (&*operation.row_key, operation.properties()))
+        .collect();
+    entities.sort_unstable_by_key(|&(row_key, _)| row_key);
+    let clock = now();
+    direct::with(table, Purpose::Insert, |table| {
+        let insert = || table.insert_many(partition_key, entities.into_iter(), clock).ok_or(());
+        match spi::in_subtransaction(AssertUnwindSafe(insert)) {
+            Ok(inserted) => inserted.ok(),
+            Err(error) if spi::sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION => None,
+            Err(error) => error.rethrow(),
+        }
+    })?;
+    Some(vec![Some(clock); operations.len()])
 }
 
 /// The statements that operations of neighbouring keys can share.

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 /// Within this many rows the clock is read for every row, later for every sixteenth.
 const CLOSELY: u64 = 64;
 
+fn looks_at(row: u64) -> bool {
+    row < CLOSELY || row.is_multiple_of(16)
+}
+
 #[derive(Clone, Copy, Default)]
 struct Page {
     deadline: Option<Instant>,
@@ -17,12 +21,14 @@ struct Page {
     may_cut: bool,
     /// Rows that were tested.
     examined: u64,
+    /// Rows that have arrived.
+    taken: u64,
     /// The row that passes now was not tested.
     cut: bool,
 }
 
 thread_local! {
-    static PAGE: Cell<Page> = const { Cell::new(Page { deadline: None, may_cut: false, examined: 0, cut: false }) };
+    static PAGE: Cell<Page> = const { Cell::new(Page { deadline: None, may_cut: false, examined: 0, taken: 0, cut: false }) };
 }
 
 /// Ends what it began when it is dropped, also by an error.
@@ -57,8 +63,7 @@ pub fn cuts_here() -> bool {
     let Some(deadline) = page.deadline.filter(|_| page.may_cut) else {
         return false;
     };
-    let looks = page.examined > 0 && (page.examined < CLOSELY || page.examined.is_multiple_of(16));
-    if looks && Instant::now() >= deadline {
+    if page.examined > 0 && looks_at(page.examined) && Instant::now() >= deadline {
         page.cut = true;
     }
     page.examined += 1;
@@ -71,7 +76,13 @@ pub fn was_cut() -> bool {
     PAGE.get().cut
 }
 
-/// Whether the time of the page is over.
+/// Called for each row that arrives: whether the time of the page is over.
 pub fn has_passed() -> bool {
-    PAGE.get().deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    let mut page = PAGE.get();
+    let Some(deadline) = page.deadline else {
+        return false;
+    };
+    page.taken += 1;
+    PAGE.set(page);
+    looks_at(page.taken) && Instant::now() >= deadline
 }

@@ -250,6 +250,45 @@ impl Direct {
         Ok(())
     }
 
+    /// Inserts entities whose keys are in order, page by page. `None` if one of them is not valid.
+    ///
+    /// Raises 23505 for the first in key order that exists: run it in a subtransaction.
+    pub fn insert_many<'a>(
+        &self,
+        partition_key: &str,
+        entities: impl Iterator<Item = (&'a str, Properties<'a>)>,
+        clock: i64,
+    ) -> Option<()> {
+        let slots = entities.map(|(row_key, properties)| {
+            guard::check(partition_key, row_key, clock, properties).ok()?;
+            let keys = Keys { partition_key, row_key };
+            // SAFETY: the table is plain.
+            Some(unsafe { self.new_version(keys, clock, properties) })
+        });
+        let mut slots = slots.collect::<Option<Vec<_>>>()?;
+        // SAFETY: the table's own access method, called as COPY calls it.
+        unsafe {
+            let multi_insert = (*(*self.relation).rd_tableam).multi_insert?;
+            let (relation, command) = (self.relation, pg_sys::GetCurrentCommandId(true));
+            pg_sys::ffi::pg_guard_ffi_boundary(|| {
+                multi_insert(
+                    relation,
+                    slots.as_mut_ptr(),
+                    slots.len() as c_int,
+                    command,
+                    0,
+                    std::ptr::null_mut(),
+                )
+            });
+            for slot in slots {
+                self.index_version(slot, false);
+                pg_sys::ExecDropSingleTupleTableSlot(slot);
+            }
+            pg_sys::CommandCounterIncrement();
+        }
+        Some(())
+    }
+
     /// Changes the properties of an entity, if it has this Timestamp (or any, for `None`); its new Timestamp. `None` if that
     /// takes a statement after all.
     ///

@@ -14,7 +14,7 @@ use crate::arguments::required;
 use crate::deadline;
 use crate::error::OrRaise;
 use crate::result_set::{Entities, Explanation, Page, PartitionStatistics, ResultSet};
-use crate::scan::{self, Row, Sink, range_to_sql, scan_to_sql};
+use crate::scan::{self, Extent, Row, Sink, range_to_sql, scan_to_sql};
 use crate::settings;
 use crate::spi::connect;
 use crate::tables::{Access, Table};
@@ -52,7 +52,8 @@ fn query_entities(
         };
         if top != Some(0) {
             let _no_limit = deadline::begin(None);
-            connect(|spi| scan::scan(spi, &table, &query.plan, &query.plan.ranges, &mut sink));
+            let extent = if top.is_none() { Extent::All } else { Extent::First };
+            connect(|spi| scan::scan(spi, &table, &query.plan, &query.plan.ranges, extent, &mut sink));
         }
         Ok(Entities)
     };
@@ -374,7 +375,7 @@ impl Pager {
         };
         if self.top > 0 {
             let _page = deadline::begin(Some(self.time_limit));
-            connect(|spi| scan::scan(spi, table, &query.plan, &self.ranges, &mut reading));
+            connect(|spi| scan::scan(spi, table, &query.plan, &self.ranges, Extent::First, &mut reading));
         }
         (reading.page, reading.token)
     }
@@ -401,8 +402,9 @@ impl<P: PageSink> Sink for PageReading<P> {
             return false;
         }
         self.left -= 1;
-        // SAFETY: the column is a bag and not NULL.
-        self.bytes += row.partition_key().len() + row.row_key().len() + unsafe { varlena_size(row.properties) };
+        // SAFETY: the columns are varlenas and not NULL.
+        self.bytes +=
+            unsafe { varlena_size(row.partition_key) + varlena_size(row.row_key) + varlena_size(row.properties) };
         self.full = self.left == 0 || self.bytes >= PAGE_BYTES || deadline::has_passed();
         self.page.entity(row, self.full || self.may_be_cut);
         true

@@ -92,12 +92,13 @@ unsafe fn scan_passes(fcinfo: pg_sys::FunctionCallInfo, datum: pg_sys::Datum, en
     lent.unwrap_or_else(|| unsafe { compiled(fcinfo, varlena_bytes(datum).1) }.matches(entity))
 }
 
-/// The residual of our own scans, for filters on properties alone. At the deadline of a page it lets one row pass.
+/// The residual of our own scans, for filters on properties alone. At the deadline of a page it lets one row pass; scans for
+/// pages do not run in parallel.
 ///
 /// The arguments are read by hand: this runs once for every row of a scan.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
-VOLATILE STRICT PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+VOLATILE STRICT PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
     if deadline::cuts_here() {
@@ -121,7 +122,7 @@ fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
 CREATE FUNCTION table_service.scan_passes(
     partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, predicate bytea)
 RETURNS boolean
-VOLATILE STRICT PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+VOLATILE STRICT PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn scan_passes_entity(fcinfo: pg_sys::FunctionCallInfo) -> bool {
     if deadline::cuts_here() {

@@ -16,6 +16,8 @@ use crate::types::varlena;
 pub struct Shape {
     range: RangeShape,
     residual: Residual,
+    /// All rows of the table are read whatever the plan, so that it may be any.
+    any_plan: bool,
 }
 
 /// A key range without its keys. Its parameters are the partition if that is one, then the lower bound's, then the upper
@@ -82,6 +84,11 @@ impl End {
 }
 
 impl RangeShape {
+    const TABLE: RangeShape = RangeShape::Partitions {
+        lower: End::Open,
+        upper: End::Open,
+    };
+
     fn of(range: &KeyRange) -> RangeShape {
         if range.point().is_some() {
             return RangeShape::Point;
@@ -199,6 +206,10 @@ pub fn scan_to_sql(range: &KeyRange, table: &str, residual: Option<&str>) -> Str
 }
 
 impl Shape {
+    pub fn any_plan(self) -> bool {
+        self.any_plan
+    }
+
     /// The types of the statement's parameters: keys, then the compiled filter.
     pub fn parameter_types(self) -> Vec<pg_sys::Oid> {
         let mut types = vec![pg_sys::TEXTOID; self.range.parameters()];
@@ -251,9 +262,17 @@ pub trait Sink {
     fn row(&mut self, row: &Row) -> bool;
 }
 
+/// How much of a result is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    All,
+    /// The first rows, until the sink wants no more.
+    First,
+}
+
 /// Reads the entities of a plan in key order into a sink, all under the caller's snapshot. Ends when the sink wants no
 /// more.
-pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], sink: &mut dyn Sink) {
+pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], extent: Extent, sink: &mut dyn Sink) {
     let filter = plan.residual.as_ref().map(|filter| {
         let predicate = Predicate::new(filter);
         let only_properties = Columns {
@@ -274,9 +293,11 @@ pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], s
     };
     let mut receiver = Receiver::new(sink);
     for range in ranges {
+        let range_shape = RangeShape::of(range);
         let shape = Shape {
-            range: RangeShape::of(range),
+            range: range_shape,
             residual,
+            any_plan: extent == Extent::All && range_shape == RangeShape::TABLE,
         };
         let mut arguments: Vec<pg_sys::Datum> = keys(range).into_iter().map(|key| varlena(key.as_bytes())).collect();
         arguments.extend(predicate);
@@ -352,10 +373,14 @@ unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver:
             timestamp: *values.add(2),
             properties: *values.add(3),
         };
-        let caller = pg_sys::MemoryContextSwitchTo(receiver.row_context);
+        // Set by hand what MemoryContextSwitchTo sets: this runs for every row.
+        let caller = pg_sys::CurrentMemoryContext;
+        pg_sys::CurrentMemoryContext = receiver.row_context;
         receiver.ended = !receiver.sink.row(&row);
-        pg_sys::MemoryContextSwitchTo(caller);
-        pg_sys::MemoryContextReset(receiver.row_context);
+        pg_sys::CurrentMemoryContext = caller;
+        if !(*receiver.row_context).isReset {
+            pg_sys::MemoryContextReset(receiver.row_context);
+        }
         !receiver.ended
     }
 }

@@ -136,6 +136,11 @@ impl Statement {
         }
     }
 
+    /// Whether PostgreSQL may plan it as it sees fit. Everything else names its keys, or stops early.
+    fn any_plan(self) -> bool {
+        matches!(self, Statement::Scan(shape) if shape.any_plan())
+    }
+
     /// A read sees the caller's snapshot; everything else, and the second look of a write, takes a new one.
     fn is_read(self) -> bool {
         matches!(self, Statement::Get | Statement::GetMany | Statement::Scan(_))
@@ -143,12 +148,16 @@ impl Statement {
 }
 
 /// A plan that SPI keeps until it is dropped.
-struct KeptPlan(NonNull<pg_sys::_SPI_plan>);
+struct KeptPlan {
+    plan: NonNull<pg_sys::_SPI_plan>,
+    /// Whether PostgreSQL chooses freely how to do it.
+    any_plan: bool,
+}
 
 impl Drop for KeptPlan {
     fn drop(&mut self) {
         // SAFETY: the plan was kept, and nobody executes it: execution holds a reference of its own.
-        unsafe { pg_sys::SPI_freeplan(self.0.as_ptr()) };
+        unsafe { pg_sys::SPI_freeplan(self.plan.as_ptr()) };
     }
 }
 
@@ -157,12 +166,13 @@ impl KeptPlan {
     fn make_ready(&self) {
         if self.generic_plan().is_none() {
             // SAFETY: a kept plan of one statement; the reference that this takes is given back.
-            planning_for_keys(|| unsafe {
-                let planned = pg_sys::SPI_plan_get_cached_plan(self.0.as_ptr());
+            let make = || unsafe {
+                let planned = pg_sys::SPI_plan_get_cached_plan(self.plan.as_ptr());
                 if !planned.is_null() {
                     pg_sys::ReleaseCachedPlan(planned, pg_sys::CurrentResourceOwner);
                 }
-            });
+            };
+            if self.any_plan { make() } else { planning_for_keys(make) }
         }
     }
 
@@ -170,7 +180,7 @@ impl KeptPlan {
     fn generic_plan(&self) -> Option<&pg_sys::CachedPlan> {
         // SAFETY: a kept plan has one source for its one statement, and its plan lives as long as the source.
         unsafe {
-            let sources = pg_sys::SPI_plan_get_plan_sources(self.0.as_ptr());
+            let sources = pg_sys::SPI_plan_get_plan_sources(self.plan.as_ptr());
             if sources.is_null() || (*sources).length != 1 {
                 return None;
             }
@@ -329,7 +339,7 @@ impl Connection {
         // SAFETY: the plan was prepared for these parameters, none of which is NULL.
         rows(with_kept_plans(|| unsafe {
             pg_sys::SPI_execute_plan(
-                plan.0.as_ptr(),
+                plan.plan.as_ptr(),
                 arguments.as_mut_ptr(),
                 std::ptr::null(),
                 statement.is_read(),
@@ -368,7 +378,7 @@ impl Connection {
                 dest: receiver,
                 ..Default::default()
             };
-            let result = with_kept_plans(|| pg_sys::SPI_execute_plan_extended(plan.0.as_ptr(), &options));
+            let result = with_kept_plans(|| pg_sys::SPI_execute_plan_extended(plan.plan.as_ptr(), &options));
             if result < 0 {
                 failed(result);
             }
@@ -484,18 +494,24 @@ impl Connection {
 fn prepare(statement: Statement, table: &Table, properties_type: pg_sys::Oid) -> KeptPlan {
     let sql = c_string(&statement.sql(&table.qualified_name()));
     let mut types = statement.parameter_types(properties_type);
+    let any_plan = statement.any_plan();
+    let options = if any_plan {
+        pg_sys::CURSOR_OPT_PARALLEL_OK
+    } else {
+        pg_sys::CURSOR_OPT_FAST_PLAN
+    };
     // SAFETY: a statement text with as many parameter types as it has parameters.
     unsafe {
         let plan = pg_sys::SPI_prepare_cursor(
             sql.as_ptr(),
             types.len() as i32,
             types.as_mut_ptr(),
-            (pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_FAST_PLAN) as i32,
+            (pg_sys::CURSOR_OPT_GENERIC_PLAN | options) as i32,
         );
         match NonNull::new(plan) {
             Some(plan) => {
                 pg_sys::SPI_keepplan(plan.as_ptr());
-                KeptPlan(plan)
+                KeptPlan { plan, any_plan }
             }
             None => failed(pg_sys::SPI_result),
         }
@@ -554,5 +570,14 @@ pub fn in_subtransaction<R, E>(
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
         result
+    }
+}
+
+/// The SQLSTATE of an error that was raised.
+pub fn sqlerrcode(error: &CaughtError) -> PgSqlErrorCode {
+    match error {
+        CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. } => report.sql_error_code(),
     }
 }

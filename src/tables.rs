@@ -307,19 +307,11 @@ fn free_primary_key_name(name: &str, renames_left: u32) {
 /// The errors of two sessions that create one table, in one spelling or two.
 fn is_name_collision(error: &CaughtError) -> bool {
     matches!(
-        sqlerrcode(error),
+        spi::sqlerrcode(error),
         PgSqlErrorCode::ERRCODE_DUPLICATE_TABLE
             | PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION
             | PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT
     )
-}
-
-fn sqlerrcode(error: &CaughtError) -> PgSqlErrorCode {
-    match error {
-        CaughtError::PostgresError(report)
-        | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => report.sql_error_code(),
-    }
 }
 
 /// Drops a table of the service, with all its entities; true when there was one.
@@ -353,7 +345,7 @@ fn delete(table_name: Option<&str>, if_exists: Option<bool>) -> Result<bool, Err
     match dropped {
         Ok(done) => done,
         // Somebody else was faster.
-        Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => absent(),
+        Err(error) if spi::sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => absent(),
         Err(error) => error.rethrow(),
     }
 }

@@ -950,6 +950,7 @@ mod tests {
     #[pg_test]
     fn a_session_keeps_statements_for_128_tables() {
         start();
+        run("SET table_service.enable_direct_access = off");
         for table in 0..140 {
             run(&format!("SELECT create_table('Many{table}')"));
             run(&format!("SELECT insert_entity('Many{table}', 'p', 'r', '{{}}')"));
@@ -972,6 +973,7 @@ mod tests {
     #[pg_test]
     fn tables_may_go_and_come_while_statements_are_kept() {
         start();
+        run("SET table_service.enable_direct_access = off");
         check(&[
             ("SELECT delete_table('Employees')", "t"),
             ("SELECT get_entity('Employees', 'p', 'r')", NO_TABLE),

@@ -53,6 +53,7 @@ sql_type!(BatchOperationOut, "table_service.batch_operation");
 // schema of the tests before its name.
 external_sql_type!(ShellIn<'_>, "table_service.properties");
 external_sql_type!(ShellOut, "table_service.properties");
+external_sql_type!(TextOut, "cstring");
 external_sql_type!(RegClass, "regclass");
 external_sql_type!(JsonArg<'_>, "json");
 external_sql_type!(JsonOut, "json");
@@ -102,6 +103,7 @@ result!(PropertiesOut, this => varlena(this.0.as_bytes()));
 result!(ShellOut, this => varlena(this.0.as_bytes()));
 result!(JsonOut, this => varlena(&this.0));
 result!(JsonbOut, this => this.into_datum());
+result!(TextOut, this => this.into_datum());
 result!(RegClass, this => pg_sys::Datum::from(this.0));
 result!(EntityOut, this => this.into_datum());
 result!(BatchOperationOut, this => this.into_datum());
@@ -198,6 +200,21 @@ impl FromDatum for ShellIn<'_> {
     unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
         // SAFETY: as promised by the caller.
         unsafe { PropertiesArg::from_polymorphic_datum(datum, is_null, oid).map(ShellIn) }
+    }
+}
+
+/// The text of a value, without a NUL, for an output function to return.
+pub struct TextOut(pub Vec<u8>);
+
+impl TextOut {
+    fn into_datum(self) -> pg_sys::Datum {
+        // SAFETY: there is room for the text and its NUL.
+        unsafe {
+            let text = pg_sys::palloc(self.0.len() + 1).cast::<u8>();
+            std::ptr::copy_nonoverlapping(self.0.as_ptr(), text, self.0.len());
+            *text.add(self.0.len()) = 0;
+            pg_sys::Datum::from(text)
+        }
     }
 }
 

@@ -12,19 +12,34 @@ pub const HAND_WRITTEN: &str = include_str!("../hand_written.sql");
 /// The number of partitions of the loaded data.
 pub const PARTITIONS: u64 = 100;
 
-/// How many entities are loaded, and where they are found.
+/// A table, how many entities are loaded into it, and where they are found.
 #[derive(Debug, Clone, Copy)]
 pub struct Data {
+    /// Its name as a table of the service.
+    pub table: &'static str,
     pub entities: u64,
     pub partitions: u64,
 }
 
 impl Data {
-    pub fn new(entities: u64) -> Data {
+    pub fn new(table: &'static str, entities: u64, partitions: u64) -> Data {
         Data {
+            table,
             entities,
-            partitions: PARTITIONS.min(entities),
+            partitions: partitions.min(entities).max(1),
         }
+    }
+
+    /// Creates the table as one of the service and loads it.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn create(&self, client: &Client) -> Result<(), Error> {
+        client
+            .execute("SELECT table_service.create_table($1)", &[&self.table])
+            .await?;
+        let table = format!("table_service_data.\"{}\"", self.table);
+        self.load(client, &table, "table_service.properties").await
     }
 
     /// The keys of the entity with this number.

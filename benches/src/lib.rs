@@ -2,6 +2,7 @@
 
 pub mod data;
 pub mod load;
+pub mod mix;
 pub mod report;
 pub mod session;
 pub mod work;

@@ -53,6 +53,17 @@ impl Measured {
         Ok(())
     }
 
+    /// Adds what was done in a time after this one.
+    ///
+    /// # Errors
+    /// None in practice, as for `add`.
+    pub fn follow(&mut self, other: &Measured) -> Result<(), Error> {
+        let elapsed = self.elapsed + other.elapsed;
+        self.add(other)?;
+        self.elapsed = elapsed;
+        Ok(())
+    }
+
     /// The time within which this part of the steps was done, in microseconds.
     pub fn within(&self, quantile: f64) -> u64 {
         self.latency.value_at_quantile(quantile)

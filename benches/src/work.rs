@@ -100,8 +100,8 @@ impl Work {
         self.target() == 0.9
     }
 
-    fn sql(self, side: Side) -> String {
-        match (self, side) {
+    fn sql(self, side: Side, table: &str) -> String {
+        let sql = match (self, side) {
             (Work::Get, Side::Ours) => "SELECT partition_key, row_key, \"timestamp\", properties::text FROM table_service.get_entity('Bench', $1, $2)".to_owned(),
             (Work::Get, Side::HandWritten) => "SELECT partition_key, row_key, ts, props::text FROM hand WHERE partition_key = $1 AND row_key = $2".to_owned(),
 
@@ -143,7 +143,8 @@ impl Work {
             (Work::Points, Side::HandWritten) =>
                 "SELECT h.partition_key, h.row_key, h.ts, h.props::text FROM ROWS FROM (unnest($1::text[]), unnest($2::text[])) AS k (p, r),
                     LATERAL (SELECT * FROM hand WHERE partition_key = k.p AND row_key = k.r OFFSET 0) AS h".to_owned(),
-        }
+        };
+        sql.replace("Bench", table)
     }
 }
 
@@ -177,7 +178,7 @@ impl Task {
     pub async fn new(connection: &str, work: Work, side: Side, data: Data, client: u64) -> Result<Task, Error> {
         let seed = client;
         let client = connect(connection).await?;
-        let statement = client.prepare(&work.sql(side)).await?;
+        let statement = client.prepare(&work.sql(side, data.table)).await?;
         let mut task = Task {
             work,
             side,
@@ -201,12 +202,13 @@ impl Task {
     async fn read_tag(&self, number: u64) -> Result<Tag, Error> {
         let (partition_key, row_key) = self.data.keys(number);
         let sql = match self.side {
-            Side::Ours => {
-                "SELECT table_service.etag(\"timestamp\") FROM table_service_data.\"Bench\" WHERE partition_key = $1 AND row_key = $2"
-            }
-            Side::HandWritten => "SELECT ts FROM hand WHERE partition_key = $1 AND row_key = $2",
+            Side::Ours => format!(
+                "SELECT table_service.etag(e) FROM table_service.get_entity('{}', $1, $2) AS e",
+                self.data.table
+            ),
+            Side::HandWritten => "SELECT ts FROM hand WHERE partition_key = $1 AND row_key = $2".to_owned(),
         };
-        let row = self.client.query_one(sql, &[&partition_key, &row_key]).await?;
+        let row = self.client.query_one(&sql, &[&partition_key, &row_key]).await?;
         Ok(match self.side {
             Side::Ours => Tag::ETag(row.try_get(0)?),
             Side::HandWritten => Tag::Time(row.try_get(0)?),

@@ -1,12 +1,12 @@
 //! Text and binary forms of a bag. Every bag is checked here when it comes in.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 
 use pgrx::prelude::*;
 use table_service_model::{Error, Properties, json};
 
 use crate::error::{OrRaise, raise};
-use crate::types::{ShellIn, ShellOut};
+use crate::types::{ShellIn, ShellOut, TextOut};
 
 /// Reads the JSON payload form.
 #[pg_extern(immutable, strict, parallel_safe)]
@@ -23,8 +23,8 @@ pub fn properties_in(input: &CStr) -> ShellOut {
 
 /// Writes the JSON payload form, which reads back to the same bag under any settings.
 #[pg_extern(immutable, strict, parallel_safe)]
-pub fn properties_out(properties: ShellIn<'_>) -> CString {
-    CString::new(json::properties_to_json(properties.0.get())).unwrap_or_default()
+pub fn properties_out(properties: ShellIn<'_>) -> TextOut {
+    TextOut(json::properties_to_json(properties.0.get()))
 }
 
 /// Reads the stored form, which starts with its version.

@@ -61,6 +61,9 @@ impl AccessPolicies {
                     "The Id of a stored access policy has 1 to 64 characters",
                 ));
             }
+            if policy.id.contains('\0') {
+                return Err(document::invalid("The Id of a stored access policy has no U+0000"));
+            }
             if policies.iter().take(index).any(|other| other.id == policy.id) {
                 return Err(document::invalid("The Id of a stored access policy occurs twice"));
             }

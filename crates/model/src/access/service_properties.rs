@@ -161,12 +161,14 @@ impl ServicePropertiesChange {
             ));
         }
         if let Some(logging) = &self.logging {
+            check_version(&logging.version)?;
             logging.retention_policy.check()?;
         }
         for metrics in [&self.hour_metrics, &self.minute_metrics].into_iter().flatten() {
             if metrics.enabled != metrics.include_apis.is_some() {
                 return Err(invalid("Metrics have IncludeAPIs exactly when they are enabled"));
             }
+            check_version(&metrics.version)?;
             metrics.retention_policy.check()?;
         }
         let rules = self.cors.as_deref().unwrap_or_default();
@@ -178,6 +180,16 @@ impl ServicePropertiesChange {
             return Err(invalid("The CORS rules have at most 2 KiB together"));
         }
         Ok(())
+    }
+}
+
+/// A version such as `1.0`.
+fn check_version(version: &str) -> Result<(), Error> {
+    let well_formed = version.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if (1..=8).contains(&version.len()) && well_formed {
+        Ok(())
+    } else {
+        Err(invalid("A Version is 1.0"))
     }
 }
 
@@ -226,6 +238,11 @@ impl CorsRule {
             )));
         }
         for list in [&self.allowed_origins, &self.exposed_headers, &self.allowed_headers] {
+            if list.iter().any(|item| item.contains(char::is_control)) {
+                return Err(invalid(
+                    "An origin or a header of a CORS rule has no control characters",
+                ));
+            }
             if list.len() > MAX_CORS_ITEMS {
                 return Err(invalid("A CORS rule has at most 64 origins and 64 headers"));
             }

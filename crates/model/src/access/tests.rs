@@ -760,6 +760,7 @@ fn bad_policies_are_refused() {
     for text in [
         id(65),
         id(0),
+        r#"[{"Id":"a\u0000"}]"#.to_owned(),
         r#"[{"Id":"a"},{"Id":"a"}]"#.to_owned(),
         format!(
             "[{}]",
@@ -862,6 +863,9 @@ fn bad_service_properties_are_refused() {
         logging(r#"{"Enabled":false,"Days":1}"#),
         r#"{"HourMetrics":{"Version":"1.0","Enabled":true}}"#.to_owned(),
         rules(1).replace("GET", "FETCH"),
+        rules(1).replace(r#""a""#, r#""a\u0000""#),
+        logging(r#"{"Enabled":false}"#).replace("1.0", "one"),
+        logging(r#"{"Enabled":false}"#).replace("1.0", ""),
         rules(1).replace(r#"["a"]"#, "[]"),
         rules(1).replace(r#""a""#, &vec![r#""a""#; 65].join(",")),
         rules(1).replace("\"a\"", &format!("\"{}\"", "a".repeat(2048))),

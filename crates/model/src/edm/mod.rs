@@ -3,7 +3,7 @@
 mod double;
 mod text;
 
-pub use double::format_double;
+pub use double::{format_double, write_double};
 pub use text::{parse_binary, parse_boolean, parse_double, parse_guid, write_binary, write_guid};
 
 use crate::ticks::Ticks;

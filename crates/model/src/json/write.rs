@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::edm::{EdmType, Value, format_double, write_binary, write_guid};
+use crate::edm::{EdmType, Value, format_double, write_binary, write_double, write_guid};
 use crate::entity::Entity;
 use crate::error::Error;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP, is_system_property};
@@ -267,9 +267,9 @@ fn write_value(out: &mut Vec<u8>, value: Value<'_>) {
 pub(crate) fn write_text(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::String(text) => out.extend_from_slice(text.as_bytes()),
-        Value::Int32(n) => _ = write!(out, "{n}"),
-        Value::Int64(n) => _ = write!(out, "{n}"),
-        Value::Double(n) => out.extend_from_slice(format_double(n).as_bytes()),
+        Value::Int32(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
+        Value::Int64(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
+        Value::Double(n) => write_double(out, n),
         Value::Boolean(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
         Value::DateTime(ticks) => _ = write!(out, "{ticks}"),
         Value::Guid(guid) => write_guid(out, guid),

@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use clap::Parser;
-use serde_json::json;
+use serde_json::{Value, json};
 use table_service_benches::Error;
-use table_service_benches::data::{Data, HAND_WRITTEN};
+use table_service_benches::data::{Data, HAND_WRITTEN, PARTITIONS};
 use table_service_benches::load::{self, Measured};
+use table_service_benches::mix::{Inserter, Partition};
 use table_service_benches::report::{Comparison, Spread};
 use table_service_benches::session::connect;
 use table_service_benches::work::{Side, Task, Work};
+use tokio_postgres::Client;
 
 #[derive(Parser)]
 struct Arguments {
@@ -32,6 +34,9 @@ struct Arguments {
     /// Only these kinds of work
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Instead, how many entities of 1 KiB go into one partition, beside the Table service's published targets
+    #[arg(long)]
+    service_targets: bool,
     /// A file for the results as JSON
     #[arg(long)]
     json: Option<std::path::PathBuf>,
@@ -40,7 +45,7 @@ struct Arguments {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let arguments = Arguments::parse();
-    let data = Data::new(arguments.entities);
+    let data = Data::new("Bench", arguments.entities, PARTITIONS);
     let control = connect(&arguments.database_url).await?;
     let version: String = control.query_one("SHOW server_version", &[]).await?.try_get(0)?;
     let buffers: String = control.query_one("SHOW shared_buffers", &[]).await?.try_get(0)?;
@@ -50,13 +55,15 @@ async fn main() -> Result<(), Error> {
         data.entities, arguments.rounds, arguments.seconds
     );
 
+    if arguments.service_targets {
+        return service_targets(&arguments, &control).await;
+    }
     control.batch_execute(HAND_WRITTEN).await?;
     control
         .batch_execute("SELECT table_service.create_table('Bench')")
         .await?;
     data.load(&control, "hand", "jsonb").await?;
-    data.load(&control, "table_service_data.\"Bench\"", "table_service.properties")
-        .await?;
+    data.create(&control).await?;
     let mut lines = vec![storage(&control, data).await?];
     println!(
         "{}\n{}",
@@ -79,14 +86,12 @@ async fn main() -> Result<(), Error> {
         }
     }
 
-    if let Some(path) = &arguments.json {
-        let results: Vec<_> = lines.iter().map(Comparison::json).collect();
-        let document = json!({
-            "postgresql": version, "shared_buffers": buffers, "processors": processors, "entities": data.entities,
-            "rounds": arguments.rounds, "seconds": arguments.seconds, "results": results,
-        });
-        std::fs::write(path, format!("{document:#}\n"))?;
-    }
+    let results: Vec<_> = lines.iter().map(Comparison::json).collect();
+    let document = json!({
+        "postgresql": version, "shared_buffers": buffers, "processors": processors, "entities": data.entities,
+        "rounds": arguments.rounds, "seconds": arguments.seconds, "results": results,
+    });
+    write_json(&arguments, &document)?;
     let missed = lines.iter().filter(|line| line.is_met() == Some(false)).count();
     println!(
         "{missed} of {} targets missed",
@@ -95,7 +100,55 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-async fn storage(control: &tokio_postgres::Client, data: Data) -> Result<Comparison, Error> {
+/// What the Table service promises: entities of 1 KiB a second into one partition, one by one, and as many in batches as its
+/// whole account takes.
+async fn service_targets(arguments: &Arguments, control: &Client) -> Result<(), Error> {
+    let partition = Partition {
+        table: "Bench".to_owned(),
+        partition_key: "one".to_owned(),
+        entities: 0,
+        size: 1024,
+    };
+    control
+        .execute("SELECT table_service.create_table($1)", &[&partition.table])
+        .await?;
+    let time = Duration::from_secs_f64(arguments.seconds.max(5.0));
+    println!(
+        "{:<52} {:>12} {:>10} {:>10}",
+        "entities of 1 KiB a second, one partition, durable", "ours", "target", "p99 ms"
+    );
+    let mut results = Vec::new();
+    for (title, target, clients, batch) in [
+        ("one by one, 1 client", 2000.0, 1, 1),
+        ("one by one, 8 clients", 2000.0, 8, 1),
+        ("batches of 100, 1 client", 20_000.0, 1, 100),
+        ("batches of 100, 4 clients", 20_000.0, 4, 100),
+    ] {
+        let mut inserters = Vec::new();
+        for _ in 0..clients {
+            inserters.push(Inserter::new(&arguments.database_url, partition.clone(), batch).await?);
+        }
+        load::run_all(&mut inserters, time / 4).await?;
+        let measured = load::run_all(&mut inserters, time).await?;
+        let rate = measured.entities as f64 / measured.elapsed.as_secs_f64();
+        let verdict = if rate >= target { "met" } else { "missed" };
+        println!(
+            "{title:<52} {rate:>12.0} {target:>10.0} {:>10.2} {verdict}",
+            measured.within(0.99) as f64 / 1000.0
+        );
+        results.push(json!({ "work": title, "entities_per_second": rate, "target": target, "met": rate >= target }));
+    }
+    write_json(arguments, &json!({ "results": results }))
+}
+
+fn write_json(arguments: &Arguments, document: &Value) -> Result<(), Error> {
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, format!("{document:#}\n"))?;
+    }
+    Ok(())
+}
+
+async fn storage(control: &Client, data: Data) -> Result<Comparison, Error> {
     let sql =
         "SELECT pg_total_relation_size('table_service_data.\"Bench\"')::float8, pg_total_relation_size('hand')::float8";
     let row = control.query_one(sql, &[]).await?;
