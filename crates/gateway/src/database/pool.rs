@@ -61,6 +61,10 @@ impl Database {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
+        // A network that swallows everything must not keep connections that nobody can use.
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(settings.statement_timeout);
+        }
         let tls = match config.get_ssl_mode() {
             SslMode::Require => {
                 let client = tls.ok_or("sslmode=require needs the system's certificates or database_ca")?;
