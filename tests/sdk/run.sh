@@ -97,6 +97,8 @@ SQL
     exit 1
   }
   export SDK_ENDPOINT=http://$address/$SDK_ACCOUNT
+  # psql in the tests is the gateway's role in the gateway's database.
+  export PATH=$PGBIN:$PATH PGHOST=$host PGUSER=gateway PGDATABASE=tables
 }
 
 for suite in "${suites[@]}"; do
