@@ -1,6 +1,6 @@
 //! Points in time as the service keeps them: 100 ns ticks since 0001-01-01T00:00:00Z (.NET `DateTime.Ticks`).
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use time::{Date, Month};
 
@@ -139,22 +139,30 @@ impl Ticks {
     }
 
     /// Appends the time with `colon` between hours, minutes and seconds: `:` in a payload, `%3A` in an ETag.
-    pub(crate) fn write(self, out: &mut impl Write, colon: &str) -> fmt::Result {
+    pub(crate) fn write(self, out: &mut Vec<u8>, colon: &str) {
         let p = self.parts();
-        write!(
-            out,
-            "{:04}-{:02}-{:02}T{:02}{colon}{:02}{colon}{:02}",
-            p.year, p.month, p.day, p.hour, p.minute, p.second
-        )?;
+        let parts = [
+            (i64::from(p.year), 4, "-"),
+            (i64::from(p.month), 2, "-"),
+            (i64::from(p.day), 2, "T"),
+            (p.hour, 2, colon),
+            (p.minute, 2, colon),
+            (p.second, 2, ""),
+        ];
+        for (number, width, separator) in parts {
+            write_digits(out, number, width);
+            out.extend_from_slice(separator.as_bytes());
+        }
         if p.fraction != 0 {
             let (mut fraction, mut width) = (p.fraction, 7);
             while fraction % 10 == 0 {
                 fraction /= 10;
                 width -= 1;
             }
-            write!(out, ".{fraction:0width$}")?;
+            out.push(b'.');
+            write_digits(out, fraction, width);
         }
-        out.write_char('Z')
+        out.push(b'Z');
     }
 
     fn parts(self) -> Parts {
@@ -203,8 +211,20 @@ pub fn next_timestamp(old: i64, clock: i64) -> i64 {
 impl fmt::Display for Ticks {
     /// `YYYY-MM-DDThh:mm:ss[.f]Z`, the fraction without trailing zeros (semantics 1.6).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, ":")
+        let mut text = Vec::with_capacity(28);
+        self.write(&mut text, ":");
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
+}
+
+/// Appends a number that is not negative with so many digits, at most ten.
+fn write_digits(out: &mut Vec<u8>, mut number: i64, width: usize) {
+    let mut digits = [b'0'; 10];
+    for digit in digits.iter_mut().take(width).rev() {
+        *digit += u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+    }
+    out.extend_from_slice(digits.get(..width).unwrap_or_default());
 }
 
 struct Parts {

@@ -1,7 +1,5 @@
 //! From bags to JSON.
 
-use std::io::Write;
-
 use crate::edm::{EdmType, Value, format_double, write_binary, write_double, write_guid};
 use crate::entity::Entity;
 use crate::error::Error;
@@ -106,7 +104,9 @@ pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata:
                 object.annotation(TIMESTAMP, EdmType::DateTime);
             }
             object.name(TIMESTAMP);
-            object.string(&timestamp.to_string());
+            object.0.push(b'"');
+            timestamp.write(&mut object.0, ":");
+            object.0.push(b'"');
         }
         None => {
             object.name(TIMESTAMP);
@@ -217,7 +217,7 @@ pub(crate) fn write_text(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Int64(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
         Value::Double(n) => write_double(out, n),
         Value::Boolean(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
-        Value::DateTime(ticks) => _ = write!(out, "{ticks}"),
+        Value::DateTime(ticks) => ticks.write(out, ":"),
         Value::Guid(guid) => write_guid(out, guid),
         Value::Binary(bytes) => write_binary(out, bytes),
     }
