@@ -30,7 +30,7 @@ pgrx-config/setup.sh "$PG"
 cp -a "$cache/pg$PG" "$work/pg"
 export PG_CONFIG=$work/pg/bin/pg_config
 cargo pgrx install --release --pg-config "$PG_CONFIG" --no-default-features --features "pg$PG"
-cargo build --release -p table_service_gateway -p table_service_benches
+cargo build --release -p table_service_gateway -p table_service_benches --bin table-service-gateway --bin table-service-http
 FSYNC=on pgrx-config/cluster.sh start "$work/cluster" shared_buffers=1GB synchronous_commit=on >"$work/env"
 host=$(sed -n 's/^PGHOST=//p' "$work/env")
 "$("$PG_CONFIG" --bindir)/psql" -q -h "$host" -U postgres postgres -c 'CREATE EXTENSION table_service'
@@ -68,4 +68,4 @@ else
 fi
 
 echo "$(nproc) cores, $(uptime | sed 's/.*load average/load average/')"
-target/release/gateway "${servers[@]}" --rounds "${ROUNDS:-3}" --seconds "${SECONDS_EACH:-5}" --json ${WORK:+--work "$WORK"}
+target/release/table-service-http "${servers[@]}" --rounds "${ROUNDS:-3}" --seconds "${SECONDS_EACH:-5}" --json ${WORK:+--work "$WORK"}
