@@ -68,8 +68,15 @@ pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&Direct) -> Optio
                 Purpose::Insert | Purpose::Update => pg_sys::RowExclusiveLock,
             };
             let index = pg_sys::index_open(index, lock as pg_sys::LOCKMODE);
-            let direct = Direct { relation, index };
-            let result = f(&direct);
+            let result = if has_our_keys(index) {
+                if purpose == Purpose::Update {
+                    // Raises what a statement would: publications need to know which row it was.
+                    pg_sys::CheckCmdReplicaIdentity(relation, pg_sys::CmdType::CMD_UPDATE);
+                }
+                f(&Direct { relation, index })
+            } else {
+                None
+            };
             pg_sys::index_close(index, pg_sys::NoLock as pg_sys::LOCKMODE);
             result
         });
@@ -200,6 +207,23 @@ unsafe fn only_index(relation: pg_sys::Relation) -> Option<pg_sys::Oid> {
         };
         pg_sys::list_free(indexes);
         (only && (*relation).rd_pkindex == index).then_some(index)
+    }
+}
+
+/// Whether the primary key is that of `create_table`, and not one that its user put in its place.
+///
+/// # Safety
+/// An open index.
+unsafe fn has_our_keys(index: pg_sys::Relation) -> bool {
+    // SAFETY: the catalog's row of the index, whose keys are as many as it says; and their collations.
+    unsafe {
+        let row = &*(*index).rd_index;
+        let columns = row
+            .indkey
+            .values
+            .as_slice(usize::try_from(row.indnatts).unwrap_or_default());
+        let collations = std::slice::from_raw_parts((*index).rd_indcollation, columns.len());
+        row.indimmediate && columns == [1, 2] && collations == [pg_sys::C_COLLATION_OID; 2]
     }
 }
 

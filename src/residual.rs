@@ -11,6 +11,7 @@ use table_service_model::{Error, Properties, Ticks};
 
 use crate::deadline;
 use crate::error::OrRaise;
+use crate::scan::Row;
 use crate::types::{EntityArg, PropertiesArg, varlena_bytes};
 
 /// Whether an entity passes a filter. `parameters` gives values to `@name` in it.
@@ -77,6 +78,22 @@ pub fn lend(datum: pg_sys::Datum, predicate: Predicate) -> Guard {
         predicate,
     };
     Guard(LENT.replace(Some(lent)))
+}
+
+/// Whether a row passes the predicate that is lent. At the deadline of a page it passes untested.
+pub fn passes(row: &Row) -> bool {
+    if deadline::cuts_here() {
+        return true;
+    }
+    // SAFETY: the column is a bag and not NULL.
+    let (_, bag) = unsafe { varlena_bytes(row.properties) };
+    let entity = Entity {
+        partition_key: Some(row.partition_key()),
+        row_key: Some(row.row_key()),
+        timestamp: Ticks::from_postgres_micros(row.timestamp.value() as i64),
+        properties: Properties::from_stored(bag),
+    };
+    LENT.with_borrow(|lent| lent.as_ref().is_none_or(|lent| lent.predicate.matches(&entity)))
 }
 
 /// Whether an entity passes the predicate in a datum.

@@ -3,9 +3,10 @@
 use std::ffi::c_int;
 
 use pgrx::prelude::*;
-use table_service_model::filter::{Bound, Columns, KeyRange, Plan, Predicate};
+use table_service_model::filter::{Bound, Columns, Filter, KeyRange, Plan, Predicate};
 
 use crate::deadline;
+use crate::direct::{self, Direct, Keys, Purpose};
 use crate::residual;
 use crate::spi::{Connection, ENTITY};
 use crate::tables::Table;
@@ -242,6 +243,26 @@ pub struct Row {
 }
 
 impl Row {
+    /// The row in a slot.
+    ///
+    /// # Safety
+    /// It has the four columns of an entity, none of them NULL.
+    unsafe fn of(slot: *mut pg_sys::TupleTableSlot) -> Row {
+        // SAFETY: as promised.
+        unsafe {
+            if (*slot).tts_nvalid < 4 {
+                pg_sys::slot_getsomeattrs_int(slot, 4);
+            }
+            let values = (*slot).tts_values;
+            Row {
+                partition_key: *values,
+                row_key: *values.add(1),
+                timestamp: *values.add(2),
+                properties: *values.add(3),
+            }
+        }
+    }
+
     pub fn partition_key(&self) -> &str {
         text(&self.partition_key)
     }
@@ -273,7 +294,37 @@ pub enum Extent {
 /// Reads the entities of a plan in key order into a sink, all under the caller's snapshot. Ends when the sink wants no
 /// more.
 pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], extent: Extent, sink: &mut dyn Sink) {
-    let filter = plan.residual.as_ref().map(|filter| {
+    let mut scan = Scan {
+        spi,
+        table,
+        extent,
+        test: plan.residual.as_ref().map(Test::new),
+        receiver: Receiver::new(sink),
+    };
+    let has_points = ranges.iter().any(|range| range.point().is_some());
+    let read = if has_points {
+        direct::with(table, Purpose::Get, |direct| {
+            scan.ranges(ranges, Some(direct));
+            Some(())
+        })
+    } else {
+        None
+    };
+    if read.is_none() {
+        scan.ranges(ranges, None);
+    }
+}
+
+/// What is tested on every row of a scan.
+struct Test {
+    residual: Residual,
+    /// The parameter of the statements.
+    bytes: pg_sys::Datum,
+    _lent: residual::Guard,
+}
+
+impl Test {
+    fn new(filter: &Filter) -> Test {
         let predicate = Predicate::new(filter);
         let only_properties = Columns {
             properties: true,
@@ -285,27 +336,63 @@ pub fn scan(spi: &Connection, table: &Table, plan: &Plan, ranges: &[KeyRange], e
             Residual::Entity
         };
         let bytes = varlena(&predicate.to_bytes());
-        (residual, bytes, residual::lend(bytes, predicate))
-    });
-    let (residual, predicate) = match &filter {
-        Some((residual, bytes, _)) => (*residual, Some(*bytes)),
-        None => (Residual::None, None),
-    };
-    let mut receiver = Receiver::new(sink);
-    for range in ranges {
+        Test {
+            residual,
+            bytes,
+            _lent: residual::lend(bytes, predicate),
+        }
+    }
+}
+
+struct Scan<'a> {
+    spi: &'a Connection,
+    table: &'a Table,
+    extent: Extent,
+    test: Option<Test>,
+    receiver: Receiver<'a>,
+}
+
+impl Scan<'_> {
+    fn ranges(&mut self, ranges: &[KeyRange], direct: Option<&Direct>) {
+        for range in ranges {
+            match (direct, range.point()) {
+                (Some(direct), Some((partition_key, row_key))) => self.point(direct, partition_key, row_key),
+                _ => self.range(range),
+            }
+            if self.receiver.ended {
+                break;
+            }
+        }
+    }
+
+    fn point(&mut self, direct: &Direct, partition_key: &str, row_key: &str) {
+        deadline::next_scan(self.test.is_some());
+        let keys = Keys { partition_key, row_key };
+        direct.get(keys, |slot| {
+            // SAFETY: a row of a table of the service.
+            unsafe {
+                let row = Row::of(slot);
+                if self.test.is_none() || residual::passes(&row) {
+                    self.receiver.take(&row);
+                }
+            }
+        });
+    }
+
+    fn range(&mut self, range: &KeyRange) {
         let range_shape = RangeShape::of(range);
         let shape = Shape {
             range: range_shape,
-            residual,
-            any_plan: extent == Extent::All && range_shape == RangeShape::TABLE,
+            residual: self.test.as_ref().map_or(Residual::None, |test| test.residual),
+            any_plan: self.extent == Extent::All && range_shape == RangeShape::TABLE,
         };
         let mut arguments: Vec<pg_sys::Datum> = keys(range).into_iter().map(|key| varlena(key.as_bytes())).collect();
-        arguments.extend(predicate);
-        deadline::next_scan(predicate.is_some() && spi.is_ordered(shape, table));
+        arguments.extend(self.test.as_ref().map(|test| test.bytes));
+        deadline::next_scan(self.test.is_some() && self.spi.is_ordered(shape, self.table));
         // SAFETY: the receiver outlives the statement.
-        unsafe { spi.scan(shape, table, &arguments, (&raw mut receiver).cast()) };
-        if receiver.ended {
-            break;
+        unsafe {
+            self.spi
+                .scan(shape, self.table, &arguments, (&raw mut self.receiver).cast());
         }
     }
 }
@@ -344,6 +431,19 @@ impl<'s> Receiver<'s> {
             ended: false,
         }
     }
+
+    fn take(&mut self, row: &Row) {
+        // SAFETY: set by hand what MemoryContextSwitchTo sets: this runs for every row.
+        unsafe {
+            let caller = pg_sys::CurrentMemoryContext;
+            pg_sys::CurrentMemoryContext = self.row_context;
+            self.ended = !self.sink.row(row);
+            pg_sys::CurrentMemoryContext = caller;
+            if !(*self.row_context).isReset {
+                pg_sys::MemoryContextReset(self.row_context);
+            }
+        }
+    }
 }
 
 #[pg_guard]
@@ -363,24 +463,7 @@ unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver:
     // the four columns that every scan selects.
     unsafe {
         let receiver = &mut *receiver.cast::<Receiver<'_>>();
-        if (*slot).tts_nvalid < 4 {
-            pg_sys::slot_getsomeattrs_int(slot, 4);
-        }
-        let values = (*slot).tts_values;
-        let row = Row {
-            partition_key: *values,
-            row_key: *values.add(1),
-            timestamp: *values.add(2),
-            properties: *values.add(3),
-        };
-        // Set by hand what MemoryContextSwitchTo sets: this runs for every row.
-        let caller = pg_sys::CurrentMemoryContext;
-        pg_sys::CurrentMemoryContext = receiver.row_context;
-        receiver.ended = !receiver.sink.row(&row);
-        pg_sys::CurrentMemoryContext = caller;
-        if !(*receiver.row_context).isReset {
-            pg_sys::MemoryContextReset(receiver.row_context);
-        }
+        receiver.take(&Row::of(slot));
         !receiver.ended
     }
 }

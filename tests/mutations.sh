@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh ''
 pgrx-config/setup.sh "$PG"
 
-golden_tests=(00_install batch batch_errors batch_json batch_transactions delete etags insert merge pages replace upsert)
+golden_tests=(00_install batch batch_errors batch_json batch_transactions delete etags insert merge pages privileges replace table_features upsert)
 system_tests=(batches:: index_entities:: queries::a_partitioned queries::plans)
 
 if (($#)); then mutants=("$@"); else mapfile -t mutants < <(basename -s .patch tests/mutations/*.patch); fi
@@ -70,8 +70,7 @@ regress() {
   options=(--inputdir="$input" --outputdir="$out" --bindir="$PGBIN" --dbname=table_service_tests --load-extension=table_service
     --host="$(sed -n 's/^PGHOST=//p' "$work/connection")" --port="$(sed -n 's/^PGPORT=//p' "$work/connection")" --user=postgres)
   if [[ $("$program" --help) == *--expecteddir* ]]; then options+=(--expecteddir="$input"); fi
-  # shellcheck disable=SC2016 # the server expands it
-  PGISOLATIONTIMEOUT=20 PGOPTIONS='-c search_path="$user",public,table_service' \
+  PGISOLATIONTIMEOUT=20 PGOPTIONS="-c search_path=\"\$user\",public,table_service ${settings:-}" \
     timeout 300 "$program" "${options[@]}" "$@" >"$work/$name.log" 2>&1 7>&- || true
   "$TABLE_SERVICE_CLUSTER_SCRIPT" stop "$cluster"
   # In the words of PostgreSQL 15, and of 16 and later.
@@ -89,6 +88,13 @@ isolation() {
   regress isolation "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/isolation/pg_isolation_regress" "${tests[@]}"
 }
 
+# What is read and written directly, by statements.
+statements() {
+  local settings='-c table_service.enable_direct_access=off'
+  golden
+  isolation
+}
+
 system() {
   # A panic in one of many sessions is enough.
   timeout 300 "$system" --test-threads=1 "${system_tests[@]}" >"$work/system.log" 2>&1 7>&- ||
@@ -98,7 +104,7 @@ system() {
 # The first tests that notice, the fast ones first.
 caught_by() {
   local suite failed
-  for suite in golden isolation system; do
+  for suite in golden isolation statements system; do
     failed=$("$suite")
     if [[ -n $failed ]]; then
       echo "$suite: $(paste -sd' ' <<<"$failed")"

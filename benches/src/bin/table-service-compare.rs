@@ -59,9 +59,6 @@ async fn main() -> Result<(), Error> {
         return service_targets(&arguments, &control).await;
     }
     control.batch_execute(HAND_WRITTEN).await?;
-    control
-        .batch_execute("SELECT table_service.create_table('Bench')")
-        .await?;
     data.load(&control, "hand", "jsonb").await?;
     data.create(&control).await?;
     let mut lines = vec![storage(&control, data).await?];

@@ -9,12 +9,12 @@ const SUFFIX: &str = "'\"";
 
 /// The ETag of an entity with this Timestamp: `W/"datetime'2022-04-13T21%3A50%3A14.2477041Z'"`.
 pub fn format(timestamp: Ticks) -> String {
-    let mut tag = String::with_capacity(56);
-    tag.push_str(PREFIX);
-    // Writing to a String cannot fail.
-    let _ = timestamp.write(&mut tag, "%3A");
-    tag.push_str(SUFFIX);
-    tag
+    let mut tag = Vec::with_capacity(56);
+    tag.extend_from_slice(PREFIX.as_bytes());
+    timestamp.write(&mut tag, "%3A");
+    tag.extend_from_slice(SUFFIX.as_bytes());
+    // All of it is ASCII.
+    String::from_utf8(tag).unwrap_or_default()
 }
 
 /// Which version of an entity a conditional write is for.

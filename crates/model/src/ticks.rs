@@ -1,6 +1,6 @@
 //! Points in time as the service keeps them: 100 ns ticks since 0001-01-01T00:00:00Z (.NET `DateTime.Ticks`).
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use time::{Date, Month};
 
@@ -158,25 +158,30 @@ impl Ticks {
     }
 
     /// Appends the time with `colon` between hours, minutes and seconds: `:` in a payload, `%3A` in an ETag.
-    pub(crate) fn write(self, out: &mut impl Write, colon: &str) -> fmt::Result {
-        // Every entity of a page has two of these: written without the machinery of format strings.
+    pub(crate) fn write(self, out: &mut Vec<u8>, colon: &str) {
         let p = self.parts();
-        out.write_str(text(&digits::<4>(p.year.into())))?;
-        out.write_char('-')?;
-        out.write_str(text(&digits::<2>(p.month.into())))?;
-        out.write_char('-')?;
-        out.write_str(text(&digits::<2>(p.day.into())))?;
-        out.write_char('T')?;
-        out.write_str(text(&digits::<2>(p.hour)))?;
-        out.write_str(colon)?;
-        out.write_str(text(&digits::<2>(p.minute)))?;
-        out.write_str(colon)?;
-        out.write_str(text(&digits::<2>(p.second)))?;
-        if p.fraction != 0 {
-            out.write_char('.')?;
-            out.write_str(text(&digits::<7>(p.fraction)).trim_end_matches('0'))?;
+        let parts = [
+            (i64::from(p.year), 4, "-"),
+            (i64::from(p.month), 2, "-"),
+            (i64::from(p.day), 2, "T"),
+            (p.hour, 2, colon),
+            (p.minute, 2, colon),
+            (p.second, 2, ""),
+        ];
+        for (number, width, separator) in parts {
+            write_digits(out, number, width);
+            out.extend_from_slice(separator.as_bytes());
         }
-        out.write_char('Z')
+        if p.fraction != 0 {
+            let (mut fraction, mut width) = (p.fraction, 7);
+            while fraction % 10 == 0 {
+                fraction /= 10;
+                width -= 1;
+            }
+            out.push(b'.');
+            write_digits(out, fraction, width);
+        }
+        out.push(b'Z');
     }
 
     /// `YYYY-MM-DDThh:mm:ss.fffffffZ`, the form of times in documents and error bodies.
@@ -234,22 +239,20 @@ pub fn next_timestamp(old: i64, clock: i64) -> i64 {
 impl fmt::Display for Ticks {
     /// `YYYY-MM-DDThh:mm:ss[.f]Z`, the fraction without trailing zeros (semantics 1.6).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, ":")
+        let mut text = Vec::with_capacity(28);
+        self.write(&mut text, ":");
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 
-/// The last `N` digits of a number that is not negative.
-fn digits<const N: usize>(mut number: i64) -> [u8; N] {
-    let mut digits = [b'0'; N];
-    for digit in digits.iter_mut().rev() {
-        *digit = b"0123456789".get((number % 10) as usize).copied().unwrap_or(b'0');
+/// Appends a number that is not negative with so many digits, at most ten.
+fn write_digits(out: &mut Vec<u8>, mut number: i64, width: usize) {
+    let mut digits = [b'0'; 10];
+    for digit in digits.iter_mut().take(width).rev() {
+        *digit += u8::try_from(number % 10).unwrap_or_default();
         number /= 10;
     }
-    digits
-}
-
-fn text(digits: &[u8]) -> &str {
-    std::str::from_utf8(digits).unwrap_or_default()
+    out.extend_from_slice(digits.get(..width).unwrap_or_default());
 }
 
 struct Parts {

@@ -92,6 +92,36 @@ INSERT INTO referring VALUES ('p', '1');
 SELECT merge_entity('Referred', 'p', '1', '{"A": 1}', '*') IS NOT NULL AS merged;
 SELECT pg_temp.outcome($$SELECT delete_entity('Referred', 'p', '1')$$);
 
+-- Another primary key.
+SELECT create_table('Keyed');
+SELECT conname AS ours FROM pg_constraint WHERE conrelid = 'table_service_data."Keyed"'::regclass AND contype = 'p' \gset
+ALTER TABLE table_service_data."Keyed" DROP CONSTRAINT :"ours", ADD PRIMARY KEY (row_key, partition_key);
+SELECT insert_entity('Keyed', 'p', 'r', '{}') IS NOT NULL AS inserted, merge_entity('Keyed', 'p', 'r', '{"A": 1}', '*') IS NOT NULL AS merged;
+SELECT partition_key, row_key, properties FROM get_entity('Keyed', 'p', 'r') UNION ALL SELECT partition_key, row_key, properties FROM get_entity('Keyed', 'r', 'p');
+
+-- Without a replica identity, an update cannot be published.
+SELECT create_table('Published');
+SELECT insert_entity('Published', 'p', 'r', '{}') IS NOT NULL AS inserted;
+ALTER TABLE table_service_data."Published" REPLICA IDENTITY NOTHING;
+SET client_min_messages = error;
+CREATE PUBLICATION updates FOR TABLE table_service_data."Published";
+SELECT pg_temp.outcome($$SELECT merge_entity('Published', 'p', 'r', '{"A": 1}', '*')$$);
+DROP PUBLICATION updates;
+RESET client_min_messages;
+
+-- A batch of inserts, with a trigger, and without.
+SELECT create_table('Batched');
+CREATE TRIGGER a AFTER INSERT ON table_service_data."Batched" FOR EACH ROW EXECUTE FUNCTION write_log();
+TRUNCATE log;
+SELECT count(*) FROM execute_batch('Batched', 'p', VARIADIC (SELECT array_agg(batch_insert(n::text, '{}')) FROM generate_series(1, 10) AS n));
+SELECT count(*) FROM log;
+DROP TRIGGER a ON table_service_data."Batched";
+SELECT count(*) FROM execute_batch('Batched', 'p', VARIADIC (SELECT array_agg(batch_insert(n::text, '{}') ORDER BY n DESC) FROM generate_series(11, 20) AS n));
+SELECT count(*), count(DISTINCT "timestamp") FROM table_service_data."Batched" WHERE row_key::int > 10;
+-- The operation with the lowest index that fails, not the lowest key.
+SELECT pg_temp.outcome($$SELECT execute_batch('Batched', 'p', VARIADIC (SELECT array_agg(batch_insert(n::text, '{}') ORDER BY n DESC) FROM generate_series(15, 30) AS n))$$);
+SELECT count(*) FROM table_service_data."Batched";
+
 -- Policies. A row that one hides is no entity for its reader.
 SELECT create_table('Guarded');
 SELECT insert_entity('Guarded', 'mine', '1', '{}') IS NOT NULL AS inserted, insert_entity('Guarded', 'theirs', '1', '{}') IS NOT NULL AS inserted;

@@ -1,7 +1,5 @@
 //! From bags to JSON.
 
-use std::io::Write;
-
 use crate::edm::{EdmType, Value, format_double, write_binary, write_double, write_guid};
 use crate::entity::Entity;
 use crate::error::Error;
@@ -191,27 +189,15 @@ impl Object {
         }
         self.name(TIMESTAMP);
         self.0.push(b'"');
-        self.time(timestamp, ":");
+        timestamp.write(&mut self.0, ":");
         self.0.push(b'"');
     }
 
     /// What [`etag::format`] gives, as a string.
     fn etag(&mut self, timestamp: Ticks) {
         self.raw("\"W/\\\"datetime'");
-        self.time(timestamp, "%3A");
+        timestamp.write(&mut self.0, "%3A");
         self.raw("'\\\"\"");
-    }
-
-    fn time(&mut self, timestamp: Ticks, colon: &str) {
-        struct Out<'o>(&'o mut Vec<u8>);
-        impl std::fmt::Write for Out<'_> {
-            fn write_str(&mut self, text: &str) -> std::fmt::Result {
-                self.0.extend_from_slice(text.as_bytes());
-                Ok(())
-            }
-        }
-        // A Vec takes everything.
-        let _ = timestamp.write(&mut Out(&mut self.0), colon);
     }
 
     fn properties(&mut self, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
@@ -271,7 +257,7 @@ pub(crate) fn write_text(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Int64(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
         Value::Double(n) => write_double(out, n),
         Value::Boolean(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
-        Value::DateTime(ticks) => _ = write!(out, "{ticks}"),
+        Value::DateTime(ticks) => ticks.write(out, ":"),
         Value::Guid(guid) => write_guid(out, guid),
         Value::Binary(bytes) => write_binary(out, bytes),
     }
