@@ -4,9 +4,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, Response};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Incoming};
 use table_service_model::error::Protocol;
 use table_service_model::json::Metadata;
@@ -155,8 +155,6 @@ impl Gateway {
         let operation = Operation::of(&head.method, resource, &head.query)?;
         event.operation = operation.name();
         *prefer = prefer.filter(|_| operation.has_preference());
-        event.table = operation.table().unwrap_or_default().to_owned();
-        event.partition = operation.address().map(|address| address.partition_key.clone());
 
         let _permit = self.permits.try_acquire().map_err(|_| {
             Error::from(Protocol::ServerBusy {
@@ -167,6 +165,9 @@ impl Gateway {
         if let Some(permission) = operation.permission(head.headers.contains_key("if-match")) {
             grant.permits(permission, operation.table())?;
         }
+        // Only those who may ask have a part in what is hot.
+        event.table = operation.table().unwrap_or_default().to_owned();
+        event.partition = operation.address().map(|address| address.partition_key.clone());
         check_endpoint(&operation, target.secondary)?;
         let metadata = if is_xml(head) { Metadata::Minimal } else { accepted? };
 
@@ -196,19 +197,30 @@ impl Gateway {
         if announced.is_some_and(|length| length > limits::BATCH_BYTES) {
             return Err(Error::BatchTooLarge.into());
         }
-        let Some(incoming) = body.take() else {
+        let Some(mut incoming) = body.take() else {
             return Ok(Bytes::new());
         };
-        if incoming.is_end_stream() {
-            return Ok(Bytes::new());
-        }
-        match timeout(self.limits.body, Limited::new(incoming, limits::BATCH_BYTES).collect()).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Error::BatchTooLarge.into()),
-            Ok(Err(error)) => Err(Error::MalformedJson {
-                reason: format!("The body cannot be read: {error}"),
+        let mut bytes = BytesMut::with_capacity(announced.unwrap_or_default());
+        let read = timeout(self.limits.body, async {
+            while let Some(frame) = incoming.frame().await {
+                let frame = frame.map_err(|error| Error::MalformedJson {
+                    reason: format!("The body cannot be read: {error}"),
+                })?;
+                if let Ok(data) = frame.into_data() {
+                    bytes.extend_from_slice(&data);
+                }
+                if bytes.len() > limits::BATCH_BYTES {
+                    return Err(Error::BatchTooLarge);
+                }
             }
-            .into()),
+            Ok(())
+        });
+        match read.await {
+            Ok(Ok(())) => Ok(bytes.freeze()),
+            Ok(Err(error)) => {
+                *body = Some(incoming);
+                Err(error.into())
+            }
             Err(_) => Err(Error::from(Protocol::OperationTimedOut {
                 reason: "The body did not arrive in time".to_owned(),
             })

@@ -132,6 +132,11 @@ fn bodies_and_heads_have_limits() {
     let chunked = [format!("{:x}\r\n", large.len()).as_bytes(), &large, b"\r\n0\r\n\r\n"].concat();
     let answer = client.exchange(&insert_with(client, "Transfer-Encoding: chunked\r\n", &chunked));
     answer.fails_with(413, "RequestBodyTooLarge", "");
+    // A client that has still more to send gets to read why, too.
+    let megabyte = [b"100000\r\n".as_slice(), &vec![b' '; 1024 * 1024], b"\r\n"].concat();
+    let chunked = [megabyte.repeat(10).as_slice(), b"0\r\n\r\n"].concat();
+    let answer = client.exchange(&insert_with(client, "Transfer-Encoding: chunked\r\n", &chunked));
+    answer.fails_with(413, "RequestBodyTooLarge", "");
     // The largest that is allowed is read.
     client
         .send("POST", "Things", &json, &large[1..])

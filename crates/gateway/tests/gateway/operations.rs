@@ -115,6 +115,13 @@ fn the_admin_port_tells_what_happens() {
         let value = gateway.metric(metric);
         assert!(value.is_some_and(|value| value >= least), "{metric}: {value:?}");
     }
+    // Who may not ask has no part in it.
+    let stranger = crate::client::Client {
+        account: crate::client::account("devstoreaccount1", "d3Jvbmc="),
+        ..service.client.clone()
+    };
+    stranger.get("Things(PartitionKey='strange',RowKey='r')").expect(403);
+    assert!(!gateway.admin("/metrics").text().contains("strange"));
     // The client's port has none of this.
     let host = ("Host".to_owned(), "x".to_owned());
     let outside = service.client.exchange(&raw("GET", "/metrics", &[host], b""));
