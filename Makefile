@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test golden docs drivers soak mutations bench bench-growth bench-model stress install clean
+.PHONY: help setup run test golden docs drivers soak mutations bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -14,6 +14,7 @@ help:
 	@echo 'make drivers           the programs of docs/guide/drivers.md, with drivers from their registries'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
+	@echo 'make bench-gateway     requests a second through the gateway, beside azurite'
 	@echo 'make bench             beside hand-written SQL, with targets (15 minutes); bench-model: the model alone'
 	@echo 'make bench-growth      small tables beside large ones, and memory'
 	@echo 'make stress            one partition under load; ARGS="--mix get=90,insert=10 --clients 8", ARGS=--help lists more'
@@ -48,6 +49,9 @@ soak:
 mutations:
 	@tests/mutations.sh
 	@tests/filter_mutations.sh
+
+bench-gateway:
+	@benches/gateway.sh
 
 bench:
 	@PG=$(PG) benches/run.sh compare $(ARGS)

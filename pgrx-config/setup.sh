@@ -4,6 +4,7 @@
 #
 #   setup.sh [PG]     the build tools, cargo-pgrx, and a private PostgreSQL PG
 #   setup.sh tools    the build tools and cargo-pgrx, for `make install` into a server of yours
+#   setup.sh sdks     Python and Node.js, which the tests with the Azure SDKs run in
 set -euo pipefail
 umask 022
 
@@ -11,7 +12,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 want=${1:-$PG}
-[[ $want == tools ]] || check_pg "$want"
+[[ $want == tools || $want == sdks ]] || check_pg "$want"
 
 say() { printf '\033[1m==\033[0m %s\n' "$*"; }
 die() {
@@ -76,7 +77,18 @@ has_libclang() {
 
 has_cargo_pgrx() { [[ $(cargo-pgrx pgrx --version 2>/dev/null) == "cargo-pgrx $cargo_pgrx_version" ]]; }
 
+# Only the tests with the SDKs need these. A Node.js that is too old does to fetch a newer one.
+missing_runtimes() {
+  python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+  has node || echo nodejs
+  has npm || echo npm
+}
+
 missing_packages() {
+  if [[ $want == sdks ]]; then
+    missing_runtimes
+    return
+  fi
   has cc || echo gcc
   [[ -e /usr/include/stdlib.h ]] || echo libc6-dev
   has make || echo make
@@ -225,6 +237,10 @@ register_with_pgrx() {
 }
 
 main() {
+  if [[ $want == sdks ]]; then
+    install_packages
+    return
+  fi
   choose_source
   install_packages
   check_rust

@@ -15,8 +15,8 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh "$@"
 export PG
 
-all=(format architecture lints model extension golden isolation statements system docs)
-postgres=(extension golden isolation statements system docs)
+all=(format architecture lints model extension golden isolation statements system gateway sdk docs)
+postgres=(extension golden isolation statements system gateway sdk docs)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
@@ -161,6 +161,20 @@ run_system() {
   install_extension
   step "The whole system, over real connections"
   cargo test -p system-tests
+}
+
+run_gateway() {
+  install_extension
+  step "The gateway"
+  cargo test -p table_service_gateway
+}
+
+run_sdk() {
+  pgrx-config/setup.sh sdks
+  install_extension
+  step "Unmodified SDKs against the gateway"
+  cargo build -p table_service_gateway
+  tests/sdk/run.sh
 }
 
 run_docs() {

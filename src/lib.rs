@@ -5,6 +5,7 @@
 
 use pgrx::prelude::*;
 
+mod access;
 mod arguments;
 mod bag;
 mod batch;
@@ -55,6 +56,7 @@ extension_sql_file!(
         Type(result_set::Entities)
     ]
 );
+extension_sql_file!("../sql/access.sql", name = "access", requires = ["schemas"]);
 extension_sql_file!("../sql/operators.sql", name = "operators", finalize);
 
 /// Called by PostgreSQL when it loads the library into a session.

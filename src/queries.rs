@@ -497,8 +497,7 @@ impl PageSink for PageJson<'_> {
             // SAFETY: the column is a bag and not NULL.
             properties: unsafe { bag(row.properties) },
         };
-        self.json
-            .extend_from_slice(&json::projected_to_json(&entity, self.projection, self.metadata));
+        json::append_entity(&mut self.json, &entity, self.projection, self.metadata);
     }
 }
 

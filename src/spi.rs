@@ -326,6 +326,11 @@ pub fn connect<R>(f: impl FnOnce(&Connection) -> R) -> R {
     }
 }
 
+/// [`connect`] for statements on tables with policies: they apply, and are no error, whatever the session prefers.
+pub fn with_row_security<R>(f: impl FnOnce(&Connection) -> R) -> R {
+    with_settings(&[(c"row_security", c"on")], || connect(f))
+}
+
 impl Connection {
     /// Runs a kept statement on `table`. `arguments` are those that [`Statement`] documents, in order.
     pub fn run<const N: usize>(&self, statement: Statement, table: &Table, mut arguments: [pg_sys::Datum; N]) -> Rows {
@@ -403,11 +408,21 @@ impl Connection {
     }
 
     /// Runs a read once, with parameters.
-    pub fn read<const N: usize>(
+    pub fn read<const N: usize>(&self, sql: &str, types: [pg_sys::Oid; N], arguments: [pg_sys::Datum; N]) -> Rows {
+        self.execute(sql, types, arguments, true)
+    }
+
+    /// Runs a write once, with parameters.
+    pub fn write<const N: usize>(&self, sql: &str, types: [pg_sys::Oid; N], arguments: [pg_sys::Datum; N]) {
+        self.execute(sql, types, arguments, false);
+    }
+
+    fn execute<const N: usize>(
         &self,
         sql: &str,
         mut types: [pg_sys::Oid; N],
         mut arguments: [pg_sys::Datum; N],
+        is_read: bool,
     ) -> Rows {
         let sql = c_string(sql);
         // SAFETY: as many types as arguments, none of which is NULL.
@@ -418,7 +433,7 @@ impl Connection {
                 types.as_mut_ptr(),
                 arguments.as_mut_ptr(),
                 std::ptr::null(),
-                true,
+                is_read,
                 0,
             )
         })

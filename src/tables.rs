@@ -11,12 +11,13 @@ use table_service_model::table_filter::TableFilter;
 use table_service_model::token::ContinuationToken;
 use table_service_model::{Error, table_name};
 
-use crate::arguments::required;
+use crate::access::forget_policies;
+use crate::arguments::{prevent_if_read_only, required};
 use crate::catalog;
 use crate::error::OrRaise;
 use crate::queries::top_out_of_range;
 use crate::result_set::{ResultSet, Tables};
-use crate::spi::{self, connect};
+use crate::spi::{self, connect, with_row_security};
 use crate::types::{PropertiesArg, RegClass, varlena};
 
 const DATA_SCHEMA: &str = "table_service_data";
@@ -242,9 +243,10 @@ fn create(table_name: Option<&str>, if_not_exists: Option<bool>) -> Result<RegCl
     match created {
         Ok(done) => {
             done?;
-            Table::find(name)
-                .map(|table| RegClass(table.oid))
-                .ok_or(Error::TableNotFound)
+            let table = Table::find(name).ok_or(Error::TableNotFound)?;
+            // OIDs come round again, and a plain DROP TABLE leaves the policies of the old one's table behind.
+            with_row_security(|spi| forget_policies(spi, table.oid()));
+            Ok(RegClass(table.oid))
         }
         Err(error) => match Table::find(name) {
             // Somebody else was faster.
@@ -335,6 +337,8 @@ fn delete(table_name: Option<&str>, if_exists: Option<bool>) -> Result<bool, Err
     };
     let statement = format!("DROP TABLE {}", table.qualified_name());
     let dropped = spi::in_subtransaction(move || {
+        prevent_if_read_only(c"DROP TABLE");
+        with_row_security(|spi| forget_policies(spi, table.oid()));
         connect(|spi| spi.run_definition(&statement));
         Ok(true)
     });

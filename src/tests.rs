@@ -147,6 +147,44 @@ mod tests {
     }
 
     #[pg_test]
+    fn access() {
+        start();
+        check(&[
+            ("SELECT get_access_policies('Employees')", "[]"),
+            (
+                "SELECT set_access_policies('Employees', '[{\"Id\": \"p\", \"Permission\": \"dr\"}]')",
+                "",
+            ),
+            (
+                "SELECT get_access_policies('employees')",
+                r#"[{"Id":"p","Permission":"rd"}]"#,
+            ),
+            ("SELECT set_access_policies('Absent', '[]')", NO_TABLE),
+            ("SELECT get_access_policies('Absent')", NO_TABLE),
+            ("SELECT set_access_policies('Employees', NULL)", INVALID),
+            ("SELECT get_access_policies(NULL)", INVALID),
+            ("SELECT get_service_properties() ->> 'Cors'", "[]"),
+            (
+                "SELECT set_service_properties('{}')",
+                "22023 InvalidXmlDocument: XML specified is not syntactically valid.",
+            ),
+            (
+                "SELECT set_service_properties('{\"Cors\": [{\"AllowedOrigins\": [\"*\"], \"AllowedMethods\": [\"GET\"], \"MaxAgeInSeconds\": 5}]}')",
+                "",
+            ),
+            (
+                "SELECT get_service_properties() -> 'Cors' -> 0 ->> 'MaxAgeInSeconds'",
+                "5",
+            ),
+            (
+                "SELECT generate_sas('account1', 'a2V5', 'Employees', 'r', '2030-01-01', policy_id => NULL)",
+                "sv=2019-02-02&tn=Employees&sp=r&se=2030-01-01T00%3A00%3A00Z&sig=…",
+            ),
+            ("SELECT generate_sas('account1', 'a2V5', NULL)", INVALID),
+        ]);
+    }
+
+    #[pg_test]
     fn writes_and_reads() {
         start();
         check(&[

@@ -55,6 +55,7 @@ external_sql_type!(ShellIn<'_>, "table_service.properties");
 external_sql_type!(ShellOut, "table_service.properties");
 external_sql_type!(TextOut, "cstring");
 external_sql_type!(RegClass, "regclass");
+external_sql_type!(JsonArg<'_>, "json");
 external_sql_type!(JsonOut, "json");
 external_sql_type!(JsonbArg<'_>, "jsonb");
 external_sql_type!(JsonbOut, "jsonb");
@@ -80,6 +81,7 @@ argument!(PropertiesArg);
 argument!(ShellIn);
 argument!(EntityArg);
 argument!(RecordArg);
+argument!(JsonArg);
 argument!(JsonbArg);
 argument!(BatchOperationsArg);
 
@@ -217,6 +219,16 @@ impl TextOut {
 }
 
 pub struct RegClass(pub pg_sys::Oid);
+
+/// The text of a json value, which PostgreSQL has found well-formed.
+pub struct JsonArg<'a>(pub &'a str);
+
+impl FromDatum for JsonArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
+        // SAFETY: json is stored as text is.
+        unsafe { <&str>::from_polymorphic_datum(datum, is_null, oid) }.map(JsonArg)
+    }
+}
 
 /// JSON text, which the writer made well-formed.
 pub struct JsonOut(pub Vec<u8>);

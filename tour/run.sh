@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the extension, starts a throwaway PostgreSQL with it, loads real data, and shows the product. On a terminal it ends in
-# psql, and the server goes when psql does.
+# Builds the extension and the gateway, starts a throwaway PostgreSQL with them, loads real data, and shows the product. On a
+# terminal it ends in psql, and the servers go when psql does.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -16,13 +16,19 @@ say "Getting what is needed"
 pgrx-config/setup.sh "$PG"
 echo "Everything for PostgreSQL $PG is in $cache."
 
-say "Building the extension"
+say "Building the extension and the gateway"
 cargo pgrx install --release --pg-config "$PG_CONFIG" --no-default-features --features "pg$PG"
+cargo build --release -p table_service_gateway
 
 say "Starting a throwaway PostgreSQL"
 work=$(mktemp -d /tmp/table_service.XXXXXX)
 chmod 755 "$work" # as root, the server's user must get in
+gateway=
 cleanup() {
+  if [[ -n $gateway ]]; then
+    kill "$gateway" 2>/dev/null || true
+    wait "$gateway" || true
+  fi
   pgrx-config/cluster.sh stop "$work/cluster"
   rm -rf "$work"
 }
@@ -103,11 +109,44 @@ for file in employees "$part"; do
 done
 cd ..
 
+say "The same, for the SDKs of the Table service"
+# The development account, where every SDK looks for it. If something listens there already (an emulator?), anywhere else.
+start_gateway() {
+  target/release/table-service-gateway --listen "$1" --admin-listen 127.0.0.1:0 --log warn \
+    --database-url "postgresql://postgres@${PGHOST//\//%2F}:$PGPORT/tour" >"$work/gateway" 2>"$work/gateway.log" &
+  gateway=$!
+  for ((i = 0; i < 100; i++)); do
+    [[ ! -s $work/gateway ]] || return 0
+    kill -0 "$gateway" 2>/dev/null || return 1
+    sleep 0.1
+  done
+  return 1
+}
+if ! start_gateway 127.0.0.1:10002; then
+  cat "$work/gateway.log"
+  echo "So it gets another port."
+  start_gateway 127.0.0.1:0
+fi
+address=$(sed -n 's|^listening on \(http://[^,]*\),.*|\1|p' "$work/gateway")
+# The account and the key that everybody knows.
+key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
+export TABLES_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=$address/devstoreaccount1;"
+echo "The gateway listens on $address. Its connection string:"
+echo
+if [[ $address == */127.0.0.1:10002 ]]; then echo "  UseDevelopmentStorage=true     or, in full:"; fi
+echo "  $TABLES_CONNECTION_STRING"
+echo
+if python3 -c 'import azure.data.tables' 2>/dev/null; then
+  python3 tour/sdk.py
+else
+  echo "Python's SDK is not installed here: pip install azure-data-tables, and run tour/sdk.py with TABLES_CONNECTION_STRING set."
+fi
+
 [[ $terminal == yes ]] || exit 0
 
 say "Your turn"
 cat <<EOF
-This is psql on the tour's database; \\q ends it and removes the server. Some things to try:
+This is psql on the tour's database; \\q ends it and removes the servers. Some things to try:
 
   SELECT * FROM query_tables();
   SELECT * FROM table_service_data."Employees";

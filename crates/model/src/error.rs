@@ -3,25 +3,48 @@
 //! The extension raises [`Error`]s as `<Code>: <message>` under their SQLSTATE; the gateway turns them, and errors
 //! that PostgreSQL raises itself, back into Azure errors ([`Code::of_sqlstate`]).
 
+mod protocol;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::limits::PROPERTY_NAME_UTF16_UNITS;
 use crate::text::abbreviate;
 
+pub use protocol::Protocol;
+
 /// An error code of the Table service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {
+    AtomFormatNotSupported,
+    AuthenticationFailed,
     AuthorizationFailure,
+    AuthorizationPermissionMismatch,
+    AuthorizationProtocolMismatch,
+    AuthorizationResourceTypeMismatch,
+    AuthorizationServiceMismatch,
+    AuthorizationSourceIPMismatch,
     CommandsInBatchActOnDifferentPartitions,
+    CorsPreflightFailure,
     DuplicatePropertiesSpecified,
     EntityAlreadyExists,
     EntityTooLarge,
+    HostInformationNotPresent,
+    InsufficientAccountPermissions,
     InternalError,
+    InvalidAuthenticationInfo,
     InvalidDuplicateRow,
+    InvalidHeaderValue,
     InvalidInput,
+    InvalidQueryParameterValue,
     InvalidResourceName,
+    InvalidUri,
+    InvalidXmlDocument,
+    JsonVerboseFormatNotSupported,
+    MediaTypeNotSupported,
+    MissingRequiredHeader,
+    NoAuthenticationInformation,
     NotImplemented,
     OperationTimedOut,
     OutOfRangeInput,
@@ -35,7 +58,11 @@ pub enum Code {
     TableAlreadyExists,
     TableNotFound,
     TooManyProperties,
+    UnsupportedHttpVerb,
     UpdateConditionNotSatisfied,
+    XMethodIncorrectCount,
+    XMethodIncorrectValue,
+    XMethodNotUsingPost,
 }
 
 /// What a client may do after an error.
@@ -59,16 +86,35 @@ pub enum Stage {
 
 impl Code {
     /// Every code, for tables and tests.
-    pub const ALL: [Code; 23] = [
+    pub const ALL: [Code; 46] = [
+        Code::AtomFormatNotSupported,
+        Code::AuthenticationFailed,
         Code::AuthorizationFailure,
+        Code::AuthorizationPermissionMismatch,
+        Code::AuthorizationProtocolMismatch,
+        Code::AuthorizationResourceTypeMismatch,
+        Code::AuthorizationServiceMismatch,
+        Code::AuthorizationSourceIPMismatch,
         Code::CommandsInBatchActOnDifferentPartitions,
+        Code::CorsPreflightFailure,
         Code::DuplicatePropertiesSpecified,
         Code::EntityAlreadyExists,
         Code::EntityTooLarge,
+        Code::HostInformationNotPresent,
+        Code::InsufficientAccountPermissions,
         Code::InternalError,
+        Code::InvalidAuthenticationInfo,
         Code::InvalidDuplicateRow,
+        Code::InvalidHeaderValue,
         Code::InvalidInput,
+        Code::InvalidQueryParameterValue,
         Code::InvalidResourceName,
+        Code::InvalidUri,
+        Code::InvalidXmlDocument,
+        Code::JsonVerboseFormatNotSupported,
+        Code::MediaTypeNotSupported,
+        Code::MissingRequiredHeader,
+        Code::NoAuthenticationInformation,
         Code::NotImplemented,
         Code::OperationTimedOut,
         Code::OutOfRangeInput,
@@ -82,21 +128,44 @@ impl Code {
         Code::TableAlreadyExists,
         Code::TableNotFound,
         Code::TooManyProperties,
+        Code::UnsupportedHttpVerb,
         Code::UpdateConditionNotSatisfied,
+        Code::XMethodIncorrectCount,
+        Code::XMethodIncorrectValue,
+        Code::XMethodNotUsingPost,
     ];
 
     /// The code as clients compare it, e.g. `EntityAlreadyExists`.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Code::AtomFormatNotSupported => "AtomFormatNotSupported",
+            Code::AuthenticationFailed => "AuthenticationFailed",
             Code::AuthorizationFailure => "AuthorizationFailure",
+            Code::AuthorizationPermissionMismatch => "AuthorizationPermissionMismatch",
+            Code::AuthorizationProtocolMismatch => "AuthorizationProtocolMismatch",
+            Code::AuthorizationResourceTypeMismatch => "AuthorizationResourceTypeMismatch",
+            Code::AuthorizationServiceMismatch => "AuthorizationServiceMismatch",
+            Code::AuthorizationSourceIPMismatch => "AuthorizationSourceIPMismatch",
             Code::CommandsInBatchActOnDifferentPartitions => "CommandsInBatchActOnDifferentPartitions",
+            Code::CorsPreflightFailure => "CorsPreflightFailure",
             Code::DuplicatePropertiesSpecified => "DuplicatePropertiesSpecified",
             Code::EntityAlreadyExists => "EntityAlreadyExists",
             Code::EntityTooLarge => "EntityTooLarge",
+            Code::HostInformationNotPresent => "HostInformationNotPresent",
+            Code::InsufficientAccountPermissions => "InsufficientAccountPermissions",
             Code::InternalError => "InternalError",
+            Code::InvalidAuthenticationInfo => "InvalidAuthenticationInfo",
             Code::InvalidDuplicateRow => "InvalidDuplicateRow",
+            Code::InvalidHeaderValue => "InvalidHeaderValue",
             Code::InvalidInput => "InvalidInput",
+            Code::InvalidQueryParameterValue => "InvalidQueryParameterValue",
             Code::InvalidResourceName => "InvalidResourceName",
+            Code::InvalidUri => "InvalidUri",
+            Code::InvalidXmlDocument => "InvalidXmlDocument",
+            Code::JsonVerboseFormatNotSupported => "JsonVerboseFormatNotSupported",
+            Code::MediaTypeNotSupported => "MediaTypeNotSupported",
+            Code::MissingRequiredHeader => "MissingRequiredHeader",
+            Code::NoAuthenticationInformation => "NoAuthenticationInformation",
             Code::NotImplemented => "NotImplemented",
             Code::OperationTimedOut => "OperationTimedOut",
             Code::OutOfRangeInput => "OutOfRangeInput",
@@ -110,7 +179,11 @@ impl Code {
             Code::TableAlreadyExists => "TableAlreadyExists",
             Code::TableNotFound => "TableNotFound",
             Code::TooManyProperties => "TooManyProperties",
+            Code::UnsupportedHttpVerb => "UnsupportedHttpVerb",
             Code::UpdateConditionNotSatisfied => "UpdateConditionNotSatisfied",
+            Code::XMethodIncorrectCount => "XMethodIncorrectCount",
+            Code::XMethodIncorrectValue => "XMethodIncorrectValue",
+            Code::XMethodNotUsingPost => "XMethodNotUsingPost",
         }
     }
 
@@ -120,20 +193,41 @@ impl Code {
             Code::CommandsInBatchActOnDifferentPartitions
             | Code::DuplicatePropertiesSpecified
             | Code::EntityTooLarge
+            | Code::HostInformationNotPresent
+            | Code::InvalidAuthenticationInfo
             | Code::InvalidDuplicateRow
+            | Code::InvalidHeaderValue
             | Code::InvalidInput
+            | Code::InvalidQueryParameterValue
             | Code::InvalidResourceName
+            | Code::InvalidUri
+            | Code::InvalidXmlDocument
+            | Code::MissingRequiredHeader
             | Code::OutOfRangeInput
             | Code::PropertiesNeedValue
             | Code::PropertyNameInvalid
             | Code::PropertyNameTooLong
             | Code::PropertyValueTooLarge
-            | Code::TooManyProperties => 400,
-            Code::AuthorizationFailure => 403,
+            | Code::TooManyProperties
+            | Code::XMethodIncorrectCount
+            | Code::XMethodIncorrectValue
+            | Code::XMethodNotUsingPost => 400,
+            Code::NoAuthenticationInformation => 401,
+            Code::AuthenticationFailed
+            | Code::AuthorizationFailure
+            | Code::AuthorizationPermissionMismatch
+            | Code::AuthorizationProtocolMismatch
+            | Code::AuthorizationResourceTypeMismatch
+            | Code::AuthorizationServiceMismatch
+            | Code::AuthorizationSourceIPMismatch
+            | Code::CorsPreflightFailure
+            | Code::InsufficientAccountPermissions => 403,
             Code::ResourceNotFound | Code::TableNotFound => 404,
+            Code::UnsupportedHttpVerb => 405,
             Code::EntityAlreadyExists | Code::TableAlreadyExists => 409,
             Code::UpdateConditionNotSatisfied => 412,
             Code::RequestBodyTooLarge => 413,
+            Code::AtomFormatNotSupported | Code::JsonVerboseFormatNotSupported | Code::MediaTypeNotSupported => 415,
             Code::InternalError | Code::OperationTimedOut => 500,
             Code::NotImplemented => 501,
             Code::ServerBusy => 503,
@@ -164,6 +258,29 @@ impl Code {
             "42P07" => Code::TableAlreadyExists,
             state if state.starts_with("53") || state.starts_with("08") => Code::ServerBusy,
             _ => Code::InternalError,
+        }
+    }
+
+    /// Which layer of the service finds an error with this code and message, for one that came as text.
+    pub fn stage(self, message: &str) -> Stage {
+        let means = |error: Error| message.ends_with(&error.to_string());
+        match self {
+            Code::InvalidInput if means(Error::TableNameReserved) => Stage::BackEnd,
+            Code::OutOfRangeInput if means(Error::TableNameLength) => Stage::BackEnd,
+            Code::EntityAlreadyExists
+            | Code::EntityTooLarge
+            | Code::InternalError
+            | Code::InvalidResourceName
+            | Code::NotImplemented
+            | Code::OperationTimedOut
+            | Code::PropertyValueTooLarge
+            | Code::ResourceNotFound
+            | Code::ServerBusy
+            | Code::TableAlreadyExists
+            | Code::TooManyProperties
+            | Code::AuthorizationFailure
+            | Code::UpdateConditionNotSatisfied => Stage::BackEnd,
+            _ => Stage::FrontEnd,
         }
     }
 
@@ -289,6 +406,37 @@ pub enum Error {
     NotImplemented { reason: String },
     #[error("This request is not authorized to perform this operation.")]
     NotAuthorized { reason: String },
+
+    /// Credentials that are wrong, expired or not yet valid; `reason` says which, for logs.
+    #[error(
+        "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
+    )]
+    AuthenticationFailed { reason: String },
+    /// An Authorization header that cannot be read.
+    #[error("Authentication information is not given in the correct format. Check the value of Authorization header.")]
+    AuthenticationUnreadable { reason: &'static str },
+    /// No credentials, where a challenge is sent.
+    #[error(
+        "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
+    )]
+    NotAuthenticated,
+    #[error("This request is not authorized to perform this operation using this permission.")]
+    PermissionMismatch { needed: &'static str },
+    #[error("This request is not authorized to perform this operation using this protocol.")]
+    ProtocolMismatch,
+    #[error("This request is not authorized to perform this operation using this resource type.")]
+    ResourceTypeMismatch { needed: &'static str },
+    #[error("This request is not authorized to perform this operation using this service.")]
+    ServiceMismatch,
+    #[error("This request is not authorized to perform this operation using this source IP {address}.")]
+    SourceIpMismatch { address: std::net::IpAddr },
+    /// A document of access policies or service properties that does not say what one must.
+    #[error("XML specified is not syntactically valid.")]
+    DocumentInvalid { reason: String },
+
+    /// An error of the REST protocol, which no SQL function raises.
+    #[error(transparent)]
+    Protocol(#[from] Protocol),
 }
 
 const VALUE_TOO_LARGE: &str = "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.";
@@ -365,6 +513,16 @@ impl Error {
             Error::UnknownTableProperty { .. } => Code::InternalError,
             Error::NotImplemented { .. } => Code::NotImplemented,
             Error::NotAuthorized { .. } => Code::AuthorizationFailure,
+            Error::AuthenticationFailed { .. } => Code::AuthenticationFailed,
+            Error::AuthenticationUnreadable { .. } => Code::InvalidAuthenticationInfo,
+            Error::NotAuthenticated => Code::NoAuthenticationInformation,
+            Error::PermissionMismatch { .. } => Code::AuthorizationPermissionMismatch,
+            Error::ProtocolMismatch => Code::AuthorizationProtocolMismatch,
+            Error::ResourceTypeMismatch { .. } => Code::AuthorizationResourceTypeMismatch,
+            Error::ServiceMismatch => Code::AuthorizationServiceMismatch,
+            Error::SourceIpMismatch { .. } => Code::AuthorizationSourceIPMismatch,
+            Error::DocumentInvalid { .. } => Code::InvalidXmlDocument,
+            Error::Protocol(error) => error.code(),
         }
     }
 
@@ -401,7 +559,17 @@ impl Error {
             Error::InBatch { error, .. } => error.sqlstate(),
             Error::UnknownTableProperty { .. } => "42703",
             Error::NotImplemented { .. } => "0A000",
-            Error::NotAuthorized { .. } => "42501",
+            Error::NotAuthorized { .. }
+            | Error::PermissionMismatch { .. }
+            | Error::ProtocolMismatch
+            | Error::ResourceTypeMismatch { .. }
+            | Error::ServiceMismatch
+            | Error::SourceIpMismatch { .. } => "42501",
+            Error::AuthenticationFailed { .. } | Error::AuthenticationUnreadable { .. } | Error::NotAuthenticated => {
+                "28000"
+            }
+            Error::DocumentInvalid { .. } => "22023",
+            Error::Protocol(_) => "08P01",
         }
     }
 
@@ -442,7 +610,17 @@ impl Error {
             | Error::FilterLiteral { .. }
             | Error::FilterNullOperator { .. }
             | Error::FilterBeyondLimit { .. }
-            | Error::EtagInvalid { .. } => Stage::FrontEnd,
+            | Error::EtagInvalid { .. }
+            | Error::AuthenticationFailed { .. }
+            | Error::AuthenticationUnreadable { .. }
+            | Error::NotAuthenticated
+            | Error::PermissionMismatch { .. }
+            | Error::ProtocolMismatch
+            | Error::ResourceTypeMismatch { .. }
+            | Error::ServiceMismatch
+            | Error::SourceIpMismatch { .. }
+            | Error::DocumentInvalid { .. } => Stage::FrontEnd,
+            Error::Protocol(error) => error.stage(),
         }
     }
 
@@ -473,11 +651,19 @@ impl Error {
             | Error::ArgumentInvalid { reason }
             | Error::FilterBeyondLimit { reason }
             | Error::NotImplemented { reason }
-            | Error::NotAuthorized { reason } => Some(format!("{reason}.").into()),
-            Error::MalformedBinary { reason } => Some(format!("{reason}.").into()),
+            | Error::NotAuthorized { reason }
+            | Error::AuthenticationFailed { reason }
+            | Error::DocumentInvalid { reason } => Some(format!("{reason}.").into()),
+            Error::MalformedBinary { reason } | Error::AuthenticationUnreadable { reason } => {
+                Some(format!("{reason}.").into())
+            }
+            Error::PermissionMismatch { needed } => Some(format!("It needs {needed}.").into()),
+            Error::ResourceTypeMismatch { needed } => Some(format!("It needs the resource type {needed}.").into()),
+            Error::ServiceMismatch => Some("The signature is for other services than t, tables.".into()),
             Error::EtagInvalid { .. } => {
                 Some("An ETag looks like W/\"datetime'2026-01-31T12%3A00%3A00Z'\"; * means any version.".into())
             }
+            Error::Protocol(error) => error.hint().map(Into::into),
             _ => None,
         }
     }
@@ -513,6 +699,44 @@ mod tests {
             Error::out_of_range("PartitionKey", "a/b").report(),
             "OutOfRangeInput: The 'PartitionKey' parameter of value 'a/b' is out of range."
         );
+    }
+
+    #[test]
+    fn the_layer_can_be_told_from_the_text() {
+        for error in [
+            Error::EntityAlreadyExists,
+            Error::EntityNotFound,
+            Error::UpdateConditionNotSatisfied,
+            Error::TableAlreadyExists,
+            Error::TableNotFound,
+            Error::TableToDeleteNotFound,
+            Error::TableNameInvalid,
+            Error::TableNameLength,
+            Error::TableNameReserved,
+            Error::KeyMissing { key: "RowKey" },
+            Error::out_of_range("RowKey", "a/b"),
+            Error::KeyTooLong,
+            Error::PropertyNameInvalid { name: "a b".into() },
+            Error::DuplicateProperty { name: "a".into() },
+            Error::TooManyProperties,
+            Error::EntityTooLarge,
+            Error::unreadable("x"),
+            Error::EtagInvalid { value: "x".into() },
+            Error::null_argument("x"),
+            Error::FilterSyntax {
+                position: 1,
+                filter: "x".into(),
+            },
+            Error::TooManyOperations,
+            Error::DuplicateRow,
+            Error::AnotherPartition,
+            Error::NotImplemented { reason: "x".into() },
+            Error::NotAuthorized { reason: "x".into() },
+            Error::EntityAlreadyExists.at(3),
+            Error::TableNameReserved.at(3),
+        ] {
+            assert_eq!(error.code().stage(&error.to_string()), error.stage(), "{error:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! This crate does not know that PostgreSQL or HTTP exist: no I/O, no clock, no `unsafe`. Every function that takes
 //! text or bytes from outside returns an [`Error`] of the catalog for bad input and never panics.
 
+pub mod access;
 pub mod batch;
 pub mod edm;
 pub mod entity;

@@ -46,6 +46,14 @@ impl Projection {
         Ok(Projection::Names(Names(given)))
     }
 
+    /// Whether a property of this name is chosen.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Projection::All => true,
+            Projection::Names(names) => names.iter().any(|chosen| chosen == name),
+        }
+    }
+
     /// The chosen properties of a bag. The keys and the Timestamp are none of them: those are for the caller.
     pub fn apply(&self, properties: Properties<'_>) -> PropertiesBuf {
         match self {

@@ -17,6 +17,9 @@ const EPOCH_JULIAN_DAY: i64 = 1_721_426;
 /// Ticks from 0001-01-01 to 2000-01-01, where a PostgreSQL `timestamptz` counts from.
 const POSTGRES_EPOCH: i64 = 730_119 * PER_DAY;
 
+/// Ticks from 0001-01-01 to 1970-01-01.
+const UNIX_EPOCH: i64 = 719_162 * PER_DAY;
+
 /// A point in time in UTC, in ticks of 100 ns since 0001-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(i64);
@@ -64,6 +67,22 @@ impl Ticks {
             },
             None => None,
         }
+    }
+
+    /// From seconds since 1970-01-01; `None` outside 0001..=9999.
+    pub const fn from_unix_seconds(seconds: i64) -> Option<Ticks> {
+        match seconds.checked_mul(PER_SECOND) {
+            Some(ticks) => match ticks.checked_add(UNIX_EPOCH) {
+                Some(ticks) => Ticks::new(ticks),
+                None => None,
+            },
+            None => None,
+        }
+    }
+
+    /// The beginning of its second.
+    pub const fn whole_seconds(self) -> Ticks {
+        Ticks(self.0 - self.0.rem_euclid(PER_SECOND))
     }
 
     /// To microseconds since 2000-01-01; a seventh fraction digit is cut off.
@@ -163,6 +182,15 @@ impl Ticks {
             write_digits(out, fraction, width);
         }
         out.push(b'Z');
+    }
+
+    /// `YYYY-MM-DDThh:mm:ss.fffffffZ`, the form of times in documents and error bodies.
+    pub fn with_seven_digits(self) -> String {
+        let p = self.parts();
+        format!(
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:07}Z",
+            p.year, p.month, p.day, p.hour, p.minute, p.second, p.fraction
+        )
     }
 
     fn parts(self) -> Parts {

@@ -56,13 +56,22 @@ impl Cluster {
 
     /// A server of one's own, which stops when it is dropped.
     pub fn start(settings: &[&str]) -> Cluster {
+        Cluster::start_with(settings, &[])
+    }
+
+    /// A server of one's own that listens on 127.0.0.1, too.
+    pub fn start_on_tcp(settings: &[&str]) -> Cluster {
+        Cluster::start_with(settings, &[("TCP", "1")])
+    }
+
+    fn start_with(settings: &[&str], environment: &[(&str, &str)]) -> Cluster {
         let script = script();
         let directory = free_directory();
         let path = directory.to_str().unwrap();
         let keeper = Keeper::new(&script, &["stop", path]);
         let mut arguments = vec!["start", path, "log_line_prefix=%m [%p] %e %d "];
         arguments.extend(settings);
-        let connection = run_script(&arguments);
+        let connection = run_script_with(&arguments, environment);
         let value = |name: &str| {
             let line = connection.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.strip_prefix('=')).unwrap().to_owned()
@@ -161,9 +170,14 @@ fn pg_config() -> String {
 
 /// Runs the script that starts and stops servers, and returns what it prints.
 fn run_script(arguments: &[&str]) -> String {
+    run_script_with(arguments, &[])
+}
+
+fn run_script_with(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let script = script();
     let output = Command::new(&script)
         .args(arguments)
+        .envs(environment.iter().copied())
         .env("PG_CONFIG", pg_config())
         .output()
         .unwrap_or_else(|error| panic!("{} does not run: {error}", script.display()));

@@ -32,10 +32,7 @@ pub struct ParsedEntity {
 /// `InvalidInput` for text that is no JSON object, for nested values, and for a value that does not fit its
 /// annotation; otherwise those of [`PropertiesBuilder`].
 pub fn parse_properties(json: &str) -> Result<PropertiesBuf, Error> {
-    let mut reader = Reader::new(json);
-    let members = Members::read(&mut reader)?;
-    reader.finish()?;
-    members.properties()
+    whole(json)?.properties()
 }
 
 /// Reads an entity from a JSON object in payload form. Both keys are required; a Timestamp is kept.
@@ -44,13 +41,32 @@ pub fn parse_properties(json: &str) -> Result<PropertiesBuf, Error> {
 /// `PropertiesNeedValue` for a missing key, `InvalidInput` for a key that is no string; otherwise those of
 /// [`parse_properties`].
 pub fn parse_entity(json: &str) -> Result<ParsedEntity, Error> {
+    let members = whole(json)?;
+    let timestamp = members.timestamp()?;
+    entity(members, timestamp)
+}
+
+/// [`parse_entity`] for an insert: a Timestamp, whatever it is, means nothing. Clients send the one that their entity has,
+/// which for a new one may be no DateTime of the service at all.
+///
+/// # Errors
+/// As [`parse_entity`].
+pub fn parse_new_entity(json: &str) -> Result<ParsedEntity, Error> {
+    entity(whole(json)?, None)
+}
+
+fn whole(json: &str) -> Result<Members<'_>, Error> {
     let mut reader = Reader::new(json);
     let members = Members::read(&mut reader)?;
     reader.finish()?;
+    Ok(members)
+}
+
+fn entity(members: Members<'_>, timestamp: Option<Ticks>) -> Result<ParsedEntity, Error> {
     Ok(ParsedEntity {
         partition_key: members.key(PARTITION_KEY)?,
         row_key: members.key(ROW_KEY)?,
-        timestamp: members.timestamp()?,
+        timestamp,
         properties: members.properties()?,
     })
 }

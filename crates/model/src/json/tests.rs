@@ -442,6 +442,21 @@ fn the_system_properties_are_ignored_whatever_their_value() {
 }
 
 #[test]
+fn a_new_entitys_timestamp_means_nothing() {
+    // Go's zero time, which its SDK sends.
+    for timestamp in [r#""0001-01-01T00:00:00Z""#, r#""yesterday""#, "1", "null"] {
+        let json = format!(r#"{{"PartitionKey":"p","RowKey":"r","Timestamp":{timestamp},"A":1}}"#);
+        let parsed = parse_new_entity(&json).unwrap();
+        assert_eq!(parsed.timestamp, None);
+        assert_eq!(parsed.properties, parse_properties(r#"{"A":1}"#).unwrap());
+    }
+    assert_eq!(
+        parse_new_entity("{}").unwrap_err(),
+        Error::KeyMissing { key: "PartitionKey" }
+    );
+}
+
+#[test]
 fn an_entity_has_two_keys_and_may_have_a_timestamp() {
     let parsed = parse_entity(
         r#"{"odata.etag":"W/\"x\"","A":1,"RowKey":"r\u00e9","PartitionKey":"","PartitionKey@odata.type":"Edm.String",

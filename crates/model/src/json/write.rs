@@ -3,10 +3,10 @@
 use crate::edm::{EdmType, Value, format_double, write_binary, write_double, write_guid};
 use crate::entity::Entity;
 use crate::error::Error;
-use crate::etag;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP, is_system_property};
 use crate::projection::Projection;
 use crate::properties::Properties;
+use crate::ticks::Ticks;
 
 /// How much a payload says about itself (semantics 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,10 +86,18 @@ pub fn entity_to_json(entity: &Entity<'_>, metadata: Metadata) -> Vec<u8> {
 /// [`entity_to_json`] with a choice of properties: one that the entity lacks is `null` (semantics 6.5). The keys and the
 /// Timestamp are always there.
 pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata: Metadata) -> Vec<u8> {
-    let mut object = Object::new(entity.properties.as_bytes().len() + 192);
+    let mut out = Vec::with_capacity(entity.properties.as_bytes().len() + 256);
+    append_entity(&mut out, entity, projection, metadata);
+    out
+}
+
+/// Appends [`projected_to_json`].
+pub fn append_entity(out: &mut Vec<u8>, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
+    out.push(b'{');
+    let mut object = Object(std::mem::take(out));
     if let (Some(timestamp), true) = (entity.timestamp, metadata != Metadata::None) {
         object.name("odata.etag");
-        object.string(&etag::format(timestamp));
+        object.etag(timestamp);
     }
     for (name, key) in [(PARTITION_KEY, entity.partition_key), (ROW_KEY, entity.row_key)] {
         object.name(name);
@@ -99,39 +107,32 @@ pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata:
         }
     }
     match entity.timestamp {
-        Some(timestamp) => {
-            if metadata == Metadata::Full {
-                object.annotation(TIMESTAMP, EdmType::DateTime);
-            }
-            object.name(TIMESTAMP);
-            object.0.push(b'"');
-            timestamp.write(&mut object.0, ":");
-            object.0.push(b'"');
-        }
+        Some(timestamp) => object.timestamp(timestamp, metadata),
         None => {
             object.name(TIMESTAMP);
             object.raw("null");
         }
     }
-    match projection {
-        Projection::All => {
-            for (name, value) in entity.properties.iter() {
-                object.property(name, value, metadata);
-            }
-        }
-        Projection::Names(names) => {
-            for name in names.iter().filter(|name| !is_system_property(name)) {
-                match entity.properties.get(name) {
-                    Some(value) => object.property(name, value, metadata),
-                    None => {
-                        object.name(name);
-                        object.raw("null");
-                    }
-                }
-            }
+    object.properties(entity, projection, metadata);
+    *out = object.finish();
+}
+
+/// Appends the members of an entity to an object that `out` ends in, without `odata.*`: those of the REST protocol are
+/// the caller's. With a choice of properties the keys and the Timestamp are there only if chosen, as the service has it
+/// (semantics 6.5).
+pub fn append_members(out: &mut Vec<u8>, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
+    let mut object = Object(std::mem::take(out));
+    for (name, key) in [(PARTITION_KEY, entity.partition_key), (ROW_KEY, entity.row_key)] {
+        if let (Some(key), true) = (key, projection.has(name)) {
+            object.name(name);
+            object.string(key);
         }
     }
-    object.finish()
+    if let (Some(timestamp), true) = (entity.timestamp, projection.has(TIMESTAMP)) {
+        object.timestamp(timestamp, metadata);
+    }
+    object.properties(entity, projection, metadata);
+    *out = object.0;
 }
 
 struct Object(Vec<u8>);
@@ -143,14 +144,16 @@ impl Object {
         Object(out)
     }
 
+    /// Neither names of properties nor `odata.*` need escapes.
     fn name(&mut self, name: &str) {
         self.separator();
-        self.string(name);
-        self.0.push(b':');
+        self.0.push(b'"');
+        self.raw(name);
+        self.raw("\":");
     }
 
     fn separator(&mut self) {
-        if self.0.len() > 1 {
+        if self.0.last() != Some(&b'{') {
             self.0.push(b',');
         }
     }
@@ -165,7 +168,6 @@ impl Object {
 
     fn annotation(&mut self, name: &str, edm: EdmType) {
         self.separator();
-        // Property names need no escapes.
         self.0.push(b'"');
         self.raw(name);
         self.raw("@odata.type\":\"");
@@ -179,6 +181,44 @@ impl Object {
         }
         self.name(name);
         write_value(&mut self.0, value);
+    }
+
+    fn timestamp(&mut self, timestamp: Ticks, metadata: Metadata) {
+        if metadata == Metadata::Full {
+            self.annotation(TIMESTAMP, EdmType::DateTime);
+        }
+        self.name(TIMESTAMP);
+        self.0.push(b'"');
+        timestamp.write(&mut self.0, ":");
+        self.0.push(b'"');
+    }
+
+    /// What [`etag::format`] gives, as a string.
+    fn etag(&mut self, timestamp: Ticks) {
+        self.raw("\"W/\\\"datetime'");
+        timestamp.write(&mut self.0, "%3A");
+        self.raw("'\\\"\"");
+    }
+
+    fn properties(&mut self, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
+        match projection {
+            Projection::All => {
+                for (name, value) in entity.properties.iter() {
+                    self.property(name, value, metadata);
+                }
+            }
+            Projection::Names(names) => {
+                for name in names.iter().filter(|name| !is_system_property(name)) {
+                    match entity.properties.get(name) {
+                        Some(value) => self.property(name, value, metadata),
+                        None => {
+                            self.name(name);
+                            self.raw("null");
+                        }
+                    }
+                }
+            }
+        }
     }
 
     fn finish(mut self) -> Vec<u8> {

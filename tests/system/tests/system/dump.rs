@@ -42,6 +42,12 @@ fn fill(session: &Session) {
             'Random', (SELECT string_agg(md5(n::text || i::text), '') FROM generate_series(1, 1000) AS i)))
         FROM generate_series(1, 20) AS n;
         SELECT table_service.insert_entity('renamed', 'p', 'r', '{}');
+        -- Policies of a table that is renamed, and of one that is gone; properties of the service.
+        SELECT table_service.set_access_policies('renamed', '[{\"Id\": \"readers\", \"Expiry\": \"2030-01-01\", \"Permission\": \"r\"}]');
+        SELECT table_service.set_access_policies('mixedcase', '[{\"Id\": \"ä\"}]');
+        SELECT table_service.create_table('Gone'); SELECT table_service.set_access_policies('Gone', '[{\"Id\": \"old\"}]');
+        DROP TABLE table_service_data.\"Gone\";
+        SELECT table_service.set_service_properties('{\"Cors\": [{\"AllowedOrigins\": [\"*\"], \"AllowedMethods\": [\"GET\"], \"MaxAgeInSeconds\": 5}]}');
         -- A Timestamp that only a restore may bring.
         INSERT INTO table_service_data.\"Renamed\" VALUES ('p', 'old', '1999-12-31 23:59:59.123456Z', '{\"A\": 1}');
         -- What users add to a table is dumped like that of any other.
@@ -68,7 +74,10 @@ fn everything(session: &Session) -> Vec<Vec<String>> {
             FROM table_service_data.\"{table}\" AS e ORDER BY e.partition_key, e.row_key"
         ));
     }
-    add("SELECT table_name FROM table_service.query_tables()");
+    add("SELECT table_name, table_service.get_access_policies(table_name) FROM table_service.query_tables()");
+    add("SELECT relation, policies FROM table_service.access_policies
+        WHERE relation IN (SELECT oid FROM pg_class) ORDER BY relation::text COLLATE \"C\"");
+    add("SELECT table_service.get_service_properties()");
     add("SELECT relname, reloftype::regtype, reloptions FROM pg_class
         WHERE relnamespace = 'table_service_data'::regnamespace AND relkind = 'r' ORDER BY relname COLLATE \"C\"");
     add(
@@ -97,6 +106,8 @@ fn everything(session: &Session) -> Vec<Vec<String>> {
 
 /// The restored tables are tables of the service, guarded like those they were made from.
 fn still_works(session: &Session) {
+    // Those of a table that is gone were not dumped.
+    assert_eq!(session.text("SELECT count(*) FROM table_service.access_policies"), "2");
     let tag = "SELECT table_service.etag(e) FROM table_service.get_entity('MIXEDCASE', 'p', 'r') AS e";
     let before = session.text(tag);
     session.run("UPDATE table_service_data.\"MixedCase\" SET \"timestamp\" = '2000-01-01' WHERE partition_key = 'p'");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use system_tests::{Cluster, Database, Expect, Keeper, Session, as_server, free_directory, wait_until};
 
-const READS: [&str; 8] = [
+const READS: [&str; 10] = [
     "SELECT row_key, properties FROM table_service.query_entities('Reads', $$A ne 'x'$$)",
     "SELECT row_key, properties FROM table_service.query_page('reads', $$PartitionKey eq 'p'$$, top => 1)",
     "SELECT table_service.query_page_json('Reads', 'A ge 0', 'A')",
@@ -13,10 +13,12 @@ const READS: [&str; 8] = [
     "SELECT row_key, table_service.etag(e) FROM table_service.get_entities('READS', 'p', '{r,s}', 'A') AS e",
     "SELECT table_service.entity_to_json(e, 'full') FROM table_service_data.\"Reads\" AS e ORDER BY row_key",
     "SELECT * FROM table_service.query_tables()",
+    "SELECT table_service.get_access_policies('reads')",
+    "SELECT table_service.get_service_properties()",
     "SELECT e.properties OPERATOR(table_service.->>) 'A' FROM table_service.get_entity('reads', 'p', 's') AS e",
 ];
 
-const WRITES: [&str; 10] = [
+const WRITES: [&str; 12] = [
     "SELECT table_service.execute_batch('Reads', 'p', table_service.batch_insert('new', '{}'))",
     "SELECT table_service.execute_batch_json('Reads', 'p', '[{\"delete\": {\"RowKey\": \"r\"}}]')",
     "SELECT table_service.insert_entity('Reads', 'p', 'new', '{}')",
@@ -27,6 +29,8 @@ const WRITES: [&str; 10] = [
     "SELECT table_service.delete_entity('Reads', 'p', 'r')",
     "SELECT table_service.create_table('Another')",
     "SELECT table_service.delete_table('Reads')",
+    "SELECT table_service.set_access_policies('Reads', '[]')",
+    "SELECT table_service.set_service_properties('{\"Cors\": []}')",
 ];
 
 /// Writes that would find nothing to do elsewhere.

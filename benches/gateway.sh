@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# The gateway over HTTP, which acknowledges what is durable, beside azurite, the emulator of today, which holds its data in memory:
+# requests a second, median and 99th percentile, on one connection and on sixteen, in turn. The ratio is ours to azurite's.
+#
+# Environment:
+#   ROUNDS, SECONDS_EACH      how many rounds of how many seconds for each measurement (3 and 5)
+#   WORK                      only this: insert, get, replace, page or batch
+#   PG                        the PostgreSQL major, as for the other scripts
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
+azurite_version=3.37.0
+
+work=$(mktemp -d /tmp/table_service.XXXXXX)
+chmod 755 "$work"
+processes=()
+cleanup() {
+  local process
+  for process in "${processes[@]}"; do kill "$process" 2>/dev/null || true; done
+  pgrx-config/cluster.sh stop "$work/cluster"
+  rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+pgrx-config/setup.sh "$PG"
+cp -a "$cache/pg$PG" "$work/pg"
+export PG_CONFIG=$work/pg/bin/pg_config
+cargo pgrx install --release --pg-config "$PG_CONFIG" --no-default-features --features "pg$PG"
+cargo build --release -p table_service_gateway -p table_service_benches
+FSYNC=on pgrx-config/cluster.sh start "$work/cluster" shared_buffers=1GB synchronous_commit=on >"$work/env"
+host=$(sed -n 's/^PGHOST=//p' "$work/env")
+"$("$PG_CONFIG" --bindir)/psql" -q -h "$host" -U postgres postgres -c 'CREATE EXTENSION table_service'
+
+# wait_for FILE TEXT: until a server has written there that it listens
+wait_for() {
+  for ((i = 0; i < 300; i++)); do
+    if grep -q "$2" "$1"; then return; fi
+    sleep 0.1
+  done
+  cat "$1" >&2
+  exit 1
+}
+
+target/release/table-service-gateway --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --log warn \
+  --database-url "postgresql://postgres@${host//\//%2F}/postgres" >"$work/gateway" &
+processes+=($!)
+wait_for "$work/gateway" "listening on"
+servers=(--server "ours=$(sed -n 's|^listening on http://\([^,]*\),.*|\1|p' "$work/gateway")")
+
+if command -v npm >/dev/null; then
+  azurite=$cache/azurite-$azurite_version
+  if [[ ! -x $azurite/node_modules/.bin/azurite-table ]]; then
+    mkdir -p "$azurite"
+    npm install --silent --no-audit --no-fund --prefix "$azurite" "azurite@$azurite_version"
+  fi
+  port=$((20000 + RANDOM % 12000))
+  while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
+  "$azurite/node_modules/.bin/azurite-table" --silent --skipApiVersionCheck --location "$work" --tableHost 127.0.0.1 --tablePort "$port" >"$work/azurite" &
+  processes+=($!)
+  wait_for "$work/azurite" "successfully started"
+  servers+=(--server "azurite=127.0.0.1:$port")
+else
+  echo "There is no npm here, so no azurite to compare with."
+fi
+
+echo "$(nproc) cores, $(uptime | sed 's/.*load average/load average/')"
+target/release/gateway "${servers[@]}" --rounds "${ROUNDS:-3}" --seconds "${SECONDS_EACH:-5}" --json ${WORK:+--work "$WORK"}

@@ -1,0 +1,349 @@
+//! Load over HTTP: signed requests on connections that stay open, against one or more servers of the Table service's protocol in
+//! turn. Written for `benches/gateway.sh`, which starts the servers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use hdrhistogram::Histogram;
+use rand::Rng;
+use serde_json::json;
+use table_service_model::access::{Account, AccountKey, SignedRequest};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+
+const ACCOUNT: &str = "devstoreaccount1";
+const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+/// Entities of the partition that is read.
+const PAGE: usize = 1000;
+/// Operations of a batch.
+const BATCH: usize = 100;
+
+#[derive(Parser)]
+struct Options {
+    /// A server by a name: ours=127.0.0.1:10002
+    #[arg(long = "server", required = true)]
+    servers: Vec<String>,
+    /// How long each measurement takes
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// How many times all servers are measured, in turn; the median counts
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 16])]
+    connections: Vec<usize>,
+    /// Only this work [default: all]
+    #[arg(long)]
+    work: Vec<Work>,
+    /// Print JSON, too
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum Work {
+    Insert,
+    Get,
+    Replace,
+    Page,
+    Batch,
+}
+
+impl Work {
+    const ALL: [Work; 5] = [Work::Insert, Work::Get, Work::Replace, Work::Page, Work::Batch];
+
+    fn name(self) -> &'static str {
+        match self {
+            Work::Insert => "insert",
+            Work::Get => "point get",
+            Work::Replace => "replace with If-Match",
+            Work::Page => "page of 1000 entities",
+            Work::Batch => "batch of 100 inserts",
+        }
+    }
+}
+
+fn properties(number: usize) -> String {
+    format!(
+        "\"FirstName\":\"Don\",\"LastName\":\"Hall {number}\",\"Email\":\"don.hall{number}@contoso.com\",\"Age\":{},\"Score\":{}.5,\"Active\":true,\
+         \"Visits@odata.type\":\"Edm.Int64\",\"Visits\":\"{number}\",\"Id@odata.type\":\"Edm.Guid\",\"Id\":\"c9da6455-213d-42c9-9a79-3e9149a57833\"",
+        number % 90,
+        number % 10,
+    )
+}
+
+/// A connection that stays open.
+struct Connection {
+    stream: TcpStream,
+    host: String,
+    account: Account,
+    buffer: Vec<u8>,
+}
+
+struct Answer {
+    status: u16,
+    etag: Option<String>,
+}
+
+impl Connection {
+    fn open(address: &str) -> Connection {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Connection {
+            stream,
+            host: address.to_owned(),
+            account: Account::new(ACCOUNT, vec![AccountKey::parse(KEY).unwrap()]).unwrap(),
+            buffer: Vec::with_capacity(1 << 20),
+        }
+    }
+
+    fn send(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let target = format!("/{ACCOUNT}/{target}");
+        let date = OffsetDateTime::now_utc()
+            .format(&Rfc2822)
+            .unwrap()
+            .replace("+0000", "GMT");
+        let content_type = headers
+            .iter()
+            .find(|(name, _)| *name == "Content-Type")
+            .map_or("", |(_, value)| *value);
+        let signed = SignedRequest {
+            verb: method,
+            content_md5: "",
+            content_type,
+            date: &date,
+            path: target.split('?').next().unwrap(),
+            comp: None,
+        };
+        let mut request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: {}\r\nx-ms-date: {date}\r\nx-ms-version: 2019-02-02\r\nDataServiceVersion: 3.0\r\n\
+             Accept: application/json;odata=minimalmetadata\r\nAuthorization: {}\r\nContent-Length: {}\r\n",
+            self.host,
+            signed.authorization(&self.account, false),
+            body.len()
+        );
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        request.push_str("\r\n");
+        request.push_str(body);
+        self.stream.write_all(request.as_bytes()).unwrap();
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Answer {
+        self.buffer.clear();
+        let end = loop {
+            if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+                break end + 4;
+            }
+            self.more();
+        };
+        let head = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
+        let header = |wanted: &str| {
+            head.lines().skip(1).find_map(|line| {
+                let (name, value) = line.split_once(':')?;
+                name.eq_ignore_ascii_case(wanted).then(|| value.trim().to_owned())
+            })
+        };
+        let status: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
+        if let Some(length) = header("content-length") {
+            let length: usize = length.parse().unwrap();
+            while self.buffer.len() < end + length {
+                self.more();
+            }
+        } else if header("transfer-encoding").is_some() {
+            while !self.buffer.ends_with(b"0\r\n\r\n") {
+                self.more();
+            }
+        }
+        Answer {
+            status,
+            etag: header("etag"),
+        }
+    }
+
+    fn more(&mut self) {
+        let mut chunk = [0; 65536];
+        let length = self.stream.read(&mut chunk).unwrap();
+        assert!(length > 0, "the server has hung up");
+        self.buffer.extend_from_slice(&chunk[..length]);
+    }
+
+    #[track_caller]
+    fn succeed(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Option<String> {
+        let answer = self.send(method, target, headers, body);
+        assert!(answer.status < 300, "{}", String::from_utf8_lossy(&self.buffer));
+        answer.etag
+    }
+}
+
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+const QUIET: (&str, &str) = ("Prefer", "return-no-content");
+
+/// A table with a partition of a thousand entities.
+fn prepare(address: &str, table: &str) {
+    let mut connection = Connection::open(address);
+    connection.succeed("POST", "Tables", &[JSON], &format!("{{\"TableName\":\"{table}\"}}"));
+    for begin in (0..PAGE).step_by(BATCH) {
+        batch(&mut connection, table, "read", begin..begin + BATCH);
+    }
+}
+
+fn batch(connection: &mut Connection, table: &str, partition: &str, numbers: std::ops::Range<usize>) {
+    let mut body = "--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n".to_owned();
+    for number in numbers {
+        body.push_str(&format!(
+            "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+             POST http://{}/{ACCOUNT}/{table} HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n\
+             Prefer: return-no-content\r\nDataServiceVersion: 3.0;\r\n\r\n{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{number:08}\",{}}}\r\n",
+            connection.host,
+            properties(number)
+        ));
+    }
+    body.push_str("--changeset_1--\r\n--batch_1--\r\n");
+    connection.succeed(
+        "POST",
+        "$batch",
+        &[("Content-Type", "multipart/mixed; boundary=batch_1")],
+        &body,
+    );
+    let failed = connection.buffer.windows(12).any(|window| window == b"odata.error\"");
+    assert!(!failed, "{}", String::from_utf8_lossy(&connection.buffer));
+}
+
+/// What one connection does until `end`; the microseconds of each request.
+fn run(address: &str, table: &str, work: Work, partition: &str, end: Instant) -> Histogram<u64> {
+    let mut times = Histogram::new(3).unwrap();
+    let mut connection = Connection::open(address);
+    let mut random = rand::rng();
+    let mut number = 0;
+    let own = format!("{table}(PartitionKey='{partition}',RowKey='own')");
+    let mut etag = None;
+    if work == Work::Replace {
+        etag = connection.succeed("PUT", &own, &[JSON], &format!("{{{}}}", properties(0)));
+    }
+    while Instant::now() < end {
+        number += 1;
+        let begin = Instant::now();
+        match work {
+            Work::Insert => {
+                let body = format!(
+                    "{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{number:08}\",{}}}",
+                    properties(number)
+                );
+                connection.succeed("POST", table, &[JSON, QUIET], &body);
+            }
+            Work::Get => {
+                let row = random.random_range(0..PAGE);
+                connection.succeed(
+                    "GET",
+                    &format!("{table}(PartitionKey='read',RowKey='{row:08}')"),
+                    &[],
+                    "",
+                );
+            }
+            Work::Replace => {
+                let tag = etag.take().unwrap();
+                let body = format!("{{{}}}", properties(number));
+                etag = connection.succeed("PUT", &own, &[JSON, ("If-Match", &tag)], &body);
+            }
+            Work::Page => {
+                connection.succeed("GET", &format!("{table}()?$filter=PartitionKey%20eq%20'read'"), &[], "");
+            }
+            Work::Batch => {
+                let begin = number * BATCH;
+                batch(&mut connection, table, partition, begin..begin + BATCH);
+            }
+        }
+        times
+            .record(u64::try_from(begin.elapsed().as_micros()).unwrap())
+            .unwrap();
+    }
+    times
+}
+
+struct Figure {
+    rate: f64,
+    median: f64,
+    p99: f64,
+}
+
+fn measure(address: &str, table: &str, work: Work, connections: usize, round: usize, seconds: f64) -> Figure {
+    let begin = Instant::now();
+    let end = begin + Duration::from_secs_f64(seconds);
+    let partitions: Vec<String> = (0..connections)
+        .map(|c| format!("w{}-{connections}-{round}-{c}", work as usize))
+        .collect();
+    let times = std::thread::scope(|scope| {
+        let threads: Vec<_> = partitions
+            .iter()
+            .map(|partition| scope.spawn(move || run(address, table, work, partition, end)))
+            .collect();
+        let mut all = Histogram::<u64>::new(3).unwrap();
+        for thread in threads {
+            all.add(thread.join().unwrap()).unwrap();
+        }
+        all
+    });
+    Figure {
+        rate: times.len() as f64 / begin.elapsed().as_secs_f64(),
+        median: times.value_at_quantile(0.5) as f64 / 1000.0,
+        p99: times.value_at_quantile(0.99) as f64 / 1000.0,
+    }
+}
+
+fn main() {
+    let options = Options::parse();
+    let servers: Vec<(&str, &str)> = options
+        .servers
+        .iter()
+        .map(|server| server.split_once('=').expect("NAME=HOST:PORT"))
+        .collect();
+    let table = format!("Bench{}", std::process::id());
+    for (_, address) in &servers {
+        prepare(address, &table);
+    }
+    let works = if options.work.is_empty() {
+        Work::ALL.to_vec()
+    } else {
+        options.work
+    };
+    let mut figures: BTreeMap<(Work, usize, usize), Vec<Figure>> = BTreeMap::new();
+    for round in 0..options.rounds {
+        for &work in &works {
+            for &connections in &options.connections {
+                for (index, (_, address)) in servers.iter().enumerate() {
+                    let figure = measure(address, &table, work, connections, round, options.seconds);
+                    figures.entry((work, connections, index)).or_default().push(figure);
+                }
+            }
+        }
+    }
+    println!(
+        "{:<24} {:>5}  {:<10} {:>12} {:>12} {:>12} {:>8}",
+        "work", "conn.", "server", "requests/s", "median ms", "p99 ms", "ratio"
+    );
+    let mut report = Vec::new();
+    for ((work, connections, index), mut rounds) in figures {
+        rounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        let Figure { rate, median, p99 } = rounds.swap_remove(rounds.len() / 2);
+        report.push(json!({"work": work.name(), "connections": connections, "server": servers[index].0, "rate": rate, "median_ms": median, "p99_ms": p99}));
+        let ratio = match report.len() {
+            length if index > 0 => format!("{:.1}", report[length - 1 - index]["rate"].as_f64().unwrap() / rate),
+            _ => String::new(),
+        };
+        println!(
+            "{:<24} {connections:>5}  {:<10} {rate:>12.1} {median:>12.3} {p99:>12.3} {ratio:>8}",
+            work.name(),
+            servers[index].0
+        );
+    }
+    if options.json {
+        println!("{}", json!({ "http": report }));
+    }
+}

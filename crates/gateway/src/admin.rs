@@ -1,0 +1,118 @@
+//! The port of the operators: whether the gateway lives, whether it is ready, and what it counts.
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+
+use crate::gateway::Gateway;
+
+const OPENMETRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// The admin endpoint.
+pub struct Admin {
+    pub gateway: Arc<Gateway>,
+    /// Set when the gateway is about to end.
+    pub stopping: AtomicBool,
+}
+
+impl Admin {
+    /// Serves until the process ends.
+    pub async fn run(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection of the admin port could not be accepted");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let admin = self.clone();
+            tokio::spawn(async move {
+                let service = service_fn(|request| {
+                    let admin = admin.clone();
+                    async move { Ok::<_, Infallible>(admin.answer(&request).await) }
+                });
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .serve_connection(TokioIo::new(stream), service);
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection of the admin port ended");
+                }
+            });
+        }
+    }
+
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return text(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET, please\n".to_owned());
+        }
+        match request.uri().path() {
+            "/live" => text(StatusCode::OK, TEXT, "live\n".to_owned()),
+            "/ready" => {
+                let (ready, report) = self.readiness().await;
+                let status = if ready {
+                    StatusCode::OK
+                } else {
+                    StatusCode::SERVICE_UNAVAILABLE
+                };
+                text(status, TEXT, report)
+            }
+            "/metrics" => text(
+                StatusCode::OK,
+                OPENMETRICS,
+                self.gateway.metrics.text(&self.gateway.tenants),
+            ),
+            _ => text(
+                StatusCode::NOT_FOUND,
+                TEXT,
+                "There are /live, /ready and /metrics\n".to_owned(),
+            ),
+        }
+    }
+
+    /// Whether every database answers and has the extension, and a line about each.
+    async fn readiness(&self) -> (bool, String) {
+        let mut ready = true;
+        let mut report = String::new();
+        if self.stopping.load(Ordering::Relaxed) {
+            ready = false;
+            report.push_str("stopping\n");
+        }
+        for tenant in self.gateway.tenants.iter() {
+            let state = match tenant.database.extension_version().await {
+                Ok(Some(version)) => format!("ready, extension {version}"),
+                Ok(None) => {
+                    ready = false;
+                    "the database lacks the extension table_service".to_owned()
+                }
+                Err(problem) => {
+                    ready = false;
+                    format!("the database cannot be reached: {problem}")
+                }
+            };
+            // Writing to a String cannot fail.
+            let _ = writeln!(report, "{}: {state}", tenant.account.name());
+        }
+        (ready, report)
+    }
+}
+
+fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}

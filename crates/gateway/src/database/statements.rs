@@ -1,0 +1,96 @@
+//! Every statement that the gateway sends: calls of the SQL API, and nothing else. A test checks them against the
+//! catalog of a database.
+
+/// Whether the database has the extension, and which version: asked before there is a function to call.
+pub const READY: &str = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'table_service'";
+
+/// A call of one function of the extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Statement {
+    CreateTable,
+    DeleteTable,
+    QueryTables,
+    InsertEntity,
+    ReplaceEntity,
+    MergeEntity,
+    InsertOrReplaceEntity,
+    InsertOrMergeEntity,
+    DeleteEntity,
+    ExecuteBatch,
+    GetEntity,
+    QueryPage,
+    QueryPageJson,
+    GetAccessPolicies,
+    SetAccessPolicies,
+    GetServiceProperties,
+    SetServiceProperties,
+}
+
+/// Whether a statement may be sent again when nobody knows what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    Reads,
+    Writes,
+}
+
+impl Statement {
+    pub const ALL: [Statement; 17] = [
+        Statement::CreateTable,
+        Statement::DeleteTable,
+        Statement::QueryTables,
+        Statement::InsertEntity,
+        Statement::ReplaceEntity,
+        Statement::MergeEntity,
+        Statement::InsertOrReplaceEntity,
+        Statement::InsertOrMergeEntity,
+        Statement::DeleteEntity,
+        Statement::ExecuteBatch,
+        Statement::GetEntity,
+        Statement::QueryPage,
+        Statement::QueryPageJson,
+        Statement::GetAccessPolicies,
+        Statement::SetAccessPolicies,
+        Statement::GetServiceProperties,
+        Statement::SetServiceProperties,
+    ];
+
+    pub const fn sql(self) -> &'static str {
+        match self {
+            Statement::CreateTable => "SELECT table_service.create_table($1)",
+            Statement::DeleteTable => "SELECT table_service.delete_table($1)",
+            Statement::QueryTables => {
+                "SELECT t.table_name, t.continuation_token FROM table_service.query_tables($1, $2, $3) AS t"
+            }
+            Statement::InsertEntity => "SELECT table_service.insert_entity($1, $2, $3, $4)",
+            Statement::ReplaceEntity => "SELECT table_service.replace_entity($1, $2, $3, $4, $5)",
+            Statement::MergeEntity => "SELECT table_service.merge_entity($1, $2, $3, $4, $5)",
+            Statement::InsertOrReplaceEntity => "SELECT table_service.insert_or_replace_entity($1, $2, $3, $4)",
+            Statement::InsertOrMergeEntity => "SELECT table_service.insert_or_merge_entity($1, $2, $3, $4)",
+            Statement::DeleteEntity => "SELECT table_service.delete_entity($1, $2, $3, $4)",
+            Statement::ExecuteBatch => "SELECT b.etag FROM table_service.execute_batch($1, $2, VARIADIC $3) AS b",
+            Statement::GetEntity => {
+                "SELECT e.\"timestamp\", e.properties FROM table_service.get_entity($1, $2, $3) AS e"
+            }
+            Statement::QueryPage => {
+                "SELECT p.partition_key, p.row_key, p.\"timestamp\", p.properties, p.continuation_token FROM table_service.query_page($1, $2, $3, $4, $5) AS p"
+            }
+            Statement::QueryPageJson => "SELECT table_service.query_page_json($1, $2, NULL, $3, $4, NULL, $5)",
+            Statement::GetAccessPolicies => "SELECT table_service.get_access_policies($1)",
+            Statement::SetAccessPolicies => "SELECT table_service.set_access_policies($1, $2)",
+            Statement::GetServiceProperties => "SELECT table_service.get_service_properties()",
+            Statement::SetServiceProperties => "SELECT table_service.set_service_properties($1)",
+        }
+    }
+
+    pub const fn effect(self) -> Effect {
+        match self {
+            Statement::QueryTables
+            | Statement::GetEntity
+            | Statement::QueryPage
+            | Statement::QueryPageJson
+            | Statement::GetAccessPolicies
+            | Statement::GetServiceProperties => Effect::Reads,
+            _ => Effect::Writes,
+        }
+    }
+}

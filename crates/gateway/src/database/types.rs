@@ -1,0 +1,94 @@
+//! The extension's types in PostgreSQL's binary protocol.
+
+use std::error::Error;
+
+use bytes::BytesMut;
+use postgres_types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use table_service_model::{Properties, PropertiesBuf, Ticks};
+
+type Failure = Box<dyn Error + Sync + Send>;
+
+/// A bag as a parameter: its binary form is its own bytes.
+#[derive(Debug)]
+pub struct BagParameter<'a>(pub &'a PropertiesBuf);
+
+impl ToSql for BagParameter<'_> {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        out.extend_from_slice(self.0.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        ty.name() == "properties"
+    }
+
+    to_sql_checked!();
+}
+
+/// A bag in a row.
+pub struct Bag<'a>(pub Properties<'a>);
+
+impl<'a> FromSql<'a> for Bag<'a> {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {
+        // The database checked it when it came in.
+        Ok(Bag(Properties::from_stored(raw)))
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        ty.name() == "properties"
+    }
+}
+
+/// The Timestamp of an entity.
+pub struct Timestamp(pub Option<Ticks>);
+
+impl<'a> FromSql<'a> for Timestamp {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {
+        let micros = i64::from_be_bytes(raw.try_into()?);
+        Ok(Timestamp(Ticks::from_postgres_micros(micros)))
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::TIMESTAMPTZ
+    }
+}
+
+/// JSON text.
+pub struct Json<'a>(pub &'a str);
+
+impl<'a> FromSql<'a> for Json<'a> {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {
+        Ok(Json(std::str::from_utf8(raw)?))
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::JSON
+    }
+}
+
+/// JSON text as a parameter.
+#[derive(Debug)]
+pub struct JsonParameter(pub String);
+
+impl ToSql for JsonParameter {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        out.extend_from_slice(self.0.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::JSON
+    }
+
+    to_sql_checked!();
+}
+
+/// One operation of an entity group transaction, as `table_service.batch_operation`.
+#[derive(Debug, ToSql)]
+#[postgres(name = "batch_operation")]
+pub struct BatchOperation<'a> {
+    pub operation: &'static str,
+    pub row_key: &'a str,
+    pub properties: Option<BagParameter<'a>>,
+    pub if_match: Option<&'a str>,
+}

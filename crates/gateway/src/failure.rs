@@ -1,0 +1,55 @@
+//! A request that cannot be served, and what the client is told.
+
+use table_service_model::error::{Protocol, Stage};
+use table_service_model::{Code, Error};
+
+/// An error of the service, from the catalog or as the database raised it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub code: Code,
+    /// The service's message.
+    pub message: String,
+    /// Which layer of the service finds it: some headers and the prefixes of batches depend on it.
+    pub stage: Stage,
+    /// What the service's message does not say.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// An error whose layer follows from its code and message.
+    pub fn new(code: Code, message: &str, hint: Option<String>) -> Failure {
+        Failure {
+            code,
+            message: message.to_owned(),
+            stage: code.stage(message),
+            hint,
+        }
+    }
+
+    /// The error as that of the operation with this index of a batch.
+    pub fn at(mut self, index: usize) -> Failure {
+        self.message = format!("{index}:{}", self.message);
+        self
+    }
+
+    pub fn status(&self) -> http::StatusCode {
+        http::StatusCode::from_u16(self.code.http_status()).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl From<Protocol> for Failure {
+    fn from(error: Protocol) -> Failure {
+        Error::from(error).into()
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure {
+            code: error.code(),
+            message: error.to_string(),
+            stage: error.stage(),
+            hint: error.hint().map(Into::into),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The program `table-service-gateway`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use table_service_gateway::config::CommandLine;
+use table_service_gateway::run;
+
+fn main() -> ExitCode {
+    let command_line = CommandLine::parse();
+    let run = || -> Result<(), Box<dyn std::error::Error>> {
+        let config = command_line.config()?;
+        run::start_log(&config)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(run::run(config))
+    };
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("table-service-gateway: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Metrics in Prometheus' text form.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::hot::HotPartitions;
+use super::{Event, Outcome};
+use crate::account::Tenants;
+
+/// How many of the most requested partitions are told.
+const HOT_PARTITIONS: usize = 10;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    operation: &'static str,
+    status: u16,
+    code: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OperationLabels {
+    operation: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AccountLabels {
+    account: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PartitionLabels {
+    account: String,
+    table: String,
+    partition: String,
+}
+
+/// What has been counted since the start.
+pub struct Metrics {
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<OperationLabels, Histogram, fn() -> Histogram>,
+    received: Counter,
+    sent: Counter,
+    pub connections: Gauge<i64, AtomicI64>,
+    pub refused_connections: Counter<u64, AtomicU64>,
+    pub active_requests: Gauge<i64, AtomicI64>,
+    hot: Mutex<HotPartitions>,
+}
+
+/// From half a millisecond to half a minute.
+fn histogram() -> Histogram {
+    Histogram::new([
+        0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    ])
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(histogram),
+            received: Counter::default(),
+            sent: Counter::default(),
+            connections: Gauge::default(),
+            refused_connections: Counter::default(),
+            active_requests: Gauge::default(),
+            hot: Mutex::default(),
+        }
+    }
+}
+
+impl Metrics {
+    pub(super) fn count(&self, event: &Event, outcome: &Outcome<'_>) {
+        let Event { operation, .. } = *event;
+        let code = outcome.error.map_or("", |(code, _)| code.as_str());
+        let status = outcome.status.as_u16();
+        let labels = RequestLabels {
+            operation,
+            status,
+            code,
+        };
+        self.requests.get_or_create(&labels).inc();
+        self.durations
+            .get_or_create(&OperationLabels { operation })
+            .observe(outcome.duration.as_secs_f64());
+        self.received.inc_by(event.request_bytes as u64);
+        self.sent.inc_by(outcome.response_bytes as u64);
+        if let Some(partition) = &event.partition {
+            let mut hot = self.hot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            hot.count(&event.account, &event.table, partition);
+        }
+    }
+
+    /// Everything that can be told, as text.
+    pub fn text(&self, tenants: &Tenants) -> String {
+        let mut registry = Registry::with_prefix("table_service");
+        let mut tell = |name: &str, help: &str, metric: Box<dyn Tell>| metric.register(&mut registry, name, help);
+        tell("requests", "Requests answered", Box::new(self.requests.clone()));
+        tell(
+            "request_duration_seconds",
+            "Time from the head of a request to its answer",
+            Box::new(self.durations.clone()),
+        );
+        tell(
+            "received_bytes",
+            "Bytes in bodies of requests",
+            Box::new(self.received.clone()),
+        );
+        tell("sent_bytes", "Bytes in bodies of answers", Box::new(self.sent.clone()));
+        tell(
+            "connections",
+            "Connections of clients",
+            Box::new(self.connections.clone()),
+        );
+        tell(
+            "connections_refused",
+            "Connections beyond the limit",
+            Box::new(self.refused_connections.clone()),
+        );
+        tell(
+            "active_requests",
+            "Requests being served",
+            Box::new(self.active_requests.clone()),
+        );
+
+        let (size, in_use, waiting) = (gauges(), gauges(), gauges());
+        let timeouts: Family<AccountLabels, Counter> = Family::default();
+        for tenant in tenants.iter() {
+            let status = tenant.database.status();
+            let labels = AccountLabels {
+                account: tenant.account.name().to_owned(),
+            };
+            set(&size, &labels, status.size);
+            set(&in_use, &labels, status.in_use);
+            set(&waiting, &labels, status.waiting);
+            timeouts.get_or_create(&labels).inc_by(status.timeouts);
+        }
+        tell("pool_size", "Most connections to the database", Box::new(size));
+        tell(
+            "pool_in_use",
+            "Connections to the database that are in use",
+            Box::new(in_use),
+        );
+        tell("pool_waiting", "Requests that wait for a connection", Box::new(waiting));
+        tell(
+            "pool_timeouts",
+            "Requests that waited for a connection in vain",
+            Box::new(timeouts),
+        );
+
+        let hot = Family::<PartitionLabels, Gauge>::default();
+        let top = {
+            let hot = self.hot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            hot.top(HOT_PARTITIONS)
+        };
+        for ((account, table, partition), count) in top {
+            let labels = PartitionLabels {
+                account,
+                table,
+                partition,
+            };
+            hot.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        tell(
+            "hot_partition_requests",
+            "Recent requests on the most requested partitions",
+            Box::new(hot),
+        );
+
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}
+
+/// A metric of any type that can be registered.
+trait Tell {
+    fn register(self: Box<Self>, registry: &mut Registry, name: &str, help: &str);
+}
+
+impl<M: prometheus_client::registry::Metric + EncodeMetric> Tell for M {
+    fn register(self: Box<Self>, registry: &mut Registry, name: &str, help: &str) {
+        registry.register(name, help, *self);
+    }
+}
+
+fn gauges() -> Family<AccountLabels, Gauge> {
+    Family::default()
+}
+
+fn set(gauges: &Family<AccountLabels, Gauge>, labels: &AccountLabels, value: usize) {
+    gauges
+        .get_or_create(labels)
+        .set(i64::try_from(value).unwrap_or(i64::MAX));
+}

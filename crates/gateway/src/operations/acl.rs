@@ -1,0 +1,20 @@
+//! Stored access policies of a table (semantics 4.9).
+
+use table_service_model::access::AccessPolicies;
+
+use super::{Context, text};
+use crate::failure::Failure;
+use crate::request::xml;
+use crate::response::Reply;
+
+pub async fn get(context: &Context<'_>, table: &str) -> Result<Reply, Failure> {
+    let json = context.session.get_access_policies(table).await?;
+    let policies = AccessPolicies::from_json(&json)?;
+    Ok(Reply::xml(xml::write_policies(&policies)?))
+}
+
+pub async fn set(context: &Context<'_>, table: &str, body: &[u8]) -> Result<Reply, Failure> {
+    let policies = xml::read_policies(text(body)?)?;
+    context.session.set_access_policies(table, policies.to_json()).await?;
+    Ok(Reply::new(http::StatusCode::NO_CONTENT))
+}

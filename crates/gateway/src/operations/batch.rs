@@ -1,0 +1,269 @@
+//! Entity group transactions (semantics 5).
+//!
+//! Everything that can be told without data is checked here, operation by operation, so that the first wrong one is
+//! reported; the rest is the database's. A failure is one part of an answer that is 202 all the same, but for what is
+//! no fault of any operation.
+
+use std::collections::HashSet;
+
+use http::Method;
+use table_service_model::access;
+use table_service_model::batch::Action;
+use table_service_model::error::{Protocol, Stage};
+use table_service_model::etag::IfMatch;
+use table_service_model::json;
+use table_service_model::limits::BATCH_OPERATIONS;
+use table_service_model::table_name::fold;
+use table_service_model::{Code, Error, PropertiesBuf, key};
+
+use super::entities::{self, inserted};
+use super::{Context, text};
+use crate::database::{BagParameter, BatchOperation};
+use crate::failure::Failure;
+use crate::request::batch::{self, Batch, InnerRequest};
+use crate::request::negotiation::{Prefer, accepted, check_content_type};
+use crate::request::resource::Resource;
+use crate::request::{MERGE, if_match};
+use crate::response::batch::Part;
+use crate::response::error::{self, Form};
+use crate::response::{Reply, batch as response};
+
+/// DataServiceVersion of what returns data, and of what does not.
+const DATA: &str = "3.0;";
+const NOTHING: &str = "1.0;";
+
+/// One operation, read and checked.
+struct Change<'b> {
+    action: Action,
+    table: String,
+    partition_key: String,
+    row_key: String,
+    properties: Option<PropertiesBuf>,
+    if_match: Option<&'b str>,
+    prefer: Option<Prefer>,
+}
+
+pub async fn execute(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
+    match batch::read(context.head.header("content-type"), body)? {
+        Batch::Read(request) => read(context, &request).await,
+        Batch::Changes(requests) if requests.is_empty() => Err(Protocol::MalformedBatch {
+            reason: "The change set is empty".to_owned(),
+        }
+        .into()),
+        Batch::Changes(requests) => match execute_changes(context, &requests).await {
+            Ok(parts) => Ok(response::changes(&parts)),
+            Err(failure) => failed(context, &requests, failure),
+        },
+    }
+}
+
+/// Executes the operations; the message of a failure begins with the index of its operation.
+async fn execute_changes(context: &Context<'_>, requests: &[InnerRequest<'_>]) -> Result<Vec<Part>, Failure> {
+    let changes = read_changes(context, requests)?;
+    let Some(first) = changes.first() else {
+        return Ok(Vec::new());
+    };
+    let (table, partition_key) = (&first.table, &first.partition_key);
+    _ = context.partition.set((table.clone(), partition_key.clone()));
+    let operations: Vec<BatchOperation<'_>> = changes
+        .iter()
+        .map(|change| BatchOperation {
+            operation: change.action.name(),
+            row_key: &change.row_key,
+            properties: change.properties.as_ref().map(BagParameter),
+            if_match: change.if_match,
+        })
+        .collect();
+    let etags = context.session.execute_batch(table, partition_key, &operations).await?;
+    let parts = changes.iter().zip(&etags).zip(requests);
+    parts
+        .map(|((change, etag), request)| answer(context, change, etag.as_deref(), request))
+        .collect()
+}
+
+/// The answer to an operation that has succeeded.
+fn answer(
+    context: &Context<'_>,
+    change: &Change<'_>,
+    etag: Option<&str>,
+    request: &InnerRequest<'_>,
+) -> Result<Part, Failure> {
+    let etag = etag.unwrap_or_default();
+    Ok(match (change.action, &change.properties) {
+        (Action::Insert, Some(properties)) => {
+            let keys = [change.partition_key.as_str(), &change.row_key];
+            let metadata = level(request)?;
+            Part {
+                reply: inserted(context, &change.table, keys, properties, etag, change.prefer, metadata),
+                version: DATA,
+            }
+        }
+        (Action::Delete, _) => Part {
+            reply: Reply::no_content(),
+            version: NOTHING,
+        },
+        _ => Part {
+            reply: Reply::no_content().with_text(http::header::ETAG, etag),
+            version: NOTHING,
+        },
+    })
+}
+
+/// Reads and checks all operations, up to the first one that is wrong.
+fn read_changes<'b>(context: &Context<'_>, requests: &'b [InnerRequest<'b>]) -> Result<Vec<Change<'b>>, Failure> {
+    if requests.len() > BATCH_OPERATIONS {
+        return Err(Error::TooManyOperations.into());
+    }
+    let mut changes: Vec<Change<'b>> = Vec::with_capacity(requests.len());
+    let mut row_keys = HashSet::with_capacity(requests.len());
+    for (index, request) in requests.iter().enumerate() {
+        let mut check = || {
+            let change = read_change(context, request)?;
+            if let Some(first) = changes.first()
+                && (fold(&change.table) != fold(&first.table) || change.partition_key != first.partition_key)
+            {
+                return Err(Error::AnotherPartition.into());
+            }
+            if !row_keys.insert(change.row_key.clone()) {
+                return Err(Error::DuplicateRow.into());
+            }
+            Ok(change)
+        };
+        changes.push(check().map_err(|failure: Failure| failure.at(index))?);
+    }
+    Ok(changes)
+}
+
+fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Result<Change<'b>, Failure> {
+    let verb = request.method.as_str();
+    let (action, table, keys, properties, if_match) = match request.resource(context.tenant.account.name())? {
+        Resource::Entities(table) if request.method == Method::POST => {
+            check_content_type(request.header("content-type"))?;
+            let entity = json::parse_new_entity(text(request.body)?)?;
+            key::check_characters_of_both(&entity.partition_key, &entity.row_key)?;
+            let keys = (entity.partition_key, entity.row_key);
+            (Action::Insert, table, keys, Some(entity.properties), None)
+        }
+        Resource::Entity(address) => {
+            let condition = if_match(&request.method, &request.headers)?;
+            if let Some(tag) = condition {
+                IfMatch::parse(tag)?;
+            }
+            address.check_for_write()?;
+            let action = match (verb, condition) {
+                ("PUT", Some(_)) => Action::Replace,
+                ("PUT", None) => Action::InsertOrReplace,
+                ("PATCH" | MERGE, Some(_)) => Action::Merge,
+                ("PATCH" | MERGE, None) => Action::InsertOrMerge,
+                ("DELETE", Some(_)) => Action::Delete,
+                ("DELETE", None) => return Err(Protocol::HeaderMissing { name: "If-Match" }.into()),
+                _ => return Err(Protocol::VerbNotSupported.into()),
+            };
+            let properties = match action {
+                Action::Delete => None,
+                _ => {
+                    check_content_type(request.header("content-type"))?;
+                    Some(entities::properties(request.body)?)
+                }
+            };
+            let keys = (address.partition_key, address.row_key);
+            (action, address.table, keys, properties, condition)
+        }
+        _ => return Err(Protocol::VerbNotSupported.into()),
+    };
+    let (partition_key, row_key) = keys;
+    context.grant.permits(permission(action), Some(&table))?;
+    context.grant.permits_key(&partition_key, &row_key)?;
+    level(request)?;
+    Ok(Change {
+        action,
+        table,
+        partition_key,
+        row_key,
+        properties,
+        if_match,
+        prefer: Prefer::parse(request.header("prefer")),
+    })
+}
+
+fn permission(action: Action) -> access::Operation {
+    match action {
+        Action::Insert => access::Operation::InsertEntity,
+        Action::Replace | Action::Merge => access::Operation::UpdateEntity,
+        Action::InsertOrReplace | Action::InsertOrMerge => access::Operation::UpsertEntity,
+        Action::Delete => access::Operation::DeleteEntity,
+    }
+}
+
+/// The form of the answer to one operation.
+fn level(request: &InnerRequest<'_>) -> Result<json::Metadata, Protocol> {
+    accepted(request.query().get("$format"), request.header("accept"))
+}
+
+/// The answer to a batch that was not executed.
+fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Result<Reply, Failure> {
+    let of_the_whole = matches!(
+        failure.code,
+        Code::ServerBusy | Code::OperationTimedOut | Code::InternalError | Code::RequestBodyTooLarge
+    );
+    if of_the_whole {
+        return Err(failure);
+    }
+    let (index, mut failure) = match split_index(&failure.message) {
+        Some((index, _)) => (index, failure),
+        None => (0, failure.at(0)),
+    };
+    // Credentials are those of the request as a whole.
+    let unauthorized = failure.code.http_status() == 403;
+    let alone = requests.len() == 1 && failure.stage == Stage::BackEnd;
+    if (unauthorized || alone)
+        && let Some((_, message)) = split_index(&failure.message)
+    {
+        failure.message = message.to_owned();
+    }
+    if unauthorized {
+        return Err(failure);
+    }
+    let request = requests.get(index);
+    let metadata = request
+        .and_then(|request| level(request).ok())
+        .unwrap_or(context.metadata);
+    let prefer = request.and_then(|request| Prefer::parse(request.header("prefer")));
+    let reply = error::reply(&failure, Form::Json(metadata), prefer, context.head.id);
+    let error = reply.error.clone();
+    let mut answer = response::changes(&[Part { reply, version: DATA }]);
+    answer.error = error;
+    Ok(answer)
+}
+
+/// The index before a message, and the message.
+fn split_index(message: &str) -> Option<(usize, &str)> {
+    let (index, message) = message.split_once(':')?;
+    Some((index.parse().ok()?, message))
+}
+
+/// A query by keys, alone in its batch.
+async fn read(context: &Context<'_>, request: &InnerRequest<'_>) -> Result<Reply, Failure> {
+    let Resource::Entity(address) = request.resource(context.tenant.account.name())? else {
+        return Err(Protocol::MalformedBatch {
+            reason: "The only query in a batch is one by keys".to_owned(),
+        }
+        .into());
+    };
+    context
+        .grant
+        .permits(access::Operation::QueryEntities, Some(&address.table))?;
+    let metadata = level(request)?;
+    let query = request.query();
+    let reply = match entities::get(context, &address, query.get("$select"), metadata).await {
+        Ok(reply) => reply,
+        Err(failure) if failure.code == Code::ResourceNotFound || failure.code == Code::TableNotFound => {
+            error::reply(&failure, Form::Json(metadata), None, context.head.id)
+        }
+        Err(failure) => return Err(failure),
+    };
+    let error = reply.error.clone();
+    let mut answer = response::read(&Part { reply, version: DATA });
+    answer.error = error;
+    Ok(answer)
+}

@@ -1,0 +1,207 @@
+//! Operations on one entity (semantics 4.4 to 4.7).
+
+use http::StatusCode;
+use http::header::{ETAG, LOCATION};
+use table_service_model::entity::Entity;
+use table_service_model::error::Protocol;
+use table_service_model::etag::IfMatch;
+use table_service_model::json::{self, Metadata};
+use table_service_model::projection::Projection;
+use table_service_model::{Error, PropertiesBuf, key};
+
+use super::{Context, text};
+use crate::database::{Bag, Statement, Timestamp, column};
+use crate::failure::Failure;
+use crate::request::if_match;
+use crate::request::negotiation::{Prefer, check_content_type};
+use crate::request::resource::EntityAddress;
+use crate::response::{DATA_SERVICE_ID, Reply};
+
+pub async fn insert(context: &Context<'_>, table: &str, body: &[u8]) -> Result<Reply, Failure> {
+    check_content_type(context.head.header("content-type"))?;
+    let entity = json::parse_new_entity(text(body)?)?;
+    let (partition_key, row_key) = (&entity.partition_key, &entity.row_key);
+    _ = context.partition.set((table.to_owned(), partition_key.clone()));
+    key::check_characters_of_both(partition_key, row_key)?;
+    context.grant.permits_key(partition_key, row_key)?;
+    let bag = &entity.properties;
+    let etag = context
+        .session
+        .insert_entity(table, partition_key, row_key, bag)
+        .await?;
+    Ok(inserted(
+        context,
+        table,
+        [partition_key, row_key],
+        bag,
+        &etag,
+        context.prefer,
+        context.metadata,
+    ))
+}
+
+/// The answer to an insert.
+pub fn inserted(
+    context: &Context<'_>,
+    table: &str,
+    [partition_key, row_key]: [&str; 2],
+    properties: &PropertiesBuf,
+    etag: &str,
+    prefer: Option<Prefer>,
+    metadata: Metadata,
+) -> Reply {
+    let url = context.base.entity_url(table, partition_key, row_key);
+    let reply = match prefer {
+        Some(Prefer::ReturnNoContent) => Reply::no_content().with_text(DATA_SERVICE_ID, &url),
+        _ => {
+            // What was stored is what was sent, at the time that the ETag tells.
+            let timestamp = match IfMatch::parse(etag) {
+                Ok(IfMatch::Version(timestamp)) => Some(timestamp),
+                _ => None,
+            };
+            let entity = Entity {
+                partition_key: Some(partition_key),
+                row_key: Some(row_key),
+                timestamp,
+                properties: properties.as_properties(),
+            };
+            let body = element(context, table, &entity, None, metadata, &Projection::All);
+            Reply::json(StatusCode::CREATED, metadata, body)
+        }
+    };
+    reply
+        .with_text(ETAG, etag)
+        .with_text(LOCATION, &url)
+        .with_preference(prefer)
+}
+
+pub async fn get(
+    context: &Context<'_>,
+    address: &EntityAddress,
+    select: Option<&str>,
+    metadata: Metadata,
+) -> Result<Reply, Failure> {
+    address.check_for_read()?;
+    let EntityAddress {
+        table,
+        partition_key,
+        row_key,
+    } = address;
+    context.grant.permits_key(partition_key, row_key)?;
+    let projection = Projection::parse(select.unwrap_or_default())?;
+    let row = context.session.get_entity(table, partition_key, row_key).await?;
+    let row = row.ok_or(Error::EntityNotFound)?;
+    let Timestamp(timestamp) = column(&row, 0)?;
+    let Bag(properties) = column(&row, 1)?;
+    let entity = Entity {
+        partition_key: Some(partition_key),
+        row_key: Some(row_key),
+        timestamp,
+        properties,
+    };
+    let body = element(context, table, &entity, select, metadata, &projection);
+    let mut reply = Reply::json(StatusCode::OK, metadata, body);
+    if let Some(timestamp) = timestamp {
+        reply = reply.with_text(ETAG, &table_service_model::etag::format(timestamp));
+    }
+    Ok(reply)
+}
+
+/// A payload that is one entity.
+fn element(
+    context: &Context<'_>,
+    table: &str,
+    entity: &Entity<'_>,
+    select: Option<&str>,
+    metadata: Metadata,
+    projection: &Projection,
+) -> Vec<u8> {
+    let what = match (select, projection) {
+        (Some(select), Projection::Names(_)) => format!("{table}/@Element&$select={select}"),
+        _ => format!("{table}/@Element"),
+    };
+    let of = context.base.context(metadata, &what);
+    let mut body = Vec::with_capacity(entity.properties.as_bytes().len() + 512);
+    context
+        .base
+        .write_entity(&mut body, table, entity, projection, metadata, of.as_deref());
+    body
+}
+
+pub async fn replace(context: &Context<'_>, address: &EntityAddress, body: &[u8]) -> Result<Reply, Failure> {
+    write(
+        context,
+        address,
+        body,
+        Statement::ReplaceEntity,
+        Statement::InsertOrReplaceEntity,
+    )
+    .await
+}
+
+pub async fn merge(context: &Context<'_>, address: &EntityAddress, body: &[u8]) -> Result<Reply, Failure> {
+    write(
+        context,
+        address,
+        body,
+        Statement::MergeEntity,
+        Statement::InsertOrMergeEntity,
+    )
+    .await
+}
+
+async fn write(
+    context: &Context<'_>,
+    address: &EntityAddress,
+    body: &[u8],
+    conditional: Statement,
+    unconditional: Statement,
+) -> Result<Reply, Failure> {
+    check_content_type(context.head.header("content-type"))?;
+    let if_match = if_match(&context.head.method, &context.head.headers)?;
+    if let Some(tag) = if_match {
+        IfMatch::parse(tag)?;
+    }
+    address.check_for_write()?;
+    let properties = properties(body)?;
+    let EntityAddress {
+        table,
+        partition_key,
+        row_key,
+    } = address;
+    context.grant.permits_key(partition_key, row_key)?;
+    let statement = if if_match.is_some() { conditional } else { unconditional };
+    let keys = [partition_key.as_str(), row_key];
+    let etag = context
+        .session
+        .write_entity(statement, table, keys, &properties, if_match)
+        .await?;
+    Ok(Reply::no_content().with_text(ETAG, &etag))
+}
+
+/// The properties in the body of a write whose URL has the keys. Old clients send nothing for an empty merge.
+pub fn properties(body: &[u8]) -> Result<PropertiesBuf, Error> {
+    let text = text(body)?;
+    if text.trim().is_empty() {
+        return Ok(PropertiesBuf::empty());
+    }
+    json::parse_properties(text)
+}
+
+pub async fn delete(context: &Context<'_>, address: &EntityAddress) -> Result<Reply, Failure> {
+    let if_match = if_match(&context.head.method, &context.head.headers)?;
+    let if_match = if_match.ok_or(Protocol::HeaderMissing { name: "If-Match" })?;
+    IfMatch::parse(if_match)?;
+    address.check_for_write()?;
+    let EntityAddress {
+        table,
+        partition_key,
+        row_key,
+    } = address;
+    context.grant.permits_key(partition_key, row_key)?;
+    context
+        .session
+        .delete_entity(table, partition_key, row_key, if_match)
+        .await?;
+    Ok(Reply::no_content())
+}

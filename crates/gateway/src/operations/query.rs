@@ -1,0 +1,212 @@
+//! Queries over entities (semantics 4.8, 6).
+//!
+//! Without metadata that only the gateway knows, the page is the JSON text that the database has made, and nothing is
+//! read or printed again. With links or a selection the entities come as rows and are printed here.
+
+use http::{HeaderName, StatusCode};
+use table_service_model::Error;
+use table_service_model::entity::Entity;
+use table_service_model::error::Protocol;
+use table_service_model::json::Metadata;
+use table_service_model::projection::Projection;
+use table_service_model::token::ContinuationToken;
+
+use super::{Context, check_options, top};
+use crate::database::{Bag, Json, Statement, Timestamp, column};
+use crate::failure::Failure;
+use crate::request::query::Query;
+use crate::request::token;
+use crate::response::Reply;
+
+const NEXT_PARTITION_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
+const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
+
+pub async fn query(context: &Context<'_>, table: &str) -> Result<Reply, Failure> {
+    let query = &context.head.query;
+    check_options(query)?;
+    let top = top(query)?;
+    let from = continuation(query)?;
+    let filter = context.grant.clip(query.get("$filter"))?;
+    let select = query.get("$select");
+    let projection = Projection::parse(select.unwrap_or_default())?;
+    let metadata = context.metadata;
+
+    let selected = matches!(projection, Projection::Names(_));
+    let what = match select {
+        Some(select) if selected => format!("{table}&$select={select}"),
+        _ => table.to_owned(),
+    };
+    let of = context.base.context(metadata, &what);
+    let mut body = Vec::new();
+    let page = Page {
+        table,
+        filter: filter.as_deref(),
+        top,
+        from: from.as_deref(),
+    };
+    let next = if selected || metadata == Metadata::Full {
+        context.base.begin_list(&mut body, of.as_deref());
+        let next = page.print(context, &mut body, select, &projection).await?;
+        body.extend_from_slice(b"]}");
+        next
+    } else {
+        page.splice(context, &mut body, of.as_deref()).await?
+    };
+
+    let mut reply = Reply::json(StatusCode::OK, metadata, body);
+    if let Some(next) = next {
+        let (partition_key, row_key) = ContinuationToken::parse_entity(&next)?;
+        reply = reply
+            .with_text(NEXT_PARTITION_KEY, &token::seal(&partition_key))
+            .with_text(NEXT_ROW_KEY, &token::seal(&row_key));
+    }
+    Ok(reply)
+}
+
+/// The database's token for the place that the parameters of a query name.
+fn continuation(query: &Query) -> Result<Option<String>, Error> {
+    let (partition_key, row_key) = (query.get("NextPartitionKey"), query.get("NextRowKey"));
+    let Some(partition_key) = partition_key else {
+        return match row_key {
+            None => Ok(None),
+            Some(_) => Err(Error::ArgumentInvalid {
+                reason: "NextRowKey needs NextPartitionKey".to_owned(),
+            }),
+        };
+    };
+    let next = ContinuationToken::Entity {
+        partition_key: token::open(partition_key)?,
+        row_key: row_key.map(token::open).transpose()?.unwrap_or_default(),
+    };
+    Ok(Some(next.encode()))
+}
+
+struct Page<'a> {
+    table: &'a str,
+    filter: Option<&'a str>,
+    top: Option<i64>,
+    from: Option<&'a str>,
+}
+
+impl Page<'_> {
+    /// Appends the payload with the database's own list of entities; the token of the next page.
+    async fn splice(
+        &self,
+        context: &Context<'_>,
+        body: &mut Vec<u8>,
+        of: Option<&str>,
+    ) -> Result<Option<String>, Failure> {
+        let level = match context.metadata {
+            Metadata::None => "none",
+            Metadata::Minimal => "minimal",
+            Metadata::Full => "full",
+        };
+        let Page {
+            table,
+            filter,
+            top,
+            from,
+        } = self;
+        let rows = context
+            .session
+            .rows(Statement::QueryPageJson, &[table, filter, top, from, &level])
+            .await?;
+        let row = rows.first().ok_or_else(unexpected)?;
+        let Json(page) = column(row, 0)?;
+        let (list, next) = split_page(page).ok_or_else(unexpected)?;
+        body.reserve(list.len() + 256);
+        context.base.begin_list(body, of);
+        body.extend_from_slice(list.as_bytes());
+        body.extend_from_slice(b"]}");
+        Ok(next.map(str::to_owned))
+    }
+
+    /// Appends entities to a list; the token of the next page.
+    async fn print(
+        &self,
+        context: &Context<'_>,
+        body: &mut Vec<u8>,
+        select: Option<&str>,
+        projection: &Projection,
+    ) -> Result<Option<String>, Failure> {
+        let Page {
+            table,
+            filter,
+            top,
+            from,
+        } = self;
+        let rows = context
+            .session
+            .rows(Statement::QueryPage, &[table, filter, &select, top, from])
+            .await?;
+        let mut next = None;
+        for (index, row) in rows.iter().enumerate() {
+            next = column(row, 4)?;
+            // A page that found nothing before its time was over is one row with the token alone.
+            let Some(partition_key) = column::<Option<&str>>(row, 0)? else {
+                continue;
+            };
+            let Timestamp(timestamp) = column(row, 2)?;
+            let Bag(properties) = column(row, 3)?;
+            let entity = Entity {
+                partition_key: Some(partition_key),
+                row_key: Some(column(row, 1)?),
+                timestamp,
+                properties,
+            };
+            if index > 0 {
+                body.push(b',');
+            }
+            context
+                .base
+                .write_entity(body, table, &entity, projection, context.metadata, None);
+        }
+        Ok(next)
+    }
+}
+
+/// The list's content and the token in `{"value":[…],"continuationToken":…}`.
+fn split_page(page: &str) -> Option<(&str, Option<&str>)> {
+    let content = page.strip_prefix("{\"value\":[")?.strip_suffix('}')?;
+    // A token is base64url text: what looks like the name of its member cannot come later.
+    let (list, token) = content.rsplit_once("],\"continuationToken\":")?;
+    match token {
+        "null" => Some((list, None)),
+        quoted => Some((list, Some(quoted.strip_prefix('"')?.strip_suffix('"')?))),
+    }
+}
+
+fn unexpected() -> Failure {
+    let reason = "query_page_json returned something else than a page".to_owned();
+    Protocol::Internal { reason }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_the_database_is_taken_apart() {
+        assert_eq!(split_page(r#"{"value":[],"continuationToken":null}"#), Some(("", None)));
+        assert_eq!(
+            split_page(r#"{"value":[{"a":"],\"continuationToken\":null}"}],"continuationToken":"AWU-_"}"#),
+            Some((r#"{"a":"],\"continuationToken\":null}"}"#, Some("AWU-_")))
+        );
+        assert_eq!(split_page("{}"), None);
+    }
+
+    #[test]
+    fn a_continuation_needs_both_keys_in_their_envelopes() {
+        let read = |text: &str| continuation(&Query::parse(text));
+        assert_eq!(read("$top=1"), Ok(None));
+        assert!(read("NextPartitionKey=1!4!MTE-&NextRowKey=1!0!").unwrap().is_some());
+        assert!(read("NextPartitionKey=1!4!MTE-").unwrap().is_some());
+        for text in [
+            "NextRowKey=1!4!MTE-",
+            "NextPartitionKey=1!4!MTE-&NextRowKey=",
+            "NextPartitionKey=MTE=",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Service properties and stats (semantics 4.10, 4.11).
+
+use http::StatusCode;
+use table_service_model::access::ServiceProperties;
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+
+use super::{Context, text};
+use crate::failure::Failure;
+use crate::request::xml;
+use crate::response::Reply;
+
+const HTTP_DATE: &[BorrowedFormatItem<'_>] =
+    format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
+
+pub async fn get_properties(context: &Context<'_>) -> Result<Reply, Failure> {
+    let json = context.session.get_service_properties().await?;
+    let properties = ServiceProperties::from_json(&json)?;
+    Ok(Reply::xml(xml::write_properties(&properties)?))
+}
+
+pub async fn set_properties(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
+    let change = xml::read_properties(text(body)?)?;
+    context.session.set_service_properties(change.to_json()).await?;
+    context.tenant.cors.forget();
+    Ok(Reply::new(StatusCode::ACCEPTED))
+}
+
+/// The secondary endpoint reads from the same database, so it is never behind.
+pub fn stats() -> Result<Reply, Failure> {
+    let now = OffsetDateTime::now_utc().format(HTTP_DATE).unwrap_or_default();
+    Ok(Reply::xml(format!(
+        "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?><StorageServiceStats><GeoReplication>\
+         <Status>live</Status><LastSyncTime>{now}</LastSyncTime></GeoReplication></StorageServiceStats>"
+    )))
+}

@@ -1,0 +1,99 @@
+//! Create, delete and list tables (semantics 4.1 to 4.3).
+
+use http::StatusCode;
+use http::header::LOCATION;
+use serde::Deserialize;
+use table_service_model::Error;
+use table_service_model::error::Protocol;
+use table_service_model::token::ContinuationToken;
+
+use super::{Context, check_options, text, top};
+use crate::failure::Failure;
+use crate::request::negotiation::{Prefer, check_content_type};
+use crate::request::{if_match, token};
+use crate::response::{DATA_SERVICE_ID, Reply};
+
+/// A page of tables has at most this many.
+const PAGE: i64 = 1000;
+const NEXT_TABLE: http::HeaderName = http::HeaderName::from_static("x-ms-continuation-nexttablename");
+
+#[derive(Deserialize)]
+struct NewTable {
+    #[serde(rename = "TableName")]
+    name: Option<String>,
+}
+
+pub async fn create(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
+    check_content_type(context.head.header("content-type"))?;
+    let table: NewTable = serde_json::from_str(text(body)?).map_err(|error| Error::MalformedJson {
+        reason: error.to_string(),
+    })?;
+    let name = table.name.ok_or(Error::KeyMissing { key: "TableName" })?;
+    context.session.create_table(&name).await?;
+
+    let url = context.base.table_url(&name);
+    let reply = match context.prefer {
+        Some(Prefer::ReturnNoContent) => Reply::no_content().with_text(DATA_SERVICE_ID, &url),
+        _ => {
+            let metadata = context.metadata;
+            let mut body = Vec::new();
+            let of = context.base.context(metadata, "Tables/@Element");
+            context.base.write_table(&mut body, &name, metadata, of.as_deref());
+            Reply::json(StatusCode::CREATED, metadata, body)
+        }
+    };
+    Ok(reply.with_text(LOCATION, &url).with_preference(context.prefer))
+}
+
+pub async fn delete(context: &Context<'_>, name: &str) -> Result<Reply, Failure> {
+    // SDKs send If-Match: * with every DELETE.
+    if if_match(&context.head.method, &context.head.headers)?.is_some_and(|tag| tag != "*") {
+        return Err(Protocol::ConditionWithoutEtag.into());
+    }
+    context.session.delete_table(name).await?;
+    Ok(Reply::no_content())
+}
+
+pub async fn get(context: &Context<'_>, name: &str) -> Result<Reply, Failure> {
+    let filter = format!("TableName eq '{}'", name.replace('\'', "''"));
+    let (names, _) = context.session.query_tables(Some(&filter), 1, None).await?;
+    let name = names.first().ok_or(Error::EntityNotFound)?;
+    let metadata = context.metadata;
+    let mut body = Vec::new();
+    let of = context.base.context(metadata, "Tables/@Element");
+    context.base.write_table(&mut body, name, metadata, of.as_deref());
+    Ok(Reply::json(StatusCode::OK, metadata, body))
+}
+
+pub async fn query(context: &Context<'_>) -> Result<Reply, Failure> {
+    let query = &context.head.query;
+    check_options(query)?;
+    let top = top(query)?.unwrap_or(PAGE);
+    let from = query
+        .get("NextTableName")
+        .map(|sealed| token::open(sealed).map(|name| ContinuationToken::Table { name }.encode()))
+        .transpose()?;
+    let (names, next) = context
+        .session
+        .query_tables(query.get("$filter"), top, from.as_deref())
+        .await?;
+
+    let metadata = context.metadata;
+    let mut body = Vec::with_capacity(64 * names.len() + 128);
+    context
+        .base
+        .begin_list(&mut body, context.base.context(metadata, "Tables").as_deref());
+    for (index, name) in names.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        context.base.write_table(&mut body, name, metadata, None);
+    }
+    body.extend_from_slice(b"]}");
+    let mut reply = Reply::json(StatusCode::OK, metadata, body);
+    if let Some(next) = next {
+        let name = ContinuationToken::parse_table(&next)?;
+        reply = reply.with_text(NEXT_TABLE, &token::seal(&name));
+    }
+    Ok(reply)
+}

@@ -1,0 +1,367 @@
+//! Entity group transactions as clients send them: requests within a multipart body (semantics 5.1).
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use table_service_model::error::Protocol;
+
+use super::multipart::{self, Parts};
+use super::resource::Resource;
+use super::{header, tunnelled};
+
+/// A request within a batch.
+#[derive(Debug, PartialEq, Eq)]
+pub struct InnerRequest<'b> {
+    pub method: Method,
+    /// The URL as it stands in the request line.
+    pub url: &'b str,
+    pub headers: HeaderMap,
+    pub body: &'b [u8],
+}
+
+/// What a batch holds.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Batch<'b> {
+    /// The operations of one transaction.
+    Changes(Vec<InnerRequest<'b>>),
+    /// One read, which stands alone.
+    Read(InnerRequest<'b>),
+}
+
+/// Most headers of a part, and of a request in it.
+const MAX_HEADERS: usize = 64;
+/// The service tells a batch of more operations than this from one that is malformed; nobody needs to hear by how many.
+const MAX_CHANGES: usize = 1000;
+
+/// Reads the body of a batch.
+///
+/// # Errors
+/// `MediaTypeNotSupported` for a Content-Type that is no multipart with a boundary; `InvalidInput` for a body that is not
+/// what the Content-Type says.
+pub fn read<'b>(content_type: Option<&str>, body: &'b [u8]) -> Result<Batch<'b>, Protocol> {
+    let boundary = content_type
+        .and_then(multipart::boundary)
+        .ok_or(Protocol::MediaTypeNotSupported)?;
+    let mut parts = parts(body, &boundary)?;
+    let Some(first) = next_part(&mut parts)? else {
+        return Err(malformed("The batch is empty"));
+    };
+    let batch = match header(&first.headers, "content-type").and_then(multipart::boundary) {
+        Some(boundary) => Batch::Changes(read_changes(first.body, &boundary)?),
+        None => {
+            let request = read_request(&first)?;
+            if request.method != Method::GET {
+                return Err(malformed("A change stands in a change set"));
+            }
+            Batch::Read(request)
+        }
+    };
+    if next_part(&mut parts)?.is_some() {
+        return Err(malformed("A batch is one change set, or one query by keys"));
+    }
+    Ok(batch)
+}
+
+fn read_changes<'b>(body: &'b [u8], boundary: &str) -> Result<Vec<InnerRequest<'b>>, Protocol> {
+    let mut parts = parts(body, boundary)?;
+    let mut requests = Vec::new();
+    while let Some(part) = next_part(&mut parts)? {
+        let request = read_request(&part)?;
+        if request.method == Method::GET {
+            return Err(malformed("A query stands alone in its batch"));
+        }
+        requests.push(request);
+        if requests.len() > MAX_CHANGES {
+            break;
+        }
+    }
+    Ok(requests)
+}
+
+fn parts<'b>(body: &'b [u8], boundary: &str) -> Result<Parts<'b>, Protocol> {
+    Parts::new(body, boundary).map_err(|error| malformed(&error.to_string()))
+}
+
+/// A part: its headers, and what they are about.
+struct Part<'b> {
+    headers: HeaderMap,
+    body: &'b [u8],
+}
+
+fn next_part<'b>(parts: &mut Parts<'b>) -> Result<Option<Part<'b>>, Protocol> {
+    let part = parts.next(length).map_err(|error| malformed(&error.to_string()))?;
+    let Some(part) = part else { return Ok(None) };
+    let (headers, body) = read_headers(part).ok_or_else(|| malformed("The headers of a part do not parse"))?;
+    Ok(Some(Part { headers, body }))
+}
+
+/// How long the part at the beginning of these bytes is at least, by the Content-Length of the request in it.
+fn length(bytes: &[u8]) -> Option<usize> {
+    let (_, request) = read_headers(bytes)?;
+    let (_, line_end) = line(request)?;
+    let (headers, body) = read_headers(request.get(line_end..)?)?;
+    let length: usize = header(&headers, "content-length")?.parse().ok()?;
+    (bytes.len() - body.len()).checked_add(length)
+}
+
+/// The headers at the beginning of these bytes, and what comes after the empty line behind them.
+fn read_headers(bytes: &[u8]) -> Option<(HeaderMap, &[u8])> {
+    match parse_headers(bytes)? {
+        Some((headers, end)) => Some((headers, bytes.get(end..)?)),
+        // The line end of the empty line may be taken for that of the boundary.
+        None => {
+            let mut closed = bytes.to_vec();
+            closed.extend_from_slice(if bytes.is_empty() || bytes.ends_with(b"\n") {
+                b"\r\n"
+            } else {
+                b"\r\n\r\n"
+            });
+            let (headers, _) = parse_headers(&closed)??;
+            Some((headers, &[]))
+        }
+    }
+}
+
+/// Headers and where they end; nothing inside if their end is missing, nothing at all for what are no headers.
+fn parse_headers(bytes: &[u8]) -> Option<Option<(HeaderMap, usize)>> {
+    let mut parsed = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let httparse::Status::Complete((end, parsed)) = httparse::parse_headers(bytes, &mut parsed).ok()? else {
+        return Some(None);
+    };
+    let mut headers = HeaderMap::with_capacity(parsed.len());
+    for header in parsed.iter() {
+        let name = HeaderName::from_bytes(header.name.as_bytes()).ok()?;
+        headers.append(name, HeaderValue::from_bytes(header.value).ok()?);
+    }
+    Some(Some((headers, end)))
+}
+
+/// The first line without its end, and where the next one begins.
+fn line(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let end = memchr::memchr(b'\n', bytes)?;
+    let line = bytes.get(..end)?;
+    Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
+}
+
+fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, Protocol> {
+    let content_type = header(&part.headers, "content-type").unwrap_or_default();
+    if !content_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .eq_ignore_ascii_case("application/http")
+    {
+        return Err(malformed("A part of a batch is application/http"));
+    }
+    let read = || {
+        let (request_line, end) = line(part.body)?;
+        let mut words = std::str::from_utf8(request_line).ok()?.split_ascii_whitespace();
+        let (method, url, version) = (words.next()?, words.next()?, words.next()?);
+        if !version.starts_with("HTTP/") || words.next().is_some() {
+            return None;
+        }
+        let method = Method::from_bytes(method.as_bytes()).ok()?;
+        let rest = part.body.get(end..)?;
+        // A request without headers and body may end with its first line.
+        let (headers, body) = read_headers(rest)?;
+        let body = match header(&headers, "content-length") {
+            // A length cuts off the line end before the boundary that some clients send twice.
+            Some(length) => body.get(..length.parse().ok()?)?,
+            None => body,
+        };
+        Some((method, url, headers, body))
+    };
+    let (method, url, headers, body) = read().ok_or_else(|| malformed("A request in the batch does not parse"))?;
+    Ok(InnerRequest {
+        method: tunnelled(&method, &headers)?,
+        url,
+        headers,
+        body,
+    })
+}
+
+impl InnerRequest<'_> {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+
+    /// The resource that the URL names, of this account: absolute, or relative to the host or the account. Its query
+    /// does not matter.
+    ///
+    /// # Errors
+    /// Those of [`Resource::parse`].
+    pub fn resource(&self, account: &str) -> Result<Resource, Protocol> {
+        let path = self.url.split(['?', '#']).next().unwrap_or_default();
+        let path = match path.split_once("://") {
+            Some((_, rest)) => rest.split_once('/').ok_or(Protocol::UriInvalid)?.1,
+            None => path.strip_prefix('/').unwrap_or(path),
+        };
+        // In the emulator's style the account comes first.
+        let path = match path.split_once('/') {
+            Some((first, rest)) if first.strip_suffix("-secondary").unwrap_or(first) == account => rest,
+            _ => path,
+        };
+        Resource::parse(path)
+    }
+
+    /// The query of the URL.
+    pub fn query(&self) -> super::query::Query {
+        super::query::Query::parse(self.url.split_once('?').map_or("", |(_, query)| query))
+    }
+}
+
+fn malformed(reason: &str) -> Protocol {
+    Protocol::MalformedBatch {
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TYPE: Option<&str> = Some("multipart/mixed; boundary=batch_1");
+
+    fn changes(requests: &[&str]) -> String {
+        let parts: String = requests
+            .iter()
+            .map(|request| {
+                format!(
+                    "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n{request}\r\n"
+                )
+            })
+            .collect();
+        format!("--batch_1\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{parts}--c--\r\n--batch_1--\r\n")
+    }
+
+    fn read_changes_of(body: &str) -> Vec<(String, String, String)> {
+        match read(TYPE, body.as_bytes()).unwrap() {
+            Batch::Changes(requests) => requests
+                .iter()
+                .map(|request| {
+                    let body = String::from_utf8(request.body.to_vec()).unwrap();
+                    (request.method.to_string(), request.url.to_owned(), body)
+                })
+                .collect(),
+            Batch::Read(_) => panic!("a read"),
+        }
+    }
+
+    fn of(method: &str, url: &str, body: &str) -> (String, String, String) {
+        (method.to_owned(), url.to_owned(), body.to_owned())
+    }
+
+    #[test]
+    fn requests_are_found_in_order_with_their_bodies() {
+        let body = changes(&[
+            "POST http://h/a/t HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{\"v\":\r\n1}",
+            "DELETE /t(PartitionKey='p',RowKey='r') HTTP/1.1\r\nIf-Match: *\r\n\r\n",
+            "PUT t(PartitionKey='p',RowKey='s') HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}\r\n",
+            "POST t(PartitionKey='p',RowKey='u') HTTP/1.1\r\nX-HTTP-Method: MERGE\r\n\r\n{}",
+            "DELETE t HTTP/1.1\r\n",
+            "DELETE u HTTP/1.1\r\nIf-Match: *\r\n",
+        ]);
+        let expected = vec![
+            of("POST", "http://h/a/t", "{\"v\":\r\n1}"),
+            of("DELETE", "/t(PartitionKey='p',RowKey='r')", ""),
+            of("PUT", "t(PartitionKey='p',RowKey='s')", "{}"),
+            of("MERGE", "t(PartitionKey='p',RowKey='u')", "{}"),
+            of("DELETE", "t", ""),
+            of("DELETE", "u", ""),
+        ];
+        assert_eq!(read_changes_of(&body), expected);
+        assert_eq!(read_changes_of(&body.replace("\r\n", "\n")), {
+            let mut expected = expected;
+            expected[0].2 = "{\"v\":\n1}".to_owned();
+            expected
+        });
+    }
+
+    #[test]
+    fn a_length_protects_a_body_that_holds_the_boundary() {
+        let content = "{\"a\":\"\"}\r\n--c\r\n";
+        let length = content.len();
+        let request = format!("POST t HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{content}");
+        assert_eq!(read_changes_of(&changes(&[&request])), [of("POST", "t", content)]);
+    }
+
+    #[test]
+    fn a_read_stands_alone() {
+        let part = "--batch_1\r\nContent-Type: application/http\r\n\r\nGET http://h/a/t(PartitionKey='p',RowKey='r') HTTP/1.1\r\nAccept: x\r\n\r\n\r\n";
+        let body = format!("{part}--batch_1--");
+        assert!(matches!(read(TYPE, body.as_bytes()), Ok(Batch::Read(request)) if request.method == Method::GET));
+        let twice = format!("{part}{part}--batch_1--");
+        assert!(matches!(
+            read(TYPE, twice.as_bytes()),
+            Err(Protocol::MalformedBatch { .. })
+        ));
+        let among_changes = changes(&["GET t HTTP/1.1\r\n\r\n"]);
+        assert!(matches!(
+            read(TYPE, among_changes.as_bytes()),
+            Err(Protocol::MalformedBatch { .. })
+        ));
+    }
+
+    #[test]
+    fn an_empty_change_set_is_one() {
+        let body = "--batch_1\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c--\r\n--batch_1--\r\n";
+        assert_eq!(read(TYPE, body.as_bytes()), Ok(Batch::Changes(Vec::new())));
+    }
+
+    #[test]
+    fn the_account_in_a_path_is_no_table() {
+        for (url, table) in [
+            ("https://a.table.core.windows.net/t", "t"),
+            ("http://127.0.0.1:10002/a/t", "t"),
+            ("http://127.0.0.1:10002/a-secondary/t?sv=x&sig=a/b", "t"),
+            ("/t()", "t"),
+            ("t", "t"),
+            ("/a/t", "t"),
+            ("a", "a"),
+        ] {
+            let request = InnerRequest {
+                method: Method::POST,
+                url,
+                headers: HeaderMap::new(),
+                body: b"",
+            };
+            assert_eq!(request.resource("a"), Ok(Resource::Entities(table.to_owned())), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_batch_is_refused() {
+        assert_eq!(
+            read(Some("application/json"), b""),
+            Err(Protocol::MediaTypeNotSupported)
+        );
+        assert_eq!(read(None, b""), Err(Protocol::MediaTypeNotSupported));
+        let whole = changes(&["POST t HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"]);
+        // Cut anywhere before its last boundary, it is malformed, and nothing of it is executed.
+        for end in 0..whole.len() - "--\r\n".len() {
+            let cut = &whole.as_bytes()[..end];
+            assert!(matches!(read(TYPE, cut), Err(Protocol::MalformedBatch { .. })), "{end}");
+        }
+        for request in [
+            "",
+            "POST\r\n\r\n",
+            "POST t\r\n\r\n",
+            "POST t FTP/1\r\n\r\n",
+            "POST t HTTP/1.1\r\nContent-Length: 9\r\n\r\n{}",
+            "PO ST t HTTP/1.1\r\n\r\n",
+            "POST t HTTP/1.1\r\nbad header\r\n\r\n",
+        ] {
+            assert!(
+                matches!(
+                    read(TYPE, changes(&[request]).as_bytes()),
+                    Err(Protocol::MalformedBatch { .. })
+                ),
+                "{request}"
+            );
+        }
+        let not_http = changes(&["POST t HTTP/1.1\r\n\r\n"]).replace("application/http", "text/plain");
+        assert!(matches!(
+            read(TYPE, not_http.as_bytes()),
+            Err(Protocol::MalformedBatch { .. })
+        ));
+    }
+}

@@ -1,0 +1,259 @@
+//! Reading requests: the head as a whole, and the parts that need no I/O.
+
+pub mod batch;
+pub mod multipart;
+pub mod negotiation;
+pub mod query;
+pub mod resource;
+pub mod target;
+pub mod token;
+pub mod xml;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use http::{HeaderMap, Method};
+use table_service_model::Error;
+use table_service_model::error::Protocol;
+use uuid::Uuid;
+
+use self::query::Query;
+
+/// Who sends a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    pub address: IpAddr,
+    pub https: bool,
+}
+
+/// Everything of a request but its body.
+#[derive(Debug)]
+pub struct Head {
+    pub id: Uuid,
+    pub peer: Peer,
+    /// The verb of the request line.
+    pub sent_method: Method,
+    /// The verb that is meant: that of X-HTTP-Method, if there is one.
+    pub method: Method,
+    pub host: String,
+    /// The path as it stands in the request line.
+    pub path: String,
+    pub query: Query,
+    pub headers: HeaderMap,
+}
+
+/// The verb of classic clients that has no other name.
+pub const MERGE: &str = "MERGE";
+
+impl Head {
+    /// Reads the head of a request.
+    ///
+    /// # Errors
+    /// A request without a host, with a framing that two servers might read differently, with a wrong version or
+    /// tunnelled verb.
+    pub fn read(id: Uuid, peer: Peer, parts: http::request::Parts) -> Result<Head, Protocol> {
+        check_framing(&parts.headers)?;
+        check_version(&parts.headers)?;
+        let host = host(&parts.uri, &parts.headers).ok_or(Protocol::HostMissing)?;
+        let method = tunnelled(&parts.method, &parts.headers)?;
+        Ok(Head {
+            id,
+            peer,
+            sent_method: parts.method,
+            method,
+            host,
+            path: parts.uri.path().to_owned(),
+            query: Query::parse(parts.uri.query().unwrap_or_default()),
+            headers: parts.headers,
+        })
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+
+    /// The time that the client gives the operation, if it says so.
+    ///
+    /// # Errors
+    /// `InvalidQueryParameterValue` for what is no number of seconds.
+    pub fn timeout(&self) -> Result<Option<Duration>, Protocol> {
+        let invalid = Protocol::QueryParameterInvalid { name: "timeout" };
+        let Some(text) = self.query.get("timeout") else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(seconds @ 1..) => Ok(Some(Duration::from_secs(seconds))),
+            _ => Err(invalid),
+        }
+    }
+}
+
+/// The value of a header, if it is text.
+pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    std::str::from_utf8(headers.get(name)?.as_bytes()).ok().map(str::trim)
+}
+
+/// What If-Match and If-None-Match ask for, where an entity is written (semantics 2.2).
+///
+/// # Errors
+/// Conditions that the verb cannot have.
+pub fn if_match<'h>(method: &Method, headers: &'h HeaderMap) -> Result<Option<&'h str>, Error> {
+    let given = header(headers, "if-match");
+    if headers.contains_key("if-none-match") {
+        let verb = if *method == Method::DELETE { "DELETE" } else { "PUT" };
+        return Err(match given {
+            Some(_) => Protocol::BothConditions,
+            None => Protocol::IfNoneMatch { verb },
+        }
+        .into());
+    }
+    let mut all = headers.get_all("if-match").iter();
+    if all.next().is_some() && all.next().is_some() {
+        return Err(Error::EtagInvalid {
+            value: "more than one".to_owned(),
+        });
+    }
+    Ok(given)
+}
+
+/// Two ways to say how long the body is: whoever stands between may choose the other one.
+fn check_framing(headers: &HeaderMap) -> Result<(), Protocol> {
+    let lengths = headers.get_all("content-length").iter().count();
+    if lengths > 1 || (lengths > 0 && headers.contains_key("transfer-encoding")) {
+        return Err(Protocol::HeaderInvalid { name: "Content-Length" });
+    }
+    Ok(())
+}
+
+fn check_version(headers: &HeaderMap) -> Result<(), Protocol> {
+    match header(headers, "x-ms-version") {
+        None if headers.contains_key("x-ms-version") => Err(Protocol::HeaderInvalid { name: "x-ms-version" }),
+        Some(version) if !is_version(version) => Err(Protocol::HeaderInvalid { name: "x-ms-version" }),
+        _ => Ok(()),
+    }
+}
+
+/// `YYYY-MM-DD`
+fn is_version(text: &str) -> bool {
+    text.len() == 10
+        && text.bytes().enumerate().all(|(index, b)| match index {
+            4 | 7 => b == b'-',
+            _ => b.is_ascii_digit(),
+        })
+}
+
+fn host(uri: &http::Uri, headers: &HeaderMap) -> Option<String> {
+    let host = match uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => header(headers, "host")?,
+    };
+    (!host.is_empty() && headers.get_all("host").iter().count() <= 1).then(|| host.to_owned())
+}
+
+/// The verb that is meant by a verb and X-HTTP-Method.
+///
+/// # Errors
+/// For anything but one of four verbs in one header of a POST.
+pub fn tunnelled(method: &Method, headers: &HeaderMap) -> Result<Method, Protocol> {
+    let mut all = headers.get_all("x-http-method").iter();
+    let Some(tunnelled) = all.next() else {
+        return Ok(method.clone());
+    };
+    if all.next().is_some() {
+        return Err(Protocol::MethodTunnelCount);
+    }
+    if *method != Method::POST {
+        return Err(Protocol::MethodTunnelNotPost);
+    }
+    match tunnelled.as_bytes() {
+        name @ (b"MERGE" | b"PUT" | b"DELETE" | b"PATCH") => {
+            Method::from_bytes(name).map_err(|_| Protocol::MethodTunnelValue)
+        }
+        _ => Err(Protocol::MethodTunnelValue),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, http::HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    fn read(method: &str, pairs: &[(&'static str, &'static str)]) -> Result<Head, Protocol> {
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri("/a/t?timeout=5")
+            .body(())
+            .unwrap();
+        *request.headers_mut() = headers(pairs);
+        let peer = Peer {
+            address: [127, 0, 0, 1].into(),
+            https: false,
+        };
+        Head::read(Uuid::nil(), peer, request.into_parts().0)
+    }
+
+    #[test]
+    fn verbs_can_be_tunnelled_through_post() {
+        let meant = |method, pairs: &[_]| {
+            let mut all = vec![("host", "h")];
+            all.extend(pairs);
+            read(method, &all).map(|head| head.method.to_string())
+        };
+        assert_eq!(meant("PATCH", &[]).as_deref(), Ok("PATCH"));
+        assert_eq!(meant("POST", &[("x-http-method", "MERGE")]).as_deref(), Ok("MERGE"));
+        assert_eq!(
+            meant("PUT", &[("x-http-method", "MERGE")]),
+            Err(Protocol::MethodTunnelNotPost)
+        );
+        assert_eq!(
+            meant("POST", &[("x-http-method", "GET")]),
+            Err(Protocol::MethodTunnelValue)
+        );
+        let twice = [("x-http-method", "PUT"), ("x-http-method", "PUT")];
+        assert_eq!(meant("POST", &twice), Err(Protocol::MethodTunnelCount));
+    }
+
+    #[test]
+    fn framing_host_and_version_are_checked() {
+        for (pairs, error) in [
+            (&[][..], Protocol::HostMissing),
+            (&[("host", "")][..], Protocol::HostMissing),
+            (&[("host", "a"), ("host", "b")][..], Protocol::HostMissing),
+            (
+                &[("host", "a"), ("content-length", "1"), ("transfer-encoding", "chunked")][..],
+                Protocol::HeaderInvalid { name: "Content-Length" },
+            ),
+            (
+                &[("host", "a"), ("x-ms-version", "latest")][..],
+                Protocol::HeaderInvalid { name: "x-ms-version" },
+            ),
+        ] {
+            assert_eq!(read("GET", pairs).unwrap_err(), error);
+        }
+        let head = read("GET", &[("host", "a"), ("x-ms-version", "2019-02-02")]).unwrap();
+        assert_eq!(head.timeout(), Ok(Some(Duration::from_secs(5))));
+    }
+
+    #[test]
+    fn conditions_are_if_match_alone() {
+        let of = |pairs: &[_]| if_match(&Method::PUT, &headers(pairs)).map(|tag| tag.map(str::to_owned));
+        assert_eq!(of(&[]), Ok(None));
+        assert_eq!(of(&[("if-match", " * ")]), Ok(Some("*".to_owned())));
+        assert_eq!(
+            of(&[("if-none-match", "*")]),
+            Err(Protocol::IfNoneMatch { verb: "PUT" }.into())
+        );
+        assert_eq!(
+            of(&[("if-match", "*"), ("if-none-match", "*")]),
+            Err(Protocol::BothConditions.into())
+        );
+        assert!(of(&[("if-match", "*"), ("if-match", "*")]).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! Multipart bodies (RFC 2046), read by boundaries and lengths.
+//!
+//! Lines end with CRLF; a bare LF is accepted too.
+
+use std::ops::Range;
+
+/// Why a body is no multipart body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    #[error("The body does not begin with its boundary")]
+    Start,
+    #[error("The body ends before its last boundary")]
+    End,
+    #[error("There is something else on the line of a boundary")]
+    BoundaryLine,
+}
+
+/// The boundary that a Content-Type of the type `multipart/mixed` names; `None` for any other type.
+pub fn boundary(content_type: &str) -> Option<String> {
+    let (media_type, parameters) = content_type.split_once(';')?;
+    if !media_type.trim().eq_ignore_ascii_case("multipart/mixed") {
+        return None;
+    }
+    let mut rest = parameters;
+    loop {
+        let (name, value) = rest.split_once('=')?;
+        let (value, after) = match value.trim_start().strip_prefix('"') {
+            Some(quoted) => {
+                let (value, after) = unquote(quoted)?;
+                (value, after.trim_start().strip_prefix(';').unwrap_or_default())
+            }
+            None => {
+                let (value, after) = value.split_once(';').unwrap_or((value, ""));
+                (value.trim().to_owned(), after)
+            }
+        };
+        if name.trim().eq_ignore_ascii_case("boundary") {
+            return is_boundary(&value).then_some(value);
+        }
+        rest = after;
+    }
+}
+
+/// A quoted string behind its first quote, and what comes after it.
+fn unquote(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, c)) = characters.next() {
+        match c {
+            '"' => return Some((value, text.get(at + 1..)?)),
+            '\\' => value.push(characters.next()?.1),
+            c => value.push(c),
+        }
+    }
+    None
+}
+
+fn is_boundary(text: &str) -> bool {
+    (1..=70).contains(&text.len()) && text.bytes().all(|b| (b' '..=b'~').contains(&b)) && !text.ends_with(' ')
+}
+
+/// The parts of a multipart body.
+pub struct Parts<'b> {
+    body: &'b [u8],
+    delimiter: Vec<u8>,
+    position: usize,
+    ended: bool,
+}
+
+impl<'b> Parts<'b> {
+    /// Finds the first boundary; what stands before it is passed over.
+    ///
+    /// # Errors
+    /// A body without its boundary.
+    pub fn new(body: &'b [u8], boundary: &str) -> Result<Parts<'b>, Malformed> {
+        let delimiter = format!("--{boundary}").into_bytes();
+        let mut parts = Parts {
+            body,
+            delimiter,
+            position: 0,
+            ended: false,
+        };
+        let line = parts.find_boundary(0).ok_or(Malformed::Start)?;
+        parts.pass_boundary(line.end)?;
+        Ok(parts)
+    }
+
+    /// The next part, with its headers, if there is one. `length` says how long the body of a part is, by its bytes
+    /// from the beginning of its headers on, if it can tell; a boundary is looked for only behind it.
+    ///
+    /// # Errors
+    /// A body that ends too early.
+    pub fn next(&mut self, length: impl FnOnce(&'b [u8]) -> Option<usize>) -> Result<Option<&'b [u8]>, Malformed> {
+        if self.ended {
+            return Ok(None);
+        }
+        let rest = self.body.get(self.position..).ok_or(Malformed::End)?;
+        let least = length(rest).unwrap_or(0);
+        if least > rest.len() {
+            return Err(Malformed::End);
+        }
+        let start = self.position;
+        let line = self.find_boundary(start + least).ok_or(Malformed::End)?;
+        let part = self.body.get(start..line.start).ok_or(Malformed::End)?;
+        self.pass_boundary(line.end)?;
+        Ok(Some(part))
+    }
+
+    /// Where the next boundary begins, with the line end that belongs to it, and where it ends.
+    fn find_boundary(&self, from: usize) -> Option<Range<usize>> {
+        let mut at = from;
+        loop {
+            let found = at + find(self.body.get(at..)?, &self.delimiter)?;
+            let end = found + self.delimiter.len();
+            let before = self.body.get(..found)?;
+            // A boundary begins a line, and only the rest of its line may follow: another boundary may begin with it.
+            let begins_line = before.is_empty() || found == self.position || before.ends_with(b"\n");
+            let follows = self.body.get(end..)?;
+            let ends =
+                matches!(follows.first(), None | Some(b'\r' | b'\n' | b' ' | b'\t')) || follows.starts_with(b"--");
+            if begins_line && ends {
+                let line_end = before.strip_suffix(b"\n").map(|b| b.strip_suffix(b"\r").unwrap_or(b));
+                let start = line_end.map_or(found, <[u8]>::len).max(self.position.min(found));
+                return Some(start.max(from.min(found))..end);
+            }
+            at = found + 1;
+        }
+    }
+
+    /// Goes to the line after a boundary that ends here.
+    fn pass_boundary(&mut self, end: usize) -> Result<(), Malformed> {
+        let mut rest = self.body.get(end..).ok_or(Malformed::End)?;
+        let mut position = end;
+        if let Some(after) = rest.strip_prefix(b"--") {
+            self.ended = true;
+            rest = after;
+            position += 2;
+        }
+        let line = rest.iter().position(|b| *b == b'\n');
+        let text = line.map_or(rest, |line| rest.get(..line).unwrap_or_default());
+        if !text.trim_ascii().is_empty() {
+            return Err(Malformed::BoundaryLine);
+        }
+        match line {
+            Some(line) => self.position = position + line + 1,
+            None if self.ended => self.position = self.body.len(),
+            None => return Err(Malformed::End),
+        }
+        Ok(())
+    }
+}
+
+/// Where `needle` begins in `haystack`.
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    memchr::memmem::find(haystack, needle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(body: &str, boundary: &str) -> Result<Vec<String>, Malformed> {
+        let mut parts = Parts::new(body.as_bytes(), boundary)?;
+        let mut all = Vec::new();
+        while let Some(part) = parts.next(|_| None)? {
+            all.push(String::from_utf8(part.to_vec()).unwrap());
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn boundaries_are_read_from_the_content_type() {
+        for (content_type, expected) in [
+            ("multipart/mixed; boundary=batch_1", Some("batch_1")),
+            ("Multipart/Mixed;BOUNDARY=\"a b\"", Some("a b")),
+            ("multipart/mixed; charset=utf-8; boundary=x; y=z", Some("x")),
+            ("multipart/mixed; a=\"boundary=no;\"; boundary=yes", Some("yes")),
+            ("multipart/mixed; boundary=\"a\\\"b\"", Some("a\"b")),
+            ("multipart/mixed", None),
+            ("multipart/mixed; boundary=", None),
+            ("multipart/mixed; boundary=\"open", None),
+            ("multipart/form-data; boundary=x", None),
+            ("application/json", None),
+        ] {
+            assert_eq!(boundary(content_type).as_deref(), expected, "{content_type}");
+        }
+        assert_eq!(boundary(&format!("multipart/mixed; boundary={}", "x".repeat(71))), None);
+    }
+
+    #[test]
+    fn parts_stand_between_boundaries() {
+        for body in [
+            "--b\r\none\r\n--b\r\ntwo\r\n\r\n--b--\r\n",
+            "preamble\r\n--b\r\none\r\n--b  \r\ntwo\r\n\r\n--b--",
+            "--b\none\n--b\ntwo\r\n\n--b--\n epilogue",
+        ] {
+            assert_eq!(
+                parts(body, "b"),
+                Ok(vec!["one".to_owned(), "two\r\n".to_owned()]),
+                "{body:?}"
+            );
+        }
+        assert_eq!(parts("--b\r\n\r\n--b--", "b"), Ok(vec![String::new()]));
+        assert_eq!(parts("--b\r\n--b--", "b"), Ok(vec![String::new()]));
+        assert_eq!(parts("--b--", "b"), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_only_looks_like_a_boundary_is_content() {
+        let body = "--b\r\nx --b y\r\n--bb\r\n--b-\r\n--b--\r\n";
+        assert_eq!(parts(body, "b"), Ok(vec!["x --b y\r\n--bb\r\n--b-".to_owned()]));
+    }
+
+    #[test]
+    fn a_length_keeps_a_boundary_in_the_content() {
+        let body = b"--b\r\n12345\r\n--b\r\n67\r\n--b--";
+        let mut parts = Parts::new(body, "b").unwrap();
+        let part = parts.next(|_| Some(14)).unwrap().unwrap();
+        assert_eq!(part, b"12345\r\n--b\r\n67");
+        assert_eq!(parts.next(|_| None), Ok(None));
+    }
+
+    #[test]
+    fn broken_bodies_are_refused() {
+        for (body, error) in [
+            ("", Malformed::Start),
+            ("none", Malformed::Start),
+            ("x--b\r\n", Malformed::Start),
+            ("--b", Malformed::End),
+            ("--b\r\none", Malformed::End),
+            ("--b\r\none\r\n--b", Malformed::End),
+            ("--b x\r\none\r\n--b--", Malformed::BoundaryLine),
+            ("--b\r\none\r\n--b--x", Malformed::BoundaryLine),
+        ] {
+            assert_eq!(parts(body, "b"), Err(error), "{body:?}");
+        }
+        let mut parts = Parts::new(b"--b\r\none\r\n--b--", "b").unwrap();
+        assert_eq!(parts.next(|_| Some(usize::MAX)), Err(Malformed::End));
+    }
+}

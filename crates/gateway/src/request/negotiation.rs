@@ -1,0 +1,172 @@
+//! Which form of payload a client wants, and which it sends (semantics 3.3).
+
+use table_service_model::error::Protocol;
+use table_service_model::json::Metadata;
+
+const JSON: &str = "application/json";
+const ATOM: &str = "application/atom+xml";
+
+/// The Content-Type of a payload.
+pub fn content_type(metadata: Metadata) -> &'static str {
+    match metadata {
+        Metadata::None => "application/json;odata=nometadata;streaming=true;charset=utf-8",
+        Metadata::Minimal => "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+        Metadata::Full => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
+    }
+}
+
+/// The form of the response by `$format`, which comes first, and Accept.
+///
+/// # Errors
+/// 415 with the reason's code if the client takes none that there is.
+pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, Protocol> {
+    let Some(wanted) = format.or(accept).filter(|wanted| !wanted.trim().is_empty()) else {
+        return Ok(Metadata::Minimal);
+    };
+    let mut refusal = None;
+    for range in wanted.split(',') {
+        match media_range(range) {
+            Ok(metadata) => return Ok(metadata),
+            Err(error) => _ = refusal.get_or_insert(error),
+        }
+    }
+    Err(refusal.unwrap_or(Protocol::MediaTypeNotSupported))
+}
+
+fn media_range(range: &str) -> Result<Metadata, Protocol> {
+    let mut parts = range.split(';').map(str::trim);
+    let media_type = parts.next().unwrap_or_default();
+    let is = |name: &str| media_type.eq_ignore_ascii_case(name);
+    if is("*/*") || is("application/*") {
+        return Ok(Metadata::Minimal);
+    }
+    if is(ATOM) || is("application/xml") {
+        return Err(Protocol::AtomFormatNotSupported);
+    }
+    // `$format=json` is OData's short form.
+    if !is(JSON) && !is("json") {
+        return Err(Protocol::MediaTypeNotSupported);
+    }
+    let level = parts.find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("odata").then_some(value.trim())
+    });
+    match level.map(str::to_ascii_lowercase).as_deref() {
+        None | Some("minimalmetadata") => Ok(Metadata::Minimal),
+        Some("nometadata") => Ok(Metadata::None),
+        Some("fullmetadata") => Ok(Metadata::Full),
+        Some("verbose") => Err(Protocol::JsonVerboseFormatNotSupported),
+        Some(_) => Err(Protocol::MediaTypeNotSupported),
+    }
+}
+
+/// Refuses a payload that is not JSON. One without a Content-Type is taken for JSON.
+///
+/// # Errors
+/// 415.
+pub fn check_content_type(content_type: Option<&str>) -> Result<(), Protocol> {
+    let media_type = content_type
+        .and_then(|value| value.split(';').next())
+        .unwrap_or_default()
+        .trim();
+    if media_type.is_empty() || media_type.eq_ignore_ascii_case(JSON) {
+        return Ok(());
+    }
+    Err(if media_type.eq_ignore_ascii_case(ATOM) {
+        Protocol::AtomFormatNotSupported
+    } else {
+        Protocol::MediaTypeNotSupported
+    })
+}
+
+/// What `Prefer` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefer {
+    ReturnContent,
+    ReturnNoContent,
+}
+
+impl Prefer {
+    /// Reads the header; what it does not know it passes over.
+    pub fn parse(header: Option<&str>) -> Option<Prefer> {
+        header?.split(',').find_map(|preference| {
+            let preference = preference.trim();
+            [Prefer::ReturnContent, Prefer::ReturnNoContent]
+                .into_iter()
+                .find(|known| preference.eq_ignore_ascii_case(known.as_str()))
+        })
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Prefer::ReturnContent => "return-content",
+            Prefer::ReturnNoContent => "return-no-content",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn format_comes_before_accept() {
+        for (format, accept, expected) in [
+            (None, None, Metadata::Minimal),
+            (None, Some("*/*"), Metadata::Minimal),
+            (None, Some("application/json"), Metadata::Minimal),
+            (None, Some("application/json;odata=nometadata"), Metadata::None),
+            (
+                None,
+                Some("application/json; odata=FullMetadata; charset=utf-8"),
+                Metadata::Full,
+            ),
+            (
+                None,
+                Some("text/html,application/xhtml+xml,*/*;q=0.8"),
+                Metadata::Minimal,
+            ),
+            (
+                None,
+                Some("application/atom+xml,application/json;odata=nometadata"),
+                Metadata::None,
+            ),
+            (
+                Some("application/json;odata=fullmetadata"),
+                Some("application/json"),
+                Metadata::Full,
+            ),
+            (Some("json"), Some("application/atom+xml"), Metadata::Minimal),
+        ] {
+            assert_eq!(accepted(format, accept), Ok(expected), "{format:?} {accept:?}");
+        }
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused() {
+        for (accept, expected) in [
+            ("application/atom+xml", Protocol::AtomFormatNotSupported),
+            (
+                "application/json;odata=verbose",
+                Protocol::JsonVerboseFormatNotSupported,
+            ),
+            ("text/html", Protocol::MediaTypeNotSupported),
+            ("application/json;odata=x", Protocol::MediaTypeNotSupported),
+        ] {
+            assert_eq!(accepted(None, Some(accept)), Err(expected), "{accept}");
+        }
+        assert!(check_content_type(Some("application/json; charset=utf-8")).is_ok());
+        assert!(check_content_type(None).is_ok());
+        assert_eq!(
+            check_content_type(Some("text/plain")),
+            Err(Protocol::MediaTypeNotSupported)
+        );
+    }
+
+    #[test]
+    fn preferences_are_read() {
+        assert_eq!(Prefer::parse(Some("return-no-content")), Some(Prefer::ReturnNoContent));
+        assert_eq!(Prefer::parse(Some("x, Return-Content")), Some(Prefer::ReturnContent));
+        assert_eq!(Prefer::parse(Some("x")), None);
+    }
+}

@@ -1,0 +1,281 @@
+//! What a URL's path names (semantics 3.1), after the account is taken off.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+use table_service_model::error::Protocol;
+use table_service_model::{Error, key};
+
+/// A resource of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resource {
+    /// The account itself: service properties and stats.
+    Service,
+    /// `/Tables`
+    Tables,
+    /// `/Tables('name')`
+    Table(String),
+    /// `/name` or `/name()`
+    Entities(String),
+    /// `/name(PartitionKey='p',RowKey='r')`
+    Entity(EntityAddress),
+    /// `/$batch`
+    Batch,
+}
+
+/// The table and the keys of an entity in a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntityAddress {
+    pub table: String,
+    pub partition_key: String,
+    pub row_key: String,
+}
+
+impl Resource {
+    /// Reads a path without its leading slash, as it stands in the URL.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a path whose keys do not parse or are not those of a resource, `InvalidUri` for a path that
+    /// names nothing.
+    pub fn parse(path: &str) -> Result<Resource, Protocol> {
+        // A slash within a key is percent-encoded, or it would end the segment.
+        if let Some((before, after)) = path.split_once('/') {
+            return Err(if before.contains('\'') {
+                Protocol::UrlSyntax
+            } else if after.contains('(') {
+                Protocol::UrlKeyCount
+            } else {
+                Protocol::UriInvalid
+            });
+        }
+        let path = percent_decode_str(path)
+            .decode_utf8()
+            .map_err(|_| Protocol::UrlSyntax)?;
+        if path.is_empty() {
+            return Ok(Resource::Service);
+        }
+        if path.eq_ignore_ascii_case("$batch") {
+            return Ok(Resource::Batch);
+        }
+        let (name, keys) = match path.split_once('(') {
+            None => (&*path, Vec::new()),
+            Some((name, keys)) => (name, parse_keys(keys).ok_or(Protocol::UrlSyntax)?),
+        };
+        if name.is_empty() {
+            return Err(Protocol::UriInvalid);
+        }
+        if name.eq_ignore_ascii_case("tables") {
+            return match keys.as_slice() {
+                [] => Ok(Resource::Tables),
+                [(None | Some("TableName"), table)] => Ok(Resource::Table(table.to_string())),
+                _ => Err(Protocol::UrlKeyCount),
+            };
+        }
+        let table = name.to_owned();
+        let (partition_key, row_key) = match keys.as_slice() {
+            [] => return Ok(Resource::Entities(table)),
+            [(Some("PartitionKey"), partition_key), (Some("RowKey"), row_key)]
+            | [(Some("RowKey"), row_key), (Some("PartitionKey"), partition_key)] => (partition_key, row_key),
+            [_, _] => return Err(Protocol::UrlSyntax),
+            _ => return Err(Protocol::UrlKeyCount),
+        };
+        Ok(Resource::Entity(EntityAddress {
+            table,
+            partition_key: partition_key.to_string(),
+            row_key: row_key.to_string(),
+        }))
+    }
+
+    /// The table that the resource is or belongs to.
+    pub fn table(&self) -> Option<&str> {
+        match self {
+            Resource::Table(table) | Resource::Entities(table) => Some(table),
+            Resource::Entity(address) => Some(&address.table),
+            Resource::Service | Resource::Tables | Resource::Batch => None,
+        }
+    }
+}
+
+impl EntityAddress {
+    /// Refuses keys that no entity can have, for an operation that writes (semantics 1.3).
+    ///
+    /// # Errors
+    /// `InvalidInput` for `/` and `\`, `OutOfRangeInput` for the rest.
+    pub fn check_for_write(&self) -> Result<(), Error> {
+        self.check_separators()?;
+        key::check_characters_of_both(&self.partition_key, &self.row_key).map_err(|_| Protocol::UrlKeyOutOfRange.into())
+    }
+
+    /// Refuses keys that no entity can have, for an operation that reads.
+    ///
+    /// # Errors
+    /// `InvalidInput` for `/`, `\` and what is no text in a URL; for the rest there is just no such entity.
+    pub fn check_for_read(&self) -> Result<(), Error> {
+        self.check_separators()?;
+        let refused = |c: char| {
+            matches!(
+                c,
+                '\0'..='\x1F' | '\x7F' | '\u{81}' | '\u{8D}' | '\u{8F}' | '\u{90}' | '\u{9D}'
+            )
+        };
+        if self.keys().any(|key| key.contains(refused)) {
+            return Err(Protocol::UrlSyntax.into());
+        }
+        key::check_characters_of_both(&self.partition_key, &self.row_key).map_err(|_| Error::EntityNotFound)
+    }
+
+    fn check_separators(&self) -> Result<(), Protocol> {
+        if self.keys().any(|key| key.contains(['/', '\\'])) {
+            return Err(Protocol::UrlSyntax);
+        }
+        Ok(())
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        [self.partition_key.as_str(), &self.row_key].into_iter()
+    }
+}
+
+type Keys<'a> = Vec<(Option<&'a str>, Cow<'a, str>)>;
+
+/// The keys behind a `(`, with their names: `'literal')` or `Name='literal',Name='literal')`. In a literal a quote is
+/// doubled.
+fn parse_keys(text: &str) -> Option<Keys<'_>> {
+    let mut keys = Vec::new();
+    let mut rest = text.trim_start();
+    if let Some(end) = rest.strip_prefix(')') {
+        return end.trim().is_empty().then_some(keys);
+    }
+    loop {
+        let (before, literal) = rest.split_once('\'')?;
+        let before = before.trim();
+        let name = match before.strip_suffix('=') {
+            Some(name) => Some(name.trim_end()),
+            None if before.is_empty() => None,
+            None => return None,
+        };
+        let end = end_of_literal(literal)?;
+        let value = literal.get(..end)?;
+        let value = if value.contains('\'') {
+            Cow::Owned(value.replace("''", "'"))
+        } else {
+            Cow::Borrowed(value)
+        };
+        keys.push((name, value));
+        rest = literal.get(end + 1..)?.trim_start();
+        match rest.strip_prefix(',') {
+            Some(more) => rest = more.trim_start(),
+            None => return (rest.strip_prefix(')')?.trim().is_empty()).then_some(keys),
+        }
+        // No resource has more keys; reading on would only cost.
+        if keys.len() > 2 {
+            return Some(keys);
+        }
+    }
+}
+
+/// Where the quote stands that ends a literal: the first that is not doubled.
+fn end_of_literal(text: &str) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let quote = from + text.get(from..)?.find('\'')?;
+        if !text.get(quote + 1..)?.starts_with('\'') {
+            return Some(quote);
+        }
+        from = quote + 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(path: &str) -> (String, String) {
+        match Resource::parse(path).unwrap() {
+            Resource::Entity(address) => (address.partition_key, address.row_key),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_resource_has_its_path() {
+        for (path, resource) in [
+            ("", Resource::Service),
+            ("Tables", Resource::Tables),
+            ("Tables()", Resource::Tables),
+            ("Tables('Abc')", Resource::Table("Abc".into())),
+            ("Tables%28%27Abc%27%29", Resource::Table("Abc".into())),
+            ("Tables(TableName='Abc')", Resource::Table("Abc".into())),
+            ("$batch", Resource::Batch),
+            ("%24batch", Resource::Batch),
+            ("Abc", Resource::Entities("Abc".into())),
+            ("Abc()", Resource::Entities("Abc".into())),
+        ] {
+            assert_eq!(Resource::parse(path).as_ref(), Ok(&resource), "{path}");
+        }
+    }
+
+    #[test]
+    fn keys_are_decoded_first_and_unquoted_then() {
+        for (path, partition_key, row_key) in [
+            ("t(PartitionKey='p',RowKey='r')", "p", "r"),
+            ("t(RowKey='r',PartitionKey='p')", "p", "r"),
+            ("t(PartitionKey='',RowKey='')", "", ""),
+            ("t(PartitionKey='O''Brien',RowKey='''')", "O'Brien", "'"),
+            ("t(PartitionKey='O%27%27Brien',RowKey=%27r%27)", "O'Brien", "r"),
+            ("t(PartitionKey='a,b)c=d',RowKey='(')", "a,b)c=d", "("),
+            ("t(PartitionKey='a+b%2Bc',RowKey='100%25')", "a+b+c", "100%"),
+            ("t(PartitionKey=%27%F0%9F%98%80%27,RowKey='%C3%A9')", "😀", "é"),
+            ("t(%20PartitionKey%20=%20'p'%20,%20RowKey='r'%20)", "p", "r"),
+        ] {
+            assert_eq!(keys(path), (partition_key.to_owned(), row_key.to_owned()), "{path}");
+        }
+    }
+
+    #[test]
+    fn broken_paths_have_the_services_errors() {
+        for (path, error) in [
+            ("t(PartitionKey='p'", Protocol::UrlSyntax),
+            ("t(PartitionKey='p',RowKey='r'", Protocol::UrlSyntax),
+            ("t(PartitionKey='p',RowKey='r)", Protocol::UrlSyntax),
+            ("t(PartitionKey='p'RowKey='r')", Protocol::UrlSyntax),
+            ("t(PartitionKey=p,RowKey=r)", Protocol::UrlSyntax),
+            ("t(PartitionKey='p',RowKey='r')x", Protocol::UrlSyntax),
+            ("t(Partition='p',Row='r')", Protocol::UrlSyntax),
+            ("t(PartitionKey='p',PartitionKey='r')", Protocol::UrlSyntax),
+            ("t(PartitionKey='a/b',RowKey='r')", Protocol::UrlSyntax),
+            ("t('p')", Protocol::UrlKeyCount),
+            ("t(PartitionKey='p')", Protocol::UrlKeyCount),
+            ("t(a='1',b='2',c='3')", Protocol::UrlKeyCount),
+            ("t/Tables('x')", Protocol::UrlKeyCount),
+            ("Tables('a','b')", Protocol::UrlKeyCount),
+            ("t(PartitionKey='%FF',RowKey='r')", Protocol::UrlSyntax),
+            ("a/b", Protocol::UriInvalid),
+            ("()", Protocol::UriInvalid),
+        ] {
+            assert_eq!(Resource::parse(path), Err(error), "{path}");
+        }
+    }
+
+    #[test]
+    fn characters_that_no_key_has_differ_by_operation() {
+        let address = |key: &str| EntityAddress {
+            table: "t".into(),
+            partition_key: key.into(),
+            row_key: "r".into(),
+        };
+        let syntax = || Error::from(Protocol::UrlSyntax);
+        for (key, read, write) in [
+            ("a/b", syntax(), syntax()),
+            ("a\\b", syntax(), syntax()),
+            ("a#b", Error::EntityNotFound, Protocol::UrlKeyOutOfRange.into()),
+            ("a?b", Error::EntityNotFound, Protocol::UrlKeyOutOfRange.into()),
+            ("a\tb", syntax(), Protocol::UrlKeyOutOfRange.into()),
+            ("a\u{9f}b", Error::EntityNotFound, Protocol::UrlKeyOutOfRange.into()),
+        ] {
+            assert_eq!(address(key).check_for_read(), Err(read), "{key:?}");
+            assert_eq!(address(key).check_for_write(), Err(write), "{key:?}");
+        }
+        assert_eq!(address("O'Brien % + é").check_for_read(), Ok(()));
+    }
+}

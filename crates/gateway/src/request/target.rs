@@ -1,0 +1,103 @@
+//! Which account a request is for, and which of its endpoints: both URL styles (semantics 3.1).
+
+use std::net::IpAddr;
+
+/// Where a request goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target<'a> {
+    pub account: &'a str,
+    /// The read-only secondary endpoint.
+    pub secondary: bool,
+    /// The account stands in the path, as with the emulator, and not in the host's name.
+    pub path_style: bool,
+    /// The rest of the path, without the slash before it.
+    pub path: &'a str,
+}
+
+const SECONDARY: &str = "-secondary";
+
+impl<'a> Target<'a> {
+    /// Splits a request by its host (with or without a port) and its path as it stands in the request line.
+    ///
+    /// A host of the form `<account>.table.<anything>` names the account; for any other the first segment of the path
+    /// does. `None` if there is no such segment.
+    pub fn parse(host: &'a str, path: &'a str) -> Option<Target<'a>> {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        if let Some(label) = account_label(host) {
+            let (account, secondary) = split_secondary(label);
+            return Some(Target {
+                account,
+                secondary,
+                path_style: false,
+                path,
+            });
+        }
+        let (segment, path) = path.split_once('/').unwrap_or((path, ""));
+        let (account, secondary) = split_secondary(segment);
+        (!account.is_empty()).then_some(Target {
+            account,
+            secondary,
+            path_style: true,
+            path,
+        })
+    }
+}
+
+fn account_label(host: &str) -> Option<&str> {
+    let (label, rest) = host.split_once('.')?;
+    let rest = rest.get(..6)?;
+    (rest.eq_ignore_ascii_case("table.") && label.parse::<IpAddr>().is_err()).then_some(label)
+}
+
+fn split_secondary(name: &str) -> (&str, bool) {
+    match name.strip_suffix(SECONDARY) {
+        Some(account) => (account, true),
+        None => (name, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse<'a>(host: &'a str, path: &'a str) -> Option<(&'a str, bool, bool, &'a str)> {
+        Target::parse(host, path).map(|target| (target.account, target.secondary, target.path_style, target.path))
+    }
+
+    #[test]
+    fn the_account_is_in_the_host_or_in_the_path() {
+        for (host, path, expected) in [
+            ("one.table.core.windows.net", "/Tables", ("one", false, false, "Tables")),
+            (
+                "one-secondary.table.core.windows.net",
+                "/t()",
+                ("one", true, false, "t()"),
+            ),
+            ("one.table.localhost:10002", "/", ("one", false, false, "")),
+            ("one.TABLE.example.com", "", ("one", false, false, "")),
+            (
+                "127.0.0.1:10002",
+                "/devstoreaccount1/Tables",
+                ("devstoreaccount1", false, true, "Tables"),
+            ),
+            (
+                "localhost:10002",
+                "/devstoreaccount1-secondary/t",
+                ("devstoreaccount1", true, true, "t"),
+            ),
+            ("gateway", "/one", ("one", false, true, "")),
+            ("gateway.example.com", "/one/", ("one", false, true, "")),
+            ("[::1]:10002", "/one/$batch", ("one", false, true, "$batch")),
+            (
+                "gateway",
+                "/one/t(PartitionKey='a',RowKey='b')",
+                ("one", false, true, "t(PartitionKey='a',RowKey='b')"),
+            ),
+        ] {
+            assert_eq!(parse(host, path), Some(expected), "{host} {path}");
+        }
+        for (host, path) in [("localhost", "/"), ("localhost", ""), ("127.0.0.1", "//Tables")] {
+            assert_eq!(parse(host, path), None, "{host} {path}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Continuation tokens as the service's headers and parameters have them: `1!<length>!<text>` (semantics 6.6).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use table_service_model::Error;
+use table_service_model::token::TOKEN_BYTES;
+
+/// A key or a table's name in the service's envelope.
+pub fn seal(key: &str) -> String {
+    let text = translate(STANDARD.encode(key), [('+', '*'), ('/', '_'), ('=', '-')]);
+    format!("1!{}!{text}", text.len())
+}
+
+/// What an envelope holds.
+///
+/// # Errors
+/// `InvalidInput` for anything that [`seal`] never gives.
+pub fn open(token: &str) -> Result<String, Error> {
+    let read = || {
+        if token.len() > TOKEN_BYTES {
+            return None;
+        }
+        let (length, text) = token.strip_prefix("1!")?.split_once('!')?;
+        if length.parse() != Ok(text.len()) {
+            return None;
+        }
+        let text = translate(text.to_owned(), [('*', '+'), ('_', '/'), ('-', '=')]);
+        String::from_utf8(STANDARD.decode(text).ok()?).ok()
+    };
+    read().ok_or_else(|| Error::ArgumentInvalid {
+        reason: "A continuation token is sent back as it came".to_owned(),
+    })
+}
+
+fn translate(text: String, pairs: [(char, char); 3]) -> String {
+    let one = |c: char| pairs.iter().find(|(from, _)| *from == c).map_or(c, |(_, to)| *to);
+    if text.contains(pairs.map(|(from, _)| from)) {
+        text.chars().map(one).collect()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_envelope_is_the_services() {
+        assert_eq!(seal("11"), "1!4!MTE-");
+        assert_eq!(seal(""), "1!0!");
+        for key in ["", "11", "O'Brien", "😀?>", "\u{fb}\u{ff}", "a+b/c=d"] {
+            assert_eq!(open(&seal(key)).as_deref(), Ok(key));
+            assert!(!seal(key).contains(['+', '/', '=']));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let long = format!("1!{}!{}", 100_000, "A".repeat(100_000));
+        for token in [
+            "",
+            "MTE=",
+            "1!5!MTE-",
+            "1!4!MTE=x",
+            "2!4!MTE-",
+            "1!!",
+            "1!3!MTE",
+            "1!4!____",
+            "x!4!MTE-",
+            &long,
+        ] {
+            assert!(open(token).is_err(), "{token}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Answers to entity group transactions: responses within a multipart body (semantics 5.3, 5.4).
+
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderName, StatusCode};
+use uuid::Uuid;
+
+use super::Reply;
+
+const DATA_SERVICE_VERSION: &str = "DataServiceVersion";
+
+/// The answer to one operation.
+#[derive(Debug)]
+pub struct Part {
+    pub reply: Reply,
+    /// `1.0;` for what returns nothing, `3.0;` for the rest.
+    pub version: &'static str,
+}
+
+/// The whole answer with a part for every operation of a change set.
+pub fn changes(parts: &[Part]) -> Reply {
+    let changes = format!("changesetresponse_{}", Uuid::new_v4());
+    let mut body = Vec::with_capacity(256 + 512 * parts.len());
+    for part in parts {
+        write(&mut body, &[b"--", changes.as_bytes(), b"\r\n"]);
+        write_part(&mut body, part);
+    }
+    write(&mut body, &[b"--", changes.as_bytes(), b"--\r\n"]);
+    let head = format!("Content-Type: multipart/mixed; boundary={changes}\r\n\r\n");
+    envelope(head.as_bytes(), &body)
+}
+
+/// The whole answer to a read.
+pub fn read(part: &Part) -> Reply {
+    let mut body = Vec::new();
+    write_part(&mut body, part);
+    envelope(b"", &body)
+}
+
+fn envelope(head: &[u8], content: &[u8]) -> Reply {
+    let boundary = format!("batchresponse_{}", Uuid::new_v4());
+    let mut body = Vec::with_capacity(content.len() + 256);
+    write(&mut body, &[b"--", boundary.as_bytes(), b"\r\n", head, content]);
+    write(&mut body, &[b"--", boundary.as_bytes(), b"--\r\n"]);
+    Reply::new(StatusCode::ACCEPTED)
+        .with_text(CONTENT_TYPE, &format!("multipart/mixed; boundary={boundary}"))
+        .of_data()
+        .with_body(body)
+}
+
+fn write_part(body: &mut Vec<u8>, part: &Part) {
+    let Part { reply, version } = part;
+    let reason = reply.status.canonical_reason().unwrap_or_default();
+    let status = format!("HTTP/1.1 {} {reason}\r\n", reply.status.as_u16());
+    write(
+        body,
+        &[
+            b"Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n",
+            status.as_bytes(),
+        ],
+    );
+    let (first, rest) = spelled_in_order(reply);
+    headers(body, &first);
+    write(
+        body,
+        &[DATA_SERVICE_VERSION.as_bytes(), b": ", version.as_bytes(), b"\r\n"],
+    );
+    headers(body, &rest);
+    write(body, &[b"\r\n", &reply.body, b"\r\n"]);
+}
+
+type Headers<'r> = Vec<(&'r str, &'r HeaderValue)>;
+
+/// The headers before and after the DataServiceVersion, in the service's order: there are clients that read parts with
+/// regular expressions.
+fn spelled_in_order(reply: &Reply) -> (Headers<'_>, Headers<'_>) {
+    const FIRST: [&str; 3] = ["X-Content-Type-Options", "Cache-Control", "Preference-Applied"];
+    const THEN: [&str; 4] = ["Content-Type", "Location", "DataServiceId", "ETag"];
+    let (mut first, mut rest): (Headers<'_>, Headers<'_>) = reply
+        .headers
+        .iter()
+        .map(|(name, value)| (spelled(name), value))
+        .partition(|(name, _)| FIRST.contains(name));
+    let place = |order: &[&str], name: &str| order.iter().position(|other| *other == name).unwrap_or(order.len());
+    first.sort_by_key(|(name, _)| place(&FIRST, name));
+    rest.sort_by_key(|(name, _)| place(&THEN, name));
+    (first, rest)
+}
+
+fn headers(body: &mut Vec<u8>, headers: &[(&str, &HeaderValue)]) {
+    for (name, value) in headers {
+        write(body, &[name.as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
+    }
+}
+
+/// Within a body nothing folds the case of headers, and old clients compare it.
+fn spelled(name: &HeaderName) -> &str {
+    match name.as_str() {
+        "cache-control" => "Cache-Control",
+        "content-type" => "Content-Type",
+        "etag" => "ETag",
+        "location" => "Location",
+        "dataserviceid" => "DataServiceId",
+        "preference-applied" => "Preference-Applied",
+        "x-content-type-options" => "X-Content-Type-Options",
+        other => other,
+    }
+}
+
+fn write(body: &mut Vec<u8>, pieces: &[&[u8]]) {
+    for piece in pieces {
+        body.extend_from_slice(piece);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_have_the_services_framing() {
+        let part = Part {
+            reply: Reply::no_content().with_text(http::header::ETAG, "W/\"x\""),
+            version: "1.0;",
+        };
+        let reply = changes(&[part]);
+        let outer = reply.headers.get("content-type").unwrap().to_str().unwrap();
+        let outer = outer.strip_prefix("multipart/mixed; boundary=").unwrap();
+        let text = String::from_utf8(reply.body.to_vec()).unwrap();
+        let inner = text.split("boundary=").nth(1).unwrap().split("\r\n").next().unwrap();
+        assert_eq!(
+            text,
+            format!(
+                "--{outer}\r\nContent-Type: multipart/mixed; boundary={inner}\r\n\r\n--{inner}\r\n\
+                 Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+                 HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n\
+                 DataServiceVersion: 1.0;\r\nETag: W/\"x\"\r\n\r\n\r\n--{inner}--\r\n--{outer}--\r\n"
+            )
+        );
+        assert_eq!(reply.status, 202);
+    }
+}

@@ -1,0 +1,191 @@
+//! Start-up, and the end.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tracing_subscriber::EnvFilter;
+
+use crate::account::{Tenant, Tenants};
+use crate::admin::Admin;
+use crate::auth::Bearer;
+use crate::config::{Config, ConfigError, LogFormat};
+use crate::gateway::{Gateway, TimeLimits};
+use crate::observe::Metrics;
+use crate::server::Server;
+use crate::tls;
+
+/// Most connections of clients where nothing else is set.
+const CONNECTIONS: usize = 10_000;
+/// File descriptors that are not for clients: databases, the log, the admin port.
+const OTHER_FILES: usize = 256;
+/// How often a database that was away at the start is tried again.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Starts the log, on standard error.
+///
+/// # Errors
+/// A filter that is none.
+pub fn start_log(config: &Config) -> Result<(), ConfigError> {
+    let filter = EnvFilter::try_new(&config.log).map_err(|error| ConfigError::new("log", error))?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match config.log_format {
+        LogFormat::Text => log.with_ansi(false).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+/// Runs the gateway until it is asked to stop by SIGTERM or SIGINT.
+///
+/// # Errors
+/// What keeps it from starting: addresses that are taken, files that are missing, a database without the extension.
+pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
+    let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+    let bearer = config.bearer.clone().map(Bearer::new).transpose()?;
+    let tenants = Tenants::new(&config, tls::database(config.database_ca.as_deref())?)?;
+    for tenant in tenants.iter() {
+        check_database(tenant).await?;
+    }
+
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let listener = bind("listen", &config.listen).await?;
+    let address = listener.local_addr()?;
+    if config.loopback_only && !address.ip().is_loopback() {
+        return Err(ConfigError::new(
+            "expose_development_account",
+            format!(
+                "the account devstoreaccount1 has a key that everybody knows, and {} can be reached from other machines: \
+                 listen on 127.0.0.1, configure another account, or set this to true",
+                config.listen
+            ),
+        )
+        .into());
+    }
+    let admin_listener = bind("admin_listen", &config.admin_listen).await?;
+    let admin_address = admin_listener.local_addr()?;
+
+    let gateway = Arc::new(Gateway {
+        tenants,
+        bearer,
+        metrics: Metrics::default(),
+        max_requests: config.max_requests,
+        permits: Semaphore::new(config.max_requests),
+        limits: TimeLimits {
+            request: config.statement_timeout,
+            body: config.body_timeout,
+        },
+    });
+    let admin = Arc::new(Admin {
+        gateway: gateway.clone(),
+        stopping: AtomicBool::new(false),
+    });
+    tokio::spawn(admin.clone().run(admin_listener));
+
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    println!("listening on {scheme}://{address}, admin on http://{admin_address}");
+    let server = Server {
+        gateway,
+        listener,
+        tls,
+        max_connections: max_connections(&config),
+        header_timeout: config.header_timeout,
+    };
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+        admin.stopping.store(true, Ordering::Relaxed);
+    };
+    server.run(stop, config.shutdown_timeout).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| ConfigError::new(setting, format!("cannot listen on {address}: {error}")))
+}
+
+/// Refuses a database without the extension. One that is away is waited for while requests get 503.
+async fn check_database(tenant: &Arc<Tenant>) -> Result<(), String> {
+    match state(tenant).await {
+        Ok(()) => Ok(()),
+        Err(State::Away(problem)) => {
+            tracing::warn!(
+                account = tenant.account.name(),
+                problem,
+                "the database cannot be reached; trying again"
+            );
+            let tenant = tenant.clone();
+            tokio::spawn(async move {
+                let account = tenant.account.name();
+                loop {
+                    tokio::time::sleep(RETRY).await;
+                    match state(&tenant).await {
+                        Ok(()) => break tracing::info!(account, "the database can be reached"),
+                        Err(State::Lacking(problem)) => break tracing::error!(problem),
+                        Err(State::Away(problem)) => {
+                            tracing::debug!(account, problem, "the database cannot be reached")
+                        }
+                    }
+                }
+            });
+            Ok(())
+        }
+        Err(State::Lacking(problem)) => Err(problem),
+    }
+}
+
+enum State {
+    Away(String),
+    Lacking(String),
+}
+
+async fn state(tenant: &Tenant) -> Result<(), State> {
+    match tenant.database.extension_version().await {
+        Ok(Some(version)) => {
+            tracing::debug!(
+                account = tenant.account.name(),
+                version,
+                "the database has the extension"
+            );
+            Ok(())
+        }
+        Ok(None) => Err(State::Lacking(format!(
+            "the database of the account {} lacks the extension: run CREATE EXTENSION table_service in it, as its owner",
+            tenant.account.name()
+        ))),
+        Err(problem) => Err(State::Away(problem)),
+    }
+}
+
+/// As many connections as there may be open files, within reason.
+fn max_connections(config: &Config) -> usize {
+    let files = match rlimit::increase_nofile_limit(u64::MAX) {
+        Ok(files) => usize::try_from(files).unwrap_or(usize::MAX),
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files cannot be raised");
+            1024
+        }
+    };
+    let possible = files.saturating_sub(OTHER_FILES).max(1);
+    let wanted = config.max_connections.unwrap_or(CONNECTIONS);
+    if config.max_connections.is_some() && wanted > possible {
+        tracing::warn!(
+            max_connections = wanted,
+            possible,
+            "the limit of open files allows fewer connections"
+        );
+    }
+    wanted.min(possible)
+}

@@ -1,0 +1,128 @@
+//! Connections: listening, TLS, limits, the end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::gateway::Gateway;
+use crate::request::Peer;
+
+/// The longest head of a request: the request line, with a filter of 64 KiB, and all headers.
+const HEAD_BYTES: usize = 128 * 1024;
+const TLS_TIMEOUT: Duration = Duration::from_secs(10);
+/// When no connection can be accepted, for want of file descriptors most likely.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// What a client is told that is one too many.
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// The public endpoint.
+pub struct Server {
+    pub gateway: Arc<Gateway>,
+    pub listener: TcpListener,
+    pub tls: Option<TlsAcceptor>,
+    pub max_connections: usize,
+    pub header_timeout: Duration,
+}
+
+impl Server {
+    /// Serves until `stop` ends, then finishes what has been accepted, for `patience` at most.
+    pub async fn run(self, stop: impl Future<Output = ()>, patience: Duration) {
+        let connections = Arc::new(Semaphore::new(self.max_connections));
+        let graceful = GracefulShutdown::new();
+        tokio::pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = &mut stop => break,
+            };
+            match accepted {
+                Ok((stream, address)) => match connections.clone().try_acquire_owned() {
+                    Ok(permit) => self.connected(stream, address, permit, &graceful),
+                    Err(_) => {
+                        self.gateway.metrics.refused_connections.inc();
+                        // Whoever cannot take these bytes at once does without them.
+                        let _ = stream.try_write(TOO_MANY);
+                    }
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(self.listener);
+        // A request that nobody waits for any more still holds its permit.
+        let permits = u32::try_from(self.gateway.max_requests).unwrap_or(u32::MAX);
+        let finished = timeout(patience, async {
+            graceful.shutdown().await;
+            let _ = self.gateway.permits.acquire_many(permits).await;
+        });
+        if finished.await.is_err() {
+            tracing::warn!("requests were still running when the time to finish them was over");
+        }
+    }
+
+    fn connected(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        permit: OwnedSemaphorePermit,
+        graceful: &GracefulShutdown,
+    ) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY cannot be set");
+        }
+        let watcher = graceful.watcher();
+        let (gateway, tls, header_timeout) = (self.gateway.clone(), self.tls.clone(), self.header_timeout);
+        let peer = Peer {
+            address: address.ip().to_canonical(),
+            https: tls.is_some(),
+        };
+        tokio::spawn(async move {
+            let _permit = permit;
+            gateway.metrics.connections.inc();
+            match tls {
+                None => serve(&gateway, stream, peer, header_timeout, watcher).await,
+                Some(acceptor) => match timeout(TLS_TIMEOUT, acceptor.accept(stream)).await {
+                    Ok(Ok(stream)) => serve(&gateway, stream, peer, header_timeout, watcher).await,
+                    Ok(Err(error)) => tracing::debug!(%error, client = %peer.address, "no TLS"),
+                    Err(_) => tracing::debug!(client = %peer.address, "no TLS in time"),
+                },
+            }
+            gateway.metrics.connections.dec();
+        });
+    }
+}
+
+async fn serve(
+    gateway: &Arc<Gateway>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    header_timeout: Duration,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let service = service_fn(|request| {
+        let gateway = gateway.clone();
+        async move { Ok::<_, Infallible>(gateway.serve(peer, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, client = %peer.address, "a connection ended");
+    }
+}

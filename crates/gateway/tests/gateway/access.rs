@@ -1,0 +1,286 @@
+//! Credentials, at the level of what is sent (semantics 7).
+
+use table_service_model::Ticks;
+use table_service_model::access::{KeyRange, Permissions, TableSas};
+use time::OffsetDateTime;
+
+use crate::client::{Client, account, http_date, raw};
+use crate::gateway::{Gateway, Service, url};
+
+const OTHER_KEY: &str = "b3RoZXI=";
+
+/// Sends a request without Authorization.
+fn with_query(
+    client: &Client,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> crate::client::Answer {
+    let mut all = vec![
+        ("Host".to_owned(), client.host.clone()),
+        ("Content-Length".to_owned(), body.len().to_string()),
+        ("Accept".to_owned(), "application/json;odata=nometadata".to_owned()),
+    ];
+    all.extend(
+        headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string())),
+    );
+    client.exchange(&raw(
+        method,
+        &format!("{}/{target}", client.prefix),
+        &all,
+        body.as_bytes(),
+    ))
+}
+
+#[test]
+fn both_schemes_and_both_keys_are_accepted() {
+    let service = Service::with(&["--account", "one", "--key", "a2V5", "--key", OTHER_KEY]);
+    for key in ["a2V5", OTHER_KEY] {
+        for lite in [false, true] {
+            let client = Client {
+                account: account("one", key),
+                prefix: "/one".to_owned(),
+                lite,
+                ..service.client.clone()
+            };
+            client.get("Tables").expect(200);
+            client.get("?restype=service&comp=properties").expect(200);
+        }
+    }
+    let wrong = Client {
+        account: account("one", "d3Jvbmc="),
+        prefix: "/one".to_owned(),
+        ..service.client.clone()
+    };
+    wrong.get("Tables").fails_with(
+        403,
+        "AuthenticationFailed",
+        "Server failed to authenticate the request.",
+    );
+    let absent = Client {
+        account: account("two", "a2V5"),
+        prefix: "/two".to_owned(),
+        ..service.client.clone()
+    };
+    absent.get("Tables").fails_with(403, "AuthenticationFailed", "");
+}
+
+#[test]
+fn credentials_that_are_none_are_refused() {
+    let service = Service::start();
+    let client = &service.client;
+    with_query(client, "GET", "Tables", &[], "").fails_with(403, "AuthenticationFailed", "");
+    for value in ["x", "Basic YTpi", "SharedKey", "SharedKey x", "SharedKey :"] {
+        client
+            .send("GET", "Tables", &[("Authorization", value)], b"")
+            .fails_with(400, "InvalidAuthenticationInfo", "Authentication information");
+    }
+    client
+        .send("GET", "Tables", &[("Authorization", "Bearer abc")], b"")
+        .fails_with(403, "AuthenticationFailed", "");
+    let minutes = |minutes: i64| http_date(OffsetDateTime::now_utc() + time::Duration::minutes(minutes));
+    for (date, status) in [
+        (minutes(-14), 200),
+        (minutes(14), 200),
+        (minutes(-16), 403),
+        (minutes(16), 403),
+        ("x".to_owned(), 403),
+    ] {
+        let answer = client.send("GET", "Tables", &[("x-ms-date", &date)], b"");
+        assert_eq!(answer.status, status, "{date}");
+    }
+    // A body that is refused before it is read does not break the connection before the answer is read.
+    let large = vec![b'x'; 3 * 1024 * 1024];
+    client
+        .send(
+            "POST",
+            "t1t",
+            &[("Authorization", "SharedKey devstoreaccount1:x")],
+            &large,
+        )
+        .fails_with(403, "AuthenticationFailed", "");
+}
+
+#[test]
+fn a_signature_for_a_table_reaches_what_it_says() {
+    let service = Service::with_table("Things");
+    service.create_table("Others");
+    for (partition, row) in [("a", "1"), ("b", "1"), ("b", "2"), ("c", "1")] {
+        service.insert(
+            "Things",
+            &format!(r#"{{"PartitionKey":"{partition}","RowKey":"{row}"}}"#),
+        );
+    }
+    let client = &service.client;
+    let expiry = Ticks::parse("2099-01-01").unwrap();
+    let sas = |letters: &str| {
+        TableSas::new("2019-02-02", "THINGS")
+            .permissions(Permissions::parse(letters).unwrap())
+            .expiry(expiry)
+    };
+    let range = KeyRange {
+        start_partition: Some("b".to_owned()),
+        start_row: Some("1".to_owned()),
+        end_partition: Some("b".to_owned()),
+        end_row: Some("1".to_owned()),
+    };
+    let sign = |sas: TableSas| sas.sign(&client.account).unwrap().to_query();
+    let reader = sign(sas("r").range(range).unwrap());
+    let get = |target: &str, query: &str| {
+        let separator = if target.contains('?') { '&' } else { '?' };
+        with_query(client, "GET", &format!("{target}{separator}{query}"), &[], "")
+    };
+    // A query sees what is in the range, whatever its filter says.
+    for filter in [
+        "",
+        "?$filter=PartitionKey%20ge%20'a'",
+        "?$filter=RowKey%20eq%20'1')%20or%20(RowKey%20eq%20'2'",
+    ] {
+        let answer = get(&format!("Things(){filter}"), &reader);
+        if filter.contains(')') {
+            answer.fails_with(400, "InvalidInput", "Syntax error");
+        } else {
+            let value = answer.expect(200).json()["value"].as_array().unwrap().len();
+            assert_eq!(value, 1, "{filter}");
+        }
+    }
+    get("Things(PartitionKey='b',RowKey='1')", &reader).expect(200);
+    get("Things(PartitionKey='c',RowKey='1')", &reader).fails_with(
+        403,
+        "AuthorizationFailure",
+        "This request is not authorized",
+    );
+    get("Others()", &reader).fails_with(403, "AuthorizationFailure", "");
+    get("Tables", &reader).fails_with(403, "AuthorizationFailure", "");
+    get("Things?comp=acl", &reader).expect(403);
+    let body = r#"{"PartitionKey":"b","RowKey":"1"}"#;
+    with_query(client, "POST", &format!("Things?{reader}"), &[], body).fails_with(403, "AuthorizationFailure", "");
+
+    // An upsert needs two permissions.
+    let put = |letters: &str, headers: &[(&str, &str)]| {
+        with_query(
+            client,
+            "PUT",
+            &format!("Things(PartitionKey='b',RowKey='1')?{}", sign(sas(letters))),
+            headers,
+            "{}",
+        )
+        .status
+    };
+    assert_eq!((put("u", &[]), put("a", &[]), put("au", &[])), (403, 403, 204));
+    assert_eq!(
+        (put("u", &[("If-Match", "*")]), put("a", &[("If-Match", "*")])),
+        (204, 403)
+    );
+    get("Things()", &reader.replace("sp=r", "sp=raud")).fails_with(403, "AuthenticationFailed", "");
+
+    // In a batch each operation has to be permitted.
+    let batch = |letters: &str| {
+        let part = |request: &str| format!("--c\r\nContent-Type: application/http\r\n\r\n{request}\r\n");
+        let parts = [
+            part("POST Things HTTP/1.1\r\n\r\n{\"PartitionKey\":\"b\",\"RowKey\":\"new\"}"),
+            part("DELETE Things(PartitionKey='b',RowKey='2') HTTP/1.1\r\nIf-Match: *\r\n\r\n"),
+        ];
+        let body = format!(
+            "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{}--c--\r\n--b--\r\n",
+            parts.concat()
+        );
+        let headers = [("Content-Type", "multipart/mixed; boundary=b")];
+        with_query(
+            client,
+            "POST",
+            &format!("$batch?{}", sign(sas(letters))),
+            &headers,
+            &body,
+        )
+        .status
+    };
+    assert_eq!((batch("a"), batch("d"), batch("ad")), (403, 403, 202));
+}
+
+#[test]
+fn a_stored_policy_can_be_withdrawn() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let sas = TableSas::new("2019-02-02", "Things")
+        .policy("readers")
+        .sign(&client.account)
+        .unwrap();
+    let get = || with_query(client, "GET", &format!("Things()?{}", sas.to_query()), &[], "");
+    get().fails_with(403, "AuthenticationFailed", "");
+    let set = |document: &str| {
+        client
+            .send("PUT", "Things?comp=acl", &[], document.as_bytes())
+            .expect(204)
+    };
+    set(
+        "<SignedIdentifiers><SignedIdentifier><Id>readers</Id><AccessPolicy><Expiry>2099-01-01</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>",
+    );
+    get().expect(200);
+    set("");
+    get().fails_with(403, "AuthenticationFailed", "");
+    // Also where its table does not exist.
+    client.send("DELETE", "Tables('Things')", &[], b"").expect(204);
+    get().fails_with(403, "AuthenticationFailed", "");
+}
+
+#[test]
+fn the_development_account_stays_on_this_machine() {
+    let service = Service::start();
+    let url = url(service.database.cluster(), service.database.name(), "postgres");
+    let arguments = [
+        "--listen",
+        "0.0.0.0:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+        "--database-url",
+        &url,
+    ];
+    let output = crate::gateway::program(&arguments).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && error.contains("expose_development_account (--expose-development-account"),
+        "{error}"
+    );
+
+    let exposed = Gateway::start_on("0.0.0.0:0", &["--expose-development-account", "--database-url", &url]);
+    let mut client = exposed.client();
+    client.address.set_ip([127, 0, 0, 1].into());
+    client.get("Tables").expect(200);
+}
+
+#[test]
+fn accounts_do_not_see_each_other() {
+    let service = Service::start();
+    let other = system_tests::Database::new();
+    let file = format!(
+        "[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\"]\ndatabase_url = \"{}\"\n[[accounts]]\nname = \"two\"\nkeys = [\"{OTHER_KEY}\"]\ndatabase_url = \"{}\"\n",
+        url(service.database.cluster(), service.database.name(), "postgres"),
+        url(other.cluster(), other.name(), "postgres"),
+    );
+    let path = std::env::temp_dir().join(format!("gateway-accounts-{}.toml", std::process::id()));
+    std::fs::write(&path, file).unwrap();
+    let gateway = Gateway::start(&["--config", path.to_str().unwrap()]);
+    std::fs::remove_file(&path).unwrap();
+    let client = |name: &str, key: &str| Client {
+        account: account(name, key),
+        prefix: format!("/{name}"),
+        ..gateway.client()
+    };
+    let (one, two) = (client("one", "a2V5"), client("two", OTHER_KEY));
+    one.post("Tables", "{\"TableName\":\"Mine\"}").expect(201);
+    assert!(one.get("Tables").expect(200).text().contains("Mine"));
+    assert!(!two.get("Tables").expect(200).text().contains("Mine"));
+    let stranger = Client {
+        prefix: "/one".to_owned(),
+        ..two.clone()
+    };
+    stranger.get("Tables").fails_with(403, "AuthenticationFailed", "");
+    gateway
+        .client()
+        .get("Tables")
+        .fails_with(403, "AuthenticationFailed", "");
+}

@@ -1,0 +1,247 @@
+//! A client that shows every byte: it signs as an SDK does, and else sends what it is told to.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+use table_service_model::access::{Account, AccountKey, SignedRequest};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+
+pub const ACCOUNT: &str = "devstoreaccount1";
+pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Answer {
+        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
+        self
+    }
+
+    /// An error in JSON: its status, its code, and how its message begins.
+    #[track_caller]
+    pub fn fails_with(&self, status: u16, code: &str, message: &str) {
+        assert_eq!(self.status, status, "{}", self.text());
+        let json = self.json();
+        let error = &json["odata.error"];
+        assert_eq!(error["code"], code, "{json}");
+        let value = error["message"]["value"].as_str().unwrap();
+        let end = format!("\nRequestId:{}\nTime:", self.header("x-ms-request-id").unwrap());
+        let (before, after) = value.split_once(&end).unwrap_or_else(|| panic!("{value}"));
+        assert!(after.len() == "2026-01-01T00:00:00.0000000Z".len(), "{after}");
+        assert!(before.starts_with(message), "{before}");
+    }
+}
+
+/// A client of one account.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub address: SocketAddr,
+    pub account: Account,
+    /// What stands in the Host header.
+    pub host: String,
+    /// What comes before the resource in a path.
+    pub prefix: String,
+    pub lite: bool,
+}
+
+pub fn account(name: &str, key: &str) -> Account {
+    Account::new(name, vec![AccountKey::parse(key).unwrap()]).unwrap()
+}
+
+pub fn http_date(at: OffsetDateTime) -> String {
+    at.format(&Rfc2822).unwrap().replace("+0000", "GMT")
+}
+
+impl Client {
+    pub fn new(address: SocketAddr) -> Client {
+        Client {
+            address,
+            account: account(ACCOUNT, KEY),
+            host: address.to_string(),
+            prefix: format!("/{ACCOUNT}"),
+            lite: false,
+        }
+    }
+
+    /// Signs and sends a request. `target` is the path behind the account, and the query.
+    pub fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.exchange(&self.request(method, target, headers, body))
+    }
+
+    pub fn get(&self, target: &str) -> Answer {
+        self.send(
+            "GET",
+            target,
+            &[("Accept", "application/json;odata=minimalmetadata")],
+            b"",
+        )
+    }
+
+    pub fn post(&self, target: &str, body: &str) -> Answer {
+        self.send("POST", target, &[("Content-Type", "application/json")], body.as_bytes())
+    }
+
+    /// The bytes of a signed request.
+    pub fn request(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+        let target = format!("{}/{target}", self.prefix);
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let date = http_date(OffsetDateTime::now_utc());
+        let given = |name: &str| {
+            let found = headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
+            found.map_or("", |(_, value)| *value)
+        };
+        let date = match given("x-ms-date") {
+            "" => date,
+            given => given.to_owned(),
+        };
+        let signed = SignedRequest {
+            verb: method,
+            content_md5: given("content-md5"),
+            content_type: given("content-type"),
+            date: &date,
+            path,
+            comp: query.split('&').find_map(|pair| pair.strip_prefix("comp=")),
+        };
+        let mut all = vec![
+            ("Host".to_owned(), self.host.clone()),
+            ("x-ms-date".to_owned(), date.clone()),
+            ("x-ms-version".to_owned(), "2019-02-02".to_owned()),
+            (
+                "Authorization".to_owned(),
+                signed.authorization(&self.account, self.lite),
+            ),
+            ("Content-Length".to_owned(), body.len().to_string()),
+        ];
+        for (name, value) in headers {
+            all.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+            all.push((name.to_string(), value.to_string()));
+        }
+        raw(method, &target, &all, body)
+    }
+
+    /// Sends bytes on a connection of their own and reads one answer.
+    pub fn exchange(&self, bytes: &[u8]) -> Answer {
+        let mut connection = Connection::open(self.address);
+        connection.write(bytes);
+        connection.answer().expect("an answer")
+    }
+}
+
+/// The bytes of a request as it stands.
+pub fn raw(method: &str, target: &str, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
+    for (name, value) in headers {
+        bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// A connection, and what was read of it beyond the last answer.
+pub struct Connection {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Connection {
+    pub fn open(address: SocketAddr) -> Connection {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Connection {
+            stream,
+            read: Vec::new(),
+        }
+    }
+
+    /// Writes what the other side takes: it may have hung up.
+    pub fn write(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    pub fn finish_writing(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+    }
+
+    /// The next answer; `None` if the connection ends before it.
+    pub fn answer(&mut self) -> Option<Answer> {
+        let end = loop {
+            if let Some(end) = find(&self.read, b"\r\n\r\n") {
+                break end;
+            }
+            self.more()?;
+        };
+        let head = String::from_utf8(self.read.drain(..end + 4).collect()).unwrap();
+        let mut lines = head.trim_end().split("\r\n");
+        let status: u16 = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+        let headers: Vec<(String, String)> = lines
+            .map(|line| {
+                let (name, value) = line.split_once(':').unwrap();
+                (name.to_owned(), value.trim().to_owned())
+            })
+            .collect();
+        let mut answer = Answer {
+            status,
+            headers,
+            body: Vec::new(),
+        };
+        if status == 100 {
+            return self.answer();
+        }
+        let length: usize = answer
+            .header("content-length")
+            .map_or(0, |length| length.parse().unwrap());
+        while self.read.len() < length {
+            self.more()?;
+        }
+        answer.body = self.read.drain(..length).collect();
+        Some(answer)
+    }
+
+    /// Whether the other side has ended the connection, with nothing more to read.
+    pub fn is_closed(&mut self) -> bool {
+        self.read.is_empty() && self.more().is_none()
+    }
+
+    fn more(&mut self) -> Option<()> {
+        let mut buffer = [0; 65536];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => None,
+            Ok(length) => {
+                self.read.extend_from_slice(&buffer[..length]);
+                Some(())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("no answer in time"),
+            Err(_) => None,
+        }
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}

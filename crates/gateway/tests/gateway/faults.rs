@@ -1,0 +1,234 @@
+//! What happens when the database, or a client, goes away.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use system_tests::{Cluster, wait_until};
+
+use crate::client::{Client, Connection};
+use crate::gateway::{Gateway, Service, url};
+
+/// A server of one's own, with a database that has the extension, and a gateway before it.
+fn own_server() -> (Gateway, Cluster) {
+    let cluster = Cluster::start(&[]);
+    cluster.session().run("CREATE EXTENSION table_service");
+    let gateway = Gateway::start(&["--database-url", &url(&cluster, "postgres", "postgres")]);
+    (gateway, cluster)
+}
+
+/// Inserts entities from several clients until `stop`; the keys of those that were acknowledged, and all other statuses.
+struct Load {
+    stop: AtomicBool,
+    acknowledged: Mutex<BTreeSet<String>>,
+    count: AtomicUsize,
+    others: Mutex<Vec<(u16, String)>>,
+}
+
+impl Load {
+    fn new() -> Load {
+        Load {
+            stop: AtomicBool::new(false),
+            acknowledged: Mutex::default(),
+            count: AtomicUsize::new(0),
+            others: Mutex::default(),
+        }
+    }
+
+    fn run(&self, client: &Client, name: usize) {
+        let mut number = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            number += 1;
+            let key = format!("{name}-{number}");
+            let body = format!(r#"{{"PartitionKey":"p{name}","RowKey":"{key}"}}"#);
+            let answer = client.post("Load", &body);
+            if answer.status == 201 {
+                self.acknowledged.lock().unwrap().insert(key);
+                self.count.fetch_add(1, Ordering::Relaxed);
+            } else {
+                let text = answer.text().to_owned();
+                self.others.lock().unwrap().push((answer.status, text));
+            }
+        }
+    }
+
+    /// Waits for that many more entities.
+    fn wait_for(&self, more: usize) {
+        let target = self.count.load(Ordering::Relaxed) + more;
+        wait_until("entities are inserted", || self.count.load(Ordering::Relaxed) >= target);
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_postgresql_is_killed() {
+    let (gateway, cluster) = own_server();
+    let client = gateway.client();
+    client.post("Tables", "{\"TableName\":\"Load\"}").expect(201);
+    let load = Load::new();
+    std::thread::scope(|scope| {
+        for name in 0..4 {
+            let (load, client) = (&load, client.clone());
+            scope.spawn(move || load.run(&client, name));
+        }
+        load.wait_for(200);
+        for _ in 0..2 {
+            cluster.crash();
+            // It recovers without being started again.
+            load.wait_for(200);
+        }
+        // An orderly end of all sessions, as in a switch-over.
+        let terminate =
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'table-service-gateway'";
+        cluster.session().run(terminate);
+        load.wait_for(200);
+        load.stop.store(true, Ordering::Relaxed);
+    });
+    for (status, text) in load.others.into_inner().unwrap() {
+        assert_eq!(status, 503, "{text}");
+        assert!(text.contains("ServerBusy"), "{text}");
+    }
+    let rows = cluster.session().run("SELECT row_key FROM table_service_data.\"Load\"");
+    let stored: BTreeSet<String> = rows.into_iter().map(|mut row| row.remove(0).unwrap()).collect();
+    let lost: Vec<_> = load
+        .acknowledged
+        .into_inner()
+        .unwrap()
+        .difference(&stored)
+        .cloned()
+        .collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+#[test]
+fn a_database_that_is_away_is_waited_for() {
+    let database = system_tests::Database::empty();
+    let cluster = database.cluster();
+    let name = format!("{}_later", database.name());
+    let gateway = Gateway::start(&["--database-url", &url(cluster, &name, "postgres")]);
+    let client = gateway.client();
+    let refused = client.get("Tables");
+    refused.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
+    assert_eq!(refused.header("Retry-After"), Some("1"));
+    gateway.admin("/live").expect(200);
+    let ready = gateway.admin("/ready").expect(503);
+    assert!(ready.text().contains("does not exist"), "{}", ready.text());
+
+    let session = cluster.session();
+    session.run(&format!("CREATE DATABASE {name}"));
+    let ready = gateway.admin("/ready").expect(503);
+    assert!(ready.text().contains("lacks the extension"), "{}", ready.text());
+    let mut other = database.program("psql", &["-d", &name, "-c", "CREATE EXTENSION table_service"], b"");
+    other = other.map(|_| Vec::new());
+    assert_eq!(other, Ok(Vec::new()));
+    gateway.admin("/ready").expect(200);
+    client.get("Tables").expect(200);
+    drop(gateway);
+    session.run(&format!("DROP DATABASE {name} WITH (FORCE)"));
+}
+
+/// Holds up everything on the table until the session ends.
+const LOCK: &str = "BEGIN; LOCK TABLE table_service_data.\"Things\"";
+
+#[test]
+fn a_full_pool_refuses_and_stays_ready() {
+    let service = Service::with(&["--pool-size", "1", "--pool-timeout", "1"]);
+    service.create_table("Things");
+    let client = &service.client;
+    let blocker = service.database.session("blocker");
+    blocker.run(LOCK);
+    let mut waiting = Connection::open(client.address);
+    waiting.write(&client.request("POST", "Things", &[], br#"{"PartitionKey":"p","RowKey":"r"}"#));
+    let in_use = || {
+        service
+            .gateway
+            .metric("table_service_pool_in_use{account=\"devstoreaccount1\"}")
+    };
+    wait_until("the connection is in use", || in_use() == Some(1.0));
+    client
+        .get("Tables")
+        .fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
+    let timeouts = service
+        .gateway
+        .metric("table_service_pool_timeouts_total{account=\"devstoreaccount1\"}");
+    assert_eq!(timeouts, Some(1.0));
+    service.gateway.admin("/ready").expect(200);
+    blocker.run("ROLLBACK");
+    waiting.answer().unwrap().expect(201);
+    client.get("Tables").expect(200);
+    assert_eq!(in_use(), Some(0.0));
+}
+
+#[test]
+fn what_takes_too_long_is_ended() {
+    let service = Service::with(&["--statement-timeout", "1"]);
+    service.create_table("Things");
+    let client = &service.client;
+    let blocker = service.database.session("blocker");
+    blocker.run(LOCK);
+    let late = "The operation could not be completed within the permitted time.";
+    client.get("Things()").fails_with(500, "OperationTimedOut", late);
+    let patient = Gateway::start(&[
+        "--database-url",
+        &url(service.database.cluster(), service.database.name(), "postgres"),
+    ]);
+    patient
+        .client()
+        .get("Things()?timeout=1")
+        .fails_with(500, "OperationTimedOut", late);
+    // Nothing of it is left running.
+    let running = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'table-service-gateway' AND state = 'active' AND datname = current_database()";
+    let watcher = service.database.session("watcher");
+    wait_until("the statements end", || watcher.value::<i64>(running, &[]) == 0);
+    blocker.run("ROLLBACK");
+    client.get("Things()").expect(200);
+    patient.client().get("Things()").expect(200);
+}
+
+#[test]
+fn a_client_that_vanishes_leaves_nothing_behind() {
+    let service = Service::with(&["--pool-size", "2"]);
+    service.create_table("Things");
+    let client = &service.client;
+    let blocker = service.database.session("blocker");
+    blocker.run(LOCK);
+    let gauge = |name: &str| service.gateway.metric(name);
+    let in_use = "table_service_pool_in_use{account=\"devstoreaccount1\"}";
+    for row in 0..2 {
+        let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#);
+        let mut connection = Connection::open(client.address);
+        connection.write(&client.request("POST", "Things", &[], body.as_bytes()));
+        wait_until("it is being executed", || gauge(in_use) == Some(f64::from(row + 1)));
+        drop(connection);
+    }
+    wait_until("the gateway notices", || {
+        gauge("table_service_connections ") == Some(0.0)
+    });
+    blocker.run("ROLLBACK");
+    // What was accepted is finished, and the connections are free again.
+    wait_until("they are free", || {
+        gauge(in_use) == Some(0.0) && gauge("table_service_active_requests ") == Some(0.0)
+    });
+    let things = client.get("Things()").expect(200).json();
+    assert_eq!(things["value"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_deadlock_or_a_lock_that_is_taken_is_tried_again() {
+    let service = Service::start();
+    service.create_table("Things");
+    let role = service.database.role("hasty");
+    let admin = service.database.session("admin");
+    admin.run(&format!("GRANT SELECT, INSERT, UPDATE, DELETE ON table_service_data.\"Things\" TO {role}; ALTER ROLE {role} SET lock_timeout = '50ms'"));
+    let gateway = Gateway::start(&[
+        "--database-url",
+        &url(service.database.cluster(), service.database.name(), &role),
+    ]);
+    let client = gateway.client();
+    let blocker = service.database.session("blocker");
+    blocker.run(LOCK);
+    let mut connection = Connection::open(client.address);
+    connection.write(&client.request("POST", "Things", &[], br#"{"PartitionKey":"p","RowKey":"r"}"#));
+    wait_until("it is sent again", || gateway.log().contains("sent again"));
+    blocker.run("ROLLBACK");
+    connection.answer().unwrap().expect(201);
+}

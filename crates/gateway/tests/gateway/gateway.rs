@@ -1,0 +1,171 @@
+//! Gateways for tests, and where their tables are.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use system_tests::{Cluster, Database};
+
+use crate::client::{Answer, Client, raw};
+
+/// A gateway that runs until it is dropped.
+pub struct Gateway {
+    child: Child,
+    pub address: SocketAddr,
+    pub admin: SocketAddr,
+    log: Arc<Mutex<String>>,
+}
+
+/// The URL of a database on the server of the tests.
+pub fn url(cluster: &Cluster, database: &str, role: &str) -> String {
+    let host = cluster.host().replace('/', "%2F");
+    format!("postgresql://{role}@{host}:{}/{database}", cluster.port())
+}
+
+/// The program with these arguments, and nothing of the environment.
+pub fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_table-service-gateway"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TABLE_SERVICE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+impl Gateway {
+    /// A gateway with these arguments, on ports that are free.
+    pub fn start(arguments: &[&str]) -> Gateway {
+        Gateway::start_on("127.0.0.1:0", arguments)
+    }
+
+    pub fn start_on(listen: &str, arguments: &[&str]) -> Gateway {
+        let mut all = vec!["--listen", listen, "--admin-listen", "127.0.0.1:0", "--log", "debug"];
+        all.extend(arguments);
+        let mut child = program(&all).spawn().unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let (mut stderr, copy) = (child.stderr.take().unwrap(), log.clone());
+        std::thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            while let Ok(length @ 1..) = stderr.read(&mut buffer) {
+                copy.lock()
+                    .unwrap()
+                    .push_str(&String::from_utf8_lossy(&buffer[..length]));
+            }
+        });
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let addresses: Vec<SocketAddr> = line
+            .split("://")
+            .skip(1)
+            .map(|rest| rest.split([',', '\n']).next().unwrap().parse().unwrap())
+            .collect();
+        let [address, admin] = addresses[..] else {
+            panic!("it does not start: {line}{}", log.lock().unwrap());
+        };
+        Gateway {
+            child,
+            address,
+            admin,
+            log,
+        }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(self.address)
+    }
+
+    /// What the admin port says.
+    pub fn admin(&self, path: &str) -> Answer {
+        let host = ("Host".to_owned(), "admin".to_owned());
+        Client::new(self.admin).exchange(&raw("GET", path, &[host], b""))
+    }
+
+    /// A counter or gauge of /metrics whose line begins with this.
+    pub fn metric(&self, begin: &str) -> Option<f64> {
+        let answer = self.admin("/metrics").expect(200);
+        let line = answer.text().lines().find(|line| line.starts_with(begin))?.to_owned();
+        line.rsplit_once(' ').unwrap().1.parse().ok()
+    }
+
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        let kill = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(kill.success());
+    }
+
+    /// How it ended.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self.log();
+            let tail: Vec<_> = log.lines().rev().take(20).collect();
+            for line in tail.iter().rev() {
+                eprintln!("{line}");
+            }
+        }
+    }
+}
+
+/// A gateway before a database of its own.
+pub struct Service {
+    pub gateway: Gateway,
+    pub client: Client,
+    pub database: Database,
+}
+
+impl Service {
+    pub fn start() -> Service {
+        Service::with(&[])
+    }
+
+    pub fn with(arguments: &[&str]) -> Service {
+        let database = Database::new();
+        let url = url(database.cluster(), database.name(), "postgres");
+        let mut all = vec!["--database-url", &url];
+        all.extend(arguments);
+        let gateway = Gateway::start(&all);
+        Service {
+            client: gateway.client(),
+            gateway,
+            database,
+        }
+    }
+
+    /// With a table.
+    pub fn with_table(table: &str) -> Service {
+        let service = Service::start();
+        service.create_table(table);
+        service
+    }
+
+    pub fn create_table(&self, table: &str) {
+        self.client
+            .post("Tables", &format!("{{\"TableName\":\"{table}\"}}"))
+            .expect(201);
+    }
+
+    #[track_caller]
+    pub fn insert(&self, table: &str, body: &str) -> Answer {
+        self.client.post(table, body).expect(201)
+    }
+}

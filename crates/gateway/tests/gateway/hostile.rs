@@ -1,0 +1,227 @@
+//! What no SDK sends.
+
+use std::net::TcpStream;
+
+use crate::client::{Client, Connection};
+use crate::gateway::Service;
+
+const ENTITY: &[u8] = br#"{"PartitionKey":"p","RowKey":"r"}"#;
+
+fn entities(client: &Client) -> usize {
+    client.get("Things()").expect(200).json()["value"]
+        .as_array()
+        .unwrap()
+        .len()
+}
+
+/// A signed insert with other headers about its length.
+fn insert_with(client: &Client, framing: &str, body: &[u8]) -> Vec<u8> {
+    let request = client.request("POST", "Things", &[("Content-Type", "application/json")], b"");
+    let text = String::from_utf8(request)
+        .unwrap()
+        .replace("Content-Length: 0\r\n", framing);
+    let mut bytes = text.into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+#[test]
+fn a_request_that_two_servers_would_read_differently_is_refused() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    // A request that is hidden in what one of two readings takes for the body.
+    let hidden = String::from_utf8(client.request("DELETE", "Tables('Things')", &[], b"")).unwrap();
+    let chunked = format!("0\r\n\r\n{hidden}");
+    let length = chunked.len();
+    for framing in [
+        format!("Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n"),
+        format!("Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n"),
+        format!("Content-Length: 5\r\nContent-Length: {length}\r\n"),
+        format!("Content-Length: 5, {length}\r\n"),
+        format!("Content-Length: +{length}\r\n"),
+        format!("Content-Length: {length}\r\nTransfer-Encoding : chunked\r\n"),
+        format!("Content-Length: {length}\r\nTransfer-Encoding:\x0bchunked\r\n"),
+        format!("Content-Length: {length}\r\n X: folded\r\n"),
+        "Transfer-Encoding: chunked, identity\r\n".to_owned(),
+        "Transfer-Encoding: x\r\n".to_owned(),
+    ] {
+        let mut connection = Connection::open(client.address);
+        connection.write(&insert_with(client, &framing, chunked.as_bytes()));
+        connection.finish_writing();
+        let answer = connection.answer();
+        assert!(
+            answer.as_ref().is_none_or(|answer| answer.status == 400),
+            "{framing}: {answer:?}"
+        );
+        // Nothing behind it is taken for another request.
+        let second = connection.answer();
+        assert!(second.is_none(), "{framing}: {second:?}");
+    }
+    assert_eq!(entities(client), 0);
+}
+
+#[test]
+fn bytes_that_are_no_request_end_their_connection() {
+    let service = Service::start();
+    for bytes in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        b"hello\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET http:// HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nbad\x00name: 1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ] {
+        let mut connection = Connection::open(service.client.address);
+        connection.write(bytes);
+        connection.finish_writing();
+        let answer = connection.answer();
+        assert!(
+            answer.as_ref().is_none_or(|answer| (400..600).contains(&answer.status)),
+            "{answer:?}"
+        );
+    }
+    let mut no_host = Connection::open(service.client.address);
+    no_host.write(b"GET /devstoreaccount1/Tables HTTP/1.1\r\n\r\n");
+    no_host
+        .answer()
+        .unwrap()
+        .fails_with(400, "HostInformationNotPresent", "The required host information");
+    service.client.get("Tables").expect(200);
+}
+
+#[test]
+fn a_body_that_ends_too_early_is_not_executed() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let length = ENTITY.len() + 1;
+    for framing in [
+        format!("Content-Length: {length}\r\n"),
+        "Transfer-Encoding: chunked\r\n".to_owned(),
+    ] {
+        let body = if framing.starts_with('C') {
+            ENTITY.to_vec()
+        } else {
+            [format!("{:x}\r\n", ENTITY.len()).as_bytes(), ENTITY, b"\r\n"].concat()
+        };
+        let mut connection = Connection::open(client.address);
+        connection.write(&insert_with(client, &framing, &body));
+        connection.finish_writing();
+        let answer = connection.answer();
+        assert!(answer.as_ref().is_none_or(|answer| answer.status == 400), "{answer:?}");
+        assert_eq!(entities(client), 0, "{framing}");
+    }
+    // The same, whole.
+    let body = [format!("{:x}\r\n", ENTITY.len()).as_bytes(), ENTITY, b"\r\n0\r\n\r\n"].concat();
+    client
+        .exchange(&insert_with(client, "Transfer-Encoding: chunked\r\n", &body))
+        .expect(201);
+    assert_eq!(entities(client), 1);
+}
+
+#[test]
+fn bodies_and_heads_have_limits() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let large = vec![b' '; 4 * 1024 * 1024 + 1];
+    let json = [("Content-Type", "application/json")];
+    client.send("POST", "Things", &json, &large).fails_with(
+        413,
+        "RequestBodyTooLarge",
+        "The request body is too large",
+    );
+    let chunked = [format!("{:x}\r\n", large.len()).as_bytes(), &large, b"\r\n0\r\n\r\n"].concat();
+    let answer = client.exchange(&insert_with(client, "Transfer-Encoding: chunked\r\n", &chunked));
+    answer.fails_with(413, "RequestBodyTooLarge", "");
+    // A client that has still more to send gets to read why, too.
+    let megabyte = [b"100000\r\n".as_slice(), &vec![b' '; 1024 * 1024], b"\r\n"].concat();
+    let chunked = [megabyte.repeat(10).as_slice(), b"0\r\n\r\n"].concat();
+    let answer = client.exchange(&insert_with(client, "Transfer-Encoding: chunked\r\n", &chunked));
+    answer.fails_with(413, "RequestBodyTooLarge", "");
+    // The largest that is allowed is read.
+    client
+        .send("POST", "Things", &json, &large[1..])
+        .fails_with(400, "InvalidInput", "");
+
+    let header = "x".repeat(200 * 1024);
+    let answer = client.send("GET", "Tables", &[("x-long", &header)], b"");
+    assert_eq!(answer.status, 431);
+    let many: Vec<(String, String)> = (0..200).map(|i| (format!("x-{i}"), "1".to_owned())).collect();
+    let many: Vec<(&str, &str)> = many
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(client.send("GET", "Tables", &many, b"").status, 431);
+    let url = format!("Things?$filter=a%20eq%20'{}'", "x".repeat(70_000));
+    assert_eq!(client.get(&url).status, 414);
+    let url = format!("Things?$filter=a%20eq%20'{}'", "x".repeat(60_000));
+    client.get(&url).expect(200);
+}
+
+#[test]
+fn slow_clients_are_not_waited_for() {
+    let service = Service::with(&["--header-timeout", "1", "--body-timeout", "1"]);
+    let client = &service.client;
+    let mut idle = Connection::open(client.address);
+    let mut head = Connection::open(client.address);
+    head.write(b"GET /devstoreaccount1/Tables HTTP/1.1\r\nHost:");
+    let mut body = Connection::open(client.address);
+    body.write(&insert_with(client, "Content-Length: 10\r\n", b"{"));
+    let answer = body.answer().unwrap();
+    answer.fails_with(
+        500,
+        "OperationTimedOut",
+        "The operation could not be completed within the permitted time.",
+    );
+    assert!(idle.is_closed());
+    assert!(head.answer().is_none_or(|answer| answer.status == 408));
+    client.get("Tables").expect(200);
+}
+
+#[test]
+fn more_requests_than_there_may_be_are_told_to_come_back() {
+    let service = Service::with(&["--max-requests", "1"]);
+    let client = &service.client;
+    let mut holding = Connection::open(client.address);
+    holding.write(&insert_with(client, "Content-Length: 10\r\n", b"{"));
+    system_tests::wait_until("it is being read", || {
+        service.gateway.metric("table_service_active_requests ") == Some(1.0)
+    });
+    let refused = client.get("Tables");
+    refused.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
+    assert_eq!(refused.header("Retry-After"), Some("1"));
+    holding.write(b"        }");
+    holding.answer().unwrap().expect(400);
+    client.get("Tables").expect(200);
+}
+
+#[test]
+fn ten_thousand_connections_do_not_bring_it_down() {
+    let files = rlimit::increase_nofile_limit(u64::MAX).unwrap();
+    let number = 10_000.min(usize::try_from(files).unwrap() - 1000);
+    let service = Service::with(&["--max-connections", "2000"]);
+    let client = &service.client;
+    let mut open = Vec::new();
+    for index in 0..number {
+        match TcpStream::connect(client.address) {
+            Ok(stream) => open.push(stream),
+            Err(error) => panic!("connection {index}: {error}"),
+        }
+    }
+    // Those beyond the limit are told so.
+    let refused = service.gateway.metric("table_service_connections_refused_total");
+    assert!(refused.is_some_and(|refused| refused > 0.0), "{refused:?}");
+    service.gateway.admin("/live").expect(200);
+    // Those within it are served all the same.
+    let mut first = open.swap_remove(0);
+    use std::io::{Read, Write};
+    first.write_all(&client.request("GET", "Tables", &[], b"")).unwrap();
+    let mut begin = [0; 12];
+    first.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200");
+    drop(open);
+    drop(first);
+    system_tests::wait_until("the gateway notices", || {
+        service.gateway.metric("table_service_connections ") == Some(0.0)
+    });
+    client.get("Tables").expect(200);
+}

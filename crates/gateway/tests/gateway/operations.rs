@@ -1,0 +1,438 @@
+//! Start-up, the admin port, the end, TLS.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::json;
+use system_tests::{Database, wait_until};
+use time::OffsetDateTime;
+
+use crate::client::{Connection, raw};
+use crate::gateway::{Gateway, Service, program, url};
+
+#[test]
+fn a_database_without_the_extension_is_an_error_that_says_what_to_do() {
+    let database = Database::empty();
+    let url = url(database.cluster(), database.name(), "postgres");
+    let output = program(&["--listen", "127.0.0.1:0", "--database-url", &url])
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success());
+    assert!(error.contains("run CREATE EXTENSION table_service in it"), "{error}");
+}
+
+#[test]
+fn errors_at_the_start_name_the_setting() {
+    let service = Service::start();
+    let taken = service.gateway.address.to_string();
+    let url = url(service.database.cluster(), service.database.name(), "postgres");
+    for (arguments, expected) in [
+        (vec![], "database_url (--database-url, TABLE_SERVICE_DATABASE_URL"),
+        (vec!["--database-url", &url, "--listen", &taken], "listen (--listen"),
+        (
+            vec![
+                "--database-url",
+                &url,
+                "--listen",
+                "127.0.0.1:0",
+                "--admin-listen",
+                &taken,
+            ],
+            "admin_listen (--admin-listen",
+        ),
+        (
+            vec![
+                "--database-url",
+                &url,
+                "--tls-certificate",
+                "/none",
+                "--tls-key",
+                "/none",
+            ],
+            "tls_certificate (--tls-certificate",
+        ),
+        (vec!["--database-url", &url, "--log", "a=b=c"], "log (--log"),
+    ] {
+        let output = program(&arguments).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && error.contains(expected),
+            "{arguments:?}: {error}"
+        );
+    }
+    let mut from_environment = program(&["--listen", "127.0.0.1:0"]);
+    from_environment
+        .env("TABLE_SERVICE_DATABASE_URL", &url)
+        .env("TABLE_SERVICE_POOL_SIZE", "none");
+    let output = from_environment.output().unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--pool-size"));
+}
+
+#[test]
+fn the_admin_port_tells_what_happens() {
+    let service = Service::with_table("Things");
+    let gateway = &service.gateway;
+    assert_eq!(gateway.admin("/live").expect(200).text(), "live\n");
+    assert!(
+        gateway
+            .admin("/ready")
+            .expect(200)
+            .text()
+            .starts_with("devstoreaccount1: ready, extension ")
+    );
+    gateway.admin("/other").expect(404);
+    for _ in 0..20 {
+        service.client.get("Things(PartitionKey='hot',RowKey='r')").expect(404);
+    }
+    service.insert("Things", r#"{"PartitionKey":"cold","RowKey":"r"}"#);
+    for (metric, least) in [
+        (
+            "table_service_requests_total{operation=\"GetEntity\",status=\"404\",code=\"ResourceNotFound\"}",
+            20.0,
+        ),
+        (
+            "table_service_requests_total{operation=\"InsertEntity\",status=\"201\",code=\"\"}",
+            1.0,
+        ),
+        (
+            "table_service_request_duration_seconds_count{operation=\"GetEntity\"}",
+            20.0,
+        ),
+        ("table_service_pool_size{account=\"devstoreaccount1\"}", 16.0),
+        ("table_service_received_bytes_total", 30.0),
+        (
+            "table_service_hot_partition_requests{account=\"devstoreaccount1\",table=\"Things\",partition=\"hot\"}",
+            20.0,
+        ),
+        (
+            "table_service_hot_partition_requests{account=\"devstoreaccount1\",table=\"Things\",partition=\"cold\"}",
+            1.0,
+        ),
+    ] {
+        let value = gateway.metric(metric);
+        assert!(value.is_some_and(|value| value >= least), "{metric}: {value:?}");
+    }
+    // Who may not ask has no part in it.
+    let stranger = crate::client::Client {
+        account: crate::client::account("devstoreaccount1", "d3Jvbmc="),
+        ..service.client.clone()
+    };
+    stranger.get("Things(PartitionKey='strange',RowKey='r')").expect(403);
+    assert!(!gateway.admin("/metrics").text().contains("strange"));
+    // The client's port has none of this.
+    let host = ("Host".to_owned(), "x".to_owned());
+    let outside = service.client.exchange(&raw("GET", "/metrics", &[host], b""));
+    assert_eq!(outside.status, 403);
+}
+
+#[test]
+fn what_was_accepted_is_finished_at_the_end() {
+    let mut service = Service::with_table("Things");
+    let client = service.client.clone();
+    let blocker = service.database.session("blocker");
+    blocker.run("BEGIN; LOCK TABLE table_service_data.\"Things\"");
+    let mut idle = Connection::open(client.address);
+    idle.write(&client.request("GET", "Tables", &[], b""));
+    idle.answer().unwrap().expect(200);
+    let mut waiting = Connection::open(client.address);
+    waiting.write(&client.request("POST", "Things", &[], br#"{"PartitionKey":"p","RowKey":"r"}"#));
+    let active = || service.gateway.metric("table_service_active_requests ") == Some(1.0);
+    wait_until("it is being executed", active);
+    service.gateway.terminate();
+    wait_until("nobody is let in any more", || {
+        TcpStream::connect(client.address).is_err()
+    });
+    let ready = service.gateway.admin("/ready").expect(503);
+    assert!(ready.text().contains("stopping"), "{}", ready.text());
+    assert!(idle.is_closed());
+    blocker.run("ROLLBACK");
+    waiting.answer().unwrap().expect(201);
+    assert!(service.gateway.wait().success());
+}
+
+#[test]
+fn nothing_secret_is_logged() {
+    let service = Service::start();
+    let sas = table_service_model::access::TableSas::new("2019-02-02", "Things")
+        .policy("x")
+        .sign(&service.client.account)
+        .unwrap()
+        .to_query();
+    let signature = sas.split("sig=").nth(1).unwrap();
+    service.client.send(
+        "GET",
+        &format!("Things()?{sas}"),
+        &[("Authorization", "SharedKey devstoreaccount1:secret")],
+        b"",
+    );
+    let host = ("Host".to_owned(), service.client.host.clone());
+    service
+        .client
+        .exchange(&raw("GET", &format!("/devstoreaccount1/Things()?{sas}"), &[host], b""))
+        .expect(403);
+    wait_until("it is logged", || {
+        service.gateway.log().matches("AuthenticationFailed").count() == 2
+    });
+    let log = service.gateway.log();
+    assert!(!log.contains("secret") && !log.contains(signature), "{log}");
+}
+
+#[test]
+fn it_works_as_an_ordinary_role() {
+    let database = Database::new();
+    let role = database.role("app");
+    database
+        .session("admin")
+        .run(&format!("GRANT CREATE ON SCHEMA table_service_data TO {role}"));
+    let gateway = Gateway::start(&["--database-url", &url(database.cluster(), database.name(), &role)]);
+    let client = gateway.client();
+    client.post("Tables", "{\"TableName\":\"Mine\"}").expect(201);
+    client.post("Mine", r#"{"PartitionKey":"p","RowKey":"r"}"#).expect(201);
+    client.send("DELETE", "Tables('Mine')", &[], b"").expect(204);
+    database
+        .session("admin")
+        .run("SELECT table_service.create_table('Theirs')");
+    client.get("Theirs()").fails_with(
+        403,
+        "AuthorizationFailure",
+        "This request is not authorized to perform this operation.",
+    );
+}
+
+#[test]
+fn the_database_can_be_reached_over_tcp_with_tls() {
+    let directory = std::env::temp_dir().join(format!("gateway-database-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let certificate = |name: &str| {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let path = directory.join(name);
+        std::fs::write(&path, made.cert.pem()).unwrap();
+        (path.to_str().unwrap().to_owned(), made.signing_key.serialize_pem())
+    };
+    let (server, key) = certificate("server.pem");
+    let (other, _) = certificate("other.pem");
+    // A key must be its server's alone.
+    let key_file = directory.join("server.key").to_str().unwrap().to_owned();
+    std::fs::write(&key_file, key).unwrap();
+    make_servers_own(&key_file);
+
+    let settings = [
+        "ssl=on".to_owned(),
+        format!("ssl_cert_file={server}"),
+        format!("ssl_key_file={key_file}"),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let cluster = system_tests::Cluster::start_on_tcp(&settings);
+    cluster.session().run("CREATE EXTENSION table_service");
+    let url = format!(
+        "postgresql://postgres@localhost:{}/postgres?sslmode=require",
+        cluster.port()
+    );
+    let gateway = Gateway::start(&["--database-url", &url, "--database-ca", &server]);
+    gateway
+        .client()
+        .post("Tables", "{\"TableName\":\"Things\"}")
+        .expect(201);
+    let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'table-service-gateway'";
+    assert!(cluster.session().value::<bool>(encrypted, &[]));
+
+    let deceived = Gateway::start(&["--database-url", &url, "--database-ca", &other]);
+    deceived.client().get("Tables").fails_with(503, "ServerBusy", "");
+    assert!(deceived.admin("/ready").expect(503).text().contains("certificate"));
+    // Without TLS, too, as most do within a machine.
+    let plain = Gateway::start(&["--database-url", &url.replace("?sslmode=require", "")]);
+    plain.client().get("Tables").expect(200);
+    drop((gateway, deceived, plain, cluster));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Gives a file to the user that servers run as, who alone may read it.
+fn make_servers_own(file: &str) {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        let id = std::process::Command::new("id")
+            .args(["-u", "postgres"])
+            .output()
+            .unwrap();
+        let id: u32 = String::from_utf8(id.stdout).unwrap().trim().parse().unwrap();
+        chown(file, Some(id), None).unwrap();
+    }
+}
+
+/// A gateway with HTTPS that accepts the tokens of an issuer.
+struct Tls {
+    service: Service,
+    config: Arc<rustls::ClientConfig>,
+    issuer: EncodingKey,
+    directory: std::path::PathBuf,
+}
+
+impl Tls {
+    fn start() -> Tls {
+        let directory = std::env::temp_dir().join(format!("gateway-tls-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = |name: &str, content: &str| {
+            let path = directory.join(name);
+            std::fs::write(&path, content).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let server = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let issuer = rcgen::KeyPair::generate().unwrap();
+        use base64::Engine;
+        let part = |from: usize| {
+            base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&issuer.public_key_raw()[from..from + 32])
+        };
+        let jwks =
+            json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": "k1", "alg": "ES256", "x": part(1), "y": part(33)}]});
+        let jwks = file("jwks.json", &jwks.to_string());
+        let config = file(
+            "gateway.toml",
+            &format!(
+                "[bearer]\nissuer = \"https://issuer\"\naudiences = [\"https://storage.azure.com\"]\njwks_file = \"{jwks}\"\n"
+            ),
+        );
+        let certificate = file("certificate.pem", &server.cert.pem());
+        let key = file("key.pem", &server.signing_key.serialize_pem());
+        let service = Service::with(&[
+            "--config",
+            &config,
+            "--tls-certificate",
+            &certificate,
+            "--tls-key",
+            &key,
+        ]);
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(server.cert.der().clone()).unwrap();
+        let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Tls {
+            service,
+            config: Arc::new(config),
+            issuer: EncodingKey::from_ec_der(&issuer.serialize_der()),
+            directory,
+        }
+    }
+
+    fn token(&self, key: &EncodingKey, algorithm: Algorithm, change: impl FnOnce(&mut serde_json::Value)) -> String {
+        let now = OffsetDateTime::now_utc().unix_timestamp();
+        let mut claims = json!({
+            "iss": "https://issuer", "aud": "https://storage.azure.com", "exp": now + 600,
+            "roles": ["Storage Table Data Contributor"],
+        });
+        change(&mut claims);
+        let mut header = Header::new(algorithm);
+        header.kid = Some("k1".to_owned());
+        encode(&header, &claims, key).unwrap()
+    }
+
+    /// Status and text of an answer over HTTPS.
+    fn send(&self, request: &[u8]) -> (u16, String) {
+        let name = "localhost".try_into().unwrap();
+        let mut client = rustls::ClientConnection::new(self.config.clone(), name).unwrap();
+        let mut tcp = TcpStream::connect(self.service.client.address).unwrap();
+        let mut stream = rustls::Stream::new(&mut client, &mut tcp);
+        stream.write_all(request).unwrap();
+        let mut bytes = Vec::new();
+        // A peer that ends TLS by ending TCP is an error of its own, after all bytes.
+        let _ = stream.read_to_end(&mut bytes);
+        let text = String::from_utf8(bytes).unwrap();
+        let status = text.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, text)
+    }
+
+    fn with_token(&self, method: &str, target: &str, token: &str, body: &str) -> (u16, String) {
+        let headers = [
+            ("Host", "localhost".to_owned()),
+            ("Connection", "close".to_owned()),
+            ("Content-Length", body.len().to_string()),
+            ("Authorization", format!("Bearer {token}")),
+        ];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value));
+        self.send(&raw(
+            method,
+            &format!("/devstoreaccount1/{target}"),
+            &headers,
+            body.as_bytes(),
+        ))
+    }
+}
+
+impl Drop for Tls {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn https_and_bearer_tokens() {
+    let tls = Tls::start();
+    let client = &tls.service.client;
+    let signed = client.request(
+        "GET",
+        "Tables?$format=application/json;odata=fullmetadata",
+        &[("Connection", "close")],
+        b"",
+    );
+    let (status, text) = tls.send(&signed);
+    assert_eq!(status, 200, "{text}");
+    // Plain HTTP is no TLS.
+    let mut plain = Connection::open(client.address);
+    plain.write(&signed);
+    assert!(plain.answer().is_none_or(|answer| answer.status == 400));
+
+    let contributor = tls.token(&tls.issuer, Algorithm::ES256, |_| {});
+    let create = |token: &str| tls.with_token("POST", "Tables", token, "{\"TableName\":\"Things\"}");
+    let (status, text) = create(&contributor);
+    assert_eq!(status, 201, "{text}");
+    assert!(
+        text.contains("https://localhost/devstoreaccount1/Tables('Things')"),
+        "{text}"
+    );
+    assert_eq!(tls.with_token("GET", "Things?comp=acl", &contributor, "").0, 403);
+
+    let reader = tls.token(&tls.issuer, Algorithm::ES256, |claims| {
+        claims["roles"] = json!("Storage Table Data Reader")
+    });
+    assert_eq!(tls.with_token("GET", "Things()", &reader, "").0, 200);
+    let (status, text) = tls.with_token("DELETE", "Tables('Things')", &reader, "");
+    assert!(
+        status == 403 && text.contains("AuthorizationPermissionMismatch"),
+        "{text}"
+    );
+
+    let stranger = EncodingKey::from_ec_der(&rcgen::KeyPair::generate().unwrap().serialize_der());
+    let past = OffsetDateTime::now_utc().unix_timestamp() - 600;
+    for token in [
+        tls.token(&stranger, Algorithm::ES256, |_| {}),
+        tls.token(&EncodingKey::from_secret(b"secret"), Algorithm::HS256, |_| {}),
+        tls.token(&tls.issuer, Algorithm::ES256, |claims| claims["exp"] = json!(past)),
+        tls.token(&tls.issuer, Algorithm::ES256, |claims| {
+            claims["iss"] = json!("https://other")
+        }),
+        tls.token(&tls.issuer, Algorithm::ES256, |claims| {
+            claims["aud"] = json!("https://other")
+        }),
+        tls.token(&tls.issuer, Algorithm::ES256, |claims| {
+            _ = claims.as_object_mut().unwrap().remove("exp")
+        }),
+        "x.y.z".to_owned(),
+    ] {
+        let (status, text) = create(&token);
+        assert!(status == 403 && text.contains("AuthenticationFailed"), "{text}");
+    }
+    let no_role = tls.token(&tls.issuer, Algorithm::ES256, |claims| claims["roles"] = json!([]));
+    assert_eq!(tls.with_token("GET", "Tables", &no_role, "").0, 403);
+
+    let headers =
+        [("Host", "localhost"), ("Connection", "close")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let (status, text) = tls.send(&raw("GET", "/devstoreaccount1/Tables", &headers, b""));
+    assert!(status == 401 && text.contains("NoAuthenticationInformation"), "{text}");
+    assert!(text.to_lowercase().contains("www-authenticate: bearer"), "{text}");
+}

@@ -1,0 +1,50 @@
+//! What the two documents share: how they are read and refused.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serializer};
+
+use crate::error::Error;
+use crate::text::abbreviate;
+use crate::ticks::Ticks;
+
+/// Reads a document in its JSON form.
+///
+/// # Errors
+/// `InvalidInput` for text that is not JSON (malformed) or not this document.
+pub(super) fn parse<T: DeserializeOwned>(json: &str) -> Result<T, Error> {
+    serde_json::from_str(json).map_err(|error| {
+        // It may quote a name of any length.
+        let reason = abbreviate(&error.to_string(), 256);
+        if error.is_syntax() || error.is_eof() {
+            Error::MalformedJson { reason }
+        } else {
+            Error::ArgumentInvalid { reason }
+        }
+    })
+}
+
+pub(super) fn invalid(reason: impl Into<String>) -> Error {
+    Error::DocumentInvalid { reason: reason.into() }
+}
+
+/// A point in time as text with seven fraction digits, as the service gives it back.
+pub(super) mod time {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(time: &Option<Ticks>, serializer: S) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => serializer.serialize_str(&time.with_seven_digits()),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ticks>, D::Error> {
+        let text: Option<String> = Option::deserialize(deserializer)?;
+        match text.as_deref() {
+            None | Some("") => Ok(None),
+            Some(text) => Ticks::parse(text)
+                .map(Some)
+                .ok_or_else(|| serde::de::Error::custom("a time is UTC text such as 2026-01-31T12:00:00Z")),
+        }
+    }
+}

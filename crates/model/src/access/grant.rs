@@ -1,0 +1,203 @@
+//! What credentials allow (the tables of semantics 7.2 and 7.3).
+
+use super::key_range::KeyRange;
+use super::permissions::{AccountPermissions, Permissions, ResourceTypes};
+use crate::error::Error;
+use crate::table_name::fold;
+
+/// What a request, or one operation of an entity group transaction, wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    GetServiceProperties,
+    SetServiceProperties,
+    GetServiceStats,
+    QueryTables,
+    CreateTable,
+    DeleteTable,
+    GetTableAcl,
+    SetTableAcl,
+    /// A query or the look-up of one entity.
+    QueryEntities,
+    InsertEntity,
+    /// Replace or merge of an entity that exists.
+    UpdateEntity,
+    /// Insert or replace, insert or merge.
+    UpsertEntity,
+    DeleteEntity,
+}
+
+impl Operation {
+    /// Every operation, for tables and tests.
+    pub const ALL: [Operation; 13] = [
+        Operation::GetServiceProperties,
+        Operation::SetServiceProperties,
+        Operation::GetServiceStats,
+        Operation::QueryTables,
+        Operation::CreateTable,
+        Operation::DeleteTable,
+        Operation::GetTableAcl,
+        Operation::SetTableAcl,
+        Operation::QueryEntities,
+        Operation::InsertEntity,
+        Operation::UpdateEntity,
+        Operation::UpsertEntity,
+        Operation::DeleteEntity,
+    ];
+}
+
+/// What the bearer of a token may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Storage Table Data Reader: query tables and entities.
+    Reader,
+    /// Storage Table Data Contributor: everything with tables and entities.
+    Contributor,
+}
+
+/// What valid credentials allow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grant {
+    /// The account's key allows everything.
+    Owner,
+    /// A table SAS: some operations on entities of one table, by its lower-case name.
+    Table {
+        table: String,
+        permissions: Permissions,
+        range: KeyRange,
+    },
+    /// An account SAS.
+    Account {
+        permissions: AccountPermissions,
+        resource_types: ResourceTypes,
+    },
+    Role(Role),
+}
+
+impl Grant {
+    /// Checks an operation; `table` is the table it is on, if any.
+    ///
+    /// # Errors
+    /// `AuthorizationFailure` for what no signature of this kind allows, `AuthorizationResourceTypeMismatch` and
+    /// `AuthorizationPermissionMismatch` for what this one does not.
+    pub fn permits(&self, operation: Operation, table: Option<&str>) -> Result<(), Error> {
+        match self {
+            Grant::Owner => Ok(()),
+            Grant::Table {
+                table: granted,
+                permissions,
+                ..
+            } => {
+                if !entity_permission(operation).is_some_and(|(_, has)| has(permissions)) {
+                    return Err(not_authorized("The signature lacks the permission"));
+                }
+                if table.is_none_or(|table| fold(table) != *granted) {
+                    return Err(not_authorized("The signature is for another table"));
+                }
+                Ok(())
+            }
+            Grant::Account {
+                permissions,
+                resource_types,
+            } => permitted_by_account_sas(operation, permissions, *resource_types),
+            Grant::Role(role) => permitted_by_role(operation, *role),
+        }
+    }
+
+    /// Checks the keys of an entity that an operation reads or writes.
+    ///
+    /// # Errors
+    /// `AuthorizationFailure` for one outside the range of a table SAS.
+    pub fn permits_key(&self, partition_key: &str, row_key: &str) -> Result<(), Error> {
+        match self {
+            Grant::Table { range, .. } if !range.contains(partition_key, row_key) => {
+                Err(not_authorized("The entity is outside the signature's range of keys"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The filter of a query for what the grant lets it see: [`KeyRange::clip`] for a table SAS with a range, the same
+    /// filter otherwise.
+    ///
+    /// # Errors
+    /// Those of the filter itself.
+    pub fn clip(&self, filter: Option<&str>) -> Result<Option<String>, Error> {
+        match self {
+            Grant::Table { range, .. } if !range.is_everything() => range.clip(filter),
+            _ => Ok(filter.map(str::to_owned)),
+        }
+    }
+}
+
+fn not_authorized(reason: &str) -> Error {
+    Error::NotAuthorized {
+        reason: reason.to_owned(),
+    }
+}
+
+type HasPermission = fn(&Permissions) -> bool;
+
+/// The permission that an operation on entities needs, by name and as a test; `None` for other operations.
+fn entity_permission(operation: Operation) -> Option<(&'static str, HasPermission)> {
+    match operation {
+        Operation::QueryEntities => Some(("r", |p| p.read)),
+        Operation::InsertEntity => Some(("a", |p| p.add)),
+        Operation::UpdateEntity => Some(("u", |p| p.update)),
+        Operation::UpsertEntity => Some(("a and u", |p| p.add && p.update)),
+        Operation::DeleteEntity => Some(("d", |p| p.delete)),
+        _ => None,
+    }
+}
+
+fn permitted_by_account_sas(
+    operation: Operation,
+    account: &AccountPermissions,
+    types: ResourceTypes,
+) -> Result<(), Error> {
+    let (of_type, needed_type, has, needed) = match operation {
+        Operation::GetServiceProperties | Operation::GetServiceStats => (types.service, "s", account.read, "r"),
+        Operation::SetServiceProperties => (types.service, "s", account.write, "w"),
+        Operation::QueryTables => (types.container, "c", account.list, "l"),
+        Operation::CreateTable => (types.container, "c", account.create || account.write, "c or w"),
+        Operation::DeleteTable => (types.container, "c", account.delete, "d"),
+        Operation::GetTableAcl | Operation::SetTableAcl => {
+            return Err(not_authorized("Only the account's key reaches access policies"));
+        }
+        Operation::QueryEntities
+        | Operation::InsertEntity
+        | Operation::UpdateEntity
+        | Operation::UpsertEntity
+        | Operation::DeleteEntity => {
+            let permissions = Permissions {
+                read: account.read,
+                add: account.add,
+                update: account.update,
+                delete: account.delete,
+            };
+            let (needed, has) =
+                entity_permission(operation).map_or(("", false), |(name, has)| (name, has(&permissions)));
+            (types.object, "o", has, needed)
+        }
+    };
+    if !of_type {
+        return Err(Error::ResourceTypeMismatch { needed: needed_type });
+    }
+    if !has {
+        return Err(Error::PermissionMismatch { needed });
+    }
+    Ok(())
+}
+
+fn permitted_by_role(operation: Operation, role: Role) -> Result<(), Error> {
+    let needed = match operation {
+        Operation::QueryTables | Operation::QueryEntities => return Ok(()),
+        Operation::GetServiceProperties
+        | Operation::SetServiceProperties
+        | Operation::GetServiceStats
+        | Operation::GetTableAcl
+        | Operation::SetTableAcl => "the account's key",
+        _ if role == Role::Contributor => return Ok(()),
+        _ => "the role Storage Table Data Contributor",
+    };
+    Err(Error::PermissionMismatch { needed })
+}

@@ -1,0 +1,271 @@
+//! The properties of the account's table service (semantics 4.10): logging, metrics and CORS.
+//!
+//! Members have the names of the service's XML document, in JSON too.
+
+use serde::{Deserialize, Serialize};
+
+use super::document::{self, invalid};
+use crate::error::Error;
+
+const MAX_CORS_RULES: usize = 5;
+/// Origins, headers to expose and headers to allow of one rule.
+const MAX_CORS_ITEMS: usize = 64;
+/// How many of a rule's headers of one list may be prefixes, such as `x-ms-meta-*`.
+const MAX_CORS_PREFIXES: usize = 2;
+const MAX_CORS_BYTES: usize = 2048;
+const METHODS: [&str; 9] = [
+    "DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH", "CONNECT",
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub struct ServiceProperties {
+    #[serde(default)]
+    pub logging: Logging,
+    #[serde(default)]
+    pub hour_metrics: Metrics,
+    #[serde(default)]
+    pub minute_metrics: Metrics,
+    #[serde(default)]
+    pub cors: Vec<CorsRule>,
+}
+
+/// What requests are logged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub struct Logging {
+    pub version: String,
+    pub read: bool,
+    pub write: bool,
+    pub delete: bool,
+    #[serde(default)]
+    pub retention_policy: RetentionPolicy,
+}
+
+/// What is counted, by the hour or by the minute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub struct Metrics {
+    pub version: String,
+    pub enabled: bool,
+    /// Only when enabled.
+    #[serde(rename = "IncludeAPIs", default, skip_serializing_if = "Option::is_none")]
+    pub include_apis: Option<bool>,
+    #[serde(default)]
+    pub retention_policy: RetentionPolicy,
+}
+
+/// How long logs or metrics are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub struct RetentionPolicy {
+    pub enabled: bool,
+    /// 1 to 365, only when enabled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub days: Option<u16>,
+}
+
+/// Which requests of pages from elsewhere a browser lets through.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub struct CorsRule {
+    pub allowed_origins: Vec<String>,
+    pub allowed_methods: Vec<String>,
+    pub max_age_in_seconds: u32,
+    #[serde(default)]
+    pub exposed_headers: Vec<String>,
+    #[serde(default)]
+    pub allowed_headers: Vec<String>,
+}
+
+impl Default for Logging {
+    fn default() -> Self {
+        Logging {
+            version: "1.0".to_owned(),
+            read: false,
+            write: false,
+            delete: false,
+            retention_policy: RetentionPolicy::default(),
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics {
+            version: "1.0".to_owned(),
+            enabled: false,
+            include_apis: None,
+            retention_policy: RetentionPolicy::default(),
+        }
+    }
+}
+
+/// A change of the properties: what it lacks stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, Default)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub struct ServicePropertiesChange {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logging: Option<Logging>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hour_metrics: Option<Metrics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minute_metrics: Option<Metrics>,
+    /// An empty list removes all rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cors: Option<Vec<CorsRule>>,
+}
+
+impl ServiceProperties {
+    /// Reads the JSON form, as [`ServiceProperties::to_json`] wrote it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for anything else.
+    pub fn from_json(json: &str) -> Result<ServiceProperties, Error> {
+        document::parse(json)
+    }
+
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The first rule that lets a request through: from a page of `origin`, with this method, and with these headers,
+    /// which a preflight names and an actual request does not.
+    pub fn cors_rule(&self, origin: &str, method: &str, headers: &[&str]) -> Option<&CorsRule> {
+        self.cors.iter().find(|rule| rule.allows(origin, method, headers))
+    }
+}
+
+impl ServicePropertiesChange {
+    /// Reads the JSON form and checks it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for what is no such document, and those of [`ServicePropertiesChange::check`].
+    pub fn from_json(json: &str) -> Result<ServicePropertiesChange, Error> {
+        let change: ServicePropertiesChange = document::parse(json)?;
+        change.check()?;
+        Ok(change)
+    }
+
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// # Errors
+    /// `InvalidXmlDocument` for a document without any element, days of retention out of 1 to 365 or without retention,
+    /// IncludeAPIs without metrics (or the other way round), and CORS rules beyond their limits.
+    pub fn check(&self) -> Result<(), Error> {
+        if *self == ServicePropertiesChange::default() {
+            return Err(invalid(
+                "The document has none of Logging, HourMetrics, MinuteMetrics and Cors",
+            ));
+        }
+        if let Some(logging) = &self.logging {
+            check_version(&logging.version)?;
+            logging.retention_policy.check()?;
+        }
+        for metrics in [&self.hour_metrics, &self.minute_metrics].into_iter().flatten() {
+            if metrics.enabled != metrics.include_apis.is_some() {
+                return Err(invalid("Metrics have IncludeAPIs exactly when they are enabled"));
+            }
+            check_version(&metrics.version)?;
+            metrics.retention_policy.check()?;
+        }
+        let rules = self.cors.as_deref().unwrap_or_default();
+        if rules.len() > MAX_CORS_RULES {
+            return Err(invalid("There are at most five CORS rules"));
+        }
+        rules.iter().try_for_each(CorsRule::check)?;
+        if rules.iter().map(CorsRule::bytes).sum::<usize>() > MAX_CORS_BYTES {
+            return Err(invalid("The CORS rules have at most 2 KiB together"));
+        }
+        Ok(())
+    }
+}
+
+/// A version such as `1.0`.
+fn check_version(version: &str) -> Result<(), Error> {
+    let well_formed = version.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if (1..=8).contains(&version.len()) && well_formed {
+        Ok(())
+    } else {
+        Err(invalid("A Version is 1.0"))
+    }
+}
+
+impl RetentionPolicy {
+    fn check(&self) -> Result<(), Error> {
+        match (self.enabled, self.days) {
+            (true, Some(1..=365)) | (false, None) => Ok(()),
+            (true, _) => Err(invalid("A retention policy that is enabled has 1 to 365 Days")),
+            (false, Some(_)) => Err(invalid("A retention policy has Days only when it is enabled")),
+        }
+    }
+}
+
+impl CorsRule {
+    /// Origins and methods are compared as they are, names of headers in any case.
+    fn allows(&self, origin: &str, method: &str, headers: &[&str]) -> bool {
+        let allowed_header = |header: &&str| {
+            let header = header.to_ascii_lowercase();
+            self.allowed_headers
+                .iter()
+                .map(|allowed| allowed.to_ascii_lowercase())
+                .any(|allowed| match allowed.strip_suffix('*') {
+                    Some(prefix) => header.starts_with(prefix),
+                    None => header == allowed,
+                })
+        };
+        self.allowed_origins
+            .iter()
+            .any(|allowed| allowed == "*" || allowed == origin)
+            && self.allowed_methods.iter().any(|allowed| allowed == method)
+            && headers.iter().all(allowed_header)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.allowed_origins.is_empty() || self.allowed_methods.is_empty() {
+            return Err(invalid("A CORS rule needs AllowedOrigins and AllowedMethods"));
+        }
+        if let Some(method) = self
+            .allowed_methods
+            .iter()
+            .find(|method| !METHODS.contains(&method.as_str()))
+        {
+            return Err(invalid(format!(
+                "A CORS rule cannot allow the method \"{}\"",
+                Error::quoted(method)
+            )));
+        }
+        for list in [&self.allowed_origins, &self.exposed_headers, &self.allowed_headers] {
+            if list.iter().any(|item| item.contains(char::is_control)) {
+                return Err(invalid(
+                    "An origin or a header of a CORS rule has no control characters",
+                ));
+            }
+            if list.len() > MAX_CORS_ITEMS {
+                return Err(invalid("A CORS rule has at most 64 origins and 64 headers"));
+            }
+        }
+        for headers in [&self.exposed_headers, &self.allowed_headers] {
+            // A lone * is all headers.
+            let prefixes = headers
+                .iter()
+                .filter(|header| header.len() > 1 && header.ends_with('*'));
+            if prefixes.count() > MAX_CORS_PREFIXES {
+                return Err(invalid("A CORS rule has at most two prefixes in a list of headers"));
+            }
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let lists = [
+            &self.allowed_origins,
+            &self.allowed_methods,
+            &self.exposed_headers,
+            &self.allowed_headers,
+        ];
+        lists.into_iter().flatten().map(|item| item.len() + 1).sum()
+    }
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Runs PostgreSQL and the gateway in one container; when one of them ends, so does the other.
+set -uo pipefail
+
+docker-entrypoint.sh postgres &
+database=$!
+gosu nobody table-service-gateway "$@" &
+gateway=$!
+
+# The gateway finishes what it has accepted before its database goes.
+stop() {
+  kill -TERM "$gateway" 2>/dev/null
+  wait "$gateway"
+  kill -INT "$database" 2>/dev/null
+  wait "$database"
+}
+trap 'stop; exit 0' TERM INT
+
+wait -n "$database" "$gateway"
+status=$?
+stop
+exit "$status"
