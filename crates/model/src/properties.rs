@@ -406,6 +406,15 @@ impl<'n> PropertiesBuilder<'n> {
         Self::default()
     }
 
+    /// With room for so many properties.
+    pub fn with_capacity(properties: usize) -> Self {
+        Self {
+            entries: Vec::with_capacity(properties),
+            values: Vec::with_capacity(properties * 16),
+            ..Self::default()
+        }
+    }
+
     /// Adds a property. A system property is ignored: it is none of the bag's.
     ///
     /// # Errors

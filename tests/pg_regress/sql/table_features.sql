@@ -99,6 +99,9 @@ ALTER TABLE table_service_data."Keyed" DROP CONSTRAINT :"ours", ADD PRIMARY KEY 
 SELECT insert_entity('Keyed', 'p', 'r', '{}') IS NOT NULL AS inserted, merge_entity('Keyed', 'p', 'r', '{"A": 1}', '*') IS NOT NULL AS merged;
 SELECT partition_key, row_key, properties FROM get_entity('Keyed', 'p', 'r') UNION ALL SELECT partition_key, row_key, properties FROM get_entity('Keyed', 'r', 'p');
 
+INSERT INTO table_service_data."Keyed" (partition_key, row_key, properties) VALUES ('q', 's', '{}');
+SELECT partition_key, row_key FROM get_entity('Keyed', 'q', 's');
+
 -- Without a replica identity, an update cannot be published.
 SELECT create_table('Published');
 SELECT insert_entity('Published', 'p', 'r', '{}') IS NOT NULL AS inserted;

@@ -284,7 +284,7 @@ impl<'j> Members<'j> {
 
     /// The bag of all members that are user properties.
     fn properties(self) -> Result<PropertiesBuf, Error> {
-        let mut builder = PropertiesBuilder::new();
+        let mut builder = PropertiesBuilder::with_capacity(self.0.len());
         for member in self.0 {
             let Some(token) = member.token else { continue };
             if is_system_property(&member.name) {
