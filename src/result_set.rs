@@ -23,7 +23,9 @@ impl ResultSet {
     pub unsafe fn open(fcinfo: pg_sys::FunctionCallInfo) -> ResultSet {
         // SAFETY: as promised; it raises where the caller of the function does not take a set.
         unsafe {
-            pg_sys::InitMaterializedSRF(fcinfo, 0);
+            // With the columns that the caller expects, which are those of the declaration: looking that up costs more, and
+            // leaks some of it until the statement ends.
+            pg_sys::InitMaterializedSRF(fcinfo, pg_sys::MAT_SRF_USE_EXPECTED_DESC);
             let info = (*fcinfo).resultinfo.cast::<pg_sys::ReturnSetInfo>();
             ResultSet {
                 store: (*info).setResult,
