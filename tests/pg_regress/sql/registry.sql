@@ -18,7 +18,8 @@ ORDER BY p.oid::regprocedure::text COLLATE "C";
 SELECT pg_describe_object(classid, objid, objsubid) AS object
 FROM pg_depend
 WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'table_service') AND deptype = 'e' AND classid <> 'pg_proc'::regclass
-    AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT oid FROM pg_type WHERE typcategory = 'A'))
+    -- From 18 on these depend on the extension themselves: types of arrays and of the rows of tables.
+    AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT t.oid FROM pg_type AS t LEFT JOIN pg_class AS c ON c.oid = t.typrelid WHERE typcategory = 'A' OR relkind = 'r'))
 ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
 
 -- Who may do what: EXECUTE and USAGE for everybody, nothing beyond.
