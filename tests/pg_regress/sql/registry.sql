@@ -14,11 +14,10 @@ FROM pg_depend AS d JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND d.o
 WHERE d.refclassid = 'pg_extension'::regclass AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'table_service') AND d.deptype = 'e'
 ORDER BY p.oid::regprocedure::text COLLATE "C";
 
--- Everything else, without the array types, which PostgreSQL lists from version 17 on.
+-- Everything else, without the types of arrays and of rows of tables, which PostgreSQL lists from version 17 on.
 SELECT pg_describe_object(classid, objid, objsubid) AS object
 FROM pg_depend
 WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'table_service') AND deptype = 'e' AND classid <> 'pg_proc'::regclass
-    -- From 18 on these depend on the extension themselves: types of arrays and of the rows of tables.
     AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT t.oid FROM pg_type AS t LEFT JOIN pg_class AS c ON c.oid = t.typrelid WHERE typcategory = 'A' OR relkind = 'r'))
 ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
 

@@ -22,6 +22,7 @@ UNION ALL
 SELECT concat_ws(' ', 'type', t.typname, '(' || (
     SELECT string_agg(quote_ident(attname) || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = t.typrelid AND attnum > 0) || ')')
 FROM members JOIN pg_type AS t ON classid = 'pg_type'::regclass AND objid = t.oid WHERE t.typcategory <> 'A'
+    AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.typrelid AND c.relkind = 'r')
 UNION ALL
 SELECT format('operator %s %s %s → %s', o.oprleft::regtype, o.oprname, o.oprright::regtype, o.oprresult::regtype)
 FROM members JOIN pg_operator AS o ON classid = 'pg_operator'::regclass AND objid = o.oid
