@@ -42,7 +42,7 @@ apt_offers() { [[ $(apt-cache policy "$1" 2>/dev/null) == *Candidate:\ [0-9]* ]]
 
 # Sets `source` to `none` (nothing to do), `package` or `build`.
 choose_source() {
-  if [[ $want == tools || (-e $tree/.complete && $(cat "$tree/.complete") == built*) ]]; then
+  if [[ $want == tools || (-e $tree/.complete && $(cat "$tree/.complete") == "built with TLS"*) ]]; then
     source=none
   elif is_packaged; then
     source=package
@@ -108,6 +108,7 @@ missing_packages() {
     has flex || echo flex
     has perl || echo perl
     has bzip2 || echo bzip2
+    [[ -e /usr/include/openssl/ssl.h ]] || echo libssl-dev
     [[ -e /usr/include/zlib.h ]] || echo zlib1g-dev
     [[ -e /usr/include/readline/readline.h ]] || echo libreadline-dev
     ;;
@@ -212,7 +213,7 @@ EOF
   unset MAKELEVEL MAKEFLAGS MFLAGS MAKEOVERRIDES
   say "Building PostgreSQL $want (3 to 5 minutes; its output is in $work/log)"
   {
-    ./configure --prefix="$tree" --without-icu --enable-debug CFLAGS='-O2 -g' &&
+    ./configure --prefix="$tree" --without-icu --with-ssl=openssl --enable-debug CFLAGS='-O2 -g' &&
       make -j"$(nproc)" &&
       make install DESTDIR="$work/installed"
   } >"$work/log" 2>&1 || {
@@ -222,7 +223,7 @@ EOF
   # The stamp comes last: an interrupted build is none.
   rm -rf "$tree"
   mv "$work/installed$tree" "$tree"
-  echo "built $("$tree/bin/postgres" --version)" >"$tree/.complete"
+  echo "built with TLS: $("$tree/bin/postgres" --version)" >"$tree/.complete"
   rm -rf "$work"
 }
 
