@@ -13,10 +13,11 @@ use table_service_model::{Error, Properties, ticks};
 use crate::catalog;
 use crate::clock::now;
 use crate::guard;
+use crate::scan::Row;
 use crate::settings;
 use crate::spi::{self, Statement};
 use crate::tables::Table;
-use crate::types::{PropertiesArg, varlena};
+use crate::types::varlena;
 
 /// What is going to be done with the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -372,27 +373,20 @@ impl Direct {
         version: Option<i64>,
         change: Change<'_>,
     ) -> Result<Attempt<i64>, Error> {
-        // SAFETY: a row of the table has four values, none of which is NULL, and which live as long as the slot holds it.
-        let (timestamp, properties) = unsafe {
-            pg_sys::slot_getsomeattrs_int(stored, 4);
-            let values = (*stored).tts_values;
-            (
-                (*values.add(2)).value() as i64,
-                PropertiesArg::from_datum(*values.add(3), false),
-            )
-        };
-        if version.is_some_and(|version| version != timestamp) {
+        // SAFETY: a row of the table, whose values live as long as the slot holds it.
+        let row = unsafe { Row::of(stored) };
+        if version.is_some_and(|version| version != row.timestamp()) {
             return Err(Error::UpdateConditionNotSatisfied);
         }
         let merged;
-        let properties = match (change, properties) {
-            (Change::Replace(new), _) | (Change::Merge(new), None) => new,
-            (Change::Merge(new), Some(stored)) => {
-                merged = stored.get().merge(new)?;
+        let properties = match change {
+            Change::Replace(new) => new,
+            Change::Merge(new) => {
+                merged = row.properties().merge(new)?;
                 merged.as_properties()
             }
         };
-        let next = ticks::next_timestamp(timestamp, now());
+        let next = ticks::next_timestamp(row.timestamp(), now());
         guard::check(keys.partition_key, keys.row_key, next, properties)?;
         // SAFETY: as promised.
         Ok(unsafe { self.write_version(snapshot, stored, keys, next, properties) })

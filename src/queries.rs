@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use pgrx::prelude::*;
-use table_service_model::entity::Entity;
+use table_service_model::Error;
 use table_service_model::filter::{Filter, KeyRange, Plan};
 use table_service_model::json::{self, Metadata};
 use table_service_model::projection::Projection;
 use table_service_model::token::ContinuationToken;
-use table_service_model::{Error, Properties, Ticks};
 
 use crate::arguments::required;
 use crate::deadline;
@@ -281,24 +280,6 @@ impl<'a> Query<'a> {
     }
 }
 
-/// The bag of a row, as it is stored.
-///
-/// # Safety
-/// The datum is a bag that is not NULL.
-unsafe fn bag<'a>(properties: pg_sys::Datum) -> Properties<'a> {
-    // SAFETY: as promised.
-    Properties::from_stored(unsafe { varlena_bytes(properties) }.1)
-}
-
-/// The properties to return.
-fn projected(row: &Row, projection: &Projection) -> pg_sys::Datum {
-    match projection {
-        Projection::All => row.properties,
-        // SAFETY: the column is a bag and not NULL.
-        _ => varlena(projection.apply(unsafe { bag(row.properties) }).as_bytes()),
-    }
-}
-
 /// The sink of `query_entities`.
 struct WholeResult<'p> {
     result: ResultSet,
@@ -313,7 +294,7 @@ impl Sink for WholeResult<'_> {
             Some(row.partition_key),
             Some(row.row_key),
             Some(row.timestamp),
-            Some(projected(row, self.projection)),
+            Some(row.projected(self.projection)),
         ];
         // SAFETY: the attributes of an entity.
         unsafe { self.result.push(values) };
@@ -430,15 +411,15 @@ struct Waiting {
 impl PageSink for PageRows<'_> {
     fn entity(&mut self, row: &Row, may_be_last: bool) {
         self.release(None);
-        let properties = projected(row, self.projection);
+        let properties = row.projected(self.projection);
         if may_be_last {
             // SAFETY: the column is a bag and not NULL.
-            let bag = unsafe { bag(properties) };
+            let (_, bag) = unsafe { varlena_bytes(properties) };
             self.waiting = Some(Waiting {
                 partition_key: row.partition_key().as_bytes().to_vec(),
                 row_key: row.row_key().as_bytes().to_vec(),
                 timestamp: row.timestamp,
-                properties: bag.as_bytes().to_vec(),
+                properties: bag.to_vec(),
             });
             return;
         }
@@ -490,14 +471,7 @@ impl PageSink for PageJson<'_> {
         if self.json.last() == Some(&b'}') {
             self.json.push(b',');
         }
-        let entity = Entity {
-            partition_key: Some(row.partition_key()),
-            row_key: Some(row.row_key()),
-            timestamp: Ticks::from_postgres_micros(row.timestamp.value() as i64),
-            // SAFETY: the column is a bag and not NULL.
-            properties: unsafe { bag(row.properties) },
-        };
-        json::append_entity(&mut self.json, &entity, self.projection, self.metadata);
+        json::append_entity(&mut self.json, &row.entity(), self.projection, self.metadata);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::arguments::{self, required};
 use crate::direct::{self, Keys, Purpose};
 use crate::error::OrRaise;
 use crate::result_set::{Entities, ResultSet};
+use crate::scan::Row;
 use crate::spi::{Rows, Statement, connect};
 use crate::tables::{Access, Table};
 use crate::types::{PropertiesArg, varlena};
@@ -102,13 +103,11 @@ unsafe fn push_slot(result: &mut ResultSet, slot: *mut pg_sys::TupleTableSlot, p
         unsafe { result.push_slot(slot) };
         return;
     }
-    // SAFETY: as promised: four values, of which the last is a bag and none NULL.
+    // SAFETY: as promised.
     unsafe {
-        pg_sys::slot_getsomeattrs_int(slot, 4);
-        let value = |number| *(*slot).tts_values.add(number);
-        let projected = PropertiesArg::from_datum(value(3), false).map(|bag| projection.apply(bag.get()));
-        let properties = projected.map(|bag| varlena(bag.as_bytes()));
-        result.push([Some(value(0)), Some(value(1)), Some(value(2)), properties]);
+        let row = Row::of(slot);
+        let properties = row.projected(projection);
+        result.push([row.partition_key, row.row_key, row.timestamp, properties].map(Some));
     }
 }
 

@@ -85,15 +85,7 @@ pub fn passes(row: &Row) -> bool {
     if deadline::cuts_here() {
         return true;
     }
-    // SAFETY: the column is a bag and not NULL.
-    let (_, bag) = unsafe { varlena_bytes(row.properties) };
-    let entity = Entity {
-        partition_key: Some(row.partition_key()),
-        row_key: Some(row.row_key()),
-        timestamp: Ticks::from_postgres_micros(row.timestamp.value() as i64),
-        properties: Properties::from_stored(bag),
-    };
-    LENT.with_borrow(|lent| lent.as_ref().is_none_or(|lent| lent.predicate.matches(&entity)))
+    LENT.with_borrow(|lent| lent.as_ref().is_none_or(|lent| lent.predicate.matches(&row.entity())))
 }
 
 /// Whether an entity passes the predicate in a datum.

@@ -3,14 +3,17 @@
 use std::ffi::c_int;
 
 use pgrx::prelude::*;
+use table_service_model::entity::Entity;
 use table_service_model::filter::{Bound, Columns, Filter, KeyRange, Plan, Predicate};
+use table_service_model::projection::Projection;
+use table_service_model::{Properties, Ticks};
 
 use crate::deadline;
 use crate::direct::{self, Direct, Keys, Purpose};
 use crate::residual;
 use crate::spi::{Connection, ENTITY};
 use crate::tables::Table;
-use crate::types::varlena;
+use crate::types::{varlena, varlena_bytes};
 
 /// The text of a scan, up to the values of its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -247,7 +250,7 @@ impl Row {
     ///
     /// # Safety
     /// It has the four columns of an entity, none of them NULL.
-    unsafe fn of(slot: *mut pg_sys::TupleTableSlot) -> Row {
+    pub unsafe fn of(slot: *mut pg_sys::TupleTableSlot) -> Row {
         // SAFETY: as promised.
         unsafe {
             if (*slot).tts_nvalid < 4 {
@@ -269,6 +272,34 @@ impl Row {
 
     pub fn row_key(&self) -> &str {
         text(&self.row_key)
+    }
+
+    /// Microseconds since 2000-01-01.
+    pub fn timestamp(&self) -> i64 {
+        self.timestamp.value() as i64
+    }
+
+    /// The bag, as it is stored.
+    pub fn properties(&self) -> Properties<'_> {
+        // SAFETY: the column is a bag and not NULL.
+        Properties::from_stored(unsafe { varlena_bytes(self.properties) }.1)
+    }
+
+    pub fn entity(&self) -> Entity<'_> {
+        Entity {
+            partition_key: Some(self.partition_key()),
+            row_key: Some(self.row_key()),
+            timestamp: Ticks::from_postgres_micros(self.timestamp()),
+            properties: self.properties(),
+        }
+    }
+
+    /// The properties to return.
+    pub fn projected(&self, projection: &Projection) -> pg_sys::Datum {
+        match projection {
+            Projection::All => self.properties,
+            _ => varlena(projection.apply(self.properties()).as_bytes()),
+        }
     }
 }
 
