@@ -41,6 +41,11 @@ impl Measured {
         self.steps as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
+    /// Entities in a second.
+    pub fn entities_rate(&self) -> f64 {
+        self.entities as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
     /// Adds what another client did in the same time.
     ///
     /// # Errors

@@ -127,7 +127,7 @@ async fn service_targets(arguments: &Arguments, control: &Client) -> Result<(), 
         }
         load::run_all(&mut inserters, time / 4).await?;
         let measured = load::run_all(&mut inserters, time).await?;
-        let rate = measured.entities as f64 / measured.elapsed.as_secs_f64();
+        let rate = measured.entities_rate();
         let verdict = if rate >= target { "met" } else { "missed" };
         println!(
             "{title:<52} {rate:>12.0} {target:>10.0} {:>10.2} {verdict}",

@@ -62,9 +62,15 @@ async fn main() -> Result<(), Error> {
         eprintln!("loading {} entities in {} partitions", data.entities, data.partitions);
         data.create(&control).await?;
     }
+    // What the loading left to be written is not part of the measurement.
+    control.batch_execute("CHECKPOINT").await?;
     let columns = |data: &[Data], title: fn(&Data) -> String| {
         let titles: Vec<String> = data.iter().map(|data| format!("{:>16}", title(data))).collect();
-        println!("\n{:<44}{}   last/first min/med/max", "in a second", titles.concat());
+        println!(
+            "\n{:<44}{}   last/first min/med/max",
+            "entities in a second",
+            titles.concat()
+        );
     };
     columns(&sizes, |data| format!("{} entities", data.entities));
     for work in WORKS {
@@ -89,7 +95,7 @@ async fn line(arguments: &Arguments, work: Work, tables: &[Data]) -> Result<(), 
     }
     for _ in 0..arguments.rounds {
         for (task, rates) in &mut tasks {
-            rates.push(load::run(task, time).await?.rate());
+            rates.push(load::run(task, time).await?.entities_rate());
         }
     }
     let rates: Vec<&Vec<f64>> = tasks.iter().map(|(_, rates)| rates).collect();

@@ -139,7 +139,7 @@ fn verdict(arguments: &Arguments, measured: &Measured) {
         "{} clients on partition '{}' for {} s: {get} % get, {insert} % insert, {merge} % merge, {query} % query; entities of {} bytes",
         arguments.clients, arguments.partition_key, arguments.seconds, arguments.size
     );
-    let entities = measured.entities as f64 / measured.elapsed.as_secs_f64();
+    let entities = measured.entities_rate();
     println!("operations/s       {:>10.0}", measured.rate());
     println!("entities/s         {entities:>10.0}   (the Table service's target for one partition: {SERVICE:.0})");
     for (name, quantile) in [
