@@ -124,12 +124,7 @@ fn operation(
 ) -> BatchOperationOut {
     let bag = properties.map(|properties| properties.get());
     let operation = Operation::new(Some(action.name()), row_key, bag, if_match).or_raise();
-    BatchOperationOut {
-        operation: action.name(),
-        row_key: operation.row_key.into_owned(),
-        properties: bag.map(|bag| bag.as_bytes().to_vec()),
-        if_match: if_match.map(str::to_owned),
-    }
+    BatchOperationOut::new(action.name(), &operation.row_key, bag, if_match)
 }
 
 fn target<'a>(
@@ -155,11 +150,17 @@ fn execute(
     let timestamps = write(&table, partition_key, batch)?;
     // SAFETY: the functions return TABLE (index integer, row_key text, etag text).
     let mut result = unsafe { ResultSet::open(fcinfo) };
+    // What is inserted together has one Timestamp.
+    let mut last = None;
     for (index, (operation, timestamp)) in batch.operations().iter().zip(timestamps).enumerate() {
+        let tag = timestamp.map(|timestamp| match last {
+            Some((of, tag)) if of == timestamp => tag,
+            _ => last.insert((timestamp, varlena(etag(timestamp).as_bytes()))).1,
+        });
         let row = [
             Some(pg_sys::Datum::from(index as i32)),
             Some(varlena(operation.row_key.as_bytes())),
-            timestamp.map(|timestamp| varlena(etag(timestamp).as_bytes())),
+            tag,
         ];
         // SAFETY: as above.
         unsafe { result.push(row) };

@@ -19,6 +19,52 @@ use crate::spi::{self, Statement};
 use crate::tables::Table;
 use crate::types::varlena;
 
+/// What a look-up in the index takes, without the guard that `pg_sys` puts around each call and that costs as much as the
+/// small ones of them do. They are called within one guard.
+#[allow(non_snake_case)]
+mod unguarded {
+    use std::ffi::c_int;
+
+    use pgrx::pg_sys::{
+        AttrNumber, Datum, IndexScanDesc, Oid, RegProcedure, Relation, ScanDirection, ScanKey, Snapshot,
+        StrategyNumber, TupleTableSlot,
+    };
+
+    unsafe extern "C-unwind" {
+        pub fn ScanKeyEntryInitialize(
+            entry: ScanKey,
+            flags: c_int,
+            attribute: AttrNumber,
+            strategy: StrategyNumber,
+            subtype: Oid,
+            collation: Oid,
+            procedure: RegProcedure,
+            argument: Datum,
+        );
+        pub fn index_beginscan(
+            heap: Relation,
+            index: Relation,
+            snapshot: Snapshot,
+            #[cfg(feature = "pg18")] instrument: *mut pgrx::pg_sys::IndexScanInstrumentation,
+            keys: c_int,
+            order_bys: c_int,
+        ) -> IndexScanDesc;
+        pub fn index_rescan(
+            scan: IndexScanDesc,
+            keys: ScanKey,
+            keys_count: c_int,
+            order_bys: ScanKey,
+            order_bys_count: c_int,
+        );
+        pub fn index_getnext_slot(
+            scan: IndexScanDesc,
+            direction: ScanDirection::Type,
+            slot: *mut TupleTableSlot,
+        ) -> bool;
+        pub fn index_endscan(scan: IndexScanDesc);
+    }
+}
+
 /// What is going to be done with the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
@@ -197,17 +243,15 @@ fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
 /// # Safety
 /// An open relation.
 unsafe fn only_index(relation: pg_sys::Relation) -> Option<pg_sys::Oid> {
-    // SAFETY: an open relation; the list is a copy.
+    // SAFETY: an entry of the relation cache. Its list is made when it is first asked for, as a copy, and there is one from then
+    // on.
     unsafe {
-        let indexes = pg_sys::RelationGetIndexList(relation);
-        let only = !indexes.is_null() && (*indexes).length == 1;
-        let index = if only {
-            (*(*indexes).elements).oid_value
-        } else {
-            pg_sys::InvalidOid
-        };
-        pg_sys::list_free(indexes);
-        (only && (*relation).rd_pkindex == index).then_some(index)
+        if !(*relation).rd_indexvalid {
+            pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
+        }
+        let indexes = (*relation).rd_indexlist.as_ref()?;
+        let primary_key = (*relation).rd_pkindex;
+        (indexes.length == 1 && (*indexes.elements).oid_value == primary_key).then_some(primary_key)
     }
 }
 
@@ -258,10 +302,10 @@ impl Direct {
         guard::check(keys.partition_key, keys.row_key, clock, properties)?;
         // SAFETY: the table is plain, so this is all that an INSERT does.
         unsafe {
-            let slot = self.new_version(keys, clock, properties);
+            let slot = new_version((*self.relation).rd_att, keys, clock, properties);
             pg_sys::simple_table_tuple_insert(self.relation, slot);
             let inserted = PgTryBuilder::new(AssertUnwindSafe(|| {
-                self.index_version(slot, false);
+                self.index_version(pg_sys::BuildIndexInfo(self.index), slot, false);
                 Ok(())
             }))
             .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
@@ -284,11 +328,14 @@ impl Direct {
         entities: impl Iterator<Item = (&'a str, Properties<'a>)>,
         clock: i64,
     ) -> Option<()> {
+        // A copy is not counted: a hundred references to the table's own descriptor cost more than the copy.
+        // SAFETY: that of an open relation.
+        let descriptor = unsafe { pg_sys::CreateTupleDescCopy((*self.relation).rd_att) };
         let slots = entities.map(|(row_key, properties)| {
             guard::check(partition_key, row_key, clock, properties).ok()?;
             let keys = Keys { partition_key, row_key };
             // SAFETY: the table is plain.
-            Some(unsafe { self.new_version(keys, clock, properties) })
+            Some(unsafe { new_version(descriptor, keys, clock, properties) })
         });
         let mut slots = slots.collect::<Option<Vec<_>>>()?;
         // SAFETY: the table's own access method, called as COPY calls it.
@@ -305,8 +352,9 @@ impl Direct {
                     std::ptr::null_mut(),
                 )
             });
+            let index = pg_sys::BuildIndexInfo(self.index);
             for slot in slots {
-                self.index_version(slot, false);
+                self.index_version(index, slot, false);
                 pg_sys::ExecDropSingleTupleTableSlot(slot);
             }
             pg_sys::CommandCounterIncrement();
@@ -409,7 +457,7 @@ impl Direct {
             let Some(tuple_update) = (*(*self.relation).rd_tableam).tuple_update else {
                 return Attempt::Statement;
             };
-            let slot = self.new_version(keys, timestamp, properties);
+            let slot = new_version((*self.relation).rd_att, keys, timestamp, properties);
             let (mut failure, mut lock, mut update_indexes) =
                 (pg_sys::TM_FailureData::default(), 0, Default::default());
             let command = pg_sys::GetCurrentCommandId(true);
@@ -431,7 +479,7 @@ impl Direct {
             let attempt = match result {
                 pg_sys::TM_Result::TM_Ok => {
                     if needs_index_entry(update_indexes) {
-                        self.index_version(slot, true);
+                        self.index_version(pg_sys::BuildIndexInfo(self.index), slot, true);
                     }
                     Attempt::Done(timestamp)
                 }
@@ -455,66 +503,38 @@ impl Direct {
     /// # Safety
     /// The slot was made for this table, and the snapshot is active.
     unsafe fn seek(&self, snapshot: pg_sys::Snapshot, keys: Keys<'_>, slot: *mut pg_sys::TupleTableSlot) -> bool {
-        // SAFETY: the index has these two columns, of type text with collation "C".
+        let keys = [keys.partition_key, keys.row_key].map(|key| varlena(key.as_bytes()));
+        let mut conditions = [pg_sys::ScanKeyData::default(); 2];
+        // SAFETY: the index has these two columns, of type text with collation "C". Nothing in the closure needs to be dropped.
         unsafe {
-            let mut conditions = [pg_sys::ScanKeyData::default(); 2];
-            for (number, (condition, key)) in conditions
-                .iter_mut()
-                .zip([keys.partition_key, keys.row_key])
-                .enumerate()
-            {
-                pg_sys::ScanKeyEntryInitialize(
-                    condition,
+            pg_sys::ffi::pg_guard_ffi_boundary(|| {
+                for (number, (condition, key)) in conditions.iter_mut().zip(keys).enumerate() {
+                    unguarded::ScanKeyEntryInitialize(
+                        condition,
+                        0,
+                        number as pg_sys::AttrNumber + 1,
+                        pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+                        pg_sys::InvalidOid,
+                        pg_sys::C_COLLATION_OID,
+                        pg_sys::RegProcedure::from(pg_sys::F_TEXTEQ),
+                        key,
+                    );
+                }
+                let scan = unguarded::index_beginscan(
+                    self.relation,
+                    self.index,
+                    snapshot,
+                    #[cfg(feature = "pg18")]
+                    std::ptr::null_mut(),
+                    2,
                     0,
-                    number as pg_sys::AttrNumber + 1,
-                    pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-                    pg_sys::InvalidOid,
-                    pg_sys::C_COLLATION_OID,
-                    pg_sys::RegProcedure::from(pg_sys::F_TEXTEQ),
-                    varlena(key.as_bytes()),
                 );
-            }
-            let scan = pg_sys::index_beginscan(
-                self.relation,
-                self.index,
-                snapshot,
-                #[cfg(feature = "pg18")]
-                std::ptr::null_mut(),
-                2,
-                0,
-            );
-            pg_sys::index_rescan(scan, conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
-            let found = pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot);
-            // The slot keeps its row.
-            pg_sys::index_endscan(scan);
-            found
-        }
-    }
-
-    /// A row to write.
-    ///
-    /// # Safety
-    /// The table has the columns of an entity.
-    unsafe fn new_version(
-        &self,
-        keys: Keys<'_>,
-        timestamp: i64,
-        properties: Properties<'_>,
-    ) -> *mut pg_sys::TupleTableSlot {
-        // SAFETY: as promised; the slot has as many values.
-        unsafe {
-            let slot = pg_sys::MakeSingleTupleTableSlot((*self.relation).rd_att, &raw const pg_sys::TTSOpsVirtual);
-            let values = [
-                varlena(keys.partition_key.as_bytes()),
-                varlena(keys.row_key.as_bytes()),
-                pg_sys::Datum::from(timestamp),
-                varlena(properties.as_bytes()),
-            ];
-            for (number, value) in values.into_iter().enumerate() {
-                *(*slot).tts_values.add(number) = value;
-                *(*slot).tts_isnull.add(number) = false;
-            }
-            pg_sys::ExecStoreVirtualTuple(slot)
+                unguarded::index_rescan(scan, conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
+                let found = unguarded::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot);
+                // The slot keeps its row.
+                unguarded::index_endscan(scan);
+                found
+            })
         }
     }
 
@@ -522,8 +542,8 @@ impl Direct {
     /// about to insert or delete it.
     ///
     /// # Safety
-    /// The slot holds a row that was just written.
-    unsafe fn index_version(&self, slot: *mut pg_sys::TupleTableSlot, is_update: bool) {
+    /// `index` describes the table's index. The slot holds a row that was just written.
+    unsafe fn index_version(&self, index: *mut pg_sys::IndexInfo, slot: *mut pg_sys::TupleTableSlot, is_update: bool) {
         // SAFETY: the keys are the first two columns of the table and those of the index.
         unsafe {
             pg_sys::index_insert(
@@ -534,9 +554,36 @@ impl Direct {
                 self.relation,
                 pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES,
                 is_update,
-                pg_sys::BuildIndexInfo(self.index),
+                index,
             );
         }
+    }
+}
+
+/// A row to write.
+///
+/// # Safety
+/// The descriptor is that of a table with the columns of an entity.
+unsafe fn new_version(
+    descriptor: pg_sys::TupleDesc,
+    keys: Keys<'_>,
+    timestamp: i64,
+    properties: Properties<'_>,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: as promised; the slot has as many values.
+    unsafe {
+        let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual);
+        let values = [
+            varlena(keys.partition_key.as_bytes()),
+            varlena(keys.row_key.as_bytes()),
+            pg_sys::Datum::from(timestamp),
+            varlena(properties.as_bytes()),
+        ];
+        for (number, value) in values.into_iter().enumerate() {
+            *(*slot).tts_values.add(number) = value;
+            *(*slot).tts_isnull.add(number) = false;
+        }
+        pg_sys::ExecStoreVirtualTuple(slot)
     }
 }
 

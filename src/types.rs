@@ -106,7 +106,7 @@ result!(JsonbOut, this => this.into_datum());
 result!(TextOut, this => this.into_datum());
 result!(RegClass, this => pg_sys::Datum::from(this.0));
 result!(EntityOut, this => this.into_datum());
-result!(BatchOperationOut, this => this.into_datum());
+result!(BatchOperationOut, this => this.0);
 
 /// A copy of `bytes` as a varlena, which is what a bag, json and text are.
 pub fn varlena(bytes: &[u8]) -> pg_sys::Datum {
@@ -283,7 +283,6 @@ pub struct RecordArg<'a> {
 
 /// A row taken apart. By-reference values live as long as the row.
 struct Deformed {
-    descriptor: PgTupleDesc<'static>,
     values: Vec<pg_sys::Datum>,
     nulls: Vec<bool>,
 }
@@ -315,14 +314,21 @@ impl FromDatum for RecordArg<'_> {
 }
 
 impl RecordArg<'_> {
-    fn deform(&self) -> Deformed {
+    /// What the columns are.
+    fn descriptor(&self) -> PgTupleDesc<'static> {
         // SAFETY: the header is that of a composite datum, which names its row type; the descriptor is released when
         // it is dropped.
         unsafe {
             let fields = (*self.header).t_choice.t_datum;
-            let descriptor =
-                PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(fields.datum_typeid, fields.datum_typmod));
-            let count = descriptor.len();
+            PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(fields.datum_typeid, fields.datum_typmod))
+        }
+    }
+
+    /// The values of the columns, which the descriptor describes.
+    fn deform(&self, descriptor: &PgTupleDesc<'_>) -> Deformed {
+        let count = descriptor.len();
+        // SAFETY: the arrays have room for as many columns as the descriptor names.
+        unsafe {
             let mut values = vec![pg_sys::Datum::null(); count];
             let mut nulls = vec![true; count];
             let mut tuple = pg_sys::HeapTupleData {
@@ -332,18 +338,15 @@ impl RecordArg<'_> {
                 t_data: self.header,
             };
             pg_sys::heap_deform_tuple(&mut tuple, descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr());
-            Deformed {
-                descriptor,
-                values,
-                nulls,
-            }
+            Deformed { values, nulls }
         }
     }
 
     /// The columns that are not dropped, in order.
     pub fn columns(&self) -> Vec<Column> {
-        let row = self.deform();
-        row.descriptor
+        let descriptor = self.descriptor();
+        let row = self.deform(&descriptor);
+        descriptor
             .iter()
             .enumerate()
             .filter(|(_, attribute)| !attribute.attisdropped)
@@ -369,7 +372,8 @@ impl FromDatum for EntityArg<'_> {
         // SAFETY: the caller promises a datum of the type `entity`, whose attributes have these types; they live as
         // long as the datum.
         unsafe {
-            let row = RecordArg::from_polymorphic_datum(datum, is_null, oid)?.deform();
+            let record = RecordArg::from_polymorphic_datum(datum, is_null, oid)?;
+            let row = record.deform(&record.descriptor());
             let text = |index| row.value(index).and_then(|datum| <&str>::from_datum(datum, false));
             Some(EntityArg {
                 partition_key: text(0),
@@ -461,8 +465,8 @@ impl FromDatum for BatchOperationsArg<'_> {
         if is_null {
             return None;
         }
-        let row = |record: RecordArg<'_>| {
-            let row = record.deform();
+        let row = |record: RecordArg<'_>, descriptor| {
+            let row = record.deform(descriptor);
             // SAFETY: the attributes of `batch_operation` have these types and live as long as the array.
             unsafe {
                 let text = |index| row.value(index).and_then(|datum| <&str>::from_datum(datum, false));
@@ -489,8 +493,10 @@ impl FromDatum for BatchOperationsArg<'_> {
                 &mut nulls,
                 &mut count,
             );
+            let descriptor = PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc((*array).elemtype, -1));
+            let record = |i| RecordArg::from_polymorphic_datum(*elements.add(i), *nulls.add(i), oid);
             let rows = (0..usize::try_from(count).unwrap_or_default())
-                .map(|i| RecordArg::from_polymorphic_datum(*elements.add(i), *nulls.add(i), oid).map(row))
+                .map(|i| record(i).map(|record| row(record, &descriptor)))
                 .collect();
             Some(BatchOperationsArg(rows))
         }
@@ -498,23 +504,17 @@ impl FromDatum for BatchOperationsArg<'_> {
 }
 
 /// An operation to return.
-pub struct BatchOperationOut {
-    pub operation: &'static str,
-    pub row_key: String,
-    /// The bytes of a bag.
-    pub properties: Option<Vec<u8>>,
-    pub if_match: Option<String>,
-}
+pub struct BatchOperationOut(pg_sys::Datum);
 
 impl BatchOperationOut {
-    fn into_datum(self) -> pg_sys::Datum {
+    pub fn new(operation: &str, row_key: &str, properties: Option<Properties<'_>>, if_match: Option<&str>) -> Self {
         let values = [
-            Some(varlena(self.operation.as_bytes())),
-            Some(varlena(self.row_key.as_bytes())),
-            self.properties.map(|bag| varlena(&bag)),
-            self.if_match.map(|tag| varlena(tag.as_bytes())),
+            Some(varlena(operation.as_bytes())),
+            Some(varlena(row_key.as_bytes())),
+            properties.map(|bag| varlena(bag.as_bytes())),
+            if_match.map(|tag| varlena(tag.as_bytes())),
         ];
         // SAFETY: the values are those of the attributes of `batch_operation`.
-        unsafe { composite(catalog::batch_operation_type(), values) }
+        BatchOperationOut(unsafe { composite(catalog::batch_operation_type(), values) })
     }
 }

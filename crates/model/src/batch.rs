@@ -139,7 +139,10 @@ impl<'a> Batch<'a> {
         if operations.len() > limits::BATCH_OPERATIONS {
             return Err(Error::TooManyOperations);
         }
-        let mut collected = Collector::default();
+        let mut collected = Collector {
+            operations: Vec::with_capacity(operations.len()),
+            row_keys: HashSet::with_capacity(operations.len()),
+        };
         for operation in operations {
             collected.push(operation)?;
         }
