@@ -290,14 +290,8 @@ struct WholeResult<'p> {
 
 impl Sink for WholeResult<'_> {
     fn row(&mut self, row: &Row) -> bool {
-        let values = [
-            Some(row.partition_key),
-            Some(row.row_key),
-            Some(row.timestamp),
-            Some(row.projected(self.projection)),
-        ];
-        // SAFETY: the attributes of an entity.
-        unsafe { self.result.push(values) };
+        // SAFETY: a row of the scan, and a result of entities.
+        unsafe { self.result.push_entity(row.slot, self.projection) };
         match &mut self.left {
             None => true,
             Some(left) => {
@@ -411,10 +405,9 @@ struct Waiting {
 impl PageSink for PageRows<'_> {
     fn entity(&mut self, row: &Row, may_be_last: bool) {
         self.release(None);
-        let properties = row.projected(self.projection);
         if may_be_last {
             // SAFETY: the column is a bag and not NULL.
-            let (_, bag) = unsafe { varlena_bytes(properties) };
+            let (_, bag) = unsafe { varlena_bytes(row.projected(self.projection)) };
             self.waiting = Some(Waiting {
                 partition_key: row.partition_key().as_bytes().to_vec(),
                 row_key: row.row_key().as_bytes().to_vec(),
@@ -423,8 +416,8 @@ impl PageSink for PageRows<'_> {
             });
             return;
         }
-        let entity = [row.partition_key, row.row_key, row.timestamp, properties].map(Some);
-        self.push(entity, None);
+        // SAFETY: a row of the scan, and a result of entities with a token.
+        unsafe { self.result.push_entity(row.slot, self.projection) };
     }
 }
 

@@ -10,7 +10,6 @@ use crate::arguments::{self, required};
 use crate::direct::{self, Keys, Purpose};
 use crate::error::OrRaise;
 use crate::result_set::{Entities, ResultSet};
-use crate::scan::Row;
 use crate::spi::{Rows, Statement, connect};
 use crate::tables::{Access, Table};
 use crate::types::{PropertiesArg, varlena};
@@ -37,7 +36,7 @@ fn get_entity(
         let keys = Keys { partition_key, row_key };
         let read = direct::with(&table, Purpose::Get, |table| {
             // SAFETY: the slot has the attributes of an entity.
-            table.get(keys, |slot| unsafe { push_slot(&mut result, slot, &projection) });
+            table.get(keys, |slot| unsafe { result.push_entity(slot, &projection) });
             Some(())
         });
         if read.is_none() {
@@ -91,24 +90,6 @@ fn get_entities(
         Ok(Entities)
     };
     get().or_raise()
-}
-
-/// Adds a row as it came from a table.
-///
-/// # Safety
-/// A row of a table of the service.
-unsafe fn push_slot(result: &mut ResultSet, slot: *mut pg_sys::TupleTableSlot, projection: &Projection) {
-    if matches!(projection, Projection::All) {
-        // SAFETY: as promised.
-        unsafe { result.push_slot(slot) };
-        return;
-    }
-    // SAFETY: as promised.
-    unsafe {
-        let row = Row::of(slot);
-        let properties = row.projected(projection);
-        result.push([row.partition_key, row.row_key, row.timestamp, properties].map(Some));
-    }
 }
 
 /// Adds the rows of a statement that selects entities.

@@ -6,7 +6,9 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
 use pgrx::prelude::*;
+use table_service_model::projection::Projection;
 
+use crate::scan::Row;
 use crate::types::{external_sql_type, sql_type};
 
 /// The rows that a function has returned so far.
@@ -43,13 +45,30 @@ impl ResultSet {
         unsafe { pg_sys::tuplestore_puttuple(self.store, tuple) }
     }
 
-    /// Adds a row that has the columns of the result, as it came from a table.
+    /// Adds an entity, with what is chosen of its properties.
     ///
     /// # Safety
-    /// The slot holds a row of that shape.
-    pub unsafe fn push_slot(&mut self, slot: *mut pg_sys::TupleTableSlot) {
-        // SAFETY: as promised; the row is copied.
-        unsafe { pg_sys::tuplestore_puttupleslot(self.store, slot) }
+    /// The slot holds the four columns of an entity. The result begins with these, and has at most one more, which will be NULL.
+    pub unsafe fn push_entity(&mut self, slot: *mut pg_sys::TupleTableSlot, projection: &Projection) {
+        // SAFETY: as promised. A row that has fewer columns than its descriptor is one of the time before they were added, to
+        // PostgreSQL; so it can be copied as it is.
+        unsafe {
+            if matches!(projection, Projection::All) {
+                pg_sys::tuplestore_puttupleslot(self.store, slot);
+                return;
+            }
+            let row = Row::of(slot);
+            let properties = row.projected(projection);
+            let mut values = [
+                row.partition_key,
+                row.row_key,
+                row.timestamp,
+                properties,
+                pg_sys::Datum::null(),
+            ];
+            let mut nulls = [false, false, false, false, true];
+            pg_sys::tuplestore_putvalues(self.store, self.descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        }
     }
 
     /// Adds a row of values, `None` for NULL.

@@ -239,6 +239,8 @@ impl Shape {
 
 /// One row of a scan. By-reference values live until the sink returns.
 pub struct Row {
+    /// Where it is, with its four columns.
+    pub slot: *mut pg_sys::TupleTableSlot,
     pub partition_key: pg_sys::Datum,
     pub row_key: pg_sys::Datum,
     pub timestamp: pg_sys::Datum,
@@ -258,6 +260,7 @@ impl Row {
             }
             let values = (*slot).tts_values;
             Row {
+                slot,
                 partition_key: *values,
                 row_key: *values.add(1),
                 timestamp: *values.add(2),
