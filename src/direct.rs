@@ -606,8 +606,13 @@ fn needs_index_entry(update_indexes: pg_sys::TU_UpdateIndexes::Type) -> bool {
 
 /// At REPEATABLE READ and above what others have written since the transaction began cannot be written over.
 fn prevent_lost_update(message: &'static str) {
-    // SAFETY: the isolation level of this transaction.
-    if unsafe { pg_sys::XactIsoLevel } >= pg_sys::XACT_REPEATABLE_READ as c_int {
+    if has_one_snapshot() {
         ereport!(ERROR, PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, message);
     }
+}
+
+/// Whether this transaction sees the same data from its beginning to its end.
+pub fn has_one_snapshot() -> bool {
+    // SAFETY: the isolation level of this transaction.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as c_int }
 }

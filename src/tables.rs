@@ -49,6 +49,20 @@ impl Table {
         qualified(&self.name)
     }
 
+    /// Whether a trigger may keep an entity from being inserted. The table is locked.
+    pub fn has_insert_trigger(&self) -> bool {
+        // SAFETY: the table is locked, and closed again; the part of its entry in the relation cache is there or NULL.
+        unsafe {
+            let relation = pg_sys::table_open(self.oid, pg_sys::NoLock as pg_sys::LOCKMODE);
+            let has_trigger = (*relation)
+                .trigdesc
+                .as_ref()
+                .is_some_and(|triggers| triggers.trig_insert_before_row);
+            pg_sys::table_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
+            has_trigger
+        }
+    }
+
     /// Finds the table of this name in any case, and locks it as a statement that reads or writes it would, so that it
     /// is still there when the statement runs.
     ///
@@ -213,8 +227,9 @@ fn qualified(name: &str) -> String {
 
 /// Creates a table of the service.
 ///
-/// Raises `TableAlreadyExists` for a name that exists in any case, unless `if_not_exists`; `OutOfRangeInput`,
-/// `InvalidResourceName` and `InvalidInput` for names that no table can have.
+/// Raises `TableAlreadyExists` for a name that exists in any case, unless `if_not_exists`, and for one that something else
+/// in `table_service_data` has; `OutOfRangeInput`, `InvalidResourceName` and `InvalidInput` for names that no table can
+/// have.
 #[pg_extern]
 fn create_table(table_name: Option<&str>, if_not_exists: default!(Option<bool>, "false")) -> RegClass {
     create(table_name, if_not_exists).or_raise()
@@ -251,6 +266,9 @@ fn create(table_name: Option<&str>, if_not_exists: Option<bool>) -> Result<RegCl
         Err(error) => match Table::find(name) {
             // Somebody else was faster.
             Some(table) if is_name_collision(&error) => exists(table),
+            None if is_name_collision(&error) => Err(Error::TableNameTaken {
+                reason: spi::message(&error).to_owned(),
+            }),
             _ => error.rethrow(),
         },
     }
