@@ -138,7 +138,7 @@ pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&Direct) -> Optio
     }
 }
 
-/// Whether the caller has the privileges on the whole table, and nobody else wants to be asked. If not, a statement says so, or
+/// Whether the caller has the privileges on the whole table and may name it, and nobody else wants to be asked. If not, a statement says so, or
 /// finds that privileges on the columns are enough.
 fn is_allowed(table: pg_sys::Oid, purpose: Purpose) -> bool {
     let rights = match purpose {
@@ -151,8 +151,27 @@ fn is_allowed(table: pg_sys::Oid, purpose: Purpose) -> bool {
         let all_of_them = |rights: pg_sys::AclMode| {
             pg_sys::pg_class_aclmask(table, pg_sys::GetUserId(), rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights
         };
-        { pg_sys::ExecutorCheckPerms_hook }.is_none() && all_of_them(rights as pg_sys::AclMode)
+        { pg_sys::ExecutorCheckPerms_hook }.is_none()
+            && all_of_them(rights as pg_sys::AclMode)
+            && may_use(catalog::data_schema())
     }
+}
+
+/// Whether the caller may name what is in a schema.
+fn may_use(schema: pg_sys::Oid) -> bool {
+    let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
+    // SAFETY: a catalog look-up in a transaction.
+    let result = unsafe {
+        #[cfg(feature = "pg15")]
+        {
+            pg_sys::pg_namespace_aclcheck(schema, pg_sys::GetUserId(), usage)
+        }
+        #[cfg(not(feature = "pg15"))]
+        {
+            pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, pg_sys::GetUserId(), usage)
+        }
+    };
+    result == pg_sys::AclResult::ACLCHECK_OK
 }
 
 /// Whether the table is a heap that has nothing but what `create_table` makes.
