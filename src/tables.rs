@@ -413,29 +413,32 @@ fn query(
                 varlena(from.as_bytes()),
             ],
         );
-        let mut passing = Vec::new();
+        let (mut page, mut next) = (Vec::<(&str, _, _)>::new(), None);
         for &tuple in rows.tuples() {
             let (name, relation) = (rows.value(tuple, 1), rows.value(tuple, 2));
             // SAFETY: the first column is text.
             let text = name.and_then(|name| unsafe { <&str>::from_datum(name, false) });
-            if filter.matches(text.unwrap_or_default())? {
-                passing.push((text.unwrap_or_default(), name, relation));
+            let text = text.unwrap_or_default();
+            if !filter.matches(text)? {
+                continue;
             }
-            // One more than wanted tells whether, and where, it goes on.
-            if top.is_some_and(|top| passing.len() > top) {
+            // Two spellings of one name, which only a user's own statement can make, stay together: a token means both.
+            let is_another = page.last().is_none_or(|&(last, ..)| !same_name(last, text));
+            if is_another && top.is_some_and(|top| page.len() >= top) {
+                next = Some(text);
                 break;
             }
+            page.push((text, name, relation));
         }
-        let page = passing.len().min(top.unwrap_or(usize::MAX));
-        let token = passing.get(page).filter(|_| page > 0).map(|(next, ..)| {
+        let token = next.filter(|_| !page.is_empty()).map(|next| {
             let name = table_name::fold(next);
             varlena(ContinuationToken::Table { name }.encode().as_bytes())
         });
         // SAFETY: the function returns TABLE (table_name text, relation regclass, continuation_token text).
         unsafe {
             let mut result = ResultSet::open(fcinfo);
-            for (index, &(_, name, relation)) in passing.iter().take(page).enumerate() {
-                result.push([name, relation, token.filter(|_| index + 1 == page)]);
+            for (index, &(_, name, relation)) in page.iter().enumerate() {
+                result.push([name, relation, token.filter(|_| index + 1 == page.len())]);
             }
         }
         Ok(Tables)
