@@ -2,6 +2,7 @@
 //! second catalog.
 
 use std::ffi::{CStr, CString};
+use std::panic::AssertUnwindSafe;
 
 use md5::{Digest, Md5};
 use pgrx::pg_sys::panic::CaughtError;
@@ -24,6 +25,9 @@ const DATA_SCHEMA: &str = "table_service_data";
 
 /// Updates find room for the new version on the same page (HOT) if a page is not packed full.
 const FILLFACTOR: u32 = 90;
+
+/// How often a name is tried that is neither free nor a table's: it is something else's if it stays so.
+const CREATIONS: u32 = 5;
 
 /// How many tables that hold each other's primary key names are set right at once.
 const RENAMES: u32 = 100;
@@ -246,31 +250,36 @@ fn create(table_name: Option<&str>, if_not_exists: Option<bool>) -> Result<RegCl
             Err(Error::TableAlreadyExists)
         }
     };
-    if let Some(table) = Table::find(name) {
-        return exists(table);
-    }
     let definition = definition(name);
-    let created = spi::in_subtransaction(move || {
-        free_primary_key_name(name, RENAMES);
-        connect(|spi| spi.run_definition(&definition));
-        Ok::<_, Error>(())
-    });
-    match created {
-        Ok(done) => {
-            done?;
-            let table = Table::find(name).ok_or(Error::TableNotFound)?;
-            // OIDs come round again, and a plain DROP TABLE leaves the policies of the old one's table behind.
-            with_row_security(|spi| forget_policies(spi, table.oid()));
-            Ok(RegClass(table.oid))
+    let mut in_the_way = String::new();
+    for _ in 0..CREATIONS {
+        if let Some(table) = Table::find(name) {
+            return exists(table);
         }
-        Err(error) => match Table::find(name) {
-            // Somebody else was faster.
-            Some(table) if is_name_collision(&error) => exists(table),
-            None if is_name_collision(&error) => Err(Error::TableNameTaken {
-                reason: spi::message(&error).to_owned(),
-            }),
-            _ => error.rethrow(),
-        },
+        let create = || {
+            free_primary_key_name(name, RENAMES);
+            connect(|spi| spi.run_definition(&definition));
+            Ok::<_, Error>(())
+        };
+        match spi::in_subtransaction(AssertUnwindSafe(create)) {
+            Ok(done) => {
+                done?;
+                let table = Table::find(name).ok_or(Error::TableNotFound)?;
+                // OIDs come round again, and a plain DROP TABLE leaves the policies of the old one's table behind.
+                with_row_security(|spi| forget_policies(spi, table.oid()));
+                return Ok(RegClass(table.oid));
+            }
+            // Somebody else was faster, and may have deleted it again.
+            Err(error) if is_name_collision(&error) => {
+                in_the_way = spi::message(&error).to_owned();
+            }
+            Err(error) => error.rethrow(),
+        }
+        pgrx::check_for_interrupts!();
+    }
+    match Table::find(name) {
+        Some(table) => exists(table),
+        None => Err(Error::TableNameTaken { reason: in_the_way }),
     }
 }
 
