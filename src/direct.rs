@@ -138,8 +138,8 @@ pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&Direct) -> Optio
     }
 }
 
-/// Whether the caller has the privileges on the whole table and may name it, and nobody else wants to be asked. If not, a statement says so, or
-/// finds that privileges on the columns are enough.
+/// Whether the caller has the privileges on the whole table and may name it, and nobody else wants to be asked. If not, a
+/// statement says so, or finds that privileges on the columns are enough.
 fn is_allowed(table: pg_sys::Oid, purpose: Purpose) -> bool {
     let rights = match purpose {
         Purpose::Get => pg_sys::ACL_SELECT,

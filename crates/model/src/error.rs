@@ -635,7 +635,7 @@ impl Error {
             Error::TableNameLength => Some("A table name has 3 to 63 characters.".into()),
             Error::TableNameReserved => Some("The table name \"tables\" is reserved.".into()),
             Error::TableNameTaken { reason } => Some(
-                format!("Something in the schema table_service_data is in the way ({reason}) that is no table of the service: rename or drop it.")
+                format!("What has the name in the schema table_service_data is no table of the service ({reason}): rename or drop it.")
                     .into(),
             ),
             Error::InBatch { error, .. } => error.hint(),
