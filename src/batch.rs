@@ -18,13 +18,13 @@ use table_service_model::{Error, Properties, PropertiesBuf, Ticks, entity};
 use crate::arguments::{prevent_if_read_only, required};
 use crate::catalog;
 use crate::clock::{etag, now};
-use crate::direct::{self, Purpose};
+use crate::direct::{self, Keys, Purpose};
 use crate::error::OrRaise;
 use crate::result_set::{BatchResults, ResultSet};
 use crate::spi::{self, Connection, Rows, Statement, connect};
 use crate::tables::{Access, Table};
 use crate::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, varlena};
-use crate::writes::suppressed;
+use crate::writes::{not_inserted, suppressed};
 
 /// Executes up to 100 operations on one partition: all of them or, with an error, none. Returns the new ETags in the
 /// order of the operations, NULL for a delete.
@@ -46,7 +46,7 @@ fn execute_batch(
         let (table_name, partition_key) = target(c"execute_batch()", table_name, partition_key)?;
         let operations = required("operations", operations)?;
         let rows = operations.rows().iter().map(|row| {
-            let row = required("an operation", *row)?;
+            let row = required("An operation", *row)?;
             let properties = row.properties.map(|properties| properties.get());
             Operation::new(row.operation, row.row_key, properties, row.if_match)
         });
@@ -342,26 +342,25 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Inserts and upserts. What is not returned was not written.
+    /// Inserts and upserts. What is not returned was not written; of that, the first operation is the failure.
     fn insert(&mut self, run: &[Step<'a>], statement: Statement) {
         let bags = run.iter().map(|step| step.operation.properties());
-        let unwritten = connect(|spi| {
-            let unwritten = self.write_bags(spi, statement, run, bags);
-            unwritten
-                .into_iter()
-                .map(|step| {
-                    let error = match statement {
-                        Statement::InsertMany => Error::EntityAlreadyExists,
-                        Statement::InsertOrMergeMany => self.merge_error(spi, step),
-                        _ => suppressed(),
-                    };
-                    (step.index, error)
-                })
-                .collect::<Vec<_>>()
-        });
-        for (index, error) in unwritten {
-            self.fail(index, error);
-        }
+        let unwritten = connect(|spi| self.write_bags(spi, statement, run, bags));
+        let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) else {
+            return;
+        };
+        let error = match statement {
+            Statement::InsertMany => {
+                let keys = Keys {
+                    partition_key: self.partition_key,
+                    row_key: first.row_key(),
+                };
+                not_inserted(self.table, keys, first.operation.properties())
+            }
+            Statement::InsertOrMergeMany => connect(|spi| self.merge_error(spi, first)),
+            _ => suppressed(),
+        };
+        self.fail(first.index, error);
     }
 
     /// Why an insert or merge did not write an entity that it holds locked.

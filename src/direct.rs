@@ -138,8 +138,8 @@ pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&Direct) -> Optio
     }
 }
 
-/// Whether the caller has the privileges on the whole table, and nobody else wants to be asked. If not, a statement says so, or
-/// finds that privileges on the columns are enough.
+/// Whether the caller has the privileges on the whole table and may name it, and nobody else wants to be asked. If not, a
+/// statement says so, or finds that privileges on the columns are enough.
 fn is_allowed(table: pg_sys::Oid, purpose: Purpose) -> bool {
     let rights = match purpose {
         Purpose::Get => pg_sys::ACL_SELECT,
@@ -151,8 +151,27 @@ fn is_allowed(table: pg_sys::Oid, purpose: Purpose) -> bool {
         let all_of_them = |rights: pg_sys::AclMode| {
             pg_sys::pg_class_aclmask(table, pg_sys::GetUserId(), rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights
         };
-        { pg_sys::ExecutorCheckPerms_hook }.is_none() && all_of_them(rights as pg_sys::AclMode)
+        { pg_sys::ExecutorCheckPerms_hook }.is_none()
+            && all_of_them(rights as pg_sys::AclMode)
+            && may_use(catalog::data_schema())
     }
+}
+
+/// Whether the caller may name what is in a schema.
+fn may_use(schema: pg_sys::Oid) -> bool {
+    let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
+    // SAFETY: a catalog look-up in a transaction.
+    let result = unsafe {
+        #[cfg(feature = "pg15")]
+        {
+            pg_sys::pg_namespace_aclcheck(schema, pg_sys::GetUserId(), usage)
+        }
+        #[cfg(not(feature = "pg15"))]
+        {
+            pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, pg_sys::GetUserId(), usage)
+        }
+    };
+    result == pg_sys::AclResult::ACLCHECK_OK
 }
 
 /// Whether the table is a heap that has nothing but what `create_table` makes.
@@ -606,8 +625,13 @@ fn needs_index_entry(update_indexes: pg_sys::TU_UpdateIndexes::Type) -> bool {
 
 /// At REPEATABLE READ and above what others have written since the transaction began cannot be written over.
 fn prevent_lost_update(message: &'static str) {
-    // SAFETY: the isolation level of this transaction.
-    if unsafe { pg_sys::XactIsoLevel } >= pg_sys::XACT_REPEATABLE_READ as c_int {
+    if has_one_snapshot() {
         ereport!(ERROR, PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, message);
     }
+}
+
+/// Whether this transaction sees the same data from its beginning to its end.
+pub fn has_one_snapshot() -> bool {
+    // SAFETY: the isolation level of this transaction.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as c_int }
 }

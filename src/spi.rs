@@ -22,6 +22,8 @@ const TABLES_KEPT: usize = 128;
 pub enum Statement {
     /// `$1` PartitionKey, `$2` RowKey, `$3` clock, `$4` properties.
     Insert,
+    /// An insert that raises 23505 where the one above does nothing.
+    InsertOrRaise,
     InsertOrReplace,
     InsertOrMerge,
     Replace,
@@ -79,6 +81,7 @@ impl Statement {
         match self {
             Statement::Scan(shape) => shape.sql(table),
             Statement::Insert => format!("{insert} ON CONFLICT DO NOTHING"),
+            Statement::InsertOrRaise => insert,
             Statement::InsertOrReplace => format!("{insert} {on_conflict} = excluded.properties {RETURNING}"),
             Statement::InsertOrMerge => format!("{insert} {on_conflict} = {merged} excluded.properties {RETURNING}"),
             Statement::Replace => format!("{update} = $4 WHERE {POINT} {RETURNING}"),
@@ -114,6 +117,7 @@ impl Statement {
         let (text, timestamp) = (pg_sys::TEXTOID, pg_sys::TIMESTAMPTZOID);
         match self {
             Statement::Insert
+            | Statement::InsertOrRaise
             | Statement::InsertOrReplace
             | Statement::InsertOrMerge
             | Statement::Replace
@@ -579,5 +583,14 @@ pub fn sqlerrcode(error: &CaughtError) -> PgSqlErrorCode {
         CaughtError::PostgresError(report)
         | CaughtError::ErrorReport(report)
         | CaughtError::RustPanic { ereport: report, .. } => report.sql_error_code(),
+    }
+}
+
+/// Its message.
+pub fn message(error: &CaughtError) -> &str {
+    match error {
+        CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. } => report.message(),
     }
 }

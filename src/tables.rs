@@ -2,6 +2,7 @@
 //! second catalog.
 
 use std::ffi::{CStr, CString};
+use std::panic::AssertUnwindSafe;
 
 use md5::{Digest, Md5};
 use pgrx::pg_sys::panic::CaughtError;
@@ -25,6 +26,9 @@ const DATA_SCHEMA: &str = "table_service_data";
 /// Updates find room for the new version on the same page (HOT) if a page is not packed full.
 const FILLFACTOR: u32 = 90;
 
+/// How often a name is tried that is neither free nor a table's: it is something else's if it stays so.
+const CREATIONS: u32 = 5;
+
 /// How many tables that hold each other's primary key names are set right at once.
 const RENAMES: u32 = 100;
 
@@ -47,6 +51,20 @@ impl Table {
     /// Schema and name, quoted.
     pub fn qualified_name(&self) -> String {
         qualified(&self.name)
+    }
+
+    /// Whether a trigger may keep an entity from being inserted. The table is locked.
+    pub fn has_insert_trigger(&self) -> bool {
+        // SAFETY: the table is locked, and closed again; the part of its entry in the relation cache is there or NULL.
+        unsafe {
+            let relation = pg_sys::table_open(self.oid, pg_sys::NoLock as pg_sys::LOCKMODE);
+            let has_trigger = (*relation)
+                .trigdesc
+                .as_ref()
+                .is_some_and(|triggers| triggers.trig_insert_before_row);
+            pg_sys::table_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
+            has_trigger
+        }
     }
 
     /// Finds the table of this name in any case, and locks it as a statement that reads or writes it would, so that it
@@ -213,8 +231,9 @@ fn qualified(name: &str) -> String {
 
 /// Creates a table of the service.
 ///
-/// Raises `TableAlreadyExists` for a name that exists in any case, unless `if_not_exists`; `OutOfRangeInput`,
-/// `InvalidResourceName` and `InvalidInput` for names that no table can have.
+/// Raises `TableAlreadyExists` for a name that exists in any case, unless `if_not_exists`, and for one that something else
+/// in `table_service_data` has; `OutOfRangeInput`, `InvalidResourceName` and `InvalidInput` for names that no table can
+/// have.
 #[pg_extern]
 fn create_table(table_name: Option<&str>, if_not_exists: default!(Option<bool>, "false")) -> RegClass {
     create(table_name, if_not_exists).or_raise()
@@ -231,28 +250,36 @@ fn create(table_name: Option<&str>, if_not_exists: Option<bool>) -> Result<RegCl
             Err(Error::TableAlreadyExists)
         }
     };
-    if let Some(table) = Table::find(name) {
-        return exists(table);
-    }
     let definition = definition(name);
-    let created = spi::in_subtransaction(move || {
-        free_primary_key_name(name, RENAMES);
-        connect(|spi| spi.run_definition(&definition));
-        Ok::<_, Error>(())
-    });
-    match created {
-        Ok(done) => {
-            done?;
-            let table = Table::find(name).ok_or(Error::TableNotFound)?;
-            // OIDs come round again, and a plain DROP TABLE leaves the policies of the old one's table behind.
-            with_row_security(|spi| forget_policies(spi, table.oid()));
-            Ok(RegClass(table.oid))
+    let mut in_the_way = String::new();
+    for _ in 0..CREATIONS {
+        if let Some(table) = Table::find(name) {
+            return exists(table);
         }
-        Err(error) => match Table::find(name) {
-            // Somebody else was faster.
-            Some(table) if is_name_collision(&error) => exists(table),
-            _ => error.rethrow(),
-        },
+        let create = || {
+            free_primary_key_name(name, RENAMES);
+            connect(|spi| spi.run_definition(&definition));
+            Ok::<_, Error>(())
+        };
+        match spi::in_subtransaction(AssertUnwindSafe(create)) {
+            Ok(done) => {
+                done?;
+                let table = Table::find(name).ok_or(Error::TableNotFound)?;
+                // OIDs come round again, and a plain DROP TABLE leaves the policies of the old one's table behind.
+                with_row_security(|spi| forget_policies(spi, table.oid()));
+                return Ok(RegClass(table.oid));
+            }
+            // Somebody else was faster, and may have deleted it again.
+            Err(error) if is_name_collision(&error) => {
+                in_the_way = spi::message(&error).to_owned();
+            }
+            Err(error) => error.rethrow(),
+        }
+        pgrx::check_for_interrupts!();
+    }
+    match Table::find(name) {
+        Some(table) => exists(table),
+        None => Err(Error::TableNameTaken { reason: in_the_way }),
     }
 }
 
@@ -395,29 +422,32 @@ fn query(
                 varlena(from.as_bytes()),
             ],
         );
-        let mut passing = Vec::new();
+        let (mut page, mut next) = (Vec::<(&str, _, _)>::new(), None);
         for &tuple in rows.tuples() {
             let (name, relation) = (rows.value(tuple, 1), rows.value(tuple, 2));
             // SAFETY: the first column is text.
             let text = name.and_then(|name| unsafe { <&str>::from_datum(name, false) });
-            if filter.matches(text.unwrap_or_default())? {
-                passing.push((text.unwrap_or_default(), name, relation));
+            let text = text.unwrap_or_default();
+            if !filter.matches(text)? {
+                continue;
             }
-            // One more than wanted tells whether, and where, it goes on.
-            if top.is_some_and(|top| passing.len() > top) {
+            // Two spellings of one name, which only a user's own statement can make, stay together: a token means both.
+            let is_another = page.last().is_none_or(|&(last, ..)| !same_name(last, text));
+            if is_another && top.is_some_and(|top| page.len() >= top) {
+                next = Some(text);
                 break;
             }
+            page.push((text, name, relation));
         }
-        let page = passing.len().min(top.unwrap_or(usize::MAX));
-        let token = passing.get(page).filter(|_| page > 0).map(|(next, ..)| {
+        let token = next.filter(|_| !page.is_empty()).map(|next| {
             let name = table_name::fold(next);
             varlena(ContinuationToken::Table { name }.encode().as_bytes())
         });
         // SAFETY: the function returns TABLE (table_name text, relation regclass, continuation_token text).
         unsafe {
             let mut result = ResultSet::open(fcinfo);
-            for (index, &(_, name, relation)) in passing.iter().take(page).enumerate() {
-                result.push([name, relation, token.filter(|_| index + 1 == page)]);
+            for (index, &(_, name, relation)) in page.iter().enumerate() {
+                result.push([name, relation, token.filter(|_| index + 1 == page.len())]);
             }
         }
         Ok(Tables)

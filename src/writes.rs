@@ -2,16 +2,18 @@
 //! look says why.
 
 use std::ffi::CStr;
+use std::panic::AssertUnwindSafe;
 
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use table_service_model::etag::IfMatch;
-use table_service_model::{Error, entity, key};
+use table_service_model::{Error, Properties, entity, key};
 
 use crate::arguments::{self, prevent_if_read_only, required};
 use crate::clock::{etag, now};
 use crate::direct::{self, Change, Keys, Purpose};
 use crate::error::OrRaise;
-use crate::spi::{Connection, Statement, connect};
+use crate::spi::{self, Connection, Statement, connect};
 use crate::tables::{Access, Table};
 use crate::types::{PropertiesArg, varlena};
 
@@ -29,14 +31,16 @@ fn insert_entity(
         let write = Write::new(c"insert_entity()", table_name, partition_key, row_key)?;
         let properties = arguments::properties(properties)?;
         let table = write.table()?;
-        write.check_limits(properties)?;
         let clock = now();
         let direct = direct::with(&table, Purpose::Insert, |table| {
-            Some(table.insert(write.direct_keys(), clock, properties.get()))
+            // An entity that it cannot see yet is a conflict with another transaction, which a statement tells from one
+            // that it can see.
+            (!direct::has_one_snapshot()).then(|| table.insert(write.direct_keys(), clock, properties.get()))
         });
         if let Some(inserted) = direct {
             return inserted.map(|()| etag(clock));
         }
+        write.check_limits(properties)?;
         let inserted = connect(|spi| {
             let [partition_key, row_key] = write.keys();
             spi.run(
@@ -47,7 +51,7 @@ fn insert_entity(
             .processed
         });
         if inserted == 0 {
-            return Err(Error::EntityAlreadyExists);
+            return Err(not_inserted(&table, write.direct_keys(), properties.get()));
         }
         Ok(etag(clock))
     };
@@ -314,6 +318,41 @@ fn version(if_match: IfMatch) -> Option<i64> {
 
 /// `-infinity`, which no entity has: the CHECK keeps it out.
 const NO_TIMESTAMP: i64 = i64::MIN;
+
+/// Why an insert did nothing: there is such an entity, or a trigger took the row away. To look for the entity would ask for
+/// the right to read it; an insert that raises tells too.
+pub fn not_inserted(table: &Table, keys: Keys<'_>, properties: Properties<'_>) -> Error {
+    // Without need it does not wait a second time for whoever is about to delete the entity, out of the order of the keys.
+    if !table.has_insert_trigger() {
+        return Error::EntityAlreadyExists;
+    }
+    let insert = || {
+        let arguments = [
+            varlena(keys.partition_key.as_bytes()),
+            varlena(keys.row_key.as_bytes()),
+            now().into(),
+            varlena(properties.as_bytes()),
+        ];
+        // As an error, so that nothing of it stays.
+        Err::<(), _>(connect(|spi| {
+            spi.run(Statement::InsertOrRaise, table, arguments).processed
+        }))
+    };
+    match spi::in_subtransaction(AssertUnwindSafe(insert)) {
+        Ok(Err(0)) => suppressed(),
+        Ok(_) => Error::EntityAlreadyExists,
+        Err(error) if is_conflict(&error) => Error::EntityAlreadyExists,
+        Err(error) => error.rethrow(),
+    }
+}
+
+/// What ON CONFLICT DO NOTHING passes over.
+fn is_conflict(error: &CaughtError) -> bool {
+    matches!(
+        spi::sqlerrcode(error),
+        PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION | PgSqlErrorCode::ERRCODE_EXCLUSION_VIOLATION
+    )
+}
 
 /// A row that may be read and not written, or a trigger that took the write away.
 pub fn suppressed() -> Error {

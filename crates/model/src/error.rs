@@ -311,6 +311,9 @@ pub enum Error {
 
     #[error("The table specified already exists.")]
     TableAlreadyExists,
+    /// What is in the way of a new table is none of the service; `reason` is what PostgreSQL says of it.
+    #[error("The table specified already exists.")]
+    TableNameTaken { reason: String },
     /// An operation on entities names a table that does not exist.
     #[error("The table specified does not exist.")]
     TableNotFound,
@@ -484,7 +487,7 @@ impl Error {
             Error::EntityAlreadyExists => Code::EntityAlreadyExists,
             Error::EntityNotFound | Error::TableToDeleteNotFound => Code::ResourceNotFound,
             Error::UpdateConditionNotSatisfied => Code::UpdateConditionNotSatisfied,
-            Error::TableAlreadyExists => Code::TableAlreadyExists,
+            Error::TableAlreadyExists | Error::TableNameTaken { .. } => Code::TableAlreadyExists,
             Error::TableNotFound => Code::TableNotFound,
             Error::TableNameInvalid => Code::InvalidResourceName,
             Error::TableNameLength | Error::ParameterOutOfRange { .. } => Code::OutOfRangeInput,
@@ -532,7 +535,7 @@ impl Error {
             Error::EntityAlreadyExists => "23505",
             Error::EntityNotFound => "P0002",
             Error::UpdateConditionNotSatisfied => "40002",
-            Error::TableAlreadyExists => "42P07",
+            Error::TableAlreadyExists | Error::TableNameTaken { .. } => "42P07",
             Error::TableNotFound | Error::TableToDeleteNotFound => "42P01",
             Error::TableNameInvalid | Error::TableNameLength => "42602",
             Error::ParameterOutOfRange { .. } => "22003",
@@ -580,6 +583,7 @@ impl Error {
             | Error::EntityNotFound
             | Error::UpdateConditionNotSatisfied
             | Error::TableAlreadyExists
+            | Error::TableNameTaken { .. }
             | Error::TableToDeleteNotFound
             | Error::TableNameInvalid
             | Error::TableNameLength
@@ -630,6 +634,10 @@ impl Error {
             Error::TableNameInvalid => Some("A table name is a letter followed by letters and digits (ASCII).".into()),
             Error::TableNameLength => Some("A table name has 3 to 63 characters.".into()),
             Error::TableNameReserved => Some("The table name \"tables\" is reserved.".into()),
+            Error::TableNameTaken { reason } => Some(
+                format!("What has the name in the schema table_service_data is no table of the service ({reason}): rename or drop it.")
+                    .into(),
+            ),
             Error::InBatch { error, .. } => error.hint(),
             Error::UnknownTableProperty { name } => {
                 Some(format!("Tables have no property \"{name}\", only TableName.").into())

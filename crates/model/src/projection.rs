@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use crate::error::Error;
-use crate::limits::PROJECTION_NAMES;
+use crate::limits::{PROJECTION_NAMES, PROPERTY_NAME_UTF16_UNITS};
 use crate::properties::{Properties, PropertiesBuf};
+use crate::text::utf16_len;
 
 /// A choice of properties by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,19 +14,19 @@ pub enum Projection {
     Names(Names),
 }
 
-/// The names of a projection, at least one and each once.
+/// The names of a projection, each once. None is longer than a property's name can be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names(Vec<String>);
 
 impl Projection {
     /// Reads a comma list of names. Space around a name does not count, nor does a name given again. `*` among the
-    /// names, or no name at all, is everything. A name that no property can have is the name of no property.
+    /// names, or no name at all, is everything. A name that no property can have is the name of no property; one that is
+    /// too long for a property, or belongs to `odata.*` or an annotation, is passed over.
     ///
     /// # Errors
     /// `InvalidInput` for more than 255 names.
     pub fn parse(text: &str) -> Result<Projection, Error> {
-        let mut seen = HashSet::new();
-        let mut given = Vec::new();
+        let (mut seen, mut given) = (HashSet::new(), Vec::new());
         for name in text.split(',').map(str::trim) {
             if name == "*" {
                 return Ok(Projection::All);
@@ -33,14 +34,16 @@ impl Projection {
             if name.is_empty() || !seen.insert(name) {
                 continue;
             }
-            if given.len() == PROJECTION_NAMES {
+            if seen.len() > PROJECTION_NAMES {
                 return Err(Error::ArgumentInvalid {
                     reason: format!("A projection has at most {PROJECTION_NAMES} names"),
                 });
             }
-            given.push(name.to_owned());
+            if may_be_a_member(name) {
+                given.push(name.to_owned());
+            }
         }
-        if given.is_empty() {
+        if seen.is_empty() {
             return Ok(Projection::All);
         }
         Ok(Projection::Names(Names(given)))
@@ -61,6 +64,12 @@ impl Projection {
             Projection::Names(names) => properties.project(&names.0),
         }
     }
+}
+
+/// Whether a payload can have a member of this name that is a property. An entity that lacks it has null there, so a name
+/// must neither be endless nor take the place of what the payload says about itself.
+fn may_be_a_member(name: &str) -> bool {
+    utf16_len(name.as_bytes()) <= PROPERTY_NAME_UTF16_UNITS && !name.starts_with("odata.") && !name.contains('@')
 }
 
 impl Names {
@@ -107,6 +116,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_payload_says_about_itself_is_not_chosen() {
+        assert_eq!(names("odata.etag,a@odata.type,a,odata"), ["a", "odata"]);
+        assert_eq!(
+            names("odata.etag"),
+            [""; 0],
+            "nothing is chosen, which is not everything"
+        );
+        let long = "é".repeat(255);
+        assert_eq!(names(&format!("{long},{long}e")), [long]);
+    }
+
+    #[test]
     fn the_chosen_properties_are_those_of_the_bag() {
         let bag = parse_properties(r#"{"a": 1, "b": "2", "c": true, "A": 1.5}"#).unwrap();
         let chosen = |text| Projection::parse(text).unwrap().apply(bag.as_properties());
@@ -127,7 +148,7 @@ mod tests {
 
     #[test]
     fn megabytes_are_no_trouble() {
-        assert_eq!(names(&"x".repeat(3_000_000)).len(), 1);
+        assert_eq!(names(&"x".repeat(3_000_000)).len(), 0);
         assert_eq!(names(&"x,".repeat(1_000_000)).len(), 1);
         assert_eq!(
             Projection::parse(&(0..1_000_000).map(|i| format!("{i},")).collect::<String>())

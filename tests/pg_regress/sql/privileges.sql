@@ -56,6 +56,18 @@ SELECT get_entity('Employees', 'p', 'added');
 :state
 RESET ROLE;
 
+-- Who may not use the schema cannot name its tables, whatever their rights on them.
+REVOKE USAGE ON SCHEMA table_service_data FROM PUBLIC;
+SET ROLE golden_reader;
+SELECT call, pg_temp.try(call) FROM calls WHERE n = 1;
+SET ROLE golden_writer;
+SELECT insert_entity('Employees', 'p', 'more', '{}');
+:state
+SELECT count(*) FROM execute_batch('Employees', 'p', VARIADIC (SELECT array_agg(batch_insert(n::text, '{}')) FROM generate_series(1, 10) AS n));
+:state
+RESET ROLE;
+GRANT USAGE ON SCHEMA table_service_data TO PUBLIC;
+
 -- A SECURITY DEFINER function lends its owner's rights.
 CREATE FUNCTION public.golden_count() RETURNS bigint SECURITY DEFINER SET search_path = pg_catalog, pg_temp LANGUAGE sql
 AS $$ SELECT count(*) FROM table_service.get_entity('Employees', 'p', 'added') $$;

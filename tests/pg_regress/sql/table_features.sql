@@ -61,6 +61,37 @@ SELECT properties FROM get_entity('Stamped', 'p', '1');
 SELECT replace_entity('Stamped', 'p', '1', '{"A": 2}', '*') IS NOT NULL AS replaced;
 SELECT properties FROM get_entity('Stamped', 'p', '1');
 
+-- A trigger may take a row away, and what was not written is not called a success, nor a conflict that it is not.
+SELECT create_table('Swallowed');
+SELECT insert_entity('Swallowed', 'p', 'there', '{}') IS NOT NULL AS inserted;
+CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.row_key LIKE 'not%' THEN RETURN NULL; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER swallow BEFORE INSERT ON table_service_data."Swallowed" FOR EACH ROW EXECUTE FUNCTION swallow();
+SELECT call, pg_temp.outcome('SELECT ' || call)
+FROM (VALUES ('insert_entity(''Swallowed'', ''p'', ''not'', ''{}'')'), ('insert_entity(''Swallowed'', ''p'', ''there'', ''{}'')'),
+    ('insert_or_replace_entity(''Swallowed'', ''p'', ''not'', ''{}'')'), ('insert_or_merge_entity(''Swallowed'', ''p'', ''not'', ''{}'')'),
+    ('execute_batch(''Swallowed'', ''p'', batch_insert(''good'', ''{}''), batch_insert(''not'', ''{}''))'),
+    ('execute_batch(''Swallowed'', ''p'', batch_insert(''there'', ''{}''), batch_insert(''not'', ''{}''))'),
+    ('execute_batch(''Swallowed'', ''p'', batch_insert(''not 2'', ''{}''), batch_insert(''not 1'', ''{}''), batch_insert(''there'', ''{}''))'),
+    ('execute_batch(''Swallowed'', ''p'', batch_insert_or_replace(''good'', ''{}''), batch_insert_or_replace(''not'', ''{}''))'),
+    ('execute_batch(''Swallowed'', ''p'', batch_insert_or_merge(''there'', ''{}''), batch_insert_or_merge(''not'', ''{}''))')) AS v (call);
+-- To be told so takes no right but INSERT.
+CREATE ROLE writer_of_swallowed;
+GRANT INSERT ON table_service_data."Swallowed" TO writer_of_swallowed;
+SET ROLE writer_of_swallowed;
+\set VERBOSITY terse
+SELECT insert_entity('Swallowed', 'p', 'not', '{}');
+SELECT insert_entity('Swallowed', 'p', 'there', '{}');
+\set VERBOSITY default
+RESET ROLE;
+SELECT row_key FROM table_service_data."Swallowed";
+DROP TABLE table_service_data."Swallowed";
+DROP FUNCTION swallow;
+DROP ROLE writer_of_swallowed;
+
 -- A constraint beside ours, and one instead of ours.
 SELECT create_table('Constrained');
 ALTER TABLE table_service_data."Constrained" ADD CONSTRAINT adults CHECK (table_service.get_int32(properties, 'Age') >= 18);

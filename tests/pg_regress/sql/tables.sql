@@ -76,6 +76,10 @@ SELECT pg_temp.outcome($$SELECT insert_entity('other', 'p', 'r', '{}')$$);
 SELECT pg_temp.outcome($$SELECT get_entity('looks', 'p', 'r')$$);
 SELECT pg_temp.outcome($$SELECT delete_table('other')$$);
 SELECT pg_temp.outcome($$SELECT create_table('other')$$);
+SELECT pg_temp.outcome($$SELECT create_table('other', if_not_exists => true)$$);
+CREATE TYPE table_service_data.kind AS ENUM ('a');
+SELECT pg_temp.outcome($$SELECT create_table('kind')$$);
+DROP TYPE table_service_data.kind;
 -- What depends on a table keeps it, as for any table of PostgreSQL.
 \set VERBOSITY terse
 SELECT delete_table('Employees');

@@ -14,7 +14,7 @@ use crate::ticks::Ticks;
 pub(super) fn parse<T: DeserializeOwned>(json: &str) -> Result<T, Error> {
     serde_json::from_str(json).map_err(|error| {
         // It may quote a name of any length.
-        let reason = abbreviate(&error.to_string(), 256);
+        let reason = format!("The document cannot be read: {}", abbreviate(&error.to_string(), 256));
         if error.is_syntax() || error.is_eof() {
             Error::MalformedJson { reason }
         } else {

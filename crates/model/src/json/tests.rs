@@ -1,6 +1,7 @@
 use super::*;
 use crate::entity::Entity;
 use crate::limits;
+use crate::projection::Projection;
 use crate::{Code, EdmType, Error, Properties, PropertiesBuf, PropertiesBuilder, Ticks, Value};
 
 const UNREADABLE: &str = "InvalidInput 22023";
@@ -870,6 +871,37 @@ fn each_metadata_level_says_as_much_as_the_service() {
     for level in ["", "Minimal", "fullmetadata", "verbose"] {
         assert_eq!(refusal(&Metadata::parse(level).unwrap_err()), UNREADABLE);
     }
+}
+
+#[test]
+fn a_chosen_name_cannot_break_the_payload() {
+    let bag = parse_properties(r#"{"a@odata.type": "Edm.Int64", "a": "1"}"#).unwrap();
+    let entity = Entity {
+        partition_key: Some("p"),
+        row_key: Some("r"),
+        timestamp: None,
+        properties: bag.as_properties(),
+    };
+    let chosen = |names: &str| {
+        let projection = Projection::parse(names).unwrap();
+        let mut members = b"{".to_vec();
+        append_members(&mut members, &entity, &projection, Metadata::Minimal);
+        members.push(b'}');
+        let whole = text(projected_to_json(&entity, &projection, Metadata::Minimal));
+        (text(members), whole)
+    };
+    for (names, expected) in [
+        ("b\"c", r#""b\"c":null"#),
+        ("\":1,x\\", r#""\":1":null,"x\\":null"#),
+        ("a\u{1}b", r#""a\u0001b":null"#),
+        ("a,a@odata.type", r#""a@odata.type":"Edm.Int64","a":"1""#),
+        ("odata.etag,b", r#""b":null"#),
+    ] {
+        let expected = expected.to_owned();
+        let whole = format!(r#"{{"PartitionKey":"p","RowKey":"r","Timestamp":null,{expected}}}"#);
+        assert_eq!(chosen(names), (format!("{{{expected}}}"), whole), "{names}");
+    }
+    assert_eq!(chosen("odata.etag").0, "{}");
 }
 
 #[test]

@@ -211,9 +211,11 @@ impl Object {
                 for name in names.iter().filter(|name| !is_system_property(name)) {
                     match entity.properties.get(name) {
                         Some(value) => self.property(name, value, metadata),
+                        // Whoever chose the name wrote it as they liked.
                         None => {
-                            self.name(name);
-                            self.raw("null");
+                            self.separator();
+                            self.string(name);
+                            self.raw(":null");
                         }
                     }
                 }

@@ -269,6 +269,31 @@ fn a_delete_and_a_create_of_one_name_follow_each_other() {
 }
 
 #[test]
+fn creators_and_deleters_of_one_name_meet_no_error_of_the_catalogs() {
+    let db = Database::new();
+    let sessions: Vec<_> = (0..4).map(|n| db.session(&format!("churn {n}"))).collect();
+    for round in 0..100 {
+        let pending: Vec<_> = sessions
+            .iter()
+            .zip(["Churn", "CHURN", "churn", "Churn"])
+            .enumerate()
+            .map(|(n, (session, name))| {
+                session.start(&if (n + round) % 2 == 0 {
+                    format!("SELECT table_service.create_table('{name}')")
+                } else {
+                    format!("SELECT table_service.delete_table('{name}')")
+                })
+            })
+            .collect();
+        for failure in pending.into_iter().filter_map(|pending| pending.finish().err()) {
+            let expected = ["42P07 TableAlreadyExists: ", "42P01 ResourceNotFound: "];
+            let found = format!("{} {}", failure.sqlstate, failure.message);
+            assert!(expected.iter().any(|start| found.starts_with(start)), "{found}");
+        }
+    }
+}
+
+#[test]
 fn a_recreated_table_works_at_once_in_other_sessions() {
     let db = Database::new();
     let (a, b) = (db.session("a"), db.session("b"));
