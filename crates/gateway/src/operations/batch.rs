@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use http::Method;
+use http::{Method, StatusCode};
 use table_service_model::access;
 use table_service_model::batch::Action;
 use table_service_model::error::{Protocol, Stage};
@@ -46,20 +46,45 @@ struct Change<'b> {
 pub async fn execute(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
     match batch::read(context.head.header("content-type"), body)? {
         Batch::Read(request) => read(context, &request).await,
-        Batch::Changes(requests) if requests.is_empty() => Err(Protocol::MalformedBatch {
+        Batch::Changes { requests, .. } if requests.is_empty() => Err(Protocol::MalformedBatch {
             reason: "The change set is empty".to_owned(),
         }
         .into()),
-        Batch::Changes(requests) => match execute_changes(context, &requests).await {
-            Ok(parts) => Ok(response::changes(&parts)),
-            Err(failure) => failed(context, &requests, failure),
-        },
+        Batch::Changes { requests, further } => {
+            let (parts, error) = match execute_changes(context, &requests).await {
+                Ok(parts) => (parts, None),
+                Err(failure) => {
+                    let part = failed(context, &requests, failure)?;
+                    let error = part.reply.error.clone();
+                    (vec![part], error)
+                }
+            };
+            let refused: Vec<Part> = (0..further).map(|_| refused(context)).collect();
+            let mut reply = response::changes(&parts, &refused);
+            reply.error = error;
+            Ok(reply)
+        }
+    }
+}
+
+/// The answer to a change set behind the first.
+fn refused(context: &Context<'_>) -> Part {
+    let failure = Protocol::MalformedBatch {
+        reason: "A batch has one change set: this one was not looked at".to_owned(),
+    };
+    let form = Form::Json(context.metadata);
+    Part {
+        reply: error::reply(&failure.into(), form, None, context.head.id),
+        version: DATA,
     }
 }
 
 /// Executes the operations; the message of a failure begins with the index of its operation.
 async fn execute_changes(context: &Context<'_>, requests: &[InnerRequest<'_>]) -> Result<Vec<Part>, Failure> {
-    let changes = read_changes(context, requests)?;
+    let changes = match read_changes(context, requests) {
+        Ok(changes) => changes,
+        Err(failure) => return Err(without_table(context, requests, failure).await),
+    };
     let Some(first) = changes.first() else {
         return Ok(Vec::new());
     };
@@ -79,6 +104,20 @@ async fn execute_changes(context: &Context<'_>, requests: &[InnerRequest<'_>]) -
     parts
         .map(|((change, etag), request)| answer(context, change, etag.as_deref(), request))
         .collect()
+}
+
+/// That there is no such table is said before what is said late: [`entities::found_first`].
+async fn without_table(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Failure {
+    let resource = requests
+        .first()
+        .and_then(|request| request.resource(context.tenant.account.name()).ok());
+    match resource.as_ref().and_then(Resource::table) {
+        Some(table) => match entities::found_first(context, table, ["", ""], None, failure).await {
+            first if first.code == Code::TableNotFound => first.at(0),
+            failure => failure,
+        },
+        None => failure,
+    }
 }
 
 /// The answer to an operation that has succeeded.
@@ -109,13 +148,15 @@ fn answer(
     })
 }
 
-/// Reads and checks all operations, up to the first one that is wrong.
+/// Reads and checks all operations. The first one that is wrong is told, but for limits, which the service's second layer
+/// checks: an operation that the first refuses comes before them, wherever it stands.
 fn read_changes<'b>(context: &Context<'_>, requests: &'b [InnerRequest<'b>]) -> Result<Vec<Change<'b>>, Failure> {
     if requests.len() > BATCH_OPERATIONS {
         return Err(Error::TooManyOperations.into());
     }
     let mut changes: Vec<Change<'b>> = Vec::with_capacity(requests.len());
     let mut row_keys = HashSet::with_capacity(requests.len());
+    let mut beyond_limits = None;
     for (index, request) in requests.iter().enumerate() {
         let mut check = || {
             let change = read_change(context, request)?;
@@ -129,9 +170,20 @@ fn read_changes<'b>(context: &Context<'_>, requests: &'b [InnerRequest<'b>]) -> 
             }
             Ok(change)
         };
-        changes.push(check().map_err(|failure: Failure| failure.at(index))?);
+        match check() {
+            Ok(change) => changes.push(change),
+            Err(failure) => {
+                let failure: Failure = failure;
+                let is_limit = failure.stage == Stage::BackEnd && failure.status() == StatusCode::BAD_REQUEST;
+                let failure = failure.at(index);
+                if !is_limit {
+                    return Err(failure);
+                }
+                beyond_limits.get_or_insert(failure);
+            }
+        }
     }
-    Ok(changes)
+    beyond_limits.map_or(Ok(changes), Err)
 }
 
 fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Result<Change<'b>, Failure> {
@@ -200,8 +252,8 @@ fn level(request: &InnerRequest<'_>) -> Result<json::Metadata, Protocol> {
     accepted(request.query().get("$format"), request.header("accept"))
 }
 
-/// The answer to a batch that was not executed.
-fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Result<Reply, Failure> {
+/// The answer to a change set that was not executed, unless the whole request fails.
+fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Result<Part, Failure> {
     let of_the_whole = matches!(
         failure.code,
         Code::ServerBusy | Code::OperationTimedOut | Code::InternalError | Code::RequestBodyTooLarge
@@ -230,10 +282,7 @@ fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure
         .unwrap_or(context.metadata);
     let prefer = request.and_then(|request| Prefer::parse(request.header("prefer")));
     let reply = error::reply(&failure, Form::Json(metadata), prefer, context.head.id);
-    let error = reply.error.clone();
-    let mut answer = response::changes(&[Part { reply, version: DATA }]);
-    answer.error = error;
-    Ok(answer)
+    Ok(Part { reply, version: DATA })
 }
 
 /// The index before a message, and the message.

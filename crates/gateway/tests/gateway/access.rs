@@ -1,7 +1,7 @@
 //! Credentials, at the level of what is sent (semantics 7).
 
 use table_service_model::Ticks;
-use table_service_model::access::{KeyRange, Permissions, TableSas};
+use table_service_model::access::{AddressRange, KeyRange, Permissions, TableSas};
 use time::OffsetDateTime;
 
 use crate::client::{Client, account, http_date, raw};
@@ -283,4 +283,49 @@ fn accounts_do_not_see_each_other() {
         .client()
         .get("Tables")
         .fails_with(403, "AuthenticationFailed", "");
+}
+
+#[test]
+fn only_trusted_proxies_tell_who_their_client_is() {
+    let sas = |client: &Client| {
+        TableSas::new("2019-02-02", "Things")
+            .permissions(Permissions::parse("ra").unwrap())
+            .expiry(Ticks::parse("2099-01-01T00:00:00Z").unwrap())
+            .addresses(AddressRange::parse("203.0.113.7").unwrap())
+            .https_only()
+            .sign(&client.account)
+            .unwrap()
+            .to_query()
+    };
+    let forwarded = [("X-Forwarded-For", "203.0.113.7"), ("X-Forwarded-Proto", "https")];
+    let body = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}";
+
+    let direct = Service::with_table("Things");
+    with_query(
+        &direct.client,
+        "GET",
+        &format!("Things?{}", sas(&direct.client)),
+        &forwarded,
+        "",
+    )
+    .fails_with(403, "AuthorizationSourceIPMismatch", "");
+
+    let behind = Service::with(&["--trusted-proxies", "10.0.0.0/8,127.0.0.1"]);
+    behind.create_table("Things");
+    let client = &behind.client;
+    let target = format!("Things?{}", sas(client));
+    let inserted = with_query(client, "POST", &target, &forwarded, body).expect(201);
+    let location = inserted.header("Location").unwrap();
+    assert!(location.starts_with("https://"), "{location}");
+    let other = [
+        ("X-Forwarded-For", "203.0.113.7, 203.0.113.8"),
+        ("X-Forwarded-Proto", "https"),
+    ];
+    with_query(client, "GET", &target, &other, "").fails_with(
+        403,
+        "AuthorizationSourceIPMismatch",
+        "This request is not authorized to perform this operation using this source IP 203.0.113.8.",
+    );
+    let plain = [("X-Forwarded-For", "203.0.113.7"), ("X-Forwarded-Proto", "http")];
+    with_query(client, "GET", &target, &plain, "").fails_with(403, "AuthorizationProtocolMismatch", "");
 }

@@ -16,6 +16,8 @@ pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
+    /// The phrase behind it.
+    pub reason: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -198,7 +200,9 @@ impl Connection {
         };
         let head = String::from_utf8(self.read.drain(..end + 4).collect()).unwrap();
         let mut lines = head.trim_end().split("\r\n");
-        let status: u16 = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+        let mut status_line = lines.next()?.splitn(3, ' ').skip(1);
+        let status: u16 = status_line.next()?.parse().ok()?;
+        let reason = status_line.next().unwrap_or_default().to_owned();
         let headers: Vec<(String, String)> = lines
             .map(|line| {
                 let (name, value) = line.split_once(':').unwrap();
@@ -207,6 +211,7 @@ impl Connection {
             .collect();
         let mut answer = Answer {
             status,
+            reason,
             headers,
             body: Vec::new(),
         };
