@@ -49,3 +49,16 @@ fn sas(query: &str) -> Sas {
 fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> Code {
     result.unwrap_err().code()
 }
+
+/// A table SAS with the given parameters, signed here.
+fn signed(parameters: &str) -> Sas {
+    let unsigned = sas(&format!("{parameters}&sig=x"));
+    let text = match &unsigned {
+        Sas::Table(sas) => sas.string_to_sign(NAME),
+        Sas::Account(sas) => sas.string_to_sign(NAME),
+    };
+    let signature = account().sign(&text).replace('+', "%2B");
+    let sas = sas(&format!("{parameters}&sig={signature}"));
+    sas.check_signature(&account()).unwrap();
+    sas
+}

@@ -1,18 +1,5 @@
 use super::*;
 
-/// A table SAS with the given parameters, signed here.
-fn signed(parameters: &str) -> Sas {
-    let unsigned = sas(&format!("{parameters}&sig=x"));
-    let text = match &unsigned {
-        Sas::Table(sas) => sas.string_to_sign(NAME),
-        Sas::Account(sas) => sas.string_to_sign(NAME),
-    };
-    let signature = account().sign(&text).replace('+', "%2B");
-    let sas = sas(&format!("{parameters}&sig={signature}"));
-    sas.check_signature(&account()).unwrap();
-    sas
-}
-
 #[test]
 fn signatures_of_the_sdks_verify() {
     for query in [
