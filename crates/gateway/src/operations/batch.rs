@@ -22,7 +22,7 @@ use crate::database::{BagParameter, BatchOperation};
 use crate::failure::Failure;
 use crate::request::batch::{self, Batch, InnerRequest};
 use crate::request::negotiation::{Prefer, accepted, check_content_type};
-use crate::request::resource::Resource;
+use crate::request::resource::{EntityAddress, Resource};
 use crate::request::{MERGE, if_match};
 use crate::response::batch::Part;
 use crate::response::error::{self, Form};
@@ -254,26 +254,18 @@ fn level(request: &InnerRequest<'_>) -> Result<json::Metadata, Protocol> {
 
 /// The answer to a change set that was not executed, unless the whole request fails.
 fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Result<Part, Failure> {
-    let of_the_whole = matches!(
-        failure.code,
-        Code::ServerBusy | Code::OperationTimedOut | Code::InternalError | Code::RequestBodyTooLarge
-    );
-    if of_the_whole {
-        return Err(failure);
-    }
     let (index, mut failure) = match split_index(&failure.message) {
         Some((index, _)) => (index, failure),
         None => (0, failure.at(0)),
     };
-    // Credentials are those of the request as a whole.
-    let unauthorized = failure.code.http_status() == 403;
+    let concerns_all = concerns_all(&failure);
     let alone = requests.len() == 1 && failure.stage == Stage::BackEnd;
-    if (unauthorized || alone)
+    if (concerns_all || alone)
         && let Some((_, message)) = split_index(&failure.message)
     {
         failure.message = message.to_owned();
     }
-    if unauthorized {
+    if concerns_all {
         return Err(failure);
     }
     let request = requests.get(index);
@@ -285,34 +277,49 @@ fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure
     Ok(Part { reply, version: DATA })
 }
 
+/// Whether the request as a whole fails, and not one of its operations: credentials are those of the request.
+fn concerns_all(failure: &Failure) -> bool {
+    let of_the_service = matches!(
+        failure.code,
+        Code::ServerBusy | Code::OperationTimedOut | Code::InternalError | Code::RequestBodyTooLarge
+    );
+    of_the_service || failure.status() == StatusCode::FORBIDDEN
+}
+
 /// The index before a message, and the message.
 fn split_index(message: &str) -> Option<(usize, &str)> {
     let (index, message) = message.split_once(':')?;
     Some((index.parse().ok()?, message))
 }
 
-/// A query by keys, alone in its batch.
+/// A query by keys, alone in its batch. What is wrong with it is said in its part.
 async fn read(context: &Context<'_>, request: &InnerRequest<'_>) -> Result<Reply, Failure> {
-    let Resource::Entity(address) = request.resource(context.tenant.account.name())? else {
-        return Err(Protocol::MalformedBatch {
-            reason: "The only query in a batch is one by keys".to_owned(),
+    let result = match request.resource(context.tenant.account.name()) {
+        Ok(Resource::Entity(address)) => look_up(context, request, &address).await,
+        Ok(_) => {
+            return Err(Protocol::MalformedBatch {
+                reason: "The only query in a batch is one by keys".to_owned(),
+            }
+            .into());
         }
-        .into());
+        Err(error) => Err(error.into()),
     };
-    context
-        .grant
-        .permits(access::Operation::QueryEntities, Some(&address.table))?;
-    let metadata = level(request)?;
-    let query = request.query();
-    let reply = match entities::get(context, &address, query.get("$select"), metadata).await {
+    let reply = match result {
         Ok(reply) => reply,
-        Err(failure) if failure.code == Code::ResourceNotFound || failure.code == Code::TableNotFound => {
-            error::reply(&failure, Form::Json(metadata), None, context.head.id)
+        Err(failure) if concerns_all(&failure) => return Err(failure),
+        Err(failure) => {
+            let form = Form::Json(level(request).unwrap_or(context.metadata));
+            error::reply(&failure, form, None, context.head.id)
         }
-        Err(failure) => return Err(failure),
     };
     let error = reply.error.clone();
     let mut answer = response::read(&Part { reply, version: DATA });
     answer.error = error;
     Ok(answer)
+}
+
+async fn look_up(context: &Context<'_>, request: &InnerRequest<'_>, address: &EntityAddress) -> Result<Reply, Failure> {
+    let grant = context.grant;
+    grant.permits(access::Operation::QueryEntities, Some(&address.table))?;
+    entities::get(context, address, request.query().get("$select"), level(request)?).await
 }

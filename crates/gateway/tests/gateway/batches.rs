@@ -267,6 +267,8 @@ fn a_lone_query_by_keys_is_a_batch() {
     assert!(!found.text().contains("changesetresponse"));
     let absent = read("x");
     assert!(absent.text().contains("HTTP/1.1 404 Not Found\r\n") && absent.text().contains("ResourceNotFound"));
+    let no_key = read("a%2Fb");
+    assert!(no_key.text().contains("HTTP/1.1 400 Bad Request\r\n") && no_key.text().contains("\"Bad Request - Error"));
 }
 
 #[test]
