@@ -9,31 +9,15 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-# shellcheck source=pgrx-config/env.sh
-. pgrx-config/env.sh ''
 azurite_version=3.37.0
 
-work=$(mktemp -d /tmp/table_service.XXXXXX)
-chmod 755 "$work"
-processes=()
-cleanup() {
-  local process
-  for process in "${processes[@]}"; do kill "$process" 2>/dev/null || true; done
-  pgrx-config/cluster.sh stop "$work/cluster"
-  rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
 pgrx-config/setup.sh "$PG"
-cp -a "$cache/pg$PG" "$work/pg"
-export PG_CONFIG=$work/pg/bin/pg_config
-cargo pgrx install --release --pg-config "$PG_CONFIG" --no-default-features --features "pg$PG"
-cargo build --release -p table_service_gateway -p table_service_benches --bin table-service-gateway --bin table-service-http
-FSYNC=on pgrx-config/cluster.sh start "$work/cluster" shared_buffers=1GB synchronous_commit=on >"$work/env"
-host=$(sed -n 's/^PGHOST=//p' "$work/env")
-"$("$PG_CONFIG" --bindir)/psql" -q -h "$host" -U postgres postgres -c 'CREATE EXTENSION table_service'
+# shellcheck source=benches/server.sh
+. benches/server.sh
+cargo build --release --quiet -p table_service_gateway -p table_service_benches --bin table-service-gateway --bin table-service-http
+FSYNC=on start shared_buffers=1GB synchronous_commit=on
 
 # wait_for FILE TEXT: until a server has written there that it listens
 wait_for() {
@@ -46,7 +30,7 @@ wait_for() {
 }
 
 target/release/table-service-gateway --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --log warn \
-  --database-url "postgresql://postgres@${host//\//%2F}/postgres" >"$work/gateway" &
+  --database-url "$DATABASE_URL" >"$work/gateway" &
 processes+=($!)
 wait_for "$work/gateway" "listening on"
 servers=(--server "ours=$(sed -n 's|^listening on http://\([^,]*\),.*|\1|p' "$work/gateway")")
@@ -67,5 +51,4 @@ else
   echo "There is no npm here, so no azurite to compare with."
 fi
 
-echo "$(nproc) cores, $(uptime | sed 's/.*load average/load average/')"
 target/release/table-service-http "${servers[@]}" --rounds "${ROUNDS:-3}" --seconds "${SECONDS_EACH:-5}" --json ${WORK:+--work "$WORK"}

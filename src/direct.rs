@@ -86,6 +86,12 @@ pub struct Keys<'a> {
     pub row_key: &'a str,
 }
 
+impl Keys<'_> {
+    fn datums(self) -> [pg_sys::Datum; 2] {
+        [self.partition_key, self.row_key].map(|key| varlena(key.as_bytes()))
+    }
+}
+
 /// What an update does to the properties.
 #[derive(Clone, Copy)]
 pub enum Change<'a> {
@@ -302,7 +308,7 @@ impl Direct {
         guard::check(keys.partition_key, keys.row_key, clock, properties)?;
         // SAFETY: the table is plain, so this is all that an INSERT does.
         unsafe {
-            let slot = new_version((*self.relation).rd_att, keys, clock, properties);
+            let slot = new_version((*self.relation).rd_att, keys.datums(), clock, properties);
             pg_sys::simple_table_tuple_insert(self.relation, slot);
             let inserted = PgTryBuilder::new(AssertUnwindSafe(|| {
                 self.index_version(pg_sys::BuildIndexInfo(self.index), slot, false);
@@ -331,9 +337,10 @@ impl Direct {
         // A copy is not counted: a hundred references to the table's own descriptor cost more than the copy.
         // SAFETY: that of an open relation.
         let descriptor = unsafe { pg_sys::CreateTupleDescCopy((*self.relation).rd_att) };
+        let partition = varlena(partition_key.as_bytes());
         let slots = entities.map(|(row_key, properties)| {
             guard::check(partition_key, row_key, clock, properties).ok()?;
-            let keys = Keys { partition_key, row_key };
+            let keys = [partition, varlena(row_key.as_bytes())];
             // SAFETY: the table is plain.
             Some(unsafe { new_version(descriptor, keys, clock, properties) })
         });
@@ -457,7 +464,7 @@ impl Direct {
             let Some(tuple_update) = (*(*self.relation).rd_tableam).tuple_update else {
                 return Attempt::Statement;
             };
-            let slot = new_version((*self.relation).rd_att, keys, timestamp, properties);
+            let slot = new_version((*self.relation).rd_att, keys.datums(), timestamp, properties);
             let (mut failure, mut lock, mut update_indexes) =
                 (pg_sys::TM_FailureData::default(), 0, Default::default());
             let command = pg_sys::GetCurrentCommandId(true);
@@ -503,7 +510,7 @@ impl Direct {
     /// # Safety
     /// The slot was made for this table, and the snapshot is active.
     unsafe fn seek(&self, snapshot: pg_sys::Snapshot, keys: Keys<'_>, slot: *mut pg_sys::TupleTableSlot) -> bool {
-        let keys = [keys.partition_key, keys.row_key].map(|key| varlena(key.as_bytes()));
+        let keys = keys.datums();
         let mut conditions = [pg_sys::ScanKeyData::default(); 2];
         // SAFETY: the index has these two columns, of type text with collation "C". Nothing in the closure needs to be dropped.
         unsafe {
@@ -566,7 +573,7 @@ impl Direct {
 /// The descriptor is that of a table with the columns of an entity.
 unsafe fn new_version(
     descriptor: pg_sys::TupleDesc,
-    keys: Keys<'_>,
+    [partition_key, row_key]: [pg_sys::Datum; 2],
     timestamp: i64,
     properties: Properties<'_>,
 ) -> *mut pg_sys::TupleTableSlot {
@@ -574,8 +581,8 @@ unsafe fn new_version(
     unsafe {
         let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual);
         let values = [
-            varlena(keys.partition_key.as_bytes()),
-            varlena(keys.row_key.as_bytes()),
+            partition_key,
+            row_key,
             pg_sys::Datum::from(timestamp),
             varlena(properties.as_bytes()),
         ];

@@ -18,13 +18,19 @@ pub fn check(name: &str) -> Result<(), Error> {
         });
     }
     let mut chars = name.chars();
-    if chars.next().is_some_and(is_start) && chars.all(is_part) {
+    if is_ascii_name(name) || chars.next().is_some_and(is_start) && chars.all(is_part) {
         Ok(())
     } else {
         Err(Error::PropertyNameInvalid {
             name: Error::quoted(name),
         })
     }
+}
+
+/// Nearly all names are ASCII, where no character needs to be decoded.
+fn is_ascii_name(name: &str) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    name.as_bytes().first().is_some_and(|byte| !byte.is_ascii_digit()) && name.as_bytes().iter().all(is_part)
 }
 
 pub(crate) fn is_start(c: char) -> bool {

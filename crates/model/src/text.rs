@@ -5,6 +5,9 @@
 /// One unit for each character, two for those beyond U+FFFF: every byte that starts a character counts one, every
 /// byte that starts a four-byte character one more.
 pub(crate) fn utf16_len(utf8: &[u8]) -> usize {
+    if utf8.is_ascii() {
+        return utf8.len();
+    }
     utf8.iter()
         .map(|&b| usize::from(b & 0xC0 != 0x80) + usize::from(b >= 0xF0))
         .sum()

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 use std::process::Command;
 
 use system_tests::Database;
@@ -102,6 +103,10 @@ fn run_in(page: &Page, database: &Database) -> Report {
 
 fn connection(database: &Database) -> Command {
     let mut command = database.cluster().program("psql");
-    command.env("PGDATABASE", database.name());
+    // As for a reader, psql stands beside PostgreSQL's other programs, which \! may call.
+    let programs = Path::new(command.get_program()).parent().map(Path::to_owned);
+    let rest = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&rest))).unwrap();
+    command.env("PATH", path).env("PGDATABASE", database.name());
     command
 }

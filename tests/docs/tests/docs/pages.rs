@@ -61,13 +61,55 @@ fn every_page_of_the_guide_shows_what_it_says() {
     }
 }
 
+/// What readers expect on the page of a topic, and a page lacks.
+fn missing(text: &str) -> Vec<&'static str> {
+    let heading = |begin: &str| text.lines().any(|line| line.starts_with(begin));
+    let entities = |line: &str| line.starts_with('|') && line.contains("PartitionKey | RowKey");
+    let parts = [
+        ("its entities in a table", text.lines().any(entities)),
+        ("## Considerations", heading("## Considerations")),
+        ("## When to use …", heading("## When to use")),
+        ("## What PostgreSQL adds", heading("## What PostgreSQL adds")),
+    ];
+    parts
+        .iter()
+        .filter(|(_, there)| !there)
+        .map(|(part, _)| *part)
+        .collect()
+}
+
+#[test]
+fn every_topic_has_its_entities_considerations_and_when_to_use_it() {
+    // The map of the patterns, and what is about programs instead of entities.
+    let others = ["patterns.md", "drivers.md", "gateway.md"];
+    let guide = project().join("docs/guide");
+    let mut incomplete = Vec::new();
+    for path in pages().iter().map(|path| project().join(path)) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.parent() != Some(guide.as_path()) || others.contains(&name) {
+            continue;
+        }
+        let mut missing = missing(&std::fs::read_to_string(&path).unwrap());
+        // All of that page is what PostgreSQL adds.
+        missing.retain(|&part| name != "beyond.md" || part != "## What PostgreSQL adds");
+        if !missing.is_empty() {
+            incomplete.push(format!("{name} lacks {}", missing.join(", ")));
+        }
+    }
+    assert!(incomplete.is_empty(), "{incomplete:#?}");
+    assert_eq!(
+        missing("| table | PartitionKey | RowKey |\n\n## When to use which\n\n## What PostgreSQL adds: an index\n"),
+        ["## Considerations"]
+    );
+}
+
 /// A call whose filter is quoted otherwise than `$$…$$`. Filters have quotes themselves: readers should not have to double
 /// them.
 fn plainly_quoted_filter(sql: &str) -> Option<&str> {
     let plain = Regex::new(concat!(
-        r"\b(?:query_entities|query_page|query_page_json|explain_query)\('[^']*', '",
-        r"|\b(?:query_tables|filter_to_sql)\('",
-        r"|\bmatches\(\w+, '",
+        r"\b(?:query_entities|query_page|query_page_json|explain_query|matches)\(\s*(?:'[^']*'|[\w.]+),\s*'",
+        r"|\b(?:query_tables|filter_to_sql)\(\s*'",
+        r"|\bfilter\s*=>\s*'",
     ));
     plain.unwrap().find(sql).map(|call| call.as_str())
 }
@@ -94,5 +136,13 @@ fn filters_are_quoted_with_dollars() {
     assert_eq!(
         plainly_quoted_filter("WHERE matches(e, 'A eq 1')"),
         Some("matches(e, '")
+    );
+    assert_eq!(
+        plainly_quoted_filter("SELECT query_entities('T',\n    'A eq 1')"),
+        Some("query_entities('T',\n    '")
+    );
+    assert_eq!(
+        plainly_quoted_filter("SELECT query_page('T', top => 1, filter => 'A eq 1')"),
+        Some("filter => '")
     );
 }

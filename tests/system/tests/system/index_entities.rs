@@ -25,7 +25,11 @@ fn blocks() -> impl Iterator<Item = &'static str> {
         .map(|rest| rest.split("```").next().unwrap())
 }
 
+/// Where pages of the guide begin.
+const SEARCH_PATH: &str = "SET search_path = \"$user\", public, table_service";
+
 fn set_up(session: &Session) {
+    session.run(SEARCH_PATH);
     for block in blocks() {
         session.run(block);
     }
@@ -64,7 +68,7 @@ fn eight_sessions_leave_a_complete_index() {
         for number in 0..8 {
             let session = db.session(&format!("clerk {number}"));
             scope.spawn(move || {
-                session.run("SET search_path = \"$user\", public, table_service");
+                session.run(SEARCH_PATH);
                 let mut random = Random::new(number);
                 for step in 0..40 {
                     // Some are everybody's, so that clerks meet over employees, too.
