@@ -106,7 +106,8 @@ async fn execute_changes(context: &Context<'_>, requests: &[InnerRequest<'_>]) -
         .collect()
 }
 
-/// That there is no such table is said before what is said late: [`entities::found_first`].
+/// That there is no such table is said before what is said late: [`entities::found_first`]. The first operation was
+/// permitted, or nothing said of it is late.
 async fn without_table(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Failure {
     let resource = requests
         .first()
@@ -190,6 +191,7 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
     let verb = request.method.as_str();
     let (action, table, keys, properties, if_match) = match request.resource(context.tenant.account.name())? {
         Resource::Entities(table) if request.method == Method::POST => {
+            context.grant.permits(permission(Action::Insert), Some(&table))?;
             check_content_type(request.header("content-type"))?;
             let entity = json::parse_new_entity(text(request.body)?)?;
             key::check_characters_of_both(&entity.partition_key, &entity.row_key)?;
@@ -211,6 +213,7 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
                 ("DELETE", None) => return Err(Protocol::HeaderMissing { name: "If-Match" }.into()),
                 _ => return Err(Protocol::VerbNotSupported.into()),
             };
+            context.grant.permits(permission(action), Some(&address.table))?;
             let properties = match action {
                 Action::Delete => None,
                 _ => {
@@ -224,7 +227,6 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
         _ => return Err(Protocol::VerbNotSupported.into()),
     };
     let (partition_key, row_key) = keys;
-    context.grant.permits(permission(action), Some(&table))?;
     context.grant.permits_key(&partition_key, &row_key)?;
     level(request)?;
     Ok(Change {

@@ -31,7 +31,8 @@ pub enum Batch<'b> {
 
 /// Most headers of a part, and of a request in it.
 const MAX_HEADERS: usize = 64;
-/// The service tells a batch of more operations than this from one that is malformed; nobody needs to hear by how many.
+/// The service tells a batch of more operations than it takes from one that is malformed; beyond this many, of operations or of
+/// change sets, nobody needs to hear by how many.
 const MAX_CHANGES: usize = 1000;
 
 /// Reads the body of a batch.
@@ -54,6 +55,9 @@ pub fn read<'b>(content_type: Option<&str>, body: &'b [u8]) -> Result<Batch<'b>,
         while let Some(part) = next_part(&mut parts)? {
             boundary(&part).ok_or_else(|| malformed("A query stands alone in its batch"))?;
             further += 1;
+            if further > MAX_CHANGES {
+                return Err(malformed("There are too many change sets"));
+            }
         }
         return Ok(Batch::Changes { requests, further });
     }

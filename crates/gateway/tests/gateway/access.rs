@@ -178,12 +178,9 @@ fn a_signature_for_a_table_reaches_what_it_says() {
     get("Things()", &reader.replace("sp=r", "sp=raud")).fails_with(403, "AuthenticationFailed", "");
 
     // In a batch each operation has to be permitted.
-    let batch = |letters: &str| {
-        let part = |request: &str| format!("--c\r\nContent-Type: application/http\r\n\r\n{request}\r\n");
-        let parts = [
-            part("POST Things HTTP/1.1\r\n\r\n{\"PartitionKey\":\"b\",\"RowKey\":\"new\"}"),
-            part("DELETE Things(PartitionKey='b',RowKey='2') HTTP/1.1\r\nIf-Match: *\r\n\r\n"),
-        ];
+    let send = |letters: &str, requests: &[&str]| {
+        let part = |request: &&str| format!("--c\r\nContent-Type: application/http\r\n\r\n{request}\r\n");
+        let parts: Vec<String> = requests.iter().map(part).collect();
         let body = format!(
             "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{}--c--\r\n--b--\r\n",
             parts.concat()
@@ -198,7 +195,15 @@ fn a_signature_for_a_table_reaches_what_it_says() {
         )
         .status
     };
+    let insert = "POST Things HTTP/1.1\r\n\r\n{\"PartitionKey\":\"b\",\"RowKey\":\"new\"}";
+    let delete = "DELETE Things(PartitionKey='b',RowKey='2') HTTP/1.1\r\nIf-Match: *\r\n\r\n";
+    let batch = |letters: &str| send(letters, &[insert, delete]);
     assert_eq!((batch("a"), batch("d"), batch("ad")), (403, 403, 202));
+    // Nobody learns from a bad body whether a table of others exists.
+    for table in ["Others", "Absent"] {
+        let request = format!("POST {table} HTTP/1.1\r\n\r\n{{}}");
+        assert_eq!(send("raud", &[&request]), 403, "{table}");
+    }
 }
 
 #[test]
