@@ -153,7 +153,10 @@ fn a_signature_for_a_table_reaches_what_it_says() {
         "AuthorizationFailure",
         "This request is not authorized",
     );
-    get("Others()", &reader).fails_with(403, "AuthorizationFailure", "");
+    let others = get("Others()", &reader);
+    others.fails_with(403, "AuthorizationFailure", "");
+    // The service's first layer refuses.
+    assert_eq!(others.header("Cache-Control"), None);
     get("Tables", &reader).fails_with(403, "AuthorizationFailure", "");
     get("Things?comp=acl", &reader).expect(403);
     let body = r#"{"PartitionKey":"b","RowKey":"1"}"#;

@@ -190,6 +190,22 @@ impl Connection {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
+    /// Whether the other side, before its answer, asks for the body that it was promised.
+    pub fn continues(&mut self) -> bool {
+        loop {
+            if let Some(end) = find(&self.read, b"\r\n\r\n") {
+                let continues = self.read.starts_with(b"HTTP/1.1 100 ");
+                if continues {
+                    self.read.drain(..end + 4);
+                }
+                return continues;
+            }
+            if self.more().is_none() {
+                return false;
+            }
+        }
+    }
+
     /// The next answer; `None` if the connection ends before it.
     pub fn answer(&mut self) -> Option<Answer> {
         let end = loop {
