@@ -22,11 +22,11 @@ struct Arguments {
     /// How many entities are in the tables
     #[arg(long, default_value_t = 1_000_000)]
     entities: u64,
-    /// How often each side is measured
-    #[arg(long, default_value_t = 5)]
+    /// How often each side is measured, in turn. Short turns: what else the machine does then meets both sides
+    #[arg(long, default_value_t = 25)]
     rounds: usize,
     /// How long, in seconds, each time
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 0.4)]
     seconds: f64,
     /// How many clients work at once; several numbers for several measurements of the short kinds of work
     #[arg(long, value_delimiter = ',', default_value = "1,4")]
