@@ -10,6 +10,8 @@ use figment::providers::{Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 use table_service_model::access::{Account, AccountKey};
 
+use crate::request::forwarded::TrustedProxies;
+
 /// The account of `UseDevelopmentStorage=true`, and its key, which is built into every SDK.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 const DEVELOPMENT_KEY: &str =
@@ -120,6 +122,21 @@ struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     body_timeout: Option<u64>,
 
+    /// How long a client may take to read an answer [default: 120]
+    #[arg(long, env = "TABLE_SERVICE_RESPONSE_TIMEOUT", value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_timeout: Option<u64>,
+
+    /// Reverse proxies, by address or network: their X-Forwarded-For and X-Forwarded-Proto are believed [default: none]
+    #[arg(
+        long,
+        env = "TABLE_SERVICE_TRUSTED_PROXIES",
+        value_name = "ADDRESS[/BITS]",
+        value_delimiter = ','
+    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    trusted_proxies: Vec<String>,
+
     /// How long requests may take to finish when the gateway is asked to stop [default: 30]
     #[arg(long, env = "TABLE_SERVICE_SHUTDOWN_TIMEOUT", value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,8 +178,12 @@ struct AccountSettings {
 pub struct BearerSettings {
     /// The claim `iss` that tokens must have.
     pub issuer: String,
-    /// The claims `aud` that tokens may have.
+    /// The claims `aud` that tokens may have; the first one is that of clients which ask for it.
     pub audiences: Vec<String>,
+    /// Where clients without a valid token are sent for one, such as `https://login.microsoftonline.com/<tenant>/oauth2/authorize`
+    /// [default: the issuer].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorization_uri: Option<String>,
     /// A file with the issuer's JSON Web Key Set.
     pub jwks_file: PathBuf,
     /// The claim that names the roles, a string or a list of strings.
@@ -250,6 +271,8 @@ pub struct Config {
     pub max_requests: usize,
     pub header_timeout: Duration,
     pub body_timeout: Duration,
+    pub response_timeout: Duration,
+    pub trusted_proxies: TrustedProxies,
     pub shutdown_timeout: Duration,
     pub log: String,
     pub log_format: LogFormat,
@@ -359,6 +382,9 @@ impl Settings {
             max_requests: number("max_requests", self.max_requests, 512)?,
             header_timeout: seconds("header_timeout", self.header_timeout, 60)?,
             body_timeout: seconds("body_timeout", self.body_timeout, 30)?,
+            response_timeout: seconds("response_timeout", self.response_timeout, 120)?,
+            trusted_proxies: TrustedProxies::parse(&self.trusted_proxies)
+                .map_err(|problem| ConfigError::new("trusted_proxies", problem))?,
             shutdown_timeout: seconds("shutdown_timeout", self.shutdown_timeout, 30)?,
             log: self.log.unwrap_or_else(|| "info".to_owned()),
             log_format: self.log_format.unwrap_or_default(),
@@ -512,6 +538,18 @@ mod tests {
             let error = with_file(file, &[]).unwrap_err();
             assert!(error.contains(expected), "{file}: {error}");
         }
+    }
+
+    #[test]
+    fn proxies_are_trusted_by_address_and_network() {
+        let url = "postgresql://role@host/db";
+        let config = |proxies: &str| config(&["--database-url", url, "--trusted-proxies", proxies]);
+        assert!(config("10.0.0.0/8, fd00::1").is_ok());
+        let error = config("10.0.0.0/8,proxy").unwrap_err();
+        assert!(
+            error.contains("trusted_proxies (--trusted-proxies") && error.contains("\"proxy\""),
+            "{error}"
+        );
     }
 
     #[test]

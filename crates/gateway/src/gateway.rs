@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Incoming};
 use table_service_model::error::Protocol;
 use table_service_model::json::Metadata;
-use table_service_model::{Error, limits};
+use table_service_model::{Code, Error, limits};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
@@ -21,6 +22,7 @@ use crate::database::Session;
 use crate::failure::Failure;
 use crate::observe::{self, Event, Metrics, Outcome};
 use crate::operations::{self, Context, Operation, cors};
+use crate::request::forwarded::TrustedProxies;
 use crate::request::negotiation::{Prefer, accepted};
 use crate::request::resource::Resource;
 use crate::request::target::Target;
@@ -50,6 +52,7 @@ pub struct Gateway {
     pub max_requests: usize,
     pub permits: Semaphore,
     pub limits: TimeLimits,
+    pub proxies: TrustedProxies,
 }
 
 impl Gateway {
@@ -59,6 +62,8 @@ impl Gateway {
         let event = Event::begin(id);
         let (parts, body) = request.into_parts();
         let echo = Echo::of(&parts.headers);
+        let peer = self.proxies.client(peer, &parts.headers);
+        let form = Form::of_query(parts.uri.query().unwrap_or_default());
         match Head::read(id, peer, parts) {
             Ok(head) => {
                 let (gateway, repeated) = (self.clone(), echo.clone());
@@ -70,11 +75,11 @@ impl Gateway {
                 // If it panicked, the connection and all others go on.
                 served.await.unwrap_or_else(|fault| {
                     let reason = fault.to_string();
-                    let reply = plain_error(Protocol::Internal { reason }.into(), id);
+                    let reply = plain_error(Protocol::Internal { reason }.into(), form, id);
                     self.finish(reply, &Event::begin(id), echo)
                 })
             }
-            Err(error) => self.finish(plain_error(error.into(), id), &event, echo),
+            Err(error) => self.finish(plain_error(error.into(), form, id), &event, echo),
         }
     }
 
@@ -95,10 +100,12 @@ impl Gateway {
         let _active = Active::begin(&self.metrics);
         let mut body = Some(body);
         let accepted = accepted(head.query.get("$format"), head.header("accept"));
-        let form = if is_xml(head) {
-            Form::Xml
-        } else {
-            Form::Json(accepted.clone().unwrap_or(Metadata::Minimal))
+        let form = match &accepted {
+            _ if is_xml(head) => Form::Xml,
+            Ok(metadata) => Form::Json(*metadata),
+            // Who takes Atom alone reads XML.
+            Err(Protocol::AtomFormatNotSupported) => Form::Xml,
+            Err(_) => Form::Json(Metadata::Minimal),
         };
         let mut prefer = Prefer::parse(head.header("prefer"));
         let result = self.stages(head, &mut body, event, accepted, &mut prefer).await;
@@ -109,13 +116,26 @@ impl Gateway {
         }
         let reply = match result {
             Ok(reply) => reply,
-            Err(failure) => error::reply(&failure, form, prefer, head.id),
+            Err(failure) => self.refuse(&failure, form, prefer, head.id),
         };
         self.for_browsers(head, reply).await
     }
 
+    fn refuse(&self, failure: &Failure, form: Form, prefer: Option<Prefer>, id: Uuid) -> Reply {
+        let reply = error::reply(failure, form, prefer, id);
+        match &self.bearer {
+            // SDKs learn from it where they get a token.
+            Some(bearer) if failure.code == Code::NoAuthenticationInformation => {
+                reply.with_text(WWW_AUTHENTICATE, &bearer.challenge())
+            }
+            _ => reply,
+        }
+    }
+
     async fn for_browsers(&self, head: &Head, reply: Reply) -> Reply {
-        if head.method == Method::OPTIONS || !head.headers.contains_key("origin") {
+        let is_asked = head.headers.contains_key("origin") || head.sent_method == Method::GET;
+        // A database that does not answer is not asked again.
+        if !is_asked || head.method == Method::OPTIONS || reply.status.is_server_error() {
             return reply;
         }
         let target = Target::parse(&head.host, &head.path);
@@ -285,13 +305,16 @@ async fn drain(body: Incoming) {
     let _ = timeout(UNWANTED_TIME, async { while let Some(Ok(_)) = body.frame().await {} }).await;
 }
 
-fn plain_error(error: Error, id: Uuid) -> Reply {
-    error::reply(&error.into(), Form::Json(Metadata::Minimal), None, id)
+fn plain_error(error: Error, form: Form, id: Uuid) -> Reply {
+    error::reply(&error.into(), form, None, id)
 }
 
 fn into_http(reply: Reply) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(reply.body));
     *response.status_mut() = reply.status;
     *response.headers_mut() = reply.headers;
+    if let Some(reason) = reply.reason {
+        response.extensions_mut().insert(reason);
+    }
     response
 }

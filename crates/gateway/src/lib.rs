@@ -15,3 +15,4 @@ pub mod response;
 pub mod run;
 pub mod server;
 pub mod tls;
+pub mod write_limit;

@@ -77,6 +77,7 @@ pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
         metrics: Metrics::default(),
         max_requests: config.max_requests,
         permits: Semaphore::new(config.max_requests),
+        proxies: config.trusted_proxies.clone(),
         limits: TimeLimits {
             request: config.statement_timeout,
             body: config.body_timeout,
@@ -96,6 +97,7 @@ pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
         tls,
         max_connections: max_connections(&config),
         header_timeout: config.header_timeout,
+        response_timeout: config.response_timeout,
     };
     let stop = async {
         tokio::select! {

@@ -15,8 +15,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::database::with_sources;
 use crate::gateway::Gateway;
 use crate::request::Peer;
+use crate::write_limit::WriteLimited;
 
 /// The longest head of a request: the request line, with a filter of 64 KiB, and all headers.
 const HEAD_BYTES: usize = 128 * 1024;
@@ -33,7 +35,10 @@ pub struct Server {
     pub listener: TcpListener,
     pub tls: Option<TlsAcceptor>,
     pub max_connections: usize,
+    /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
+    /// How long it may take to take an answer.
+    pub response_timeout: Duration,
 }
 
 impl Server {
@@ -86,6 +91,7 @@ impl Server {
         }
         let watcher = graceful.watcher();
         let (gateway, tls, header_timeout) = (self.gateway.clone(), self.tls.clone(), self.header_timeout);
+        let response_timeout = self.response_timeout;
         let peer = Peer {
             address: address.ip().to_canonical(),
             https: tls.is_some(),
@@ -94,9 +100,15 @@ impl Server {
             let _permit = permit;
             gateway.metrics.connections.inc();
             match tls {
-                None => serve(&gateway, stream, peer, header_timeout, watcher).await,
+                None => {
+                    let stream = WriteLimited::new(stream, response_timeout);
+                    serve(&gateway, stream, peer, header_timeout, watcher).await;
+                }
                 Some(acceptor) => match timeout(TLS_TIMEOUT, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => serve(&gateway, stream, peer, header_timeout, watcher).await,
+                    Ok(Ok(stream)) => {
+                        let stream = WriteLimited::new(stream, response_timeout);
+                        serve(&gateway, stream, peer, header_timeout, watcher).await;
+                    }
                     Ok(Err(error)) => tracing::debug!(%error, client = %peer.address, "no TLS"),
                     Err(_) => tracing::debug!(client = %peer.address, "no TLS in time"),
                 },
@@ -123,6 +135,6 @@ async fn serve(
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, client = %peer.address, "a connection ended");
+        tracing::debug!(error = %with_sources(&error), client = %peer.address, "a connection ended");
     }
 }

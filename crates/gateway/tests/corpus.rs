@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod checks;
+#[path = "../../model/tests/checks/mutate.rs"]
+mod mutate;
 
 use proptest::prelude::*;
 
@@ -83,4 +85,14 @@ proptest! {
         body.extend_from_slice(b"\r\n--c--\r\n--b--\r\n");
         checks::batch(&body);
     }
+}
+
+#[test]
+#[ignore = "takes as long as FUZZ_SECONDS says"]
+fn changed_corpora() {
+    let text = |check: fn(&str)| move |bytes: &[u8]| check(&String::from_utf8_lossy(bytes));
+    mutate::mutate(&corpus("batch"), checks::batch);
+    mutate::mutate(&corpus("url"), text(checks::url));
+    mutate::mutate(&corpus("token"), text(checks::token));
+    mutate::mutate(&corpus("xml"), text(checks::xml));
 }

@@ -278,7 +278,6 @@ impl Code {
             | Code::ServerBusy
             | Code::TableAlreadyExists
             | Code::TooManyProperties
-            | Code::AuthorizationFailure
             | Code::UpdateConditionNotSatisfied => Stage::BackEnd,
             _ => Stage::FrontEnd,
         }
@@ -594,8 +593,7 @@ impl Error {
             | Error::EntityTooLarge
             | Error::ArgumentInvalid { .. }
             | Error::UnknownTableProperty { .. }
-            | Error::NotImplemented { .. }
-            | Error::NotAuthorized { .. } => Stage::BackEnd,
+            | Error::NotImplemented { .. } => Stage::BackEnd,
             Error::InBatch { error, .. } => error.stage(),
             Error::TableNotFound
             | Error::TooManyOperations
@@ -618,6 +616,7 @@ impl Error {
             | Error::AuthenticationFailed { .. }
             | Error::AuthenticationUnreadable { .. }
             | Error::NotAuthenticated
+            | Error::NotAuthorized { .. }
             | Error::PermissionMismatch { .. }
             | Error::ProtocolMismatch
             | Error::ResourceTypeMismatch { .. }

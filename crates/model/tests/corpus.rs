@@ -1,8 +1,10 @@
 //! Replays the corpus of the fuzz targets, so that everybody runs it without a fuzzer.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod checks;
+#[path = "checks/mutate.rs"]
+mod mutate;
 
 use std::path::{Path, PathBuf};
 
@@ -55,6 +57,14 @@ fn bag() {
             "{name}"
         );
     }
+}
+
+#[test]
+#[ignore = "takes as long as FUZZ_SECONDS says"]
+fn changed_corpora() {
+    let contents = |target: &str| corpus(target).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
+    mutate::mutate(&contents("json"), |bytes| checks::json(&String::from_utf8_lossy(bytes)));
+    mutate::mutate(&contents("bag"), checks::bag);
 }
 
 /// Writes the corpus of bags anew after a change of the format: those of the JSON corpus, and damaged ones.

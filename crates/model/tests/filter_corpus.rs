@@ -4,16 +4,26 @@
 
 #[path = "checks/filter.rs"]
 mod checks;
+#[path = "checks/mutate.rs"]
+mod mutate;
+
+fn corpus() -> Vec<Vec<u8>> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/filter");
+    let files = std::fs::read_dir(directory).unwrap();
+    files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+}
 
 #[test]
 fn filter() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/filter");
-    let mut files = 0;
-    for file in std::fs::read_dir(directory).unwrap() {
-        let path = file.unwrap().path();
-        println!("{}", path.display());
-        checks::filter(&String::from_utf8_lossy(&std::fs::read(path).unwrap()));
-        files += 1;
+    let files = corpus();
+    assert!(files.len() >= 24);
+    for file in files {
+        checks::filter(&String::from_utf8_lossy(&file));
     }
-    assert!(files >= 24);
+}
+
+#[test]
+#[ignore = "takes as long as FUZZ_SECONDS says"]
+fn changed_corpus() {
+    mutate::mutate(&corpus(), |bytes| checks::filter(&String::from_utf8_lossy(bytes)));
 }

@@ -48,14 +48,25 @@ impl Bearer {
         Ok(Bearer { settings, keys })
     }
 
+    /// The header WWW-Authenticate of a 401: where there are tokens, and for what.
+    pub fn challenge(&self) -> String {
+        let BearerSettings { issuer, audiences, .. } = &self.settings;
+        let authorization_uri = self.settings.authorization_uri.as_ref().unwrap_or(issuer);
+        let resource = audiences.first().map(String::as_str).unwrap_or_default();
+        format!("Bearer authorization_uri={authorization_uri} resource_id={resource}")
+    }
+
     /// What a token allows.
     ///
     /// # Errors
-    /// `AuthenticationFailed` for a token that is not the issuer's, not for us, not valid now, or not over HTTPS;
-    /// `AuthorizationPermissionMismatch` for one without a role.
+    /// `AuthenticationFailed` for one that does not come over HTTPS; `NoAuthenticationInformation`, which makes SDKs get
+    /// another, for one that is not the issuer's, not for us or not valid now; `AuthorizationPermissionMismatch` for one
+    /// without a role.
     pub fn grant(&self, token: &str, https: bool) -> Result<Grant, Error> {
         if !https {
-            return Err(failed("Bearer tokens are accepted over HTTPS only"));
+            return Err(Error::AuthenticationFailed {
+                reason: "Bearer tokens are accepted over HTTPS only".to_owned(),
+            });
         }
         let claims = self.claims(token)?;
         let roles: Vec<&str> = match claims.get(&self.settings.roles_claim) {
@@ -98,8 +109,8 @@ impl Bearer {
     }
 }
 
+/// The log tells the operator why; the client is told to get another token.
 fn failed(reason: &str) -> Error {
-    Error::AuthenticationFailed {
-        reason: reason.to_owned(),
-    }
+    tracing::debug!(reason, "a bearer token is refused");
+    Error::NotAuthenticated
 }

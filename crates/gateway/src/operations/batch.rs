@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use http::Method;
+use http::{Method, StatusCode};
 use table_service_model::access;
 use table_service_model::batch::Action;
 use table_service_model::error::{Protocol, Stage};
@@ -22,7 +22,7 @@ use crate::database::{BagParameter, BatchOperation};
 use crate::failure::Failure;
 use crate::request::batch::{self, Batch, InnerRequest};
 use crate::request::negotiation::{Prefer, accepted, check_content_type};
-use crate::request::resource::Resource;
+use crate::request::resource::{EntityAddress, Resource};
 use crate::request::{MERGE, if_match};
 use crate::response::batch::Part;
 use crate::response::error::{self, Form};
@@ -46,20 +46,45 @@ struct Change<'b> {
 pub async fn execute(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
     match batch::read(context.head.header("content-type"), body)? {
         Batch::Read(request) => read(context, &request).await,
-        Batch::Changes(requests) if requests.is_empty() => Err(Protocol::MalformedBatch {
+        Batch::Changes { requests, .. } if requests.is_empty() => Err(Protocol::MalformedBatch {
             reason: "The change set is empty".to_owned(),
         }
         .into()),
-        Batch::Changes(requests) => match execute_changes(context, &requests).await {
-            Ok(parts) => Ok(response::changes(&parts)),
-            Err(failure) => failed(context, &requests, failure),
-        },
+        Batch::Changes { requests, further } => {
+            let (parts, error) = match execute_changes(context, &requests).await {
+                Ok(parts) => (parts, None),
+                Err(failure) => {
+                    let part = failed(context, &requests, failure)?;
+                    let error = part.reply.error.clone();
+                    (vec![part], error)
+                }
+            };
+            let refused: Vec<Part> = (0..further).map(|_| refused(context)).collect();
+            let mut reply = response::changes(&parts, &refused);
+            reply.error = error;
+            Ok(reply)
+        }
+    }
+}
+
+/// The answer to a change set behind the first.
+fn refused(context: &Context<'_>) -> Part {
+    let failure = Protocol::MalformedBatch {
+        reason: "A batch has one change set: this one was not looked at".to_owned(),
+    };
+    let form = Form::Json(context.metadata);
+    Part {
+        reply: error::reply(&failure.into(), form, None, context.head.id),
+        version: DATA,
     }
 }
 
 /// Executes the operations; the message of a failure begins with the index of its operation.
 async fn execute_changes(context: &Context<'_>, requests: &[InnerRequest<'_>]) -> Result<Vec<Part>, Failure> {
-    let changes = read_changes(context, requests)?;
+    let changes = match read_changes(context, requests) {
+        Ok(changes) => changes,
+        Err(failure) => return Err(without_table(context, requests, failure).await),
+    };
     let Some(first) = changes.first() else {
         return Ok(Vec::new());
     };
@@ -79,6 +104,21 @@ async fn execute_changes(context: &Context<'_>, requests: &[InnerRequest<'_>]) -
     parts
         .map(|((change, etag), request)| answer(context, change, etag.as_deref(), request))
         .collect()
+}
+
+/// That there is no such table is said before what is said late: [`entities::found_first`]. The first operation was
+/// permitted, or nothing said of it is late.
+async fn without_table(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Failure {
+    let resource = requests
+        .first()
+        .and_then(|request| request.resource(context.tenant.account.name()).ok());
+    match resource.as_ref().and_then(Resource::table) {
+        Some(table) => match entities::found_first(context, table, ["", ""], None, failure).await {
+            first if first.code == Code::TableNotFound => first.at(0),
+            failure => failure,
+        },
+        None => failure,
+    }
 }
 
 /// The answer to an operation that has succeeded.
@@ -109,13 +149,15 @@ fn answer(
     })
 }
 
-/// Reads and checks all operations, up to the first one that is wrong.
+/// Reads and checks all operations. The first one that is wrong is told, but for limits, which the service's second layer
+/// checks: an operation that the first refuses comes before them, wherever it stands.
 fn read_changes<'b>(context: &Context<'_>, requests: &'b [InnerRequest<'b>]) -> Result<Vec<Change<'b>>, Failure> {
     if requests.len() > BATCH_OPERATIONS {
         return Err(Error::TooManyOperations.into());
     }
     let mut changes: Vec<Change<'b>> = Vec::with_capacity(requests.len());
     let mut row_keys = HashSet::with_capacity(requests.len());
+    let mut beyond_limits = None;
     for (index, request) in requests.iter().enumerate() {
         let mut check = || {
             let change = read_change(context, request)?;
@@ -129,15 +171,27 @@ fn read_changes<'b>(context: &Context<'_>, requests: &'b [InnerRequest<'b>]) -> 
             }
             Ok(change)
         };
-        changes.push(check().map_err(|failure: Failure| failure.at(index))?);
+        match check() {
+            Ok(change) => changes.push(change),
+            Err(failure) => {
+                let failure: Failure = failure;
+                let is_limit = failure.stage == Stage::BackEnd && failure.status() == StatusCode::BAD_REQUEST;
+                let failure = failure.at(index);
+                if !is_limit {
+                    return Err(failure);
+                }
+                beyond_limits.get_or_insert(failure);
+            }
+        }
     }
-    Ok(changes)
+    beyond_limits.map_or(Ok(changes), Err)
 }
 
 fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Result<Change<'b>, Failure> {
     let verb = request.method.as_str();
     let (action, table, keys, properties, if_match) = match request.resource(context.tenant.account.name())? {
         Resource::Entities(table) if request.method == Method::POST => {
+            context.grant.permits(permission(Action::Insert), Some(&table))?;
             check_content_type(request.header("content-type"))?;
             let entity = json::parse_new_entity(text(request.body)?)?;
             key::check_characters_of_both(&entity.partition_key, &entity.row_key)?;
@@ -159,6 +213,7 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
                 ("DELETE", None) => return Err(Protocol::HeaderMissing { name: "If-Match" }.into()),
                 _ => return Err(Protocol::VerbNotSupported.into()),
             };
+            context.grant.permits(permission(action), Some(&address.table))?;
             let properties = match action {
                 Action::Delete => None,
                 _ => {
@@ -172,7 +227,6 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
         _ => return Err(Protocol::VerbNotSupported.into()),
     };
     let (partition_key, row_key) = keys;
-    context.grant.permits(permission(action), Some(&table))?;
     context.grant.permits_key(&partition_key, &row_key)?;
     level(request)?;
     Ok(Change {
@@ -200,28 +254,20 @@ fn level(request: &InnerRequest<'_>) -> Result<json::Metadata, Protocol> {
     accepted(request.query().get("$format"), request.header("accept"))
 }
 
-/// The answer to a batch that was not executed.
-fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Result<Reply, Failure> {
-    let of_the_whole = matches!(
-        failure.code,
-        Code::ServerBusy | Code::OperationTimedOut | Code::InternalError | Code::RequestBodyTooLarge
-    );
-    if of_the_whole {
-        return Err(failure);
-    }
+/// The answer to a change set that was not executed, unless the whole request fails.
+fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Result<Part, Failure> {
     let (index, mut failure) = match split_index(&failure.message) {
         Some((index, _)) => (index, failure),
         None => (0, failure.at(0)),
     };
-    // Credentials are those of the request as a whole.
-    let unauthorized = failure.code.http_status() == 403;
+    let concerns_all = concerns_all(&failure);
     let alone = requests.len() == 1 && failure.stage == Stage::BackEnd;
-    if (unauthorized || alone)
+    if (concerns_all || alone)
         && let Some((_, message)) = split_index(&failure.message)
     {
         failure.message = message.to_owned();
     }
-    if unauthorized {
+    if concerns_all {
         return Err(failure);
     }
     let request = requests.get(index);
@@ -230,10 +276,16 @@ fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure
         .unwrap_or(context.metadata);
     let prefer = request.and_then(|request| Prefer::parse(request.header("prefer")));
     let reply = error::reply(&failure, Form::Json(metadata), prefer, context.head.id);
-    let error = reply.error.clone();
-    let mut answer = response::changes(&[Part { reply, version: DATA }]);
-    answer.error = error;
-    Ok(answer)
+    Ok(Part { reply, version: DATA })
+}
+
+/// Whether the request as a whole fails, and not one of its operations: credentials are those of the request.
+fn concerns_all(failure: &Failure) -> bool {
+    let of_the_service = matches!(
+        failure.code,
+        Code::ServerBusy | Code::OperationTimedOut | Code::InternalError | Code::RequestBodyTooLarge
+    );
+    of_the_service || failure.status() == StatusCode::FORBIDDEN
 }
 
 /// The index before a message, and the message.
@@ -242,28 +294,34 @@ fn split_index(message: &str) -> Option<(usize, &str)> {
     Some((index.parse().ok()?, message))
 }
 
-/// A query by keys, alone in its batch.
+/// A query by keys, alone in its batch. What is wrong with it is said in its part.
 async fn read(context: &Context<'_>, request: &InnerRequest<'_>) -> Result<Reply, Failure> {
-    let Resource::Entity(address) = request.resource(context.tenant.account.name())? else {
-        return Err(Protocol::MalformedBatch {
-            reason: "The only query in a batch is one by keys".to_owned(),
+    let result = match request.resource(context.tenant.account.name()) {
+        Ok(Resource::Entity(address)) => look_up(context, request, &address).await,
+        Ok(_) => {
+            return Err(Protocol::MalformedBatch {
+                reason: "The only query in a batch is one by keys".to_owned(),
+            }
+            .into());
         }
-        .into());
+        Err(error) => Err(error.into()),
     };
-    context
-        .grant
-        .permits(access::Operation::QueryEntities, Some(&address.table))?;
-    let metadata = level(request)?;
-    let query = request.query();
-    let reply = match entities::get(context, &address, query.get("$select"), metadata).await {
+    let reply = match result {
         Ok(reply) => reply,
-        Err(failure) if failure.code == Code::ResourceNotFound || failure.code == Code::TableNotFound => {
-            error::reply(&failure, Form::Json(metadata), None, context.head.id)
+        Err(failure) if concerns_all(&failure) => return Err(failure),
+        Err(failure) => {
+            let form = Form::Json(level(request).unwrap_or(context.metadata));
+            error::reply(&failure, form, None, context.head.id)
         }
-        Err(failure) => return Err(failure),
     };
     let error = reply.error.clone();
     let mut answer = response::read(&Part { reply, version: DATA });
     answer.error = error;
     Ok(answer)
+}
+
+async fn look_up(context: &Context<'_>, request: &InnerRequest<'_>, address: &EntityAddress) -> Result<Reply, Failure> {
+    let grant = context.grant;
+    grant.permits(access::Operation::QueryEntities, Some(&address.table))?;
+    entities::get(context, address, request.query().get("$select"), level(request)?).await
 }

@@ -52,7 +52,7 @@ impl CorsCache {
 /// Answers a browser that asks before it sends the request itself. It shows no credentials.
 ///
 /// # Errors
-/// `InvalidHeaderValue` without an origin and a method, `CorsPreflightFailure` if no rule allows them.
+/// `MissingRequiredHeader` without an origin or a method, `CorsPreflightFailure` if no rule allows them.
 pub async fn preflight(tenant: &Tenant, session: &Session<'_>, head: &Head) -> Result<Reply, Failure> {
     let missing = |name| Error::from(Protocol::HeaderMissing { name });
     let origin = head.header("origin").ok_or(missing("Origin"))?;
@@ -78,13 +78,21 @@ pub async fn preflight(tenant: &Tenant, session: &Session<'_>, head: &Head) -> R
     Ok(reply)
 }
 
-/// Adds what lets a page from elsewhere read an answer.
+/// Adds what lets a page from elsewhere read an answer, and what tells caches that pages differ.
 pub async fn decorate(tenant: &Tenant, session: &Session<'_>, head: &Head, reply: Reply) -> Reply {
-    let Some(origin) = head.header("origin") else {
-        return reply;
-    };
     // Whether a page may read the answer must not decide whether there is one.
     let Ok(properties) = tenant.cors.rules(session).await else {
+        return reply;
+    };
+    if properties.cors.is_empty() {
+        return reply;
+    }
+    let reply = if head.sent_method == Method::GET {
+        reply.with(VARY, HeaderValue::from_static("Origin"))
+    } else {
+        reply
+    };
+    let Some(origin) = head.header("origin") else {
         return reply;
     };
     match properties.cors_rule(origin, head.sent_method.as_str(), &[]) {
@@ -96,7 +104,6 @@ pub async fn decorate(tenant: &Tenant, session: &Session<'_>, head: &Head, reply
             let exposed = exposed(rule, &reply);
             reply.with_text(ACCESS_CONTROL_EXPOSE_HEADERS, &exposed)
         }
-        None if !properties.cors.is_empty() && head.method == Method::GET => vary(reply),
         None => reply,
     }
 }
@@ -105,13 +112,10 @@ fn allow(reply: Reply, rule: &CorsRule, origin: &str) -> Reply {
     if rule.allowed_origins.iter().any(|allowed| allowed == "*") {
         return reply.with(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     }
-    vary(reply)
+    reply
+        .with(VARY, HeaderValue::from_static("Origin"))
         .with_text(ACCESS_CONTROL_ALLOW_ORIGIN, origin)
         .with(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"))
-}
-
-fn vary(reply: Reply) -> Reply {
-    reply.with(VARY, HeaderValue::from_static("Origin"))
 }
 
 /// The headers of a rule, with those of the answer for its prefixes: browsers know no prefixes.

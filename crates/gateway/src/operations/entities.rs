@@ -7,7 +7,8 @@ use table_service_model::error::Protocol;
 use table_service_model::etag::IfMatch;
 use table_service_model::json::{self, Metadata};
 use table_service_model::projection::Projection;
-use table_service_model::{Error, PropertiesBuf, key};
+use table_service_model::{Code, Error, PropertiesBuf, key};
+use tokio_postgres::Row;
 
 use super::{Context, text};
 use crate::database::{Bag, Statement, Timestamp, column};
@@ -19,7 +20,10 @@ use crate::response::{DATA_SERVICE_ID, Reply};
 
 pub async fn insert(context: &Context<'_>, table: &str, body: &[u8]) -> Result<Reply, Failure> {
     check_content_type(context.head.header("content-type"))?;
-    let entity = json::parse_new_entity(text(body)?)?;
+    let entity = match json::parse_new_entity(text(body)?) {
+        Ok(entity) => entity,
+        Err(error) => return Err(found_first(context, table, ["", ""], None, error.into()).await),
+    };
     let (partition_key, row_key) = (&entity.partition_key, &entity.row_key);
     _ = context.partition.set((table.to_owned(), partition_key.clone()));
     key::check_characters_of_both(partition_key, row_key)?;
@@ -163,13 +167,19 @@ async fn write(
         IfMatch::parse(tag)?;
     }
     address.check_for_write()?;
-    let properties = properties(body)?;
     let EntityAddress {
         table,
         partition_key,
         row_key,
     } = address;
     context.grant.permits_key(partition_key, row_key)?;
+    let properties = match properties(body) {
+        Ok(properties) => properties,
+        Err(error) => {
+            let keys = [partition_key.as_str(), row_key];
+            return Err(found_first(context, table, keys, if_match, error.into()).await);
+        }
+    };
     let statement = if if_match.is_some() { conditional } else { unconditional };
     let keys = [partition_key.as_str(), row_key];
     let etag = context
@@ -177,6 +187,41 @@ async fn write(
         .write_entity(statement, table, keys, &properties, if_match)
         .await?;
     Ok(Reply::no_content().with_text(ETAG, &etag))
+}
+
+/// What the service finds before what is wrong with the body of a write: that there is no such table, comes before keys that
+/// lack and limits that are exceeded; that there is no such entity or another version of it, before limits (semantics 0.2,
+/// 3.1). `if_match` is that of a write that does not insert.
+pub async fn found_first(
+    context: &Context<'_>,
+    table: &str,
+    [partition_key, row_key]: [&str; 2],
+    if_match: Option<&str>,
+    failure: Failure,
+) -> Failure {
+    let is_late = matches!(
+        failure.code,
+        Code::PropertiesNeedValue | Code::PropertyValueTooLarge | Code::TooManyProperties | Code::EntityTooLarge
+    );
+    if !is_late {
+        return failure;
+    }
+    let stored = context.session.get_entity(table, partition_key, row_key).await;
+    match (stored, if_match) {
+        (Err(first), _) if first.code == Code::TableNotFound => first,
+        (Ok(None), Some(_)) => Error::EntityNotFound.into(),
+        (Ok(Some(row)), Some(tag)) if !is_version(&row, tag) => Error::UpdateConditionNotSatisfied.into(),
+        _ => failure,
+    }
+}
+
+/// Whether a row is of the version that If-Match asks for.
+fn is_version(row: &Row, tag: &str) -> bool {
+    match IfMatch::parse(tag) {
+        Ok(IfMatch::Any) => true,
+        Ok(IfMatch::Version(version)) => column(row, 0).is_ok_and(|Timestamp(timestamp)| timestamp == Some(version)),
+        _ => false,
+    }
 }
 
 /// The properties in the body of a write whose URL has the keys. Old clients send nothing for an empty merge.

@@ -10,7 +10,7 @@ use table_service_model::token::ContinuationToken;
 use super::{Context, check_options, text, top};
 use crate::failure::Failure;
 use crate::request::negotiation::{Prefer, check_content_type};
-use crate::request::{if_match, token};
+use crate::request::token;
 use crate::response::{DATA_SERVICE_ID, Reply};
 
 /// A page of tables has at most this many.
@@ -24,6 +24,9 @@ struct NewTable {
 }
 
 pub async fn create(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
+    if context.head.headers.contains_key("if-match") || context.head.headers.contains_key("if-none-match") {
+        return Err(Protocol::ConditionWithoutEtag.into());
+    }
     check_content_type(context.head.header("content-type"))?;
     let table: NewTable = serde_json::from_str(text(body)?).map_err(|error| Error::MalformedJson {
         reason: error.to_string(),
@@ -46,8 +49,9 @@ pub async fn create(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure
 }
 
 pub async fn delete(context: &Context<'_>, name: &str) -> Result<Reply, Failure> {
-    // SDKs send If-Match: * with every DELETE.
-    if if_match(&context.head.method, &context.head.headers)?.is_some_and(|tag| tag != "*") {
+    // Some SDKs send If-Match: * with every DELETE.
+    let for_any = context.head.header("if-match").is_none_or(|tag| tag == "*");
+    if !for_any || context.head.headers.contains_key("if-none-match") {
         return Err(Protocol::ConditionWithoutEtag.into());
     }
     context.session.delete_table(name).await?;

@@ -20,15 +20,19 @@ pub struct InnerRequest<'b> {
 /// What a batch holds.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Batch<'b> {
-    /// The operations of one transaction.
-    Changes(Vec<InnerRequest<'b>>),
+    /// The operations of one transaction, and how many change sets come behind it: the service refuses those.
+    Changes {
+        requests: Vec<InnerRequest<'b>>,
+        further: usize,
+    },
     /// One read, which stands alone.
     Read(InnerRequest<'b>),
 }
 
 /// Most headers of a part, and of a request in it.
 const MAX_HEADERS: usize = 64;
-/// The service tells a batch of more operations than this from one that is malformed; nobody needs to hear by how many.
+/// The service tells a batch of more operations than it takes from one that is malformed; beyond this many, of operations or of
+/// change sets, nobody needs to hear by how many.
 const MAX_CHANGES: usize = 1000;
 
 /// Reads the body of a batch.
@@ -44,20 +48,27 @@ pub fn read<'b>(content_type: Option<&str>, body: &'b [u8]) -> Result<Batch<'b>,
     let Some(first) = next_part(&mut parts)? else {
         return Err(malformed("The batch is empty"));
     };
-    let batch = match header(&first.headers, "content-type").and_then(multipart::boundary) {
-        Some(boundary) => Batch::Changes(read_changes(first.body, &boundary)?),
-        None => {
-            let request = read_request(&first)?;
-            if request.method != Method::GET {
-                return Err(malformed("A change stands in a change set"));
+    let boundary = |part: &Part<'_>| header(&part.headers, "content-type").and_then(multipart::boundary);
+    if let Some(of_changes) = boundary(&first) {
+        let requests = read_changes(first.body, &of_changes)?;
+        let mut further = 0;
+        while let Some(part) = next_part(&mut parts)? {
+            boundary(&part).ok_or_else(|| malformed("A query stands alone in its batch"))?;
+            further += 1;
+            if further > MAX_CHANGES {
+                return Err(malformed("There are too many change sets"));
             }
-            Batch::Read(request)
         }
-    };
-    if next_part(&mut parts)?.is_some() {
-        return Err(malformed("A batch is one change set, or one query by keys"));
+        return Ok(Batch::Changes { requests, further });
     }
-    Ok(batch)
+    let request = read_request(&first)?;
+    if request.method != Method::GET {
+        return Err(malformed("A change stands in a change set"));
+    }
+    if next_part(&mut parts)?.is_some() {
+        return Err(malformed("A query stands alone in its batch"));
+    }
+    Ok(Batch::Read(request))
 }
 
 fn read_changes<'b>(body: &'b [u8], boundary: &str) -> Result<Vec<InnerRequest<'b>>, Protocol> {
@@ -235,7 +246,7 @@ mod tests {
 
     fn read_changes_of(body: &str) -> Vec<(String, String, String)> {
         match read(TYPE, body.as_bytes()).unwrap() {
-            Batch::Changes(requests) => requests
+            Batch::Changes { requests, .. } => requests
                 .iter()
                 .map(|request| {
                     let body = String::from_utf8(request.body.to_vec()).unwrap();
@@ -304,7 +315,13 @@ mod tests {
     #[test]
     fn an_empty_change_set_is_one() {
         let body = "--batch_1\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c--\r\n--batch_1--\r\n";
-        assert_eq!(read(TYPE, body.as_bytes()), Ok(Batch::Changes(Vec::new())));
+        assert_eq!(
+            read(TYPE, body.as_bytes()),
+            Ok(Batch::Changes {
+                requests: Vec::new(),
+                further: 0
+            })
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Reading requests: the head as a whole, and the parts that need no I/O.
 
 pub mod batch;
+pub mod forwarded;
 pub mod multipart;
 pub mod negotiation;
 pub mod query;
@@ -128,16 +129,16 @@ fn check_framing(headers: &HeaderMap) -> Result<(), Protocol> {
 fn check_version(headers: &HeaderMap) -> Result<(), Protocol> {
     match header(headers, "x-ms-version") {
         None if headers.contains_key("x-ms-version") => Err(Protocol::HeaderInvalid { name: "x-ms-version" }),
-        Some(version) if !is_version(version) => Err(Protocol::HeaderInvalid { name: "x-ms-version" }),
+        Some(version) if !is_version(version.as_bytes()) => Err(Protocol::HeaderInvalid { name: "x-ms-version" }),
         _ => Ok(()),
     }
 }
 
 /// `YYYY-MM-DD`
-fn is_version(text: &str) -> bool {
+pub fn is_version(text: &[u8]) -> bool {
     text.len() == 10
-        && text.bytes().enumerate().all(|(index, b)| match index {
-            4 | 7 => b == b'-',
+        && text.iter().enumerate().all(|(index, b)| match index {
+            4 | 7 => *b == b'-',
             _ => b.is_ascii_digit(),
         })
 }

@@ -23,14 +23,28 @@ pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, 
     let Some(wanted) = format.or(accept).filter(|wanted| !wanted.trim().is_empty()) else {
         return Ok(Metadata::Minimal);
     };
+    let mut ranges: Vec<(&str, u16)> = wanted.split(',').map(|range| (range, weight(range))).collect();
+    // The client's favourite; of equals, the first.
+    ranges.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let mut refusal = None;
-    for range in wanted.split(',') {
+    for (range, weight) in ranges {
         match media_range(range) {
-            Ok(metadata) => return Ok(metadata),
+            Ok(metadata) if weight > 0 => return Ok(metadata),
+            Ok(_) => {}
             Err(error) => _ = refusal.get_or_insert(error),
         }
     }
     Err(refusal.unwrap_or(Protocol::MediaTypeNotSupported))
+}
+
+/// How much a client wants a media range, in thousandths: all of it without a readable `q`.
+fn weight(range: &str) -> u16 {
+    let q = range.split(';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        let q = value.trim().parse::<f32>().ok()?;
+        (name.trim().eq_ignore_ascii_case("q") && (0.0..=1.0).contains(&q)).then_some(q)
+    });
+    q.map_or(1000, |q| (q * 1000.0) as u16)
 }
 
 fn media_range(range: &str) -> Result<Metadata, Protocol> {
@@ -40,10 +54,10 @@ fn media_range(range: &str) -> Result<Metadata, Protocol> {
     if is("*/*") || is("application/*") {
         return Ok(Metadata::Minimal);
     }
-    if is(ATOM) || is("application/xml") {
+    // `$format=atom` and `$format=json` are OData's short forms.
+    if is(ATOM) || is("atom") {
         return Err(Protocol::AtomFormatNotSupported);
     }
-    // `$format=json` is OData's short form.
     if !is(JSON) && !is("json") {
         return Err(Protocol::MediaTypeNotSupported);
     }
@@ -137,6 +151,16 @@ mod tests {
                 Metadata::Full,
             ),
             (Some("json"), Some("application/atom+xml"), Metadata::Minimal),
+            (
+                None,
+                Some("application/json;odata=nometadata;q=0.5, application/json;odata=fullmetadata"),
+                Metadata::Full,
+            ),
+            (
+                None,
+                Some("application/atom+xml, application/json;q=0.1"),
+                Metadata::Minimal,
+            ),
         ] {
             assert_eq!(accepted(format, accept), Ok(expected), "{format:?} {accept:?}");
         }
@@ -146,6 +170,9 @@ mod tests {
     fn what_there_is_not_is_refused() {
         for (accept, expected) in [
             ("application/atom+xml", Protocol::AtomFormatNotSupported),
+            ("atom", Protocol::AtomFormatNotSupported),
+            ("application/xml", Protocol::MediaTypeNotSupported),
+            ("application/json;q=0", Protocol::MediaTypeNotSupported),
             (
                 "application/json;odata=verbose",
                 Protocol::JsonVerboseFormatNotSupported,

@@ -48,6 +48,9 @@ impl Resource {
                 Protocol::UriInvalid
             });
         }
+        if !escapes_are_whole(path) {
+            return Err(Protocol::UrlSyntax);
+        }
         let path = percent_decode_str(path)
             .decode_utf8()
             .map_err(|_| Protocol::UrlSyntax)?;
@@ -134,6 +137,15 @@ impl EntityAddress {
     fn keys(&self) -> impl Iterator<Item = &str> {
         [self.partition_key.as_str(), &self.row_key].into_iter()
     }
+}
+
+/// Whether two hexadecimal digits follow every `%`. Anything else has no meaning in a URL, and a key that was meant to be
+/// encoded and is not would name another entity.
+fn escapes_are_whole(path: &str) -> bool {
+    path.split('%').skip(1).all(|rest| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
 }
 
 type Keys<'a> = Vec<(Option<&'a str>, Cow<'a, str>)>;
@@ -250,6 +262,9 @@ mod tests {
             ("t/Tables('x')", Protocol::UrlKeyCount),
             ("Tables('a','b')", Protocol::UrlKeyCount),
             ("t(PartitionKey='%FF',RowKey='r')", Protocol::UrlSyntax),
+            ("t(PartitionKey='100%',RowKey='r')", Protocol::UrlSyntax),
+            ("t(PartitionKey='%zz',RowKey='r')", Protocol::UrlSyntax),
+            ("t%", Protocol::UrlSyntax),
             ("a/b", Protocol::UriInvalid),
             ("()", Protocol::UriInvalid),
         ] {

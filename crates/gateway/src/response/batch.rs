@@ -16,30 +16,39 @@ pub struct Part {
     pub version: &'static str,
 }
 
-/// The whole answer with a part for every operation of a change set.
-pub fn changes(parts: &[Part]) -> Reply {
+/// The whole answer with a part for every operation of a change set, and one for every other change set, which is refused.
+pub fn changes(parts: &[Part], refused: &[Part]) -> Reply {
     let changes = format!("changesetresponse_{}", Uuid::new_v4());
-    let mut body = Vec::with_capacity(256 + 512 * parts.len());
-    for part in parts {
-        write(&mut body, &[b"--", changes.as_bytes(), b"\r\n"]);
-        write_part(&mut body, part);
-    }
-    write(&mut body, &[b"--", changes.as_bytes(), b"--\r\n"]);
+    let mut content = Vec::with_capacity(256 + 512 * parts.len());
     let head = format!("Content-Type: multipart/mixed; boundary={changes}\r\n\r\n");
-    envelope(head.as_bytes(), &body)
+    write(&mut content, &[head.as_bytes()]);
+    for part in parts {
+        write(&mut content, &[b"--", changes.as_bytes(), b"\r\n"]);
+        write_part(&mut content, part);
+    }
+    write(&mut content, &[b"--", changes.as_bytes(), b"--\r\n"]);
+    let others = refused.iter().map(|part| {
+        let mut content = Vec::new();
+        write_part(&mut content, part);
+        content
+    });
+    envelope(std::iter::once(content).chain(others))
 }
 
 /// The whole answer to a read.
 pub fn read(part: &Part) -> Reply {
     let mut body = Vec::new();
     write_part(&mut body, part);
-    envelope(b"", &body)
+    envelope([body])
 }
 
-fn envelope(head: &[u8], content: &[u8]) -> Reply {
+fn envelope(contents: impl IntoIterator<Item = Vec<u8>>) -> Reply {
     let boundary = format!("batchresponse_{}", Uuid::new_v4());
-    let mut body = Vec::with_capacity(content.len() + 256);
-    write(&mut body, &[b"--", boundary.as_bytes(), b"\r\n", head, content]);
+    let mut body = Vec::new();
+    for content in contents {
+        body.reserve(content.len() + 256);
+        write(&mut body, &[b"--", boundary.as_bytes(), b"\r\n", &content]);
+    }
     write(&mut body, &[b"--", boundary.as_bytes(), b"--\r\n"]);
     Reply::new(StatusCode::ACCEPTED)
         .with_text(CONTENT_TYPE, &format!("multipart/mixed; boundary={boundary}"))
@@ -122,7 +131,7 @@ mod tests {
             reply: Reply::no_content().with_text(http::header::ETAG, "W/\"x\""),
             version: "1.0;",
         };
-        let reply = changes(&[part]);
+        let reply = changes(&[part], &[]);
         let outer = reply.headers.get("content-type").unwrap().to_str().unwrap();
         let outer = outer.strip_prefix("multipart/mixed; boundary=").unwrap();
         let text = String::from_utf8(reply.body.to_vec()).unwrap();

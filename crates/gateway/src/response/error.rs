@@ -1,6 +1,7 @@
 //! Errors as payloads (semantics 3.5).
 
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::ext::ReasonPhrase;
 use serde::Serialize;
 use table_service_model::Code;
 use table_service_model::error::Stage;
@@ -22,6 +23,16 @@ pub enum Form {
     Xml,
 }
 
+impl Form {
+    /// The form for a request that is refused before anything of it but its query is read.
+    pub fn of_query(query: &str) -> Form {
+        let xml = query
+            .split('&')
+            .any(|pair| matches!(pair, "comp=acl" | "restype=service"));
+        if xml { Form::Xml } else { Form::Json(Metadata::Minimal) }
+    }
+}
+
 /// The answer to a request that failed.
 pub fn reply(failure: &Failure, form: Form, prefer: Option<Prefer>, id: Uuid) -> Reply {
     let message = with_id_and_time(&failure.message, id);
@@ -39,16 +50,19 @@ pub fn reply(failure: &Failure, form: Form, prefer: Option<Prefer>, id: Uuid) ->
             }
             reply
         }
-        Form::Xml => reply
-            .with(CONTENT_TYPE, HeaderValue::from_static("application/xml"))
-            .with(ERROR_CODE, HeaderValue::from_static(failure.code.as_str()))
-            .with_body(xml(failure.code, &message)),
+        Form::Xml => {
+            let mut reply = reply
+                .with(CONTENT_TYPE, HeaderValue::from_static("application/xml"))
+                .with(ERROR_CODE, HeaderValue::from_static(failure.code.as_str()))
+                .with_body(xml(failure.code, &message));
+            reply.reason = Some(failure.message.as_str())
+                .filter(|message| message.is_ascii())
+                .and_then(|message| ReasonPhrase::try_from(message.as_bytes()).ok());
+            reply
+        }
     };
     if let Some(hint) = failure.hint.as_deref().filter(|_| is_for_the_client(failure.code)) {
         reply = reply.with_text(HINT, hint);
-    }
-    if failure.code == Code::NoAuthenticationInformation {
-        reply = reply.with(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     reply.error = Some((failure.code, failure.hint.clone()));
     reply
@@ -89,7 +103,7 @@ pub fn json(code: Code, message: &str) -> Vec<u8> {
 }
 
 fn xml(code: Code, message: &str) -> String {
-    let message = quick_xml::escape::escape(message);
+    let message = quick_xml::escape::escape(message).replace('\n', "&#10;");
     format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\
          <m:error xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\">\
@@ -135,9 +149,11 @@ mod tests {
     fn xml_errors_name_their_code_in_a_header() {
         let (text, reply) = body(Error::TableNotFound, Form::Xml);
         assert_eq!(reply.headers.get("x-ms-error-code").unwrap(), "TableNotFound");
+        let reason = reply.reason.as_ref().map(ReasonPhrase::as_bytes);
+        assert_eq!(reason, Some(&b"The table specified does not exist."[..]));
         assert!(text.contains("<m:code>TableNotFound</m:code>"), "{text}");
         assert!(
-            text.contains("The table specified does not exist.\nRequestId:"),
+            text.contains("The table specified does not exist.&#10;RequestId:"),
             "{text}"
         );
     }

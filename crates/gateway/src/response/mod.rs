@@ -7,9 +7,11 @@ pub mod odata;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, SERVER};
 use http::{HeaderMap, StatusCode};
+use hyper::ext::ReasonPhrase;
 use table_service_model::json::Metadata;
 use table_service_model::{Code, Ticks};
 
+use crate::request::is_version;
 use crate::request::negotiation::{Prefer, content_type};
 
 pub const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
@@ -33,6 +35,8 @@ pub struct Reply {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// The phrase behind the status, if it is another than the standard's.
+    pub reason: Option<ReasonPhrase>,
     /// The error that it tells of, for metrics and logs.
     pub error: Option<(Code, Option<String>)>,
 }
@@ -43,6 +47,7 @@ impl Reply {
             status,
             headers: HeaderMap::new(),
             body: Bytes::new(),
+            reason: None,
             error: None,
         }
     }
@@ -126,7 +131,11 @@ pub struct Echo {
 impl Echo {
     pub fn of(request: &HeaderMap) -> Echo {
         Echo {
-            version: request.get(&VERSION).cloned().unwrap_or(DEFAULT_VERSION),
+            version: request
+                .get(&VERSION)
+                .filter(|version| is_version(version.as_bytes()))
+                .cloned()
+                .unwrap_or(DEFAULT_VERSION),
             client_request_id: request
                 .get(&CLIENT_REQUEST_ID)
                 .filter(|id| id.len() <= CLIENT_REQUEST_ID_BYTES)

@@ -19,7 +19,7 @@ pub fn batch(bytes: &[u8]) {
         return;
     };
     let requests = match &read {
-        Batch::Changes(requests) => requests.as_slice(),
+        Batch::Changes { requests, .. } => requests.as_slice(),
         Batch::Read(request) => std::slice::from_ref(request),
     };
     for request in requests {
@@ -39,13 +39,18 @@ pub fn batch(bytes: &[u8]) {
 fn write(batch: &Batch<'_>) -> Vec<u8> {
     let mut body = b"--outer\r\n".to_vec();
     match batch {
-        Batch::Changes(requests) => {
+        Batch::Changes { requests, further } => {
             body.extend_from_slice(b"Content-Type: multipart/mixed; boundary=inner\r\n\r\n");
             for request in requests {
                 body.extend_from_slice(b"--inner\r\n");
                 write_request(&mut body, request);
             }
             body.extend_from_slice(b"--inner--\r\n");
+            for _ in 0..*further {
+                body.extend_from_slice(
+                    b"--outer\r\nContent-Type: multipart/mixed; boundary=other\r\n\r\n--other--\r\n",
+                );
+            }
         }
         Batch::Read(request) => write_request(&mut body, request),
     }

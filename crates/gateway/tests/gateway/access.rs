@@ -1,7 +1,7 @@
 //! Credentials, at the level of what is sent (semantics 7).
 
 use table_service_model::Ticks;
-use table_service_model::access::{KeyRange, Permissions, TableSas};
+use table_service_model::access::{AddressRange, KeyRange, Permissions, TableSas};
 use time::OffsetDateTime;
 
 use crate::client::{Client, account, http_date, raw};
@@ -153,7 +153,10 @@ fn a_signature_for_a_table_reaches_what_it_says() {
         "AuthorizationFailure",
         "This request is not authorized",
     );
-    get("Others()", &reader).fails_with(403, "AuthorizationFailure", "");
+    let others = get("Others()", &reader);
+    others.fails_with(403, "AuthorizationFailure", "");
+    // The service's first layer refuses.
+    assert_eq!(others.header("Cache-Control"), None);
     get("Tables", &reader).fails_with(403, "AuthorizationFailure", "");
     get("Things?comp=acl", &reader).expect(403);
     let body = r#"{"PartitionKey":"b","RowKey":"1"}"#;
@@ -178,12 +181,9 @@ fn a_signature_for_a_table_reaches_what_it_says() {
     get("Things()", &reader.replace("sp=r", "sp=raud")).fails_with(403, "AuthenticationFailed", "");
 
     // In a batch each operation has to be permitted.
-    let batch = |letters: &str| {
-        let part = |request: &str| format!("--c\r\nContent-Type: application/http\r\n\r\n{request}\r\n");
-        let parts = [
-            part("POST Things HTTP/1.1\r\n\r\n{\"PartitionKey\":\"b\",\"RowKey\":\"new\"}"),
-            part("DELETE Things(PartitionKey='b',RowKey='2') HTTP/1.1\r\nIf-Match: *\r\n\r\n"),
-        ];
+    let send = |letters: &str, requests: &[&str]| {
+        let part = |request: &&str| format!("--c\r\nContent-Type: application/http\r\n\r\n{request}\r\n");
+        let parts: Vec<String> = requests.iter().map(part).collect();
         let body = format!(
             "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{}--c--\r\n--b--\r\n",
             parts.concat()
@@ -198,7 +198,15 @@ fn a_signature_for_a_table_reaches_what_it_says() {
         )
         .status
     };
+    let insert = "POST Things HTTP/1.1\r\n\r\n{\"PartitionKey\":\"b\",\"RowKey\":\"new\"}";
+    let delete = "DELETE Things(PartitionKey='b',RowKey='2') HTTP/1.1\r\nIf-Match: *\r\n\r\n";
+    let batch = |letters: &str| send(letters, &[insert, delete]);
     assert_eq!((batch("a"), batch("d"), batch("ad")), (403, 403, 202));
+    // Nobody learns from a bad body whether a table of others exists.
+    for table in ["Others", "Absent"] {
+        let request = format!("POST {table} HTTP/1.1\r\n\r\n{{}}");
+        assert_eq!(send("raud", &[&request]), 403, "{table}");
+    }
 }
 
 #[test]
@@ -283,4 +291,49 @@ fn accounts_do_not_see_each_other() {
         .client()
         .get("Tables")
         .fails_with(403, "AuthenticationFailed", "");
+}
+
+#[test]
+fn only_trusted_proxies_tell_who_their_client_is() {
+    let sas = |client: &Client| {
+        TableSas::new("2019-02-02", "Things")
+            .permissions(Permissions::parse("ra").unwrap())
+            .expiry(Ticks::parse("2099-01-01T00:00:00Z").unwrap())
+            .addresses(AddressRange::parse("203.0.113.7").unwrap())
+            .https_only()
+            .sign(&client.account)
+            .unwrap()
+            .to_query()
+    };
+    let forwarded = [("X-Forwarded-For", "203.0.113.7"), ("X-Forwarded-Proto", "https")];
+    let body = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}";
+
+    let direct = Service::with_table("Things");
+    with_query(
+        &direct.client,
+        "GET",
+        &format!("Things?{}", sas(&direct.client)),
+        &forwarded,
+        "",
+    )
+    .fails_with(403, "AuthorizationSourceIPMismatch", "");
+
+    let behind = Service::with(&["--trusted-proxies", "10.0.0.0/8,127.0.0.1"]);
+    behind.create_table("Things");
+    let client = &behind.client;
+    let target = format!("Things?{}", sas(client));
+    let inserted = with_query(client, "POST", &target, &forwarded, body).expect(201);
+    let location = inserted.header("Location").unwrap();
+    assert!(location.starts_with("https://"), "{location}");
+    let other = [
+        ("X-Forwarded-For", "203.0.113.7, 203.0.113.8"),
+        ("X-Forwarded-Proto", "https"),
+    ];
+    with_query(client, "GET", &target, &other, "").fails_with(
+        403,
+        "AuthorizationSourceIPMismatch",
+        "This request is not authorized to perform this operation using this source IP 203.0.113.8.",
+    );
+    let plain = [("X-Forwarded-For", "203.0.113.7"), ("X-Forwarded-Proto", "http")];
+    with_query(client, "GET", &target, &plain, "").fails_with(403, "AuthorizationProtocolMismatch", "");
 }

@@ -223,6 +223,16 @@ fn the_index_stands_before_a_message_as_the_service_has_it() {
     );
     // What can be told without data comes before what cannot.
     assert!(of(&[("POST", "Things", "", &one), good, ("POST", "Things", "", "{")]).starts_with("InvalidInput 2:"));
+    // Limits come after everything that the service's first layer finds, tables included.
+    let large = format!(
+        "{{\"PartitionKey\":\"p\",\"RowKey\":\"l\",\"s\":\"{}\"}}",
+        "x".repeat(40_000)
+    );
+    let large = ("POST", "Things", "", large.as_str());
+    assert!(of(&[large]).starts_with("PropertyValueTooLarge The property value"));
+    assert!(of(&[good, large]).starts_with("PropertyValueTooLarge 1:"));
+    assert!(of(&[large, ("POST", "Things", "", "{")]).starts_with("InvalidInput 1:"));
+    assert!(of(&[("POST", "Absent", "", large.3)]).starts_with("TableNotFound 0:"));
     assert_eq!(
         of(&[("POST", "Absent", "", &one), ("POST", "Absent", "", good.3)]),
         "TableNotFound 0:The table specified does not exist."
@@ -257,6 +267,8 @@ fn a_lone_query_by_keys_is_a_batch() {
     assert!(!found.text().contains("changesetresponse"));
     let absent = read("x");
     assert!(absent.text().contains("HTTP/1.1 404 Not Found\r\n") && absent.text().contains("ResourceNotFound"));
+    let no_key = read("a%2Fb");
+    assert!(no_key.text().contains("HTTP/1.1 400 Bad Request\r\n") && no_key.text().contains("\"Bad Request - Error"));
 }
 
 #[test]
@@ -286,7 +298,7 @@ fn what_is_no_batch_is_refused_as_a_whole() {
         good.replace("POST Things", "GET Things"),
         good.replace(
             "--batch_1--",
-            &format!("{}--batch_1--", &good[..good.len() - "--batch_1--\r\n".len()]),
+            "--batch_1\r\nContent-Type: application/http\r\n\r\nGET Things(PartitionKey='p',RowKey='1') HTTP/1.1\r\n\r\n\r\n--batch_1--",
         ),
     ] {
         send(&service, &bad).fails_with(400, "InvalidInput", "An error occurred");
@@ -309,4 +321,22 @@ fn what_is_no_batch_is_refused_as_a_whole() {
             .len(),
         1
     );
+}
+
+#[test]
+fn change_sets_behind_the_first_are_refused() {
+    let service = Service::with_table("Things");
+    let set = |row: &str| body(&[("POST", "Things", "Prefer: return-no-content\r\n", &insert(row))]);
+    let (first, second) = (set("1"), set("2").replace("changeset_1", "changeset_2"));
+    let both = format!("{}{second}", first.strip_suffix("--batch_1--\r\n").unwrap());
+    let answer = send(&service, &both).expect(202);
+    let parts: Vec<&str> = answer.text().split("--batchresponse_").collect();
+    let [_, first, second, _] = parts[..] else {
+        panic!("{}", answer.text());
+    };
+    assert!(first.contains("HTTP/1.1 204 No Content\r\n"), "{first}");
+    assert!(second.contains("\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 400 Bad Request\r\n"), "{second}");
+    assert!(second.contains("\"code\":\"InvalidInput\""), "{second}");
+    service.client.get("Things(PartitionKey='p',RowKey='1')").expect(200);
+    service.client.get("Things(PartitionKey='p',RowKey='2')").expect(404);
 }

@@ -16,6 +16,8 @@ pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
+    /// The phrase behind it.
+    pub reason: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -188,6 +190,22 @@ impl Connection {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
+    /// Whether the other side, before its answer, asks for the body that it was promised.
+    pub fn continues(&mut self) -> bool {
+        loop {
+            if let Some(end) = find(&self.read, b"\r\n\r\n") {
+                let continues = self.read.starts_with(b"HTTP/1.1 100 ");
+                if continues {
+                    self.read.drain(..end + 4);
+                }
+                return continues;
+            }
+            if self.more().is_none() {
+                return false;
+            }
+        }
+    }
+
     /// The next answer; `None` if the connection ends before it.
     pub fn answer(&mut self) -> Option<Answer> {
         let end = loop {
@@ -198,7 +216,9 @@ impl Connection {
         };
         let head = String::from_utf8(self.read.drain(..end + 4).collect()).unwrap();
         let mut lines = head.trim_end().split("\r\n");
-        let status: u16 = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+        let mut status_line = lines.next()?.splitn(3, ' ').skip(1);
+        let status: u16 = status_line.next()?.parse().ok()?;
+        let reason = status_line.next().unwrap_or_default().to_owned();
         let headers: Vec<(String, String)> = lines
             .map(|line| {
                 let (name, value) = line.split_once(':').unwrap();
@@ -207,6 +227,7 @@ impl Connection {
             .collect();
         let mut answer = Answer {
             status,
+            reason,
             headers,
             body: Vec::new(),
         };

@@ -197,7 +197,7 @@ fn every_key_that_is_allowed_works_in_a_url() {
         let headers: &[(&str, &str)] = if method == "GET" { &[] } else { &[("If-Match", "*")] };
         service.client.send(method, &target, headers, b"")
     };
-    for key in ["a%2Fb", "a%5Cb", "a/b"] {
+    for key in ["a%2Fb", "a%5Cb", "a/b", "100%", "a%zz"] {
         for method in ["GET", "PUT", "DELETE"] {
             forbidden(method, key).fails_with(400, "InvalidInput", "Bad Request - Error in query syntax.");
         }
@@ -225,4 +225,47 @@ fn a_selection_is_exact() {
         .send("GET", &format!("{URL}?$select=RowKey"), &headers, b"")
         .expect(200);
     assert_eq!(keys.text(), "{\"RowKey\":\"O'B\"}");
+}
+
+#[test]
+fn what_is_not_there_is_told_before_limits() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let large = format!(
+        "{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"s\":\"{}\"}}",
+        "x".repeat(40_000)
+    );
+    let create = "{\"TableName\":\"Others\"}";
+    for body in [create, &large] {
+        client
+            .post("Absent", body)
+            .fails_with(404, "TableNotFound", "The table specified does not exist.");
+    }
+    client.post("Things", create).fails_with(400, "PropertiesNeedValue", "");
+    client
+        .post("Things", &large)
+        .fails_with(400, "PropertyValueTooLarge", "");
+
+    let write = |method: &str, table: &str, if_match: Option<&str>| {
+        let mut headers = vec![("Content-Type", "application/json")];
+        headers.extend(if_match.map(|tag| ("If-Match", tag)));
+        let target = format!("{table}(PartitionKey='p',RowKey='r')");
+        client.send(method, &target, &headers, large.as_bytes())
+    };
+    for method in ["PUT", "PATCH", "MERGE"] {
+        write(method, "Absent", None).fails_with(404, "TableNotFound", "");
+        write(method, "Absent", Some("*")).fails_with(404, "TableNotFound", "");
+        write(method, "Things", None).fails_with(400, "PropertyValueTooLarge", "");
+        write(method, "Things", Some("*")).fails_with(404, "ResourceNotFound", "");
+    }
+    let stored = service.insert("Things", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}");
+    let tag = stored.header("ETag").unwrap();
+    write("PUT", "Things", Some("W/\"datetime'2020-01-01T00%3A00%3A00Z'\"")).fails_with(
+        412,
+        "UpdateConditionNotSatisfied",
+        "",
+    );
+    for tag in ["*", tag] {
+        write("PUT", "Things", Some(tag)).fails_with(400, "PropertyValueTooLarge", "");
+    }
 }

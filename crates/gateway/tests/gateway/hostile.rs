@@ -190,7 +190,7 @@ fn more_requests_than_there_may_be_are_told_to_come_back() {
     refused.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
     assert_eq!(refused.header("Retry-After"), Some("1"));
     holding.write(b"        }");
-    holding.answer().unwrap().expect(400);
+    holding.answer().unwrap().expect(404);
     client.get("Tables").expect(200);
 }
 
@@ -224,4 +224,52 @@ fn ten_thousand_connections_do_not_bring_it_down() {
         service.gateway.metric("table_service_connections ") == Some(0.0)
     });
     client.get("Tables").expect(200);
+}
+
+#[test]
+fn a_client_that_does_not_read_its_answers_holds_nothing_but_its_connection_and_that_not_for_ever() {
+    let service = Service::with(&["--response-timeout", "2", "--max-requests", "1", "--pool-size", "1"]);
+    service.create_table("Things");
+    let client = &service.client;
+    let text = "x".repeat(30_000);
+    for row in 0..30 {
+        let properties: Vec<String> = (0..10).map(|n| format!("\"s{n}\":\"{text}\"")).collect();
+        service.insert(
+            "Things",
+            &format!(
+                "{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\",{}}}",
+                properties.join(",")
+            ),
+        );
+    }
+    // Some 9 MB each: more than the sockets on both sides take.
+    let mut deaf = Connection::open(client.address);
+    deaf.write(&client.request("GET", "Things()", &[], b"").repeat(4));
+    let connections = || service.gateway.metric("table_service_connections ");
+    system_tests::wait_until("the first answer is on its way", || {
+        service
+            .gateway
+            .metric("table_service_requests_total{operation=\"QueryEntities\"")
+            .is_some_and(|answers| answers > 0.0)
+    });
+    // There is one permit and one connection to the database.
+    system_tests::wait_until("others are served", || client.get("Tables").status == 200);
+    system_tests::wait_until("its connection is ended", || connections() == Some(0.0));
+    assert!(service.gateway.log().contains("did not take its answer in time"));
+}
+
+#[test]
+fn whoever_reads_gets_all_however_large() {
+    let service = Service::with(&["--response-timeout", "2"]);
+    service.create_table("Things");
+    let text = "x".repeat(30_000);
+    let row = |row: usize| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\",\"s\":\"{text}\"}}");
+    for index in 0..100 {
+        service.insert("Things", &row(index));
+    }
+    let mut connection = Connection::open(service.client.address);
+    for _ in 0..4 {
+        connection.write(&service.client.request("GET", "Things()", &[], b""));
+        assert!(connection.answer().unwrap().body.len() > 3_000_000);
+    }
 }

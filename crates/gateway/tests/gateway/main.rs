@@ -12,6 +12,7 @@ mod entities;
 mod faults;
 mod gateway;
 mod hostile;
+mod http;
 mod operations;
 mod pages;
 mod statements;

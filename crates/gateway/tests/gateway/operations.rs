@@ -292,7 +292,8 @@ impl Tls {
         let config = file(
             "gateway.toml",
             &format!(
-                "[bearer]\nissuer = \"https://issuer\"\naudiences = [\"https://storage.azure.com\"]\njwks_file = \"{jwks}\"\n"
+                "[bearer]\nissuer = \"https://issuer\"\naudiences = [\"https://storage.azure.com\"]\n\
+                 authorization_uri = \"https://issuer/authorize\"\njwks_file = \"{jwks}\"\n"
             ),
         );
         let certificate = file("certificate.pem", &server.cert.pem());
@@ -425,7 +426,8 @@ fn https_and_bearer_tokens() {
         "x.y.z".to_owned(),
     ] {
         let (status, text) = create(&token);
-        assert!(status == 403 && text.contains("AuthenticationFailed"), "{text}");
+        assert!(status == 401 && text.contains("NoAuthenticationInformation"), "{text}");
+        assert!(text.to_lowercase().contains("www-authenticate: bearer "), "{text}");
     }
     let no_role = tls.token(&tls.issuer, Algorithm::ES256, |claims| claims["roles"] = json!([]));
     assert_eq!(tls.with_token("GET", "Tables", &no_role, "").0, 403);
@@ -434,5 +436,7 @@ fn https_and_bearer_tokens() {
         [("Host", "localhost"), ("Connection", "close")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     let (status, text) = tls.send(&raw("GET", "/devstoreaccount1/Tables", &headers, b""));
     assert!(status == 401 && text.contains("NoAuthenticationInformation"), "{text}");
-    assert!(text.to_lowercase().contains("www-authenticate: bearer"), "{text}");
+    let challenge =
+        "www-authenticate: Bearer authorization_uri=https://issuer/authorize resource_id=https://storage.azure.com\r\n";
+    assert!(text.contains(challenge), "{text}");
 }

@@ -215,9 +215,6 @@ fn verbs_and_paths_that_mean_nothing_are_refused() {
         "The request uses X-HTTP-Method with an HTTP verb other than POST.",
     );
     client
-        .send("GET", "Tables", &[("Accept", "application/atom+xml")], b"")
-        .fails_with(415, "AtomFormatNotSupported", "Atom format is not supported.");
-    client
         .send("GET", "Tables", &[("Accept", "text/csv")], b"")
         .fails_with(415, "MediaTypeNotSupported", "None of");
     client
@@ -254,6 +251,7 @@ fn access_policies_are_xml() {
     assert_eq!(error.header("x-ms-error-code"), Some("InvalidXmlDocument"));
     assert_eq!(error.header("Content-Type"), Some("application/xml"));
     let absent = client.get("absent?comp=acl").expect(404);
+    assert_eq!(absent.reason, "The table specified does not exist.");
     assert_eq!(absent.header("x-ms-error-code"), Some("TableNotFound"));
     assert!(
         absent.text().contains("<m:code>TableNotFound</m:code>"),
@@ -316,8 +314,72 @@ fn service_properties_and_what_they_allow_to_web_pages() {
         .send("GET", "t1t", &[("Origin", "http://other")], b"")
         .expect(200);
     assert_eq!(other.header("Access-Control-Allow-Origin"), None);
+    // Caches learn that answers differ by origin, whoever asks.
+    assert_eq!(other.header("Vary"), Some("Origin"));
+    assert_eq!(client.get("t1t").expect(200).header("Vary"), Some("Origin"));
+    let everybody = document.replace("http://page", "*");
+    client.send("PUT", url, &[], everybody.as_bytes()).expect(202);
+    let actual = client.send("GET", "t1t", &[("Origin", "http://page")], b"").expect(200);
+    assert_eq!(actual.header("Access-Control-Allow-Origin"), Some("*"));
+    assert_eq!(actual.header("Vary"), Some("Origin"));
+    let none = "<StorageServiceProperties><Cors/></StorageServiceProperties>";
+    client.send("PUT", url, &[], none.as_bytes()).expect(202);
+    assert_eq!(client.get("t1t").expect(200).header("Vary"), None);
 
     client.send("PUT", url, &[], b"<StorageServiceProperties/>").expect(400);
     let on_a_table = client.get(&format!("t1t{url}")).expect(400);
     assert_eq!(on_a_table.header("x-ms-error-code"), Some("InvalidQueryParameterValue"));
+}
+
+#[test]
+fn tables_have_no_versions_to_ask_for() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let refusal = "If-Match or If-None-Match headers cannot be specified if the target type does not have etag properties defined.";
+    for header in [("If-Match", "*"), ("If-None-Match", "*"), ("If-Match", "W/\"x\"")] {
+        let headers = [("Content-Type", "application/json"), header];
+        client
+            .send("POST", "Tables", &headers, b"{\"TableName\":\"Others\"}")
+            .fails_with(400, "InvalidInput", refusal);
+    }
+    for header in [("If-None-Match", "*"), ("If-Match", "W/\"x\"")] {
+        client
+            .send("DELETE", "Tables('Things')", &[header], b"")
+            .fails_with(400, "InvalidInput", refusal);
+    }
+    // Some SDKs send this with every DELETE.
+    client
+        .send("DELETE", "Tables('Things')", &[("If-Match", "*")], b"")
+        .expect(204);
+}
+
+#[test]
+fn an_error_is_in_the_form_that_the_client_reads() {
+    let service = Service::start();
+    let client = &service.client;
+    let atom = client
+        .send("GET", "Tables", &[("Accept", "application/atom+xml")], b"")
+        .expect(415);
+    assert_eq!(atom.header("Content-Type"), Some("application/xml"));
+    assert_eq!(atom.header("x-ms-error-code"), Some("AtomFormatNotSupported"));
+    assert_eq!(atom.reason, "Atom format is not supported.");
+    // Even where nothing but the query was looked at.
+    let policies = client
+        .send("GET", "t1t?comp=acl", &[("x-ms-version", "latest")], b"")
+        .expect(400);
+    assert_eq!(policies.header("x-ms-error-code"), Some("InvalidHeaderValue"));
+    assert!(
+        policies.text().contains("<m:code>InvalidHeaderValue</m:code>"),
+        "{}",
+        policies.text()
+    );
+    // What is no version does not come back as one.
+    assert_eq!(policies.header("x-ms-version"), Some("2019-02-02"));
+    client
+        .send("GET", "Tables", &[("Accept", "application/xml")], b"")
+        .fails_with(
+            415,
+            "MediaTypeNotSupported",
+            "None of the provided media types are supported",
+        );
 }

@@ -1,0 +1,144 @@
+//! Who sends a request that comes through a reverse proxy.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::HeaderMap;
+use ipnet::IpNet;
+
+use super::Peer;
+
+const FOR: &str = "x-forwarded-for";
+const PROTO: &str = "x-forwarded-proto";
+
+/// The proxies whose word is taken for the address and the protocol of their clients. Of anybody else the headers are
+/// claims that anyone can make.
+#[derive(Debug, Clone, Default)]
+pub struct TrustedProxies(Vec<IpNet>);
+
+impl TrustedProxies {
+    /// Reads addresses and networks: `10.1.2.3`, `10.0.0.0/8`, `fd00::/8`.
+    ///
+    /// # Errors
+    /// The text that is neither.
+    pub fn parse(texts: &[String]) -> Result<TrustedProxies, String> {
+        let read = |text: &String| {
+            let text = text.trim();
+            let address = text.parse::<IpAddr>().map(IpNet::from);
+            address
+                .or_else(|_| text.parse::<IpNet>())
+                .map_err(|_| format!("{text:?} is no address, such as 10.1.2.3, and no network, such as 10.0.0.0/8"))
+        };
+        texts.iter().map(read).collect::<Result<_, _>>().map(TrustedProxies)
+    }
+
+    /// The client of a request that `peer` has sent: `peer` itself, unless it is one of the proxies.
+    ///
+    /// Each proxy adds to X-Forwarded-For the address that the request came from, so the list is read from its end, for as
+    /// long as the addresses are proxies' own. X-Forwarded-Proto is that of the last proxy.
+    pub fn client(&self, peer: Peer, headers: &HeaderMap) -> Peer {
+        if !self.contain(peer.address) {
+            return peer;
+        }
+        let mut address = peer.address;
+        for hop in items(headers, FOR).map_while(parse_address) {
+            address = hop;
+            if !self.contain(hop) {
+                break;
+            }
+        }
+        let https = items(headers, PROTO)
+            .next()
+            .map_or(peer.https, |protocol| protocol.eq_ignore_ascii_case("https"));
+        Peer { address, https }
+    }
+
+    fn contain(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(&address))
+    }
+}
+
+/// The items of a header's lists, the last one first.
+fn items<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
+    let values = headers.get_all(name).iter().rev();
+    // What is no text stops the reading as any other item that is no address does.
+    values
+        .flat_map(|value| value.to_str().unwrap_or_default().rsplit(','))
+        .map(str::trim)
+}
+
+/// An address, with or without the port that some proxies add.
+fn parse_address(text: &str) -> Option<IpAddr> {
+    let address = text.parse().ok().or_else(|| {
+        let socket: SocketAddr = text.parse().ok()?;
+        Some(socket.ip())
+    });
+    address.map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(peer: &str, forwarded_for: &[&str], proto: Option<&str>) -> (String, bool) {
+        let trusted = ["10.0.0.0/8", "192.168.1.1", "fd00::/8"].map(str::to_owned);
+        let trusted = TrustedProxies::parse(&trusted).unwrap();
+        let mut headers = HeaderMap::new();
+        for value in forwarded_for {
+            headers.append(FOR, value.parse().unwrap());
+        }
+        if let Some(proto) = proto {
+            headers.append(PROTO, proto.parse().unwrap());
+        }
+        let peer = Peer {
+            address: peer.parse().unwrap(),
+            https: false,
+        };
+        let client = trusted.client(peer, &headers);
+        (client.address.to_string(), client.https)
+    }
+
+    #[test]
+    fn trusted_proxies_tell_who_their_client_is() {
+        for (peer, forwarded_for, proto, address, https) in [
+            ("10.0.0.1", &["203.0.113.7"][..], Some("https"), "203.0.113.7", true),
+            ("10.0.0.1", &["203.0.113.7"], Some("http"), "203.0.113.7", false),
+            ("10.0.0.1", &["203.0.113.7"], None, "203.0.113.7", false),
+            // What stands before a client's address the client has written itself.
+            ("10.0.0.1", &["198.51.100.1, 203.0.113.7"], None, "203.0.113.7", false),
+            ("10.0.0.1", &["198.51.100.1", "203.0.113.7"], None, "203.0.113.7", false),
+            (
+                "10.0.0.1",
+                &["203.0.113.7, 192.168.1.1, 10.9.9.9"],
+                None,
+                "203.0.113.7",
+                false,
+            ),
+            ("10.0.0.1", &["10.0.0.5"], None, "10.0.0.5", false),
+            ("10.0.0.1", &[], Some("HTTPS"), "10.0.0.1", true),
+            ("10.0.0.1", &["203.0.113.7:4711"], None, "203.0.113.7", false),
+            ("fd00::1", &["[2001:db8::7]:80"], None, "2001:db8::7", false),
+            ("10.0.0.1", &["::ffff:203.0.113.7"], None, "203.0.113.7", false),
+            // Nothing is believed beyond what is no address.
+            ("10.0.0.1", &["203.0.113.7, unknown"], None, "10.0.0.1", false),
+            ("10.0.0.1", &["203.0.113.7, unknown, 10.0.0.2"], None, "10.0.0.2", false),
+            ("10.0.0.1", &["203.0.113.7,"], None, "10.0.0.1", false),
+            ("10.0.0.1", &["203.0.113.7"], Some("https, http"), "203.0.113.7", false),
+        ] {
+            let expected = (address.to_owned(), https);
+            assert_eq!(
+                client(peer, forwarded_for, proto),
+                expected,
+                "{peer} {forwarded_for:?} {proto:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn nobody_else_is_believed() {
+        for peer in ["203.0.113.7", "192.168.1.2", "2001:db8::7"] {
+            assert_eq!(client(peer, &["10.0.0.1"], Some("https")), (peer.to_owned(), false));
+        }
+        assert!(TrustedProxies::parse(&["proxy.example".to_owned()]).is_err());
+        assert!(TrustedProxies::parse(&["10.0.0.0/33".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! What HTTP allows and few clients send.
+
+use crate::client::{Client, Connection};
+use crate::gateway::Service;
+
+fn insert(client: &Client, row: &str, headers: &[(&str, &str)]) -> String {
+    let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}");
+    let mut all = vec![("Content-Type", "application/json")];
+    all.extend(headers);
+    String::from_utf8(client.request("POST", "Things", &all, body.as_bytes())).unwrap()
+}
+
+#[test]
+fn a_request_may_be_written_in_every_form() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let request = String::from_utf8(client.request("GET", "Tables", &[], b"")).unwrap();
+    let absolute = format!("GET http://{}/", client.host);
+    let host = format!("Host: {}\r\n", client.host);
+    for (from, to) in [
+        ("HTTP/1.1", "HTTP/1.0"),
+        ("GET /", &absolute),
+        ("GET /", "\r\nGET /"),
+        ("Authorization:", "AUTHORIZATION:"),
+        ("x-ms-date: ", "X-Ms-Date:   "),
+        ("Host:", "host:"),
+        ("\r\n", "\n"),
+    ] {
+        let written = request.replace(from, to);
+        let answer = client.exchange(written.as_bytes()).expect(200);
+        assert_eq!(answer.json()["value"][0]["TableName"], "Things", "{written}");
+    }
+    // An absolute URL names the host, too.
+    let nameless = request.replace("GET /", &absolute).replace(&host, "");
+    client.exchange(nameless.as_bytes()).expect(200);
+    for version in ["HTTP/1.0", "HTTP/1.1"] {
+        let nameless = request.replace("HTTP/1.1", version).replace(&host, "");
+        client.exchange(nameless.as_bytes()).fails_with(
+            400,
+            "HostInformationNotPresent",
+            "The required host information is not present in the request.",
+        );
+    }
+    client.get("THINGS()").expect(200);
+}
+
+#[test]
+fn requests_may_follow_each_other_without_waiting() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let mut connection = Connection::open(client.address);
+    let requests: Vec<String> = (0..5).map(|row| insert(client, &row.to_string(), &[])).collect();
+    connection.write(requests.concat().as_bytes());
+    for row in 0..5 {
+        let answer = connection.answer().unwrap().expect(201);
+        assert_eq!(answer.json()["RowKey"], row.to_string());
+    }
+}
+
+#[test]
+fn a_body_may_come_in_chunks_or_on_demand() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let chunked = client.request(
+        "POST",
+        "Things",
+        &[("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")],
+        b"",
+    );
+    let chunked = String::from_utf8(chunked).unwrap().replace("Content-Length: 0\r\n", "");
+    let body = "10\r\n{\"PartitionKey\":\r\n11;x=y\r\n\"p\",\"RowKey\":\"c\"}\r\n0\r\nTrailer: x\r\n\r\n";
+    client.exchange(format!("{chunked}{body}").as_bytes()).expect(201);
+
+    let expecting = insert(client, "e", &[("Expect", "100-continue")]);
+    let (head, body) = expecting.split_once("\r\n\r\n").unwrap();
+    let mut connection = Connection::open(client.address);
+    connection.write(format!("{head}\r\n\r\n").as_bytes());
+    assert!(connection.continues());
+    connection.write(body.as_bytes());
+    connection.answer().unwrap().expect(201);
+
+    // A body that is not wanted is not asked for, and the connection cannot be used any more.
+    let mut connection = Connection::open(client.address);
+    let refused = head.replace("Authorization: SharedKey ", "Authorization: SharedKey x");
+    connection.write(format!("{refused}\r\n\r\n").as_bytes());
+    assert!(!connection.continues());
+    connection.answer().unwrap().fails_with(403, "AuthenticationFailed", "");
+    assert!(connection.is_closed());
+}

@@ -1,0 +1,116 @@
+//! Shared access signatures: those of one table (semantics 7.2) and those of the account (7.3).
+
+mod account;
+mod addresses;
+mod parameters;
+mod table;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+pub use self::account::AccountSas;
+pub use self::addresses::AddressRange;
+pub use self::parameters::Client;
+pub use self::table::TableSas;
+
+use self::parameters::{Common, Parameters, failed};
+use super::account::Account;
+use super::grant::Grant;
+use super::policies::AccessPolicies;
+use crate::error::Error;
+
+/// What stays as it is in a query parameter.
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// The credentials in the query of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sas {
+    Table(TableSas),
+    Account(AccountSas),
+}
+
+impl Sas {
+    /// Reads the signature among the percent-decoded parameters of a query; `None` if there is no `sig`.
+    ///
+    /// # Errors
+    /// `AuthenticationFailed` if a parameter lacks, occurs twice, or cannot go with another.
+    pub fn parse<'q>(query: impl IntoIterator<Item = (&'q str, &'q str)>) -> Result<Option<Sas>, Error> {
+        let mut parameters = Parameters::default();
+        for (name, value) in query {
+            parameters.add(name, value)?;
+        }
+        if parameters.get("sig").is_none() {
+            return Ok(None);
+        }
+        let common = Common::read(&parameters)?;
+        Ok(Some(
+            if parameters.get("ss").is_some() || parameters.get("srt").is_some() {
+                Sas::Account(AccountSas::read(&parameters, common)?)
+            } else {
+                Sas::Table(TableSas::read(&parameters, common)?)
+            },
+        ))
+    }
+
+    /// Checks that the signature was made with a key of the account. Comes first: until then nothing else in the query
+    /// is worth a look at stored policies.
+    ///
+    /// # Errors
+    /// `AuthenticationFailed`.
+    pub fn check_signature(&self, account: &Account) -> Result<(), Error> {
+        let (text, common) = match self {
+            Sas::Table(sas) => (sas.string_to_sign(account.name()), &sas.common),
+            Sas::Account(sas) => (sas.string_to_sign(account.name()), &sas.common),
+        };
+        if account.verifies(&text, &common.signature) {
+            Ok(())
+        } else {
+            Err(failed(
+                "The signature is not that of these parameters with a key of the account",
+            ))
+        }
+    }
+
+    /// The table and the identifier of the stored access policy that [`Sas::grant`] needs.
+    pub fn policy(&self) -> Option<(&str, &str)> {
+        match self {
+            Sas::Table(sas) => Some((&sas.table, sas.policy.as_deref()?)),
+            Sas::Account(_) => None,
+        }
+    }
+
+    /// What the signature allows this client; `policies` are those of the table, if [`Sas::policy`] asks for one.
+    ///
+    /// # Errors
+    /// `AuthenticationFailed` for times and parameters, `AuthorizationSourceIPMismatch`,
+    /// `AuthorizationProtocolMismatch`, `AuthorizationServiceMismatch`.
+    pub fn grant(&self, policies: Option<&AccessPolicies>, client: &Client) -> Result<Grant, Error> {
+        match self {
+            Sas::Table(sas) => sas.grant(policies, client),
+            Sas::Account(sas) => sas.grant(client),
+        }
+    }
+
+    /// The query string, without `?`, with every parameter percent-encoded.
+    pub fn to_query(&self) -> String {
+        let (common, own) = match self {
+            Sas::Table(sas) => (&sas.common, sas.own_parameters()),
+            Sas::Account(sas) => (&sas.common, sas.own_parameters()),
+        };
+        let first = [("sv", Some(common.version.as_str()))];
+        let last = [
+            ("sp", common.permissions.as_deref()),
+            ("st", common.start.as_deref()),
+            ("se", common.expiry.as_deref()),
+            ("sip", common.addresses.as_deref()),
+            ("spr", common.protocols.as_deref()),
+            ("sig", Some(common.signature.as_str())),
+        ];
+        let parts: Vec<String> = first
+            .into_iter()
+            .chain(own)
+            .chain(last)
+            .filter_map(|(name, value)| Some(format!("{name}={}", utf8_percent_encode(value?, QUERY))))
+            .collect();
+        parts.join("&")
+    }
+}
