@@ -255,7 +255,9 @@ fn a_client_that_does_not_read_its_answers_holds_nothing_but_its_connection_and_
     // There is one permit and one connection to the database.
     system_tests::wait_until("others are served", || client.get("Tables").status == 200);
     system_tests::wait_until("its connection is ended", || connections() == Some(0.0));
-    assert!(service.gateway.log().contains("did not take its answer in time"));
+    system_tests::wait_until("the log says why", || {
+        service.gateway.log().contains("did not take its answer in time")
+    });
 }
 
 #[test]
