@@ -1,10 +1,9 @@
 # shellcheck shell=bash
-# What the measuring scripts share, to be sourced from the root of the project after pgrx-config/env.sh: a private PostgreSQL with
-# the extension's release build in $work, which is gone when the script ends.
+# What the measuring scripts share, to be sourced from the root of the project after pgrx-config/env.sh and setup.sh: a private
+# PostgreSQL with the extension's release build in $work, which is gone when the script ends.
 #
 #   start [SETTING...]   a new server with these settings; DATABASE_URL is its connection string
 
-pgrx-config/setup.sh "$PG"
 echo "$(nproc) processors,$(uptime | sed 's/.*load average/ load average before/')"
 
 # As root, the server needs a place that the user postgres can reach.

@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use pgrx::pg_sys::panic::CaughtError;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
 use pgrx::prelude::*;
 
 use crate::catalog;
@@ -579,18 +579,18 @@ pub fn in_subtransaction<R, E>(
 
 /// The SQLSTATE of an error that was raised.
 pub fn sqlerrcode(error: &CaughtError) -> PgSqlErrorCode {
-    match error {
-        CaughtError::PostgresError(report)
-        | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => report.sql_error_code(),
-    }
+    report(error).sql_error_code()
 }
 
 /// Its message.
 pub fn message(error: &CaughtError) -> &str {
+    report(error).message()
+}
+
+fn report(error: &CaughtError) -> &ErrorReportWithLevel {
     match error {
         CaughtError::PostgresError(report)
         | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => report.message(),
+        | CaughtError::RustPanic { ereport: report, .. } => report,
     }
 }
