@@ -7,27 +7,48 @@ use table_service_model::etag::IfMatch;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::{Error, Ticks};
 
-use crate::types::PropertiesArg;
+use crate::types::{PropertiesArg, TextArg};
 
 /// A value that has no key's error for NULL.
 pub fn required<T>(name: &str, value: Option<T>) -> Result<T, Error> {
     value.ok_or_else(|| Error::null_argument(name))
 }
 
-/// The keys of one entity, with only characters that keys may hold. They may still be too long.
-pub fn keys<'a>(partition_key: Option<&'a str>, row_key: Option<&'a str>) -> Result<(&'a str, &'a str), Error> {
-    let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
-    let row_key = row_key.ok_or(Error::KeyMissing { key: ROW_KEY })?;
-    key::check_characters_of_both(partition_key, row_key)?;
-    Ok((partition_key, row_key))
+/// The keys of one entity.
+#[derive(Clone, Copy)]
+pub struct Keys<'a> {
+    pub partition_key: TextArg<'a>,
+    pub row_key: TextArg<'a>,
+}
+
+impl<'a> Keys<'a> {
+    /// With only characters that keys may hold. They may still be too long.
+    ///
+    /// # Errors
+    /// `PropertiesNeedValue` for NULL, and those of the characters.
+    pub fn new(partition_key: Option<TextArg<'a>>, row_key: Option<TextArg<'a>>) -> Result<Keys<'a>, Error> {
+        let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
+        let row_key = row_key.ok_or(Error::KeyMissing { key: ROW_KEY })?;
+        key::check_characters_of_both(partition_key.get(), row_key.get())?;
+        Ok(Keys { partition_key, row_key })
+    }
+
+    pub fn within_limits(self) -> bool {
+        key::within_limits(self.partition_key.get(), self.row_key.get())
+    }
+
+    /// As parameters of a statement.
+    pub fn datums(self) -> [pg_sys::Datum; 2] {
+        [self.partition_key, self.row_key].map(TextArg::datum)
+    }
 }
 
 pub fn properties<'a>(properties: Option<PropertiesArg<'a>>) -> Result<PropertiesArg<'a>, Error> {
     required("properties", properties)
 }
 
-pub fn if_match(tag: Option<&str>) -> Result<IfMatch, Error> {
-    Ok(match IfMatch::parse(required("if_match", tag)?)? {
+pub fn if_match(tag: Option<TextArg<'_>>) -> Result<IfMatch, Error> {
+    Ok(match IfMatch::parse(required("if_match", tag)?.get())? {
         // A tag with seven fraction digits is between two of ours: a stored Timestamp has six.
         IfMatch::Version(ticks) if Ticks::from_postgres_micros(ticks.to_postgres_micros()) != Some(ticks) => {
             IfMatch::Never

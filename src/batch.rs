@@ -15,15 +15,15 @@ use table_service_model::etag::IfMatch;
 use table_service_model::key::{self, PARTITION_KEY};
 use table_service_model::{Error, Properties, PropertiesBuf, Ticks, entity};
 
-use crate::arguments::{prevent_if_read_only, required};
+use crate::arguments::{Keys, prevent_if_read_only, required};
 use crate::catalog;
 use crate::clock::{etag, now};
-use crate::direct::{self, Keys, Purpose};
+use crate::direct::{self, Purpose};
 use crate::error::OrRaise;
 use crate::result_set::{BatchResults, ResultSet};
 use crate::spi::{self, Connection, Rows, Statement, connect};
 use crate::tables::{Access, Table};
-use crate::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, varlena};
+use crate::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, TextArg, varlena, varlenas};
 use crate::writes::{not_inserted, suppressed};
 
 /// Executes up to 100 operations on one partition: all of them or, with an error, none. Returns the new ETags in the
@@ -37,8 +37,8 @@ RETURNS TABLE (index integer, row_key text, etag text)
 LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn execute_batch(
-    table_name: Option<&str>,
-    partition_key: Option<&str>,
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
     operations: Option<BatchOperationsArg<'_>>,
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> BatchResults {
@@ -48,9 +48,11 @@ fn execute_batch(
         let rows = operations.rows().iter().map(|row| {
             let row = required("An operation", *row)?;
             let properties = row.properties.map(|properties| properties.get());
-            Operation::new(row.operation, row.row_key, properties, row.if_match)
+            let [operation, row_key, if_match] =
+                [row.operation, row.row_key, row.if_match].map(|text| text.map(TextArg::get));
+            Operation::new(operation, row_key, properties, if_match)
         });
-        let batch = Batch::new(partition_key, rows)?;
+        let batch = Batch::new(partition_key.get(), rows)?;
         execute(table_name, partition_key, &batch, fcinfo)
     };
     execute().or_raise()
@@ -59,14 +61,14 @@ fn execute_batch(
 /// `execute_batch` for drivers: the operations are a JSON array of `{"<operation>": {entity}, "if_match": "…"}`.
 #[pg_extern]
 fn execute_batch_json(
-    table_name: Option<&str>,
-    partition_key: Option<&str>,
-    operations: Option<&str>,
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    operations: Option<TextArg<'_>>,
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> BatchResults {
     let execute = || {
         let (table_name, partition_key) = target(c"execute_batch_json()", table_name, partition_key)?;
-        let batch = Batch::parse(partition_key, required("operations", operations)?)?;
+        let batch = Batch::parse(partition_key.get(), required("operations", operations)?.get())?;
         execute(table_name, partition_key, &batch, fcinfo)
     };
     execute().or_raise()
@@ -74,16 +76,16 @@ fn execute_batch_json(
 
 /// An insert for `execute_batch`.
 #[pg_extern(immutable, parallel_safe)]
-fn batch_insert(row_key: Option<&str>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
+fn batch_insert(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
     operation(Action::Insert, row_key, properties, None)
 }
 
 /// A replace for `execute_batch`, of the version with the ETag `if_match`, or `*` for any.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_replace(
-    row_key: Option<&str>,
+    row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
-    if_match: Option<&str>,
+    if_match: Option<TextArg<'_>>,
 ) -> BatchOperationOut {
     operation(Action::Replace, row_key, properties, if_match)
 }
@@ -91,48 +93,49 @@ fn batch_replace(
 /// A merge for `execute_batch`, into the version with the ETag `if_match`, or `*` for any.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_merge(
-    row_key: Option<&str>,
+    row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
-    if_match: Option<&str>,
+    if_match: Option<TextArg<'_>>,
 ) -> BatchOperationOut {
     operation(Action::Merge, row_key, properties, if_match)
 }
 
 /// An insert or replace for `execute_batch`.
 #[pg_extern(immutable, parallel_safe)]
-fn batch_insert_or_replace(row_key: Option<&str>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
+fn batch_insert_or_replace(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
     operation(Action::InsertOrReplace, row_key, properties, None)
 }
 
 /// An insert or merge for `execute_batch`.
 #[pg_extern(immutable, parallel_safe)]
-fn batch_insert_or_merge(row_key: Option<&str>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
+fn batch_insert_or_merge(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
     operation(Action::InsertOrMerge, row_key, properties, None)
 }
 
 /// A delete for `execute_batch`, of the version with the ETag `if_match`, or `*` for any.
 #[pg_extern(immutable, parallel_safe)]
-fn batch_delete(row_key: Option<&str>, if_match: default!(Option<&str>, "'*'")) -> BatchOperationOut {
+fn batch_delete(row_key: Option<TextArg<'_>>, if_match: default!(Option<TextArg<'_>>, "'*'")) -> BatchOperationOut {
     operation(Action::Delete, row_key, None, if_match)
 }
 
 fn operation(
     action: Action,
-    row_key: Option<&str>,
+    row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
-    if_match: Option<&str>,
+    if_match: Option<TextArg<'_>>,
 ) -> BatchOperationOut {
     let bag = properties.map(|properties| properties.get());
-    let operation = Operation::new(Some(action.name()), row_key, bag, if_match).or_raise();
-    BatchOperationOut::new(action.name(), &operation.row_key, bag, if_match)
+    let name = action.name();
+    Operation::new(Some(name), row_key.map(TextArg::get), bag, if_match.map(TextArg::get)).or_raise();
+    BatchOperationOut::new(name, row_key, properties, if_match)
 }
 
 fn target<'a>(
     function: &CStr,
-    table_name: Option<&'a str>,
-    partition_key: Option<&'a str>,
-) -> Result<(&'a str, &'a str), Error> {
-    let table_name = required("table_name", table_name)?;
+    table_name: Option<TextArg<'a>>,
+    partition_key: Option<TextArg<'a>>,
+) -> Result<(&'a str, TextArg<'a>), Error> {
+    let table_name = required("table_name", table_name)?.get();
     let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
     prevent_if_read_only(function);
     Ok((table_name, partition_key))
@@ -140,31 +143,37 @@ fn target<'a>(
 
 fn execute(
     table_name: &str,
-    partition_key: &str,
+    partition_key: TextArg<'_>,
     batch: &Batch<'_>,
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> Result<BatchResults, Error> {
-    key::check_characters(PARTITION_KEY, partition_key).map_err(|error| error.at(0))?;
+    key::check_characters(PARTITION_KEY, partition_key.get()).map_err(|error| error.at(0))?;
     let table = Table::open(table_name, Access::Write).map_err(|error| error.at(0))?;
-    batch.check_limits(partition_key)?;
+    batch.check_limits(partition_key.get())?;
     let timestamps = write(&table, partition_key, batch)?;
     // SAFETY: the functions return TABLE (index integer, row_key text, etag text).
     let mut result = unsafe { ResultSet::open(fcinfo) };
+    let row_keys: Vec<_> = batch
+        .operations()
+        .iter()
+        .map(|operation| operation.row_key.as_bytes())
+        .collect();
     // What is inserted together has one Timestamp.
     let mut last = None;
-    for (index, (operation, timestamp)) in batch.operations().iter().zip(timestamps).enumerate() {
-        let tag = timestamp.map(|timestamp| match last {
-            Some((of, tag)) if of == timestamp => tag,
-            _ => last.insert((timestamp, varlena(etag(timestamp).as_bytes()))).1,
-        });
-        let row = [
-            Some(pg_sys::Datum::from(index as i32)),
-            Some(varlena(operation.row_key.as_bytes())),
-            tag,
-        ];
-        // SAFETY: as above.
-        unsafe { result.push(row) };
-    }
+    let rows: Vec<_> = varlenas(&row_keys)
+        .into_iter()
+        .zip(timestamps)
+        .enumerate()
+        .map(|(index, (row_key, timestamp))| {
+            let tag = timestamp.map(|timestamp| match last {
+                Some((of, tag)) if of == timestamp => tag,
+                _ => last.insert((timestamp, varlena(etag(timestamp).as_bytes()))).1,
+            });
+            [Some(pg_sys::Datum::from(index as i32)), Some(row_key), tag]
+        })
+        .collect();
+    // SAFETY: as above.
+    unsafe { result.push_all(&rows) };
     Ok(BatchResults)
 }
 
@@ -181,13 +190,13 @@ enum Failure {
 /// The index of an operation, and the Timestamp of the entity that it found.
 type Version = (usize, i64);
 
-fn write(table: &Table, partition_key: &str, batch: &Batch<'_>) -> Result<Timestamps, Error> {
+fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Result<Timestamps, Error> {
     if let Some(timestamps) = insert_directly(table, partition_key, batch.operations()) {
         return Ok(timestamps);
     }
     let mut seen = Vec::new();
     loop {
-        let attempt = || Attempt::new(table, partition_key, batch.operations(), &seen).run();
+        let attempt = || Attempt::new(table, partition_key.get(), batch.operations(), &seen).run();
         // Only operations on existing entities may need another attempt, which must give back the locks of this one.
         let conditional = batch
             .operations()
@@ -217,7 +226,7 @@ const SUBTRANSACTIONS: u8 = 48;
 
 /// A batch of inserts, if the table allows it and all of them succeed. They are inserted in key order, so that it waits for
 /// others in the order in which everything else does.
-fn insert_directly(table: &Table, partition_key: &str, operations: &[Operation<'_>]) -> Option<Timestamps> {
+fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Operation<'_>]) -> Option<Timestamps> {
     // SAFETY: the entry of this process in shared memory, of which it alone writes this part.
     let subtransactions = unsafe { (*pg_sys::MyProc).subxidStatus };
     let is_insert = |operation: &Operation<'_>| operation.action == Action::Insert;
@@ -235,7 +244,7 @@ fn insert_directly(table: &Table, partition_key: &str, operations: &[Operation<'
     entities.sort_unstable_by_key(|&(row_key, _)| row_key);
     let clock = now();
     direct::with(table, Purpose::Insert, |table| {
-        let insert = || table.insert_many(partition_key, entities.into_iter(), clock).ok_or(());
+        let insert = || table.insert_many(partition_key, &entities, clock).ok_or(());
         match spi::in_subtransaction(AssertUnwindSafe(insert)) {
             Ok(inserted) => inserted.ok(),
             Err(error) if spi::sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION => None,
@@ -352,8 +361,8 @@ impl<'a> Attempt<'a> {
         let error = match statement {
             Statement::InsertMany => {
                 let keys = Keys {
-                    partition_key: self.partition_key,
-                    row_key: first.row_key(),
+                    partition_key: TextArg::new(self.partition_key),
+                    row_key: TextArg::new(first.row_key()),
                 };
                 not_inserted(self.table, keys, first.operation.properties())
             }
@@ -463,10 +472,8 @@ impl<'a> Attempt<'a> {
         bags: impl Iterator<Item = Properties<'b>>,
     ) -> Vec<Step<'a>> {
         let keys = text_array(run.iter().map(Step::row_key));
-        let bags = array(
-            catalog::properties_type(),
-            bags.map(|bag| varlena(bag.as_bytes())).collect(),
-        );
+        let bags: Vec<_> = bags.map(|bag| bag.as_bytes()).collect();
+        let bags = array(catalog::properties_type(), varlenas(&bags));
         let rows = spi.run(statement, self.table, [self.partition_key(), keys, now().into(), bags]);
         let written = timestamps(&rows);
         let mut unwritten = Vec::new();
@@ -543,8 +550,8 @@ fn row_key(rows: &Rows, tuple: pg_sys::HeapTuple) -> Option<&str> {
 }
 
 fn text_array<'a>(texts: impl IntoIterator<Item = &'a str>) -> pg_sys::Datum {
-    let elements = texts.into_iter().map(|text| varlena(text.as_bytes())).collect();
-    array(pg_sys::TEXTOID, elements)
+    let texts: Vec<_> = texts.into_iter().map(str::as_bytes).collect();
+    array(pg_sys::TEXTOID, varlenas(&texts))
 }
 
 /// An array of a varlena type with the usual alignment.

@@ -1,31 +1,42 @@
-//! OIDs of the extension's own schemas, types and functions. They are looked up once and kept until the catalogs change.
+//! OIDs of the extension's own schemas, types and functions, and of the tables of the service. They are looked up once and kept
+//! until the catalogs change.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
+use std::rc::Rc;
 
 use pgrx::prelude::*;
 
 const SCHEMA: &CStr = c"table_service";
 const DATA_SCHEMA: &CStr = c"table_service_data";
 
+/// How many tables' names are kept.
+const TABLES_KEPT: usize = 1000;
+
 /// What is looked up.
 #[derive(Clone, Copy)]
-struct Known {
-    data_schema: pg_sys::Oid,
+pub struct Known {
+    /// The schema of the tables of the service.
+    pub data_schema: pg_sys::Oid,
     entity_type: pg_sys::Oid,
     properties_type: pg_sys::Oid,
     batch_operation_type: pg_sys::Oid,
-    check_function: pg_sys::Oid,
-    trigger_function: pg_sys::Oid,
+    /// The function of every table's CHECK.
+    pub check_function: pg_sys::Oid,
+    /// The function of every table's trigger.
+    pub trigger_function: pg_sys::Oid,
 }
 
 thread_local! {
     static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
+    /// Tables of the service by name, as it is spelled.
+    static TABLES: RefCell<HashMap<Rc<str>, pg_sys::Oid>> = RefCell::default();
     /// Counts what PostgreSQL tells us of changes.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Has PostgreSQL tell us when types, schemas and functions change.
+/// Has PostgreSQL tell us when types, schemas, functions and tables change.
 pub fn watch() {
     let caches = [
         pg_sys::SysCacheIdentifier::TYPEOID,
@@ -36,15 +47,60 @@ pub fn watch() {
         // SAFETY: the function is there as long as the process, since PostgreSQL unloads no library.
         unsafe { pg_sys::CacheRegisterSyscacheCallback(cache as c_int, Some(changed), pg_sys::Datum::null()) };
     }
+    // SAFETY: as above.
+    unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), pg_sys::Datum::null()) };
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn changed(_argument: pg_sys::Datum, _cache: c_int, _hash: pg_sys::uint32) {
     KNOWN.set(None);
+    TABLES.with_borrow_mut(HashMap::clear);
+    count_change();
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn table_changed(_argument: pg_sys::Datum, relation: pg_sys::Oid) {
+    TABLES.with_borrow_mut(|tables| {
+        if relation == pg_sys::InvalidOid {
+            tables.clear();
+        } else {
+            tables.retain(|_, &mut table| table != relation);
+        }
+    });
+    count_change();
+}
+
+fn count_change() {
     CHANGES.set(CHANGES.get().wrapping_add(1));
 }
 
-fn known() -> Known {
+/// The table of the service that `look_up` finds under this name. It is kept until PostgreSQL says that the table has changed:
+/// a caller who locks it has to look whether PostgreSQL said so meanwhile, as after a look-up in its catalogs.
+pub fn table(name: &str, look_up: impl FnOnce() -> Option<pg_sys::Oid>) -> Option<(Rc<str>, pg_sys::Oid)> {
+    let kept = TABLES.with_borrow(|tables| {
+        tables
+            .get_key_value(name)
+            .map(|(name, &table)| (Rc::clone(name), table))
+    });
+    if kept.is_some() {
+        return kept;
+    }
+    let before = CHANGES.get();
+    let table = look_up()?;
+    let name: Rc<str> = name.into();
+    if before == CHANGES.get() {
+        TABLES.with_borrow_mut(|tables| {
+            if tables.len() >= TABLES_KEPT {
+                tables.clear();
+            }
+            tables.insert(Rc::clone(&name), table);
+        });
+    }
+    Some((name, table))
+}
+
+/// The OIDs, all at once.
+pub fn known() -> Known {
     if let Some(known) = KNOWN.get() {
         return known;
     }
@@ -109,16 +165,6 @@ pub fn properties_type() -> pg_sys::Oid {
 /// The composite type `table_service.batch_operation`.
 pub fn batch_operation_type() -> pg_sys::Oid {
     known().batch_operation_type
-}
-
-/// The function of every table's CHECK.
-pub fn check_function() -> pg_sys::Oid {
-    known().check_function
-}
-
-/// The function of every table's trigger.
-pub fn trigger_function() -> pg_sys::Oid {
-    known().trigger_function
 }
 
 fn type_oid(schema: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {

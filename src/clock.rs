@@ -1,12 +1,13 @@
 //! The clock that Timestamps come from.
 
-use pgrx::pg_sys;
 use table_service_model::Ticks;
+
+use crate::unguarded;
 
 /// The wall clock, in microseconds since 2000-01-01. Unlike `now()` it goes on within a transaction.
 pub fn now() -> i64 {
-    // SAFETY: no preconditions.
-    unsafe { pg_sys::GetCurrentTimestamp() }
+    // SAFETY: no preconditions, and it raises nothing.
+    unsafe { unguarded::GetCurrentTimestamp() }
 }
 
 /// The ETag of an entity with this Timestamp, which the CHECK keeps in range.

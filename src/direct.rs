@@ -10,60 +10,16 @@ use std::panic::AssertUnwindSafe;
 use pgrx::prelude::*;
 use table_service_model::{Error, Properties, ticks};
 
-use crate::catalog;
+use crate::arguments::Keys;
+use crate::catalog::{self, Known};
 use crate::clock::now;
 use crate::guard;
 use crate::scan::Row;
 use crate::settings;
 use crate::spi::{self, Statement};
 use crate::tables::Table;
-use crate::types::varlena;
-
-/// What a look-up in the index takes, without the guard that `pg_sys` puts around each call and that costs as much as the
-/// small ones of them do. They are called within one guard.
-#[allow(non_snake_case)]
-mod unguarded {
-    use std::ffi::c_int;
-
-    use pgrx::pg_sys::{
-        AttrNumber, Datum, IndexScanDesc, Oid, RegProcedure, Relation, ScanDirection, ScanKey, Snapshot,
-        StrategyNumber, TupleTableSlot,
-    };
-
-    unsafe extern "C-unwind" {
-        pub fn ScanKeyEntryInitialize(
-            entry: ScanKey,
-            flags: c_int,
-            attribute: AttrNumber,
-            strategy: StrategyNumber,
-            subtype: Oid,
-            collation: Oid,
-            procedure: RegProcedure,
-            argument: Datum,
-        );
-        pub fn index_beginscan(
-            heap: Relation,
-            index: Relation,
-            snapshot: Snapshot,
-            #[cfg(feature = "pg18")] instrument: *mut pgrx::pg_sys::IndexScanInstrumentation,
-            keys: c_int,
-            order_bys: c_int,
-        ) -> IndexScanDesc;
-        pub fn index_rescan(
-            scan: IndexScanDesc,
-            keys: ScanKey,
-            keys_count: c_int,
-            order_bys: ScanKey,
-            order_bys_count: c_int,
-        );
-        pub fn index_getnext_slot(
-            scan: IndexScanDesc,
-            direction: ScanDirection::Type,
-            slot: *mut TupleTableSlot,
-        ) -> bool;
-        pub fn index_endscan(scan: IndexScanDesc);
-    }
-}
+use crate::types::{PropertiesArg, TextArg, varlena, varlena_unguarded};
+use crate::unguarded::{self, guarded};
 
 /// What is going to be done with the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,26 +33,15 @@ pub enum Purpose {
 pub struct Direct {
     relation: pg_sys::Relation,
     index: pg_sys::Relation,
-}
-
-/// The keys of an entity.
-#[derive(Clone, Copy)]
-pub struct Keys<'a> {
-    pub partition_key: &'a str,
-    pub row_key: &'a str,
-}
-
-impl Keys<'_> {
-    fn datums(self) -> [pg_sys::Datum; 2] {
-        [self.partition_key, self.row_key].map(|key| varlena(key.as_bytes()))
-    }
+    /// Where a row that is looked up is put, if any is.
+    stored: *mut pg_sys::TupleTableSlot,
 }
 
 /// What an update does to the properties.
 #[derive(Clone, Copy)]
 pub enum Change<'a> {
-    Replace(Properties<'a>),
-    Merge(Properties<'a>),
+    Replace(PropertiesArg<'a>),
+    Merge(PropertiesArg<'a>),
 }
 
 /// Does `f` on a table that is locked already; `None` if that takes a statement.
@@ -106,69 +51,51 @@ pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&Direct) -> Optio
     if !settings::direct_access() {
         return None;
     }
-    // SAFETY: the table is locked; what is opened is closed.
-    unsafe {
-        let relation = pg_sys::table_open(table.oid(), pg_sys::NoLock as pg_sys::LOCKMODE);
-        let index =
-            if is_allowed(table.oid(), purpose) && is_plain(relation, purpose) && is_planned_plainly(table, purpose) {
-                only_index(relation)
-            } else {
-                None
-            };
-        let result = index.and_then(|index| {
-            let lock = match purpose {
-                Purpose::Get => pg_sys::AccessShareLock,
-                Purpose::Insert | Purpose::Update => pg_sys::RowExclusiveLock,
-            };
-            let index = pg_sys::index_open(index, lock as pg_sys::LOCKMODE);
-            let result = if has_our_keys(index) {
-                if purpose == Purpose::Update {
-                    // Raises what a statement would: publications need to know which row it was.
-                    pg_sys::CheckCmdReplicaIdentity(relation, pg_sys::CmdType::CMD_UPDATE);
-                }
-                f(&Direct { relation, index })
-            } else {
-                None
-            };
-            pg_sys::index_close(index, pg_sys::NoLock as pg_sys::LOCKMODE);
-            result
-        });
-        pg_sys::table_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
-        result
-    }
+    // SAFETY: the table is locked.
+    let direct = unsafe { Direct::open(table.oid(), purpose)? };
+    let result = if is_planned_plainly(table, purpose) {
+        f(&direct)
+    } else {
+        None
+    };
+    direct.close();
+    result
 }
 
 /// Whether the caller has the privileges on the whole table and may name it, and nobody else wants to be asked. If not, a
 /// statement says so, or finds that privileges on the columns are enough.
-fn is_allowed(table: pg_sys::Oid, purpose: Purpose) -> bool {
+///
+/// # Safety
+/// Within a guard.
+unsafe fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpose) -> bool {
     let rights = match purpose {
         Purpose::Get => pg_sys::ACL_SELECT,
         Purpose::Insert => pg_sys::ACL_INSERT,
         Purpose::Update => pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,
-    };
-    // SAFETY: a catalog look-up in a transaction, and a pointer that other libraries set when they are loaded.
+    } as pg_sys::AclMode;
+    // SAFETY: catalog look-ups in a transaction, and a pointer that other libraries set when they are loaded.
     unsafe {
-        let all_of_them = |rights: pg_sys::AclMode| {
-            pg_sys::pg_class_aclmask(table, pg_sys::GetUserId(), rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights
-        };
-        { pg_sys::ExecutorCheckPerms_hook }.is_none()
-            && all_of_them(rights as pg_sys::AclMode)
-            && may_use(catalog::data_schema())
+        let user = unguarded::GetUserId();
+        let has_rights = || unguarded::pg_class_aclmask(table, user, rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights;
+        { pg_sys::ExecutorCheckPerms_hook }.is_none() && has_rights() && may_use(schema, user)
     }
 }
 
-/// Whether the caller may name what is in a schema.
-fn may_use(schema: pg_sys::Oid) -> bool {
+/// Whether a user may name what is in a schema.
+///
+/// # Safety
+/// Within a guard.
+unsafe fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
     let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
     // SAFETY: a catalog look-up in a transaction.
     let result = unsafe {
         #[cfg(feature = "pg15")]
         {
-            pg_sys::pg_namespace_aclcheck(schema, pg_sys::GetUserId(), usage)
+            unguarded::pg_namespace_aclcheck(schema, user, usage)
         }
         #[cfg(not(feature = "pg15"))]
         {
-            pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, pg_sys::GetUserId(), usage)
+            unguarded::object_aclcheck(pg_sys::NamespaceRelationId, schema, user, usage)
         }
     };
     result == pg_sys::AclResult::ACLCHECK_OK
@@ -178,7 +105,7 @@ fn may_use(schema: pg_sys::Oid) -> bool {
 ///
 /// # Safety
 /// An open relation.
-unsafe fn is_plain(relation: pg_sys::Relation, purpose: Purpose) -> bool {
+unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose: Purpose) -> bool {
     // SAFETY: an entry of the relation cache, whose parts are there or NULL.
     unsafe {
         let class = &*(*relation).rd_rel;
@@ -189,13 +116,15 @@ unsafe fn is_plain(relation: pg_sys::Relation, purpose: Purpose) -> bool {
             && !class.relrowsecurity
             && (*relation).rd_rules.is_null()
             && (*(*relation).rd_att).natts == 4;
-        is_table && (purpose == Purpose::Get || has_only_our_check(relation) && has_only_our_trigger(relation, purpose))
+        is_table
+            && (purpose == Purpose::Get
+                || has_only_our_check(relation, known) && has_only_our_trigger(relation, known, purpose))
     }
 }
 
 /// # Safety
 /// An open relation.
-unsafe fn has_only_our_check(relation: pg_sys::Relation) -> bool {
+unsafe fn has_only_our_check(relation: pg_sys::Relation, known: &Known) -> bool {
     // SAFETY: as in `is_plain`. The expression is text, which begins with the function that is called.
     unsafe {
         let Some(constraints) = (*(*relation).rd_att).constr.as_ref() else {
@@ -205,7 +134,7 @@ unsafe fn has_only_our_check(relation: pg_sys::Relation) -> bool {
             let expression = CStr::from_ptr((*constraints.check).ccbin).to_bytes();
             let rest = expression.strip_prefix(b"{FUNCEXPR :funcid ").unwrap_or_default();
             let digits = rest.split(|&byte| byte == b' ').next().unwrap_or_default();
-            std::str::from_utf8(digits).is_ok_and(|oid| oid.parse() == Ok(catalog::check_function().to_u32()))
+            std::str::from_utf8(digits).is_ok_and(|oid| oid.parse() == Ok(known.check_function.to_u32()))
         };
         !constraints.has_generated_stored && (constraints.num_check == 0 || constraints.num_check == 1 && ours())
     }
@@ -215,7 +144,7 @@ unsafe fn has_only_our_check(relation: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// An open relation.
-unsafe fn has_only_our_trigger(relation: pg_sys::Relation, purpose: Purpose) -> bool {
+unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known, purpose: Purpose) -> bool {
     // SAFETY: as in `is_plain`.
     unsafe {
         let Some(all) = (*relation).trigdesc.as_ref() else {
@@ -239,8 +168,7 @@ unsafe fn has_only_our_trigger(relation: pg_sys::Relation, purpose: Purpose) -> 
                 let triggers =
                     std::slice::from_raw_parts(all.triggers, usize::try_from(all.numtriggers).unwrap_or_default());
                 let foreign = |trigger: &pg_sys::Trigger| {
-                    trigger.tgtype as u32 & pg_sys::TRIGGER_TYPE_UPDATE != 0
-                        && trigger.tgfoid != catalog::trigger_function()
+                    trigger.tgtype as u32 & pg_sys::TRIGGER_TYPE_UPDATE != 0 && trigger.tgfoid != known.trigger_function
                 };
                 !others && !triggers.iter().any(foreign)
             }
@@ -266,13 +194,13 @@ fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
 /// The primary key's index, if there is no other: others are not kept up here.
 ///
 /// # Safety
-/// An open relation.
+/// An open relation, within a guard.
 unsafe fn only_index(relation: pg_sys::Relation) -> Option<pg_sys::Oid> {
     // SAFETY: an entry of the relation cache. Its list is made when it is first asked for, as a copy, and there is one from then
     // on.
     unsafe {
         if !(*relation).rd_indexvalid {
-            pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
+            unguarded::list_free(unguarded::RelationGetIndexList(relation));
         }
         let indexes = (*relation).rd_indexlist.as_ref()?;
         let primary_key = (*relation).rd_pkindex;
@@ -307,41 +235,98 @@ enum Attempt<T> {
 }
 
 impl Direct {
-    /// Adds the entity with these keys, if it exists, to a result that has its columns. Sees the caller's snapshot.
-    pub fn get(&self, keys: Keys<'_>, take: impl FnOnce(*mut pg_sys::TupleTableSlot)) {
-        // SAFETY: a function that reads runs under a snapshot.
-        unsafe {
-            let slot = pg_sys::table_slot_create(self.relation, std::ptr::null_mut());
-            if self.seek(pg_sys::GetActiveSnapshot(), keys, slot) {
-                take(slot);
+    /// Opens a table; `None` if what is to be done takes a statement.
+    ///
+    /// # Safety
+    /// The table is locked.
+    unsafe fn open(table: pg_sys::Oid, purpose: Purpose) -> Option<Direct> {
+        const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
+        let lock = match purpose {
+            Purpose::Get => pg_sys::AccessShareLock,
+            Purpose::Insert | Purpose::Update => pg_sys::RowExclusiveLock,
+        } as pg_sys::LOCKMODE;
+        let known = catalog::known();
+        let open = || {
+            // SAFETY: the table is locked; what is not returned is closed.
+            unsafe {
+                let relation = unguarded::table_open(table, NO_LOCK);
+                let index = if is_allowed(table, known.data_schema, purpose) && is_plain(relation, &known, purpose) {
+                    only_index(relation)
+                } else {
+                    None
+                };
+                if let Some(index) = index {
+                    let index = unguarded::index_open(index, lock);
+                    if has_our_keys(index) {
+                        if purpose == Purpose::Update {
+                            // Raises what a statement would: publications need to know which row it was.
+                            unguarded::CheckCmdReplicaIdentity(relation, pg_sys::CmdType::CMD_UPDATE);
+                        }
+                        let stored = match purpose {
+                            Purpose::Get | Purpose::Update => {
+                                unguarded::table_slot_create(relation, std::ptr::null_mut())
+                            }
+                            Purpose::Insert => std::ptr::null_mut(),
+                        };
+                        return Some(Direct {
+                            relation,
+                            index,
+                            stored,
+                        });
+                    }
+                    unguarded::index_close(index, NO_LOCK);
+                }
+                unguarded::table_close(relation, NO_LOCK);
+                None
             }
-            pg_sys::ExecDropSingleTupleTableSlot(slot);
+        };
+        // SAFETY: nothing has to be dropped.
+        unsafe { guarded(open) }
+    }
+
+    fn close(self) {
+        let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+        // SAFETY: what `open` opened. Nothing has to be dropped.
+        unsafe {
+            guarded(|| {
+                if !self.stored.is_null() {
+                    unguarded::ExecDropSingleTupleTableSlot(self.stored);
+                }
+                unguarded::index_close(self.index, no_lock);
+                unguarded::table_close(self.relation, no_lock);
+            });
         }
+    }
+
+    /// The entity with these keys, if it exists, as a row of the table. Sees the caller's snapshot. The row is there until the
+    /// next one is looked up.
+    pub fn get(&self, keys: Keys<'_>) -> Option<*mut pg_sys::TupleTableSlot> {
+        // SAFETY: a function that reads runs under a snapshot. Nothing has to be dropped.
+        unsafe { guarded(|| self.seek(unguarded::GetActiveSnapshot(), keys)).then_some(self.stored) }
     }
 
     /// Inserts an entity.
     ///
     /// # Errors
     /// `EntityAlreadyExists`, and those of the CHECK.
-    pub fn insert(&self, keys: Keys<'_>, clock: i64, properties: Properties<'_>) -> Result<(), Error> {
-        guard::check(keys.partition_key, keys.row_key, clock, properties)?;
-        // SAFETY: the table is plain, so this is all that an INSERT does.
-        unsafe {
-            let slot = new_version((*self.relation).rd_att, keys.datums(), clock, properties);
-            pg_sys::simple_table_tuple_insert(self.relation, slot);
-            let inserted = PgTryBuilder::new(AssertUnwindSafe(|| {
-                self.index_version(pg_sys::BuildIndexInfo(self.index), slot, false);
-                Ok(())
-            }))
+    pub fn insert(&self, keys: Keys<'_>, clock: i64, properties: PropertiesArg<'_>) -> Result<(), Error> {
+        check(keys, clock, properties.get())?;
+        // SAFETY: the table is plain, so this is all that an INSERT does. Nothing has to be dropped.
+        let insert = || unsafe {
+            guarded(|| {
+                let slot = new_version((*self.relation).rd_att, keys.datums(), clock, properties.datum());
+                unguarded::simple_table_tuple_insert(self.relation, slot);
+                self.index_version(unguarded::BuildIndexInfo(self.index), slot, false);
+                unguarded::ExecDropSingleTupleTableSlot(slot);
+                unguarded::CommandCounterIncrement();
+            });
+            Ok(())
+        };
+        PgTryBuilder::new(AssertUnwindSafe(insert))
             .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
                 Err(Error::EntityAlreadyExists)
             })
-            .execute();
-            inserted?;
-            pg_sys::ExecDropSingleTupleTableSlot(slot);
-            pg_sys::CommandCounterIncrement();
-        }
-        Ok(())
+            .execute()
     }
 
     /// Inserts entities whose keys are in order, page by page. `None` if one of them is not valid.
@@ -349,43 +334,44 @@ impl Direct {
     /// Raises 23505 for the first in key order that exists: run it in a subtransaction.
     pub fn insert_many<'a>(
         &self,
-        partition_key: &str,
-        entities: impl Iterator<Item = (&'a str, Properties<'a>)>,
+        partition_key: TextArg<'_>,
+        entities: &[(&'a str, Properties<'a>)],
         clock: i64,
     ) -> Option<()> {
-        // A copy is not counted: a hundred references to the table's own descriptor cost more than the copy.
-        // SAFETY: that of an open relation.
-        let descriptor = unsafe { pg_sys::CreateTupleDescCopy((*self.relation).rd_att) };
-        let partition = varlena(partition_key.as_bytes());
-        let slots = entities.map(|(row_key, properties)| {
-            guard::check(partition_key, row_key, clock, properties).ok()?;
-            let keys = [partition, varlena(row_key.as_bytes())];
-            // SAFETY: the table is plain.
-            Some(unsafe { new_version(descriptor, keys, clock, properties) })
-        });
-        let mut slots = slots.collect::<Option<Vec<_>>>()?;
-        // SAFETY: the table's own access method, called as COPY calls it.
-        unsafe {
-            let multi_insert = (*(*self.relation).rd_tableam).multi_insert?;
-            let (relation, command) = (self.relation, pg_sys::GetCurrentCommandId(true));
-            pg_sys::ffi::pg_guard_ffi_boundary(|| {
+        for &(row_key, properties) in entities {
+            guard::check(partition_key.get(), row_key, clock, properties).ok()?;
+        }
+        let mut slots = vec![std::ptr::null_mut(); entities.len()];
+        let insert = || {
+            // SAFETY: the table is plain, and its own access method is called as COPY calls it.
+            unsafe {
+                let multi_insert = (*(*self.relation).rd_tableam).multi_insert?;
+                // A copy is not counted: a hundred references to the table's own descriptor cost more than the copy.
+                let descriptor = unguarded::CreateTupleDescCopy((*self.relation).rd_att);
+                for (slot, &(row_key, properties)) in slots.iter_mut().zip(entities) {
+                    let keys = [partition_key.datum(), varlena_unguarded(row_key.as_bytes())];
+                    *slot = new_version(descriptor, keys, clock, varlena_unguarded(properties.as_bytes()));
+                }
+                let command = unguarded::GetCurrentCommandId(true);
                 multi_insert(
-                    relation,
+                    self.relation,
                     slots.as_mut_ptr(),
                     slots.len() as c_int,
                     command,
                     0,
                     std::ptr::null_mut(),
-                )
-            });
-            let index = pg_sys::BuildIndexInfo(self.index);
-            for slot in slots {
-                self.index_version(index, slot, false);
-                pg_sys::ExecDropSingleTupleTableSlot(slot);
+                );
+                let index = unguarded::BuildIndexInfo(self.index);
+                for &slot in &slots {
+                    self.index_version(index, slot, false);
+                    unguarded::ExecDropSingleTupleTableSlot(slot);
+                }
+                unguarded::CommandCounterIncrement();
+                Some(())
             }
-            pg_sys::CommandCounterIncrement();
-        }
-        Some(())
+        };
+        // SAFETY: nothing within has to be dropped.
+        unsafe { guarded(insert) }
     }
 
     /// Changes the properties of an entity, if it has this Timestamp (or any, for `None`); its new Timestamp. `None` if that
@@ -395,17 +381,28 @@ impl Direct {
     /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, those of merging and of the CHECK.
     pub fn update(&self, keys: Keys<'_>, version: Option<i64>, change: Change<'_>) -> Result<Option<i64>, Error> {
         loop {
-            // SAFETY: what a statement does before and after its execution: it sees what this transaction has done so far, and
-            // what others have committed.
-            let attempt = unsafe {
-                pg_sys::CommandCounterIncrement();
-                pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-                let attempt = self.try_update(pg_sys::GetActiveSnapshot(), keys, version, change);
-                pg_sys::PopActiveSnapshot();
-                pg_sys::CommandCounterIncrement();
-                attempt?
+            // SAFETY: what a statement does before its execution: it sees what this transaction has done so far, and what others
+            // have committed. Nothing has to be dropped.
+            let found = unsafe {
+                guarded(|| {
+                    unguarded::CommandCounterIncrement();
+                    unguarded::PushActiveSnapshot(unguarded::GetTransactionSnapshot());
+                    self.seek(unguarded::GetActiveSnapshot(), keys)
+                })
             };
-            match attempt {
+            let attempt = if found {
+                self.update_row(keys, version, change)
+            } else {
+                Err(Error::EntityNotFound)
+            };
+            // SAFETY: what a statement does after its execution. Nothing has to be dropped.
+            unsafe {
+                guarded(|| {
+                    unguarded::PopActiveSnapshot();
+                    unguarded::CommandCounterIncrement();
+                });
+            }
+            match attempt? {
                 Attempt::Done(timestamp) => return Ok(Some(timestamp)),
                 Attempt::Again => {
                     pgrx::check_for_interrupts!();
@@ -415,152 +412,111 @@ impl Direct {
         }
     }
 
-    /// # Safety
-    /// `snapshot` is the active one.
-    unsafe fn try_update(
-        &self,
-        snapshot: pg_sys::Snapshot,
-        keys: Keys<'_>,
-        version: Option<i64>,
-        change: Change<'_>,
-    ) -> Result<Attempt<i64>, Error> {
-        // SAFETY: the slot is this function's.
-        unsafe {
-            let stored = pg_sys::table_slot_create(self.relation, std::ptr::null_mut());
-            let attempt = if self.seek(snapshot, keys, stored) {
-                self.update_row(snapshot, stored, keys, version, change)
-            } else {
-                Err(Error::EntityNotFound)
-            };
-            pg_sys::ExecDropSingleTupleTableSlot(stored);
-            attempt
-        }
-    }
-
-    /// # Safety
-    /// `stored` holds the row with these keys that `snapshot` sees.
-    unsafe fn update_row(
-        &self,
-        snapshot: pg_sys::Snapshot,
-        stored: *mut pg_sys::TupleTableSlot,
-        keys: Keys<'_>,
-        version: Option<i64>,
-        change: Change<'_>,
-    ) -> Result<Attempt<i64>, Error> {
+    /// Changes the row that was just looked up.
+    fn update_row(&self, keys: Keys<'_>, version: Option<i64>, change: Change<'_>) -> Result<Attempt<i64>, Error> {
         // SAFETY: a row of the table, whose values live as long as the slot holds it.
-        let row = unsafe { Row::of(stored) };
+        let row = unsafe { Row::of(self.stored) };
         if version.is_some_and(|version| version != row.timestamp()) {
             return Err(Error::UpdateConditionNotSatisfied);
         }
-        let merged;
+        let timestamp = ticks::next_timestamp(row.timestamp(), now());
         let properties = match change {
-            Change::Replace(new) => new,
+            Change::Replace(new) => {
+                check(keys, timestamp, new.get())?;
+                new.datum()
+            }
             Change::Merge(new) => {
-                merged = row.properties().merge(new)?;
-                merged.as_properties()
+                let merged = row.properties().merge(new.get())?;
+                check(keys, timestamp, merged.as_properties())?;
+                varlena(merged.as_bytes())
             }
         };
-        let next = ticks::next_timestamp(row.timestamp(), now());
-        guard::check(keys.partition_key, keys.row_key, next, properties)?;
-        // SAFETY: as promised.
-        Ok(unsafe { self.write_version(snapshot, stored, keys, next, properties) })
+        // SAFETY: there is a stored row. Nothing has to be dropped.
+        let result = unsafe { guarded(|| self.write_version(keys.datums(), timestamp, properties)) };
+        Ok(match result {
+            Some(pg_sys::TM_Result::TM_Ok) => Attempt::Done(timestamp),
+            Some(pg_sys::TM_Result::TM_Updated) => {
+                prevent_lost_update("could not serialize access due to concurrent update");
+                Attempt::Again
+            }
+            Some(pg_sys::TM_Result::TM_Deleted) => {
+                prevent_lost_update("could not serialize access due to concurrent delete");
+                Attempt::Again
+            }
+            _ => Attempt::Statement,
+        })
     }
 
-    /// Puts a new version in the place of the stored one.
+    /// Puts a new version in the place of the row that was just looked up.
     ///
     /// # Safety
-    /// `stored` holds a row that `snapshot` sees.
+    /// Within a guard.
     unsafe fn write_version(
         &self,
-        snapshot: pg_sys::Snapshot,
-        stored: *mut pg_sys::TupleTableSlot,
-        keys: Keys<'_>,
+        keys: [pg_sys::Datum; 2],
         timestamp: i64,
-        properties: Properties<'_>,
-    ) -> Attempt<i64> {
+        properties: pg_sys::Datum,
+    ) -> Option<pg_sys::TM_Result::Type> {
         // SAFETY: the table's own access method, called as the executor calls it.
         unsafe {
-            let Some(tuple_update) = (*(*self.relation).rd_tableam).tuple_update else {
-                return Attempt::Statement;
-            };
-            let slot = new_version((*self.relation).rd_att, keys.datums(), timestamp, properties);
+            let tuple_update = (*(*self.relation).rd_tableam).tuple_update?;
+            let slot = new_version((*self.relation).rd_att, keys, timestamp, properties);
             let (mut failure, mut lock, mut update_indexes) =
                 (pg_sys::TM_FailureData::default(), 0, Default::default());
-            let command = pg_sys::GetCurrentCommandId(true);
-            let relation = self.relation;
-            let result = pg_sys::ffi::pg_guard_ffi_boundary(|| {
-                tuple_update(
-                    relation,
-                    &mut (*stored).tts_tid,
-                    slot,
-                    command,
-                    snapshot,
-                    std::ptr::null_mut(),
-                    true,
-                    &mut failure,
-                    &mut lock,
-                    &mut update_indexes,
-                )
-            });
-            let attempt = match result {
-                pg_sys::TM_Result::TM_Ok => {
-                    if needs_index_entry(update_indexes) {
-                        self.index_version(pg_sys::BuildIndexInfo(self.index), slot, true);
-                    }
-                    Attempt::Done(timestamp)
-                }
-                pg_sys::TM_Result::TM_Updated => {
-                    prevent_lost_update("could not serialize access due to concurrent update");
-                    Attempt::Again
-                }
-                pg_sys::TM_Result::TM_Deleted => {
-                    prevent_lost_update("could not serialize access due to concurrent delete");
-                    Attempt::Again
-                }
-                _ => Attempt::Statement,
-            };
-            pg_sys::ExecDropSingleTupleTableSlot(slot);
-            attempt
+            let result = tuple_update(
+                self.relation,
+                &mut (*self.stored).tts_tid,
+                slot,
+                unguarded::GetCurrentCommandId(true),
+                unguarded::GetActiveSnapshot(),
+                std::ptr::null_mut(),
+                true,
+                &mut failure,
+                &mut lock,
+                &mut update_indexes,
+            );
+            if result == pg_sys::TM_Result::TM_Ok && needs_index_entry(update_indexes) {
+                self.index_version(unguarded::BuildIndexInfo(self.index), slot, true);
+            }
+            unguarded::ExecDropSingleTupleTableSlot(slot);
+            Some(result)
         }
     }
 
-    /// Puts the row with these keys into a slot; whether the snapshot sees one.
+    /// Looks up the row with these keys; whether the snapshot sees one.
     ///
     /// # Safety
-    /// The slot was made for this table, and the snapshot is active.
-    unsafe fn seek(&self, snapshot: pg_sys::Snapshot, keys: Keys<'_>, slot: *mut pg_sys::TupleTableSlot) -> bool {
-        let keys = keys.datums();
+    /// Within a guard, and the snapshot is active.
+    unsafe fn seek(&self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> bool {
         let mut conditions = [pg_sys::ScanKeyData::default(); 2];
-        // SAFETY: the index has these two columns, of type text with collation "C". Nothing in the closure needs to be dropped.
+        // SAFETY: the index has these two columns, of type text with collation "C".
         unsafe {
-            pg_sys::ffi::pg_guard_ffi_boundary(|| {
-                for (number, (condition, key)) in conditions.iter_mut().zip(keys).enumerate() {
-                    unguarded::ScanKeyEntryInitialize(
-                        condition,
-                        0,
-                        number as pg_sys::AttrNumber + 1,
-                        pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-                        pg_sys::InvalidOid,
-                        pg_sys::C_COLLATION_OID,
-                        pg_sys::RegProcedure::from(pg_sys::F_TEXTEQ),
-                        key,
-                    );
-                }
-                let scan = unguarded::index_beginscan(
-                    self.relation,
-                    self.index,
-                    snapshot,
-                    #[cfg(feature = "pg18")]
-                    std::ptr::null_mut(),
-                    2,
+            for (number, (condition, key)) in conditions.iter_mut().zip(keys.datums()).enumerate() {
+                unguarded::ScanKeyEntryInitialize(
+                    condition,
                     0,
+                    number as pg_sys::AttrNumber + 1,
+                    pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+                    pg_sys::InvalidOid,
+                    pg_sys::C_COLLATION_OID,
+                    pg_sys::RegProcedure::from(pg_sys::F_TEXTEQ),
+                    key,
                 );
-                unguarded::index_rescan(scan, conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
-                let found = unguarded::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, slot);
-                // The slot keeps its row.
-                unguarded::index_endscan(scan);
-                found
-            })
+            }
+            let scan = unguarded::index_beginscan(
+                self.relation,
+                self.index,
+                snapshot,
+                #[cfg(feature = "pg18")]
+                std::ptr::null_mut(),
+                2,
+                0,
+            );
+            unguarded::index_rescan(scan, conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
+            let found = unguarded::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, self.stored);
+            // The slot keeps its row.
+            unguarded::index_endscan(scan);
+            found
         }
     }
 
@@ -568,11 +524,11 @@ impl Direct {
     /// about to insert or delete it.
     ///
     /// # Safety
-    /// `index` describes the table's index. The slot holds a row that was just written.
+    /// Within a guard. `index` describes the table's index. The slot holds a row that was just written.
     unsafe fn index_version(&self, index: *mut pg_sys::IndexInfo, slot: *mut pg_sys::TupleTableSlot, is_update: bool) {
         // SAFETY: the keys are the first two columns of the table and those of the index.
         unsafe {
-            pg_sys::index_insert(
+            unguarded::index_insert(
                 self.index,
                 (*slot).tts_values,
                 (*slot).tts_isnull,
@@ -586,30 +542,29 @@ impl Direct {
     }
 }
 
+fn check(keys: Keys<'_>, timestamp: i64, properties: Properties<'_>) -> Result<(), Error> {
+    guard::check(keys.partition_key.get(), keys.row_key.get(), timestamp, properties)
+}
+
 /// A row to write.
 ///
 /// # Safety
-/// The descriptor is that of a table with the columns of an entity.
+/// Within a guard. The descriptor is that of a table with the columns of an entity.
 unsafe fn new_version(
     descriptor: pg_sys::TupleDesc,
     [partition_key, row_key]: [pg_sys::Datum; 2],
     timestamp: i64,
-    properties: Properties<'_>,
+    properties: pg_sys::Datum,
 ) -> *mut pg_sys::TupleTableSlot {
     // SAFETY: as promised; the slot has as many values.
     unsafe {
-        let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual);
-        let values = [
-            partition_key,
-            row_key,
-            pg_sys::Datum::from(timestamp),
-            varlena(properties.as_bytes()),
-        ];
+        let slot = unguarded::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual);
+        let values = [partition_key, row_key, pg_sys::Datum::from(timestamp), properties];
         for (number, value) in values.into_iter().enumerate() {
             *(*slot).tts_values.add(number) = value;
             *(*slot).tts_isnull.add(number) = false;
         }
-        pg_sys::ExecStoreVirtualTuple(slot)
+        unguarded::ExecStoreVirtualTuple(slot)
     }
 }
 

@@ -26,6 +26,7 @@ mod settings;
 mod spi;
 mod tables;
 mod types;
+mod unguarded;
 mod writes;
 
 #[cfg(any(test, feature = "pg_test"))]

@@ -6,43 +6,44 @@ use table_service_model::Error;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::projection::Projection;
 
-use crate::arguments::{self, required};
-use crate::direct::{self, Keys, Purpose};
+use crate::arguments::{Keys, required};
+use crate::direct::{self, Purpose};
 use crate::error::OrRaise;
 use crate::result_set::{Entities, ResultSet};
 use crate::spi::{Rows, Statement, connect};
 use crate::tables::{Access, Table};
-use crate::types::{PropertiesArg, varlena};
+use crate::types::{PropertiesArg, TextArg, varlena};
 
 /// The entity with these keys, or no row. `projection` is a comma list of the properties to return.
 #[pg_extern(stable, parallel_restricted)]
 fn get_entity(
-    table_name: Option<&str>,
-    partition_key: Option<&str>,
-    row_key: Option<&str>,
-    projection: default!(Option<&str>, "NULL"),
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
+    projection: default!(Option<TextArg<'_>>, "NULL"),
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> Entities {
     let get = || {
-        let table_name = required("table_name", table_name)?;
-        let (partition_key, row_key) = arguments::keys(partition_key, row_key)?;
-        let projection = Projection::parse(projection.unwrap_or_default())?;
+        let table_name = required("table_name", table_name)?.get();
+        let keys = Keys::new(partition_key, row_key)?;
+        let projection = Projection::parse(projection.map_or("", TextArg::get))?;
         let table = Table::open(table_name, Access::Read)?;
         // SAFETY: this function returns SETOF entity.
         let mut result = unsafe { ResultSet::open(fcinfo) };
-        if !key::within_limits(partition_key, row_key) {
+        if !keys.within_limits() {
             return Ok(Entities);
         }
-        let keys = Keys { partition_key, row_key };
         let read = direct::with(&table, Purpose::Get, |table| {
-            // SAFETY: the slot has the attributes of an entity.
-            table.get(keys, |slot| unsafe { result.push_entity(slot, &projection) });
+            if let Some(row) = table.get(keys) {
+                // SAFETY: the row has the attributes of an entity.
+                unsafe { result.push_entity(row, &projection) };
+            }
             Some(())
         });
         if read.is_none() {
             connect(|spi| {
-                let keys = [varlena(partition_key.as_bytes()), varlena(row_key.as_bytes())];
-                push_entities(&mut result, &spi.run(Statement::Get, &table, keys), &projection);
+                let rows = spi.run(Statement::Get, &table, keys.datums());
+                push_entities(&mut result, &rows, &projection);
             });
         }
         Ok(Entities)

@@ -10,6 +10,7 @@ use table_service_model::projection::Projection;
 
 use crate::scan::Row;
 use crate::types::{external_sql_type, sql_type};
+use crate::unguarded::{self, guarded};
 
 /// The rows that a function has returned so far.
 pub struct ResultSet {
@@ -23,15 +24,31 @@ impl ResultSet {
     /// # Safety
     /// `fcinfo` is that of the running function, which is declared to return a set of rows.
     pub unsafe fn open(fcinfo: pg_sys::FunctionCallInfo) -> ResultSet {
-        // SAFETY: as promised; it raises where the caller of the function does not take a set.
+        // SAFETY: as promised; what is looked at is there whenever the caller takes a set.
         unsafe {
-            // With the columns that the caller expects, which are those of the declaration: looking that up costs more, and
-            // leaks some of it until the statement ends.
-            pg_sys::InitMaterializedSRF(fcinfo, pg_sys::MAT_SRF_USE_EXPECTED_DESC);
             let info = (*fcinfo).resultinfo.cast::<pg_sys::ReturnSetInfo>();
+            if info.is_null() || (*info).type_ != pg_sys::NodeTag::T_ReturnSetInfo {
+                refuse("set-valued function called in context that cannot accept a set");
+            }
+            let modes = (*info).allowedModes as u32;
+            if modes & pg_sys::SetFunctionReturnMode::SFRM_Materialize == 0 {
+                refuse("materialize mode required, but it is not allowed in this context");
+            }
+            let random_access = modes & pg_sys::SetFunctionReturnMode::SFRM_Materialize_Random != 0;
+            let store = guarded(|| {
+                let context = pg_sys::CurrentMemoryContext;
+                pg_sys::CurrentMemoryContext = (*(*info).econtext).ecxt_per_query_memory;
+                let store = unguarded::tuplestore_begin_heap(random_access, false, pg_sys::work_mem);
+                pg_sys::CurrentMemoryContext = context;
+                store
+            });
+            (*info).returnMode = pg_sys::SetFunctionReturnMode::SFRM_Materialize;
+            (*info).setResult = store;
+            // The columns are those that the caller expects, which are those of the declaration. Without a description of our
+            // own there is none to compare with.
             ResultSet {
-                store: (*info).setResult,
-                descriptor: (*info).setDesc,
+                store,
+                descriptor: (*info).expectedDesc,
             }
         }
     }
@@ -76,11 +93,31 @@ impl ResultSet {
     /// # Safety
     /// The values are of the types of the result's columns, and as many.
     pub unsafe fn push<const N: usize>(&mut self, values: [Option<pg_sys::Datum>; N]) {
-        let mut datums = values.map(|value| value.unwrap_or(pg_sys::Datum::null()));
-        let mut nulls = values.map(|value| value.is_none());
-        // SAFETY: as promised; the values are copied.
-        unsafe { pg_sys::tuplestore_putvalues(self.store, self.descriptor, datums.as_mut_ptr(), nulls.as_mut_ptr()) }
+        // SAFETY: as promised.
+        unsafe { self.push_all(&[values]) }
     }
+
+    /// Adds rows of values, `None` for NULL.
+    ///
+    /// # Safety
+    /// The values are of the types of the result's columns, and as many.
+    pub unsafe fn push_all<const N: usize>(&mut self, rows: &[[Option<pg_sys::Datum>; N]]) {
+        let push = || {
+            for values in rows {
+                let mut datums = values.map(|value| value.unwrap_or(pg_sys::Datum::null()));
+                let mut nulls = values.map(|value| value.is_none());
+                let (datums, nulls) = (datums.as_mut_ptr(), nulls.as_mut_ptr());
+                // SAFETY: as promised; the values are copied.
+                unsafe { unguarded::tuplestore_putvalues(self.store, self.descriptor, datums, nulls) }
+            }
+        };
+        // SAFETY: nothing within has to be dropped.
+        unsafe { guarded(push) }
+    }
+}
+
+fn refuse(message: &'static str) -> ! {
+    ereport!(ERROR, PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message);
 }
 
 /// The Rust side of `RETURNS SETOF` and `RETURNS TABLE`: the rows are in the tuplestore already.

@@ -8,12 +8,13 @@ use table_service_model::filter::{Bound, Columns, Filter, KeyRange, Plan, Predic
 use table_service_model::projection::Projection;
 use table_service_model::{Properties, Ticks};
 
+use crate::arguments::Keys;
 use crate::deadline;
-use crate::direct::{self, Direct, Keys, Purpose};
+use crate::direct::{self, Direct, Purpose};
 use crate::residual;
 use crate::spi::{Connection, ENTITY};
 use crate::tables::Table;
-use crate::types::{varlena, varlena_bytes};
+use crate::types::{TextArg, varlena, varlena_bytes};
 
 /// The text of a scan, up to the values of its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -401,8 +402,11 @@ impl Scan<'_> {
 
     fn point(&mut self, direct: &Direct, partition_key: &str, row_key: &str) {
         deadline::next_scan(self.test.is_some());
-        let keys = Keys { partition_key, row_key };
-        direct.get(keys, |slot| {
+        let keys = Keys {
+            partition_key: TextArg::new(partition_key),
+            row_key: TextArg::new(row_key),
+        };
+        if let Some(slot) = direct.get(keys) {
             // SAFETY: a row of a table of the service.
             unsafe {
                 let row = Row::of(slot);
@@ -410,7 +414,7 @@ impl Scan<'_> {
                     self.receiver.take(&row);
                 }
             }
-        });
+        }
     }
 
     fn range(&mut self, range: &KeyRange) {

@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString};
 use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
 
 use md5::{Digest, Md5};
 use pgrx::pg_sys::panic::CaughtError;
@@ -35,7 +36,7 @@ const RENAMES: u32 = 100;
 /// A table of the service as it is stored.
 pub struct Table {
     oid: pg_sys::Oid,
-    name: String,
+    name: Rc<str>,
 }
 
 impl Table {
@@ -123,11 +124,8 @@ pub enum Access {
 
 /// The usual case: the name as it is stored.
 fn by_spelling(name: &str) -> Option<Table> {
-    let oid = relation_in_data_schema(name)?;
-    is_table(oid).then(|| Table {
-        oid,
-        name: name.to_owned(),
-    })
+    let (name, oid) = catalog::table(name, || relation_in_data_schema(name).filter(|&oid| is_table(oid)))?;
+    Some(Table { oid, name })
 }
 
 /// Another spelling: the primary key's name is made of the folded name.
@@ -169,7 +167,7 @@ fn by_scan(name: &str) -> Option<Table> {
             if (*class).relnamespace == schema && same_name(stored, name) {
                 found = Some(Table {
                     oid: (*class).oid,
-                    name: stored.to_owned(),
+                    name: stored.into(),
                 });
             }
         }
@@ -186,7 +184,7 @@ fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
         if name.is_null() {
             return None;
         }
-        CStr::from_ptr(name).to_str().ok()?.to_owned()
+        CStr::from_ptr(name).to_str().ok()?.into()
     };
     is_table(oid).then_some(Table { oid, name })
 }

@@ -1,6 +1,6 @@
 //! The extension's SQL types as arguments and results of Rust functions.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_int};
 use std::marker::PhantomData;
 
 use pgrx::PgTupleDesc;
@@ -14,6 +14,7 @@ use table_service_model::entity::Entity;
 use table_service_model::{Properties, PropertiesBuf, Ticks};
 
 use crate::catalog;
+use crate::unguarded::{self, guarded};
 
 /// Says which SQL type a Rust type stands for.
 macro_rules! sql_type {
@@ -53,6 +54,7 @@ sql_type!(BatchOperationOut, "table_service.batch_operation");
 // schema of the tests before its name.
 external_sql_type!(ShellIn<'_>, "table_service.properties");
 external_sql_type!(ShellOut, "table_service.properties");
+external_sql_type!(TextArg<'_>, "text");
 external_sql_type!(TextOut, "cstring");
 external_sql_type!(RegClass, "regclass");
 external_sql_type!(JsonArg<'_>, "json");
@@ -77,6 +79,7 @@ macro_rules! argument {
     };
 }
 
+argument!(TextArg);
 argument!(PropertiesArg);
 argument!(ShellIn);
 argument!(EntityArg);
@@ -110,7 +113,37 @@ result!(BatchOperationOut, this => this.0);
 
 /// A copy of `bytes` as a varlena, which is what a bag, json and text are.
 pub fn varlena(bytes: &[u8]) -> pg_sys::Datum {
-    bytes.into_datum().unwrap_or(pg_sys::Datum::null())
+    // SAFETY: nothing has to be dropped.
+    unsafe { guarded(|| varlena_unguarded(bytes)) }
+}
+
+/// Copies of many.
+pub fn varlenas(all: &[&[u8]]) -> Vec<pg_sys::Datum> {
+    let mut datums = vec![pg_sys::Datum::null(); all.len()];
+    let copy = || {
+        for (datum, bytes) in datums.iter_mut().zip(all) {
+            // SAFETY: within the guard.
+            *datum = unsafe { varlena_unguarded(bytes) };
+        }
+    };
+    // SAFETY: nothing within has to be dropped.
+    unsafe { guarded(copy) };
+    datums
+}
+
+/// As [`varlena`], within a guard.
+///
+/// # Safety
+/// An error jumps out of it.
+pub unsafe fn varlena_unguarded(bytes: &[u8]) -> pg_sys::Datum {
+    let size = pg_sys::VARHDRSZ + bytes.len();
+    // SAFETY: there is room for the header and the bytes; what is larger than a header can say is not allocated.
+    unsafe {
+        let varlena = unguarded::palloc(size).cast::<pg_sys::varlena>();
+        pgrx::set_varsize_4b(varlena, size as i32);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), varlena.cast::<u8>().add(pg_sys::VARHDRSZ), bytes.len());
+        pg_sys::Datum::from(varlena)
+    }
 }
 
 /// The bytes of a varlena, which is copied only if it is compressed or stored elsewhere.
@@ -157,6 +190,49 @@ pub unsafe fn varlena_size(datum: pg_sys::Datum) -> usize {
 unsafe fn is_in_place(varlena: *const pg_sys::varlena) -> bool {
     // SAFETY: as promised; only the header is read.
     unsafe { pgrx::varatt_is_4b_u(varlena) || (pgrx::varatt_is_1b(varlena) && !pgrx::varatt_is_1b_e(varlena)) }
+}
+
+/// A text, read in place.
+#[derive(Clone, Copy)]
+pub struct TextArg<'a> {
+    datum: pg_sys::Datum,
+    text: &'a str,
+}
+
+impl<'a> TextArg<'a> {
+    pub fn new(text: &'a str) -> TextArg<'a> {
+        TextArg {
+            datum: varlena(text.as_bytes()),
+            text,
+        }
+    }
+
+    /// The text as a parameter of a statement.
+    pub fn datum(self) -> pg_sys::Datum {
+        self.datum
+    }
+
+    pub fn get(self) -> &'a str {
+        self.text
+    }
+}
+
+impl FromDatum for TextArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
+        if is_null {
+            return None;
+        }
+        // SAFETY: the caller promises a text. In this encoding PostgreSQL lets only valid ones in.
+        unsafe {
+            let (datum, bytes) = varlena_bytes(datum);
+            let text = if unguarded::GetDatabaseEncoding() == pg_sys::pg_enc::PG_UTF8 as c_int {
+                std::str::from_utf8_unchecked(bytes)
+            } else {
+                <&str>::from_polymorphic_datum(datum, is_null, oid)?
+            };
+            Some(TextArg { datum, text })
+        }
+    }
 }
 
 /// A bag, read in place.
@@ -421,23 +497,39 @@ impl EntityOut {
                 .map(|ticks| pg_sys::Datum::from(ticks.to_postgres_micros())),
             Some(varlena(self.properties.as_bytes())),
         ];
-        // SAFETY: the values are those of the attributes of `entity`.
-        unsafe { composite(catalog::entity_type(), values) }
+        let entity = catalog::entity_type();
+        // SAFETY: the values are those of the attributes of `entity`. Nothing has to be dropped.
+        unsafe { guarded(|| composite(entity, values)) }
     }
 }
 
 /// A datum of a composite type, `None` for NULL.
 ///
 /// # Safety
-/// The values are of the types of its attributes, and as many.
+/// Within [`guarded`]. The values are of the types of its attributes, and as many.
 unsafe fn composite<const N: usize>(type_oid: pg_sys::Oid, values: [Option<pg_sys::Datum>; N]) -> pg_sys::Datum {
     let mut datums = values.map(|value| value.unwrap_or(pg_sys::Datum::null()));
     let mut nulls = values.map(|value| value.is_none());
     // SAFETY: as promised.
     unsafe {
-        let descriptor = PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(type_oid, -1));
-        let tuple = pg_sys::heap_form_tuple(descriptor.as_ptr(), datums.as_mut_ptr(), nulls.as_mut_ptr());
-        pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        let descriptor = unguarded::lookup_rowtype_tupdesc(type_oid, -1);
+        let tuple = unguarded::heap_form_tuple(descriptor, datums.as_mut_ptr(), nulls.as_mut_ptr());
+        let datum = unguarded::HeapTupleHeaderGetDatum((*tuple).t_data);
+        release(descriptor);
+        datum
+    }
+}
+
+/// Gives a descriptor back that `lookup_rowtype_tupdesc` has lent.
+///
+/// # Safety
+/// Within [`guarded`].
+unsafe fn release(descriptor: pg_sys::TupleDesc) {
+    // SAFETY: the descriptor is not used any more; only some are counted.
+    unsafe {
+        if (*descriptor).tdrefcount >= 0 {
+            unguarded::DecrTupleDescRefCount(descriptor);
+        }
     }
 }
 
@@ -447,10 +539,10 @@ pub struct BatchOperationsArg<'a>(Vec<Option<BatchOperationRow<'a>>>);
 /// One operation as it stands in its row.
 #[derive(Clone, Copy)]
 pub struct BatchOperationRow<'a> {
-    pub operation: Option<&'a str>,
-    pub row_key: Option<&'a str>,
+    pub operation: Option<TextArg<'a>>,
+    pub row_key: Option<TextArg<'a>>,
     pub properties: Option<PropertiesArg<'a>>,
-    pub if_match: Option<&'a str>,
+    pub if_match: Option<TextArg<'a>>,
 }
 
 impl<'a> BatchOperationsArg<'a> {
@@ -461,44 +553,108 @@ impl<'a> BatchOperationsArg<'a> {
 }
 
 impl FromDatum for BatchOperationsArg<'_> {
-    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
         if is_null {
             return None;
         }
-        let row = |record: RecordArg<'_>, descriptor| {
-            let row = record.deform(descriptor);
+        // SAFETY: the caller promises an array of `batch_operation`. Nothing has to be dropped.
+        let deformed = unsafe { guarded(|| DeformedArray::of(datum)) };
+        let row = |index| {
+            let row = deformed.row(index)?;
             // SAFETY: the attributes of `batch_operation` have these types and live as long as the array.
             unsafe {
-                let text = |index| row.value(index).and_then(|datum| <&str>::from_datum(datum, false));
-                BatchOperationRow {
-                    operation: text(0),
-                    row_key: text(1),
+                Some(BatchOperationRow {
+                    operation: row.value(0).and_then(|datum| TextArg::from_datum(datum, false)),
+                    row_key: row.value(1).and_then(|datum| TextArg::from_datum(datum, false)),
                     properties: row.value(2).and_then(|datum| PropertiesArg::from_datum(datum, false)),
-                    if_match: text(3),
-                }
+                    if_match: row.value(3).and_then(|datum| TextArg::from_datum(datum, false)),
+                })
             }
         };
-        // SAFETY: the caller promises an array of `batch_operation`, a varlena type with double alignment, as all
-        // composite types.
+        Some(BatchOperationsArg((0..deformed.count).map(row).collect()))
+    }
+}
+
+/// An array of rows, all taken apart at once.
+struct DeformedArray {
+    count: usize,
+    columns: usize,
+    is_null_row: *const bool,
+    values: *const pg_sys::Datum,
+    is_null: *const bool,
+}
+
+/// One of its rows.
+struct DeformedRow<'a> {
+    values: &'a [pg_sys::Datum],
+    is_null: &'a [bool],
+}
+
+impl DeformedRow<'_> {
+    fn value(&self, column: usize) -> Option<pg_sys::Datum> {
+        match self.is_null.get(column) {
+            Some(false) => self.values.get(column).copied(),
+            _ => None,
+        }
+    }
+}
+
+impl DeformedArray {
+    /// # Safety
+    /// Within [`guarded`]. The datum is an array of a composite type, which all have double alignment.
+    unsafe fn of(datum: pg_sys::Datum) -> DeformedArray {
+        let (mut elements, mut is_null_row, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+        // SAFETY: as promised; there is room for the columns of all rows.
         unsafe {
-            let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
-            let (mut elements, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
-            pg_sys::deconstruct_array(
+            let array = unguarded::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
+            let row_type = (*array).elemtype;
+            let alignment = pg_sys::TYPALIGN_DOUBLE as std::ffi::c_char;
+            unguarded::deconstruct_array(
                 array,
-                (*array).elemtype,
+                row_type,
                 -1,
                 false,
-                pg_sys::TYPALIGN_DOUBLE as std::ffi::c_char,
+                alignment,
                 &mut elements,
-                &mut nulls,
+                &mut is_null_row,
                 &mut count,
             );
-            let descriptor = PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc((*array).elemtype, -1));
-            let record = |i| RecordArg::from_polymorphic_datum(*elements.add(i), *nulls.add(i), oid);
-            let rows = (0..usize::try_from(count).unwrap_or_default())
-                .map(|i| record(i).map(|record| row(record, &descriptor)))
-                .collect();
-            Some(BatchOperationsArg(rows))
+            let count = usize::try_from(count).unwrap_or_default();
+            let descriptor = unguarded::lookup_rowtype_tupdesc(row_type, -1);
+            let columns = usize::try_from((*descriptor).natts).unwrap_or_default();
+            let cells = count * columns;
+            let values = unguarded::palloc(cells * size_of::<pg_sys::Datum>()).cast::<pg_sys::Datum>();
+            let is_null = unguarded::palloc(cells).cast::<bool>();
+            for row in (0..count).filter(|&row| !*is_null_row.add(row)) {
+                let header = unguarded::pg_detoast_datum((*elements.add(row)).cast_mut_ptr());
+                let mut tuple = pg_sys::HeapTupleData {
+                    t_len: pgrx::varsize(header) as u32,
+                    t_data: header.cast(),
+                    ..Default::default()
+                };
+                let first = row * columns;
+                unguarded::heap_deform_tuple(&mut tuple, descriptor, values.add(first), is_null.add(first));
+            }
+            release(descriptor);
+            DeformedArray {
+                count,
+                columns,
+                is_null_row,
+                values,
+                is_null,
+            }
+        }
+    }
+
+    /// `None` for NULL.
+    fn row(&self, index: usize) -> Option<DeformedRow<'_>> {
+        // SAFETY: there are as many rows, of as many columns, and those that are not NULL are taken apart.
+        unsafe {
+            let is_there = index < self.count && !*self.is_null_row.add(index);
+            is_there.then(|| DeformedRow {
+                values: std::slice::from_raw_parts(self.values.add(index * self.columns), self.columns),
+                is_null: std::slice::from_raw_parts(self.is_null.add(index * self.columns), self.columns),
+            })
         }
     }
 }
@@ -507,14 +663,22 @@ impl FromDatum for BatchOperationsArg<'_> {
 pub struct BatchOperationOut(pg_sys::Datum);
 
 impl BatchOperationOut {
-    pub fn new(operation: &str, row_key: &str, properties: Option<Properties<'_>>, if_match: Option<&str>) -> Self {
-        let values = [
-            Some(varlena(operation.as_bytes())),
-            Some(varlena(row_key.as_bytes())),
-            properties.map(|bag| varlena(bag.as_bytes())),
-            if_match.map(|tag| varlena(tag.as_bytes())),
-        ];
-        // SAFETY: the values are those of the attributes of `batch_operation`.
-        BatchOperationOut(unsafe { composite(catalog::batch_operation_type(), values) })
+    pub fn new(
+        operation: &str,
+        row_key: Option<TextArg<'_>>,
+        properties: Option<PropertiesArg<'_>>,
+        if_match: Option<TextArg<'_>>,
+    ) -> Self {
+        let row_type = catalog::batch_operation_type();
+        let row_key = row_key.map(TextArg::datum);
+        let properties = properties.map(|properties| properties.datum());
+        let if_match = if_match.map(TextArg::datum);
+        // SAFETY: the values are those of the attributes of `batch_operation`. Nothing has to be dropped.
+        BatchOperationOut(unsafe {
+            guarded(|| {
+                let operation = varlena_unguarded(operation.as_bytes());
+                composite(row_type, [Some(operation), row_key, properties, if_match])
+            })
+        })
     }
 }

@@ -7,24 +7,24 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use table_service_model::etag::IfMatch;
-use table_service_model::{Error, Properties, entity, key};
+use table_service_model::{Error, Properties, entity};
 
-use crate::arguments::{self, prevent_if_read_only, required};
+use crate::arguments::{self, Keys, prevent_if_read_only, required};
 use crate::clock::{etag, now};
-use crate::direct::{self, Change, Keys, Purpose};
+use crate::direct::{self, Change, Purpose};
 use crate::error::OrRaise;
 use crate::spi::{self, Connection, Statement, connect};
 use crate::tables::{Access, Table};
-use crate::types::{PropertiesArg, varlena};
+use crate::types::{PropertiesArg, TextArg, varlena};
 
 /// Inserts an entity and returns its ETag.
 ///
 /// Raises `EntityAlreadyExists` if there is one with these keys, `TableNotFound`, and the errors of the limits.
 #[pg_extern]
 fn insert_entity(
-    table_name: Option<&str>,
-    partition_key: Option<&str>,
-    row_key: Option<&str>,
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let insert = || {
@@ -35,14 +35,14 @@ fn insert_entity(
         let direct = direct::with(&table, Purpose::Insert, |table| {
             // An entity that it cannot see yet is a conflict with another transaction, which a statement tells from one
             // that it can see.
-            (!direct::has_one_snapshot()).then(|| table.insert(write.direct_keys(), clock, properties.get()))
+            (!direct::has_one_snapshot()).then(|| table.insert(write.keys, clock, properties))
         });
         if let Some(inserted) = direct {
             return inserted.map(|()| etag(clock));
         }
         write.check_limits(properties)?;
         let inserted = connect(|spi| {
-            let [partition_key, row_key] = write.keys();
+            let [partition_key, row_key] = write.keys.datums();
             spi.run(
                 Statement::Insert,
                 &table,
@@ -51,7 +51,7 @@ fn insert_entity(
             .processed
         });
         if inserted == 0 {
-            return Err(not_inserted(&table, write.direct_keys(), properties.get()));
+            return Err(not_inserted(&table, write.keys, properties.get()));
         }
         Ok(etag(clock))
     };
@@ -63,11 +63,11 @@ fn insert_entity(
 /// Raises `ResourceNotFound` if there is none, `UpdateConditionNotSatisfied` if it has another ETag.
 #[pg_extern]
 fn replace_entity(
-    table_name: Option<&str>,
-    partition_key: Option<&str>,
-    row_key: Option<&str>,
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
-    if_match: Option<&str>,
+    if_match: Option<TextArg<'_>>,
 ) -> String {
     let replace = || {
         let write = Write::new(c"replace_entity()", table_name, partition_key, row_key)?;
@@ -83,11 +83,11 @@ fn replace_entity(
 /// Raises `ResourceNotFound` if there is none, `UpdateConditionNotSatisfied` if it has another ETag.
 #[pg_extern]
 fn merge_entity(
-    table_name: Option<&str>,
-    partition_key: Option<&str>,
-    row_key: Option<&str>,
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
-    if_match: Option<&str>,
+    if_match: Option<TextArg<'_>>,
 ) -> String {
     let merge = || {
         let write = Write::new(c"merge_entity()", table_name, partition_key, row_key)?;
@@ -100,9 +100,9 @@ fn merge_entity(
 /// Inserts an entity, or replaces all properties of the one with these keys, and returns its new ETag.
 #[pg_extern]
 fn insert_or_replace_entity(
-    table_name: Option<&str>,
-    partition_key: Option<&str>,
-    row_key: Option<&str>,
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let upsert = || {
@@ -115,9 +115,9 @@ fn insert_or_replace_entity(
 /// Inserts an entity, or sets the given properties of the one with these keys, and returns its new ETag.
 #[pg_extern]
 fn insert_or_merge_entity(
-    table_name: Option<&str>,
-    partition_key: Option<&str>,
-    row_key: Option<&str>,
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let upsert = || {
@@ -133,10 +133,10 @@ fn insert_or_merge_entity(
 /// ETag.
 #[pg_extern]
 fn delete_entity(
-    table_name: Option<&str>,
-    partition_key: Option<&str>,
-    row_key: Option<&str>,
-    if_match: default!(Option<&str>, "'*'"),
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
+    if_match: default!(Option<TextArg<'_>>, "'*'"),
     if_exists: default!(Option<bool>, "false"),
 ) -> bool {
     let delete = || {
@@ -145,7 +145,7 @@ fn delete_entity(
         let if_exists = required("if_exists", if_exists)?;
         let table = write.table()?;
         let result = write.conditional(&table, if_match, |spi, version| {
-            let [partition_key, row_key] = write.keys();
+            let [partition_key, row_key] = write.keys.datums();
             let rows = match version {
                 None => spi.run(Statement::Delete, &table, [partition_key, row_key]),
                 Some(version) => spi.run(
@@ -168,78 +168,60 @@ fn delete_entity(
 /// What all writes of one entity have in common.
 struct Write<'a> {
     table_name: &'a str,
-    partition_key: &'a str,
-    row_key: &'a str,
+    keys: Keys<'a>,
 }
 
 impl<'a> Write<'a> {
     /// Checks what can be checked without the table: NULLs and the characters of the keys.
     fn new(
         function: &CStr,
-        table_name: Option<&'a str>,
-        partition_key: Option<&'a str>,
-        row_key: Option<&'a str>,
+        table_name: Option<TextArg<'a>>,
+        partition_key: Option<TextArg<'a>>,
+        row_key: Option<TextArg<'a>>,
     ) -> Result<Write<'a>, Error> {
-        let table_name = required("table_name", table_name)?;
-        let (partition_key, row_key) = arguments::keys(partition_key, row_key)?;
+        let table_name = required("table_name", table_name)?.get();
+        let keys = Keys::new(partition_key, row_key)?;
         prevent_if_read_only(function);
-        Ok(Write {
-            table_name,
-            partition_key,
-            row_key,
-        })
+        Ok(Write { table_name, keys })
     }
 
     fn table(&self) -> Result<Table, Error> {
         Table::open(self.table_name, Access::Write)
     }
 
-    /// The keys as parameters of a statement.
-    fn keys(&self) -> [pg_sys::Datum; 2] {
-        [varlena(self.partition_key.as_bytes()), varlena(self.row_key.as_bytes())]
-    }
-
-    fn direct_keys(&self) -> Keys<'a> {
-        Keys {
-            partition_key: self.partition_key,
-            row_key: self.row_key,
-        }
-    }
-
     /// The limits of an entity that may be inserted: here they come before the look-up of the row (semantics 0.2).
     fn check_limits(&self, properties: PropertiesArg<'_>) -> Result<(), Error> {
-        if !key::within_limits(self.partition_key, self.row_key) {
+        if !self.keys.within_limits() {
             return Err(Error::KeyTooLong);
         }
-        entity::check_size(self.partition_key, self.row_key, properties.get())
+        entity::check_size(self.keys.partition_key.get(), self.keys.row_key.get(), properties.get())
     }
 
     /// Replace or merge of an entity that must exist.
     fn update(
         &self,
         properties: PropertiesArg<'_>,
-        if_match: Option<&str>,
+        if_match: Option<TextArg<'_>>,
         any_version: Statement,
         one_version: Statement,
     ) -> Result<String, Error> {
         let if_match = arguments::if_match(if_match)?;
         let table = self.table()?;
-        if !key::within_limits(self.partition_key, self.row_key) {
+        if !self.keys.within_limits() {
             return Err(Error::EntityNotFound);
         }
-        let new = properties.get();
         let change = match any_version {
-            Statement::Merge => Change::Merge(new),
-            _ => Change::Replace(new),
+            Statement::Merge => Change::Merge(properties),
+            _ => Change::Replace(properties),
         };
         let direct = direct::with(&table, Purpose::Update, |table| {
-            table.update(self.direct_keys(), version(if_match), change).transpose()
+            table.update(self.keys, version(if_match), change).transpose()
         });
         if let Some(updated) = direct {
             return updated.map(etag);
         }
         let timestamp = self.conditional(&table, if_match, |spi, version| {
-            let [partition_key, row_key] = self.keys();
+            let [partition_key, row_key] = self.keys.datums();
             let (clock, properties) = (now().into(), properties.datum());
             let rows = match version {
                 None => spi.run(any_version, &table, [partition_key, row_key, clock, properties]),
@@ -259,7 +241,7 @@ impl<'a> Write<'a> {
         let table = self.table()?;
         self.check_limits(properties)?;
         let timestamp = connect(|spi| {
-            let [partition_key, row_key] = self.keys();
+            let [partition_key, row_key] = self.keys.datums();
             spi.run(
                 statement,
                 &table,
@@ -278,7 +260,7 @@ impl<'a> Write<'a> {
         if_match: IfMatch,
         write: impl Fn(&Connection, Option<i64>) -> Option<T>,
     ) -> Result<T, Error> {
-        if !key::within_limits(self.partition_key, self.row_key) {
+        if !self.keys.within_limits() {
             return Err(Error::EntityNotFound);
         }
         let version = version(if_match);
@@ -286,7 +268,7 @@ impl<'a> Write<'a> {
         loop {
             let outcome = connect(|spi| match write(spi, version) {
                 Some(written) => Ok(written),
-                None => Err(spi.run(Statement::GetTimestamp, table, self.keys()).timestamp()),
+                None => Err(spi.run(Statement::GetTimestamp, table, self.keys.datums()).timestamp()),
             });
             let found = match outcome {
                 Ok(written) => return Ok(written),
@@ -327,12 +309,8 @@ pub fn not_inserted(table: &Table, keys: Keys<'_>, properties: Properties<'_>) -
         return Error::EntityAlreadyExists;
     }
     let insert = || {
-        let arguments = [
-            varlena(keys.partition_key.as_bytes()),
-            varlena(keys.row_key.as_bytes()),
-            now().into(),
-            varlena(properties.as_bytes()),
-        ];
+        let [partition_key, row_key] = keys.datums();
+        let arguments = [partition_key, row_key, now().into(), varlena(properties.as_bytes())];
         // As an error, so that nothing of it stays.
         Err::<(), _>(connect(|spi| {
             spi.run(Statement::InsertOrRaise, table, arguments).processed

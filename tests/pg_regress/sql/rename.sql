@@ -116,6 +116,17 @@ SELECT pg_temp.use('MOVING', 'back');
 SELECT row_key FROM table_service_data."Moving" ORDER BY 1;
 SELECT delete_table('Moving');
 
+-- Nor is one that is not of the type any more, until it is again.
+SELECT create_table('Loose');
+SELECT pg_temp.use('Loose', 'before');
+ALTER TABLE table_service_data."Loose" NOT OF;
+SELECT pg_temp.use('Loose', 'none');
+:state
+ALTER TABLE table_service_data."Loose" OF entity;
+SELECT pg_temp.use('Loose', 'back');
+SELECT row_key FROM table_service_data."Loose" ORDER BY 1;
+SELECT delete_table('Loose');
+
 -- A session uses many tables, more than it keeps statements for.
 DO $$
 BEGIN
