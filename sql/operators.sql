@@ -64,3 +64,5 @@ CREATE CAST (pg_catalog.jsonb AS table_service.properties)
     WITH FUNCTION table_service.properties_from_jsonb(pg_catalog.jsonb) AS IMPLICIT;
 CREATE CAST (table_service.properties AS pg_catalog.jsonb)
     WITH FUNCTION table_service.properties_to_jsonb(table_service.properties);
+CREATE CAST (table_service.properties AS pg_catalog.text)
+    WITH FUNCTION table_service.properties_to_text(table_service.properties) AS ASSIGNMENT;

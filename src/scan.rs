@@ -15,6 +15,7 @@ use crate::residual;
 use crate::spi::{Connection, ENTITY};
 use crate::tables::Table;
 use crate::types::{TextArg, varlena, varlena_bytes};
+use crate::unguarded;
 
 /// The text of a scan, up to the values of its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -254,10 +255,10 @@ impl Row {
     /// # Safety
     /// It has the four columns of an entity, none of them NULL.
     pub unsafe fn of(slot: *mut pg_sys::TupleTableSlot) -> Row {
-        // SAFETY: as promised.
+        // SAFETY: as promised; for columns that there are it raises nothing.
         unsafe {
             if (*slot).tts_nvalid < 4 {
-                pg_sys::slot_getsomeattrs_int(slot, 4);
+                unguarded::slot_getsomeattrs_int(slot, 4);
             }
             let values = (*slot).tts_values;
             Row {
@@ -309,7 +310,7 @@ impl Row {
 
 fn text(datum: &pg_sys::Datum) -> &str {
     // SAFETY: a key column, which is text and not NULL.
-    unsafe { <&str>::from_datum(*datum, false).unwrap_or_default() }
+    unsafe { TextArg::from_datum(*datum, false).map_or("", TextArg::get) }
 }
 
 /// Where the rows of a scan go.

@@ -56,6 +56,7 @@ external_sql_type!(ShellIn<'_>, "table_service.properties");
 external_sql_type!(ShellOut, "table_service.properties");
 external_sql_type!(TextArg<'_>, "text");
 external_sql_type!(TextOut, "cstring");
+external_sql_type!(TextBytes, "text");
 external_sql_type!(RegClass, "regclass");
 external_sql_type!(JsonArg<'_>, "json");
 external_sql_type!(JsonOut, "json");
@@ -107,6 +108,7 @@ result!(ShellOut, this => varlena(this.0.as_bytes()));
 result!(JsonOut, this => varlena(&this.0));
 result!(JsonbOut, this => this.into_datum());
 result!(TextOut, this => this.into_datum());
+result!(TextBytes, this => varlena(&this.0));
 result!(RegClass, this => pg_sys::Datum::from(this.0));
 result!(EntityOut, this => this.into_datum());
 result!(BatchOperationOut, this => this.0);
@@ -293,6 +295,9 @@ impl TextOut {
         }
     }
 }
+
+/// A text to return, in the encoding of the database.
+pub struct TextBytes(pub Vec<u8>);
 
 pub struct RegClass(pub pg_sys::Oid);
 

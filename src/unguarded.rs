@@ -88,6 +88,7 @@ declare! {
     fn index_getnext_slot(scan: IndexScanDesc, direction: ScanDirection::Type, slot: *mut TupleTableSlot) -> bool;
     fn index_endscan(scan: IndexScanDesc);
 
+    fn slot_getsomeattrs_int(slot: *mut TupleTableSlot, count: c_int);
     fn table_slot_create(table: Relation, list: *mut *mut List) -> *mut TupleTableSlot;
     fn MakeSingleTupleTableSlot(descriptor: TupleDesc, kind: *const TupleTableSlotOps) -> *mut TupleTableSlot;
     fn ExecStoreVirtualTuple(slot: *mut TupleTableSlot) -> *mut TupleTableSlot;

@@ -8,7 +8,7 @@ use table_service_model::{Error, PropertiesBuilder, Value, json, key};
 
 use crate::error::OrRaise;
 use crate::keys::ticks_of;
-use crate::types::{Column, JsonbArg, JsonbOut, PropertiesArg, PropertiesOut, RecordArg, varlena_bytes};
+use crate::types::{Column, JsonbArg, JsonbOut, PropertiesArg, PropertiesOut, RecordArg, TextBytes, varlena_bytes};
 
 /// The cast from jsonb: a JSON object in payload form.
 #[pg_extern(immutable, strict, parallel_safe)]
@@ -20,6 +20,12 @@ fn properties_from_jsonb(jsonb: JsonbArg<'_>) -> PropertiesOut {
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_to_jsonb(properties: PropertiesArg<'_>) -> JsonbOut {
     JsonbOut(json::jsonb_text(properties.get()))
+}
+
+/// The cast to text: what the output function writes. Without it PostgreSQL would go by way of that and copy the text twice.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn properties_to_text(properties: PropertiesArg<'_>) -> TextBytes {
+    TextBytes(json::properties_to_json(properties.get()))
 }
 
 /// The columns of a row as properties: int2 and int4 become Int32, int8 Int64, float4, float8 and numeric Double, bool

@@ -176,8 +176,16 @@ impl<'a> Properties<'a> {
     }
 
     fn entry(&self, index: usize) -> Entry<'a> {
-        let (name_start, value_start) = index.checked_sub(1).map_or((0, 0), |before| self.ends_at(before));
-        let (name_end, value_end) = self.ends_at(index);
+        let starts = index.checked_sub(1).map_or((0, 0), |before| self.ends_at(before));
+        self.entry_between(index, starts, self.ends_at(index))
+    }
+
+    fn entry_between(
+        &self,
+        index: usize,
+        (name_start, value_start): (usize, usize),
+        (name_end, value_end): (usize, usize),
+    ) -> Entry<'a> {
         Entry {
             name: self.names.get(name_start..name_end).unwrap_or_default(),
             tag: self.types.get(index).copied().unwrap_or_default(),
@@ -191,7 +199,13 @@ impl<'a> Properties<'a> {
     }
 
     fn entries(self) -> impl ExactSizeIterator<Item = Entry<'a>> {
-        (0..self.count).map(move |index| self.entry(index))
+        let mut starts = (0, 0);
+        (0..self.count).map(move |index| {
+            let ends = self.ends_at(index);
+            let entry = self.entry_between(index, starts, ends);
+            starts = ends;
+            entry
+        })
     }
 
     fn find(&self, name: &[u8]) -> Option<usize> {
@@ -238,8 +252,15 @@ impl<'a> Properties<'a> {
 
     /// The properties in ascending order of their names.
     pub fn iter(self) -> impl ExactSizeIterator<Item = (&'a str, Value<'a>)> {
-        self.entries()
-            .map(|entry| (std::str::from_utf8(entry.name).unwrap_or_default(), entry.decode()))
+        // All names at once: most are short.
+        let names = std::str::from_utf8(self.names).unwrap_or_default();
+        let mut start = 0;
+        self.entries().map(move |entry| {
+            let end = start + entry.name.len();
+            let name = names.get(start..end).unwrap_or_default();
+            start = end;
+            (name, entry.decode())
+        })
     }
 
     /// Both bags in one; where both have a property, that of `other` stays.
