@@ -29,6 +29,8 @@ settings=(max_wal_size=8GB checkpoint_timeout=30min)
 
 case $program in
 compare)
+  # It would take a processor from whichever side is measured when it comes.
+  settings+=(autovacuum=off)
   # The CPU's part: nothing waits for the disk, the table is in memory.
   start "${settings[@]}" shared_buffers=1GB
   "$run" --json target/bench.json "$@"

@@ -293,7 +293,7 @@ impl<'a> Properties<'a> {
             return Err(Error::TooManyProperties);
         }
         check_size(size)?;
-        Ok(PropertiesBuf::assemble(&merged, size))
+        Ok(PropertiesBuf::assemble(merged.into_iter(), size))
     }
 
     /// The properties whose name is not among `names`.
@@ -320,7 +320,7 @@ impl<'a> Properties<'a> {
         } else {
             picked.iter().map(Entry::contribution).sum()
         };
-        PropertiesBuf::assemble(&picked, size)
+        PropertiesBuf::assemble(picked.into_iter(), size)
     }
 
     pub fn to_buf(self) -> PropertiesBuf {
@@ -369,8 +369,8 @@ impl PropertiesBuf {
     }
 
     /// `entries` are in ascending order of their names and within all limits.
-    fn assemble(entries: &[Entry<'_>], size: usize) -> PropertiesBuf {
-        let (names, values) = entries.iter().fold((0, 0), |(names, values), entry| {
+    fn assemble<'e>(entries: impl ExactSizeIterator<Item = Entry<'e>> + Clone, size: usize) -> PropertiesBuf {
+        let (names, values) = entries.clone().fold((0, 0), |(names, values), entry| {
             (names + entry.name.len(), values + entry.value.len())
         });
         let wide = needs_wide(names, values);
@@ -380,17 +380,20 @@ impl PropertiesBuf {
         // Within the limits all of these fit their fields.
         bytes.push(u8::try_from(entries.len()).unwrap_or(u8::MAX));
         bytes.extend_from_slice(&u32::try_from(size).unwrap_or(u32::MAX).to_le_bytes());
-        bytes.extend(entries.iter().map(|entry| entry.tag));
+        bytes.extend(entries.clone().map(|entry| entry.tag));
         let (mut name_end, mut value_end) = (0, 0);
-        for entry in entries {
+        for entry in entries.clone() {
             name_end += entry.name.len();
             value_end += entry.value.len();
             for end in [name_end, value_end] {
-                let end = u32::try_from(end).unwrap_or(u32::MAX).to_le_bytes();
-                bytes.extend_from_slice(end.get(..end_width(wide)).unwrap_or_default());
+                if wide {
+                    bytes.extend_from_slice(&u32::try_from(end).unwrap_or(u32::MAX).to_le_bytes());
+                } else {
+                    bytes.extend_from_slice(&u16::try_from(end).unwrap_or(u16::MAX).to_le_bytes());
+                }
             }
         }
-        for entry in entries {
+        for entry in entries.clone() {
             bytes.extend_from_slice(entry.name);
         }
         for entry in entries {
@@ -483,16 +486,12 @@ impl<'n> PropertiesBuilder<'n> {
             return Err(Error::TooManyProperties);
         }
         check_size(self.size)?;
-        let entries: Vec<_> = self
-            .entries
-            .iter()
-            .map(|pending| Entry {
-                name: pending.name.as_bytes(),
-                tag: pending.tag,
-                value: self.values.get(pending.start..pending.end).unwrap_or_default(),
-            })
-            .collect();
-        Ok(PropertiesBuf::assemble(&entries, self.size))
+        let entries = self.entries.iter().map(|pending| Entry {
+            name: pending.name.as_bytes(),
+            tag: pending.tag,
+            value: self.values.get(pending.start..pending.end).unwrap_or_default(),
+        });
+        Ok(PropertiesBuf::assemble(entries, self.size))
     }
 }
 
@@ -558,7 +557,7 @@ fn check_value(name: &str, value: Value<'_>) -> Result<(), Error> {
                     name: Error::quoted(name),
                 });
             }
-            if text.contains('\0') {
+            if text.as_bytes().contains(&0) {
                 return Err(Error::unreadable(format!(
                     "\"{}\" contains U+0000, which PostgreSQL's text cannot hold; store it as Edm.Binary",
                     Error::quoted(name)

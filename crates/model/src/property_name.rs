@@ -29,9 +29,21 @@ pub fn check(name: &str) -> Result<(), Error> {
 
 /// Nearly all names are ASCII, where no character needs to be decoded.
 fn is_ascii_name(name: &str) -> bool {
-    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let is_part = |byte: &u8| PARTS.get(usize::from(*byte)) == Some(&true);
     name.as_bytes().first().is_some_and(|byte| !byte.is_ascii_digit()) && name.as_bytes().iter().all(is_part)
 }
+
+/// Which ASCII characters may be part of a name: a look-up takes a fraction of the comparisons.
+#[allow(clippy::indexing_slicing, reason = "the compiler evaluates it")]
+const PARTS: [bool; 128] = {
+    let mut parts = [false; 128];
+    let mut byte = 0u8;
+    while byte < 128 {
+        parts[byte as usize] = byte.is_ascii_alphanumeric() || byte == b'_';
+        byte += 1;
+    }
+    parts
+};
 
 pub(crate) fn is_start(c: char) -> bool {
     if c.is_ascii() {

@@ -170,7 +170,7 @@ impl<'j> Members<'j> {
         if name.starts_with("odata.") {
             return reader.skip();
         }
-        if let Some((property, annotation)) = name.split_once('@') {
+        if let Some((property, annotation)) = split_annotation(&name) {
             // Of the annotations, `X@odata.type` has a meaning for the service; others, as
             // `X@odata.type@odata.type`, are ignored.
             if !annotation.starts_with("odata.") {
@@ -294,6 +294,12 @@ impl<'j> Members<'j> {
         }
         builder.finish()
     }
+}
+
+/// The parts before and behind the first `@`.
+fn split_annotation(name: &str) -> Option<(&str, &str)> {
+    let at = name.bytes().position(|byte| byte == b'@')?;
+    Some((name.get(..at)?, name.get(at + 1..)?))
 }
 
 /// Gives a value its type: that of its annotation, or the one that JSON suggests (semantics 1.6).

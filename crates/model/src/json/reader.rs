@@ -120,7 +120,7 @@ impl<'j> Reader<'j> {
     /// A string whose escapes the parser has seen to be well-formed but not decoded.
     fn unescape(&self, range: std::ops::Range<usize>) -> Result<Cow<'j, str>, Error> {
         let raw = self.json.get(range.clone()).unwrap_or_default();
-        if !raw.contains('\\') {
+        if !raw.as_bytes().contains(&b'\\') {
             return Ok(Cow::Borrowed(raw));
         }
         let quoted = self.json.get(range.start - 1..range.end + 1).unwrap_or_default();

@@ -17,7 +17,7 @@ fn forge(entries: &[(&[u8], u8, &[u8])], size: usize) -> Vec<u8> {
         .iter()
         .map(|&(name, tag, value)| Entry { name, tag, value })
         .collect();
-    PropertiesBuf::assemble(&entries, size).0
+    PropertiesBuf::assemble(entries.into_iter(), size).0
 }
 
 /// Code and SQLSTATE, or nothing where nothing is refused.
