@@ -8,6 +8,15 @@ use std::ffi::{c_char, c_int, c_void};
 use pgrx::pg_sys;
 use pgrx::pg_sys::*;
 
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+type Values = *mut Datum;
+#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+type Values = *const Datum;
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+type Nulls = *mut bool;
+#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+type Nulls = *const bool;
+
 /// Declares functions, and has the compiler compare them with those of this major version.
 macro_rules! declare {
     ($($(#[$when:meta])? fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
@@ -107,11 +116,11 @@ declare! {
     fn lookup_rowtype_tupdesc(type_oid: Oid, modifier: int32) -> TupleDesc;
     fn CreateTupleDescCopy(descriptor: TupleDesc) -> TupleDesc;
     fn DecrTupleDescRefCount(descriptor: TupleDesc);
-    fn heap_form_tuple(descriptor: TupleDesc, values: *mut Datum, is_null: *mut bool) -> HeapTuple;
+    fn heap_form_tuple(descriptor: TupleDesc, values: Values, is_null: Nulls) -> HeapTuple;
     fn heap_deform_tuple(tuple: HeapTuple, descriptor: TupleDesc, values: *mut Datum, is_null: *mut bool);
     fn HeapTupleHeaderGetDatum(tuple: HeapTupleHeader) -> Datum;
     fn tuplestore_begin_heap(random_access: bool, is_held: bool, kilobytes: c_int) -> *mut Tuplestorestate;
-    fn tuplestore_putvalues(store: *mut Tuplestorestate, descriptor: TupleDesc, values: *mut Datum, is_null: *mut bool);
+    fn tuplestore_putvalues(store: *mut Tuplestorestate, descriptor: TupleDesc, values: Values, is_null: Nulls);
 }
 
 /// Calls them; an error comes out as a panic, as it does of the functions of `pg_sys`.
