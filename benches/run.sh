@@ -37,7 +37,7 @@ compare)
   # What the disk and its cache add: a table that is larger than shared_buffers.
   if (($# == 0)); then
     start "${settings[@]}" shared_buffers=64MB
-    "$run" --only get,insert,merge,page --clients 4 --rounds 10 --json target/bench-small-buffers.json
+    "$run" --only get,insert,merge,page --clients 4 --rounds 40 --json target/bench-small-buffers.json
     # Against the service's published targets: every commit is on the disk.
     FSYNC=on start "${settings[@]}" shared_buffers=1GB synchronous_commit=on full_page_writes=on
     "$run" --service-targets --json target/bench-service.json

@@ -1,7 +1,7 @@
 //! Our API beside hand-written SQL on the same server: each kind of work on either side in turn, several times, and the ratio
 //! of the throughputs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use serde_json::{Value, json};
@@ -22,12 +22,15 @@ struct Arguments {
     /// How many entities are in the tables
     #[arg(long, default_value_t = 1_000_000)]
     entities: u64,
-    /// How often each side is measured, in turn. Short turns: what else the machine does then meets both sides
-    #[arg(long, default_value_t = 25)]
+    /// How often each side is measured, in turn. Many short turns: what else the machine does then meets both sides
+    #[arg(long, default_value_t = 100)]
     rounds: usize,
     /// How long, in seconds, each time
-    #[arg(long, default_value_t = 0.4)]
+    #[arg(long, default_value_t = 0.1)]
     seconds: f64,
+    /// How long, in seconds, all rounds of one kind of work may take: long statements get fewer
+    #[arg(long, default_value_t = 40.0)]
+    limit: f64,
     /// How many clients work at once; several numbers for several measurements of the short kinds of work
     #[arg(long, value_delimiter = ',', default_value = "1,4")]
     clients: Vec<usize>,
@@ -169,7 +172,11 @@ async fn compare(arguments: &Arguments, data: Data, work: Work, clients: usize) 
     load::run_all(&mut ours, warm_up).await?;
     load::run_all(&mut hand_written, warm_up).await?;
     let (mut our_rates, mut hand_rates) = (Vec::new(), Vec::new());
+    let start = Instant::now();
     for round in 0..arguments.rounds {
+        if round > 0 && start.elapsed().as_secs_f64() > arguments.limit {
+            break;
+        }
         // Who comes second meets what the first has left behind: a table that has grown, pages that the system writes out.
         let ours_first = round % 2 == 0;
         for ours_now in [ours_first, !ours_first] {
