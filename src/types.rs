@@ -369,11 +369,12 @@ struct Deformed {
 }
 
 impl Deformed {
-    fn value(&self, index: usize) -> Option<pg_sys::Datum> {
-        match self.nulls.get(index) {
-            Some(false) => self.values.get(index).copied(),
-            _ => None,
-        }
+    fn value(&self, column: usize) -> Option<pg_sys::Datum> {
+        let row = DeformedRow {
+            values: &self.values,
+            is_null: &self.nulls,
+        };
+        row.value(column)
     }
 }
 
@@ -589,7 +590,7 @@ struct DeformedArray {
     is_null: *const bool,
 }
 
-/// One of its rows.
+/// One row of it, or of another that was taken apart.
 struct DeformedRow<'a> {
     values: &'a [pg_sys::Datum],
     is_null: &'a [bool],
