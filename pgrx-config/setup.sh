@@ -34,9 +34,12 @@ flock -n 9 || {
 packaged=/usr/lib/postgresql/$want # Debian, Ubuntu and apt.postgresql.org put it here
 tree=$cache/pg$want
 
-is_packaged() {
-  [[ -x $packaged/bin/postgres && -x $packaged/bin/pg_config && -x $packaged/lib/pgxs/src/test/regress/pg_regress ]]
+# Each is checked by the files that are used: the server's package also has a pg_config, and its pg_regress needs no headers.
+has_packaged_server() { [[ -x $packaged/bin/postgres && -x $packaged/lib/pgxs/src/test/regress/pg_regress ]]; }
+has_packaged_headers() {
+  [[ -x $packaged/bin/pg_config && -e $("$packaged/bin/pg_config" --includedir-server)/postgres.h ]]
 }
+is_packaged() { has_packaged_server && has_packaged_headers; }
 
 apt_offers() { [[ $(apt-cache policy "$1" 2>/dev/null) == *Candidate:\ [0-9]* ]]; }
 
@@ -102,7 +105,10 @@ missing_packages() {
     id postgres >/dev/null 2>&1 || echo postgresql-common
   fi
   case $source in
-  package) is_packaged || echo "postgresql-$want postgresql-server-dev-$want" ;;
+  package) # Only what is missing: a server that is there, and perhaps runs, stays as it is.
+    has_packaged_server || echo "postgresql-$want"
+    has_packaged_headers || echo "postgresql-server-dev-$want"
+    ;;
   build)
     has bison || echo bison
     has flex || echo flex
