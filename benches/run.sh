@@ -29,14 +29,14 @@ settings=(max_wal_size=8GB checkpoint_timeout=30min)
 
 case $program in
 compare)
-  # It would take a processor from whichever side is measured when it comes.
-  settings+=(autovacuum=off)
+  # Autovacuum would take a processor from whichever side is measured when it comes.
+  comparing=("${settings[@]}" autovacuum=off)
   # The CPU's part: nothing waits for the disk, the table is in memory.
-  start "${settings[@]}" shared_buffers=1GB
+  start "${comparing[@]}" shared_buffers=1GB
   "$run" --json target/bench.json "$@"
   # What the disk and its cache add: a table that is larger than shared_buffers.
   if (($# == 0)); then
-    start "${settings[@]}" shared_buffers=64MB
+    start "${comparing[@]}" shared_buffers=64MB
     "$run" --only get,insert,merge,page --clients 4 --rounds 40 --json target/bench-small-buffers.json
     # Against the service's published targets: every commit is on the disk.
     FSYNC=on start "${settings[@]}" shared_buffers=1GB synchronous_commit=on full_page_writes=on
