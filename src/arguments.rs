@@ -33,6 +33,14 @@ impl<'a> Keys<'a> {
         Ok(Keys { partition_key, row_key })
     }
 
+    /// Keys that do not come from SQL.
+    pub fn of(partition_key: &'a str, row_key: &'a str) -> Keys<'a> {
+        Keys {
+            partition_key: TextArg::new(partition_key),
+            row_key: TextArg::new(row_key),
+        }
+    }
+
     pub fn within_limits(self) -> bool {
         key::within_limits(self.partition_key.get(), self.row_key.get())
     }

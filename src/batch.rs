@@ -360,10 +360,7 @@ impl<'a> Attempt<'a> {
         };
         let error = match statement {
             Statement::InsertMany => {
-                let keys = Keys {
-                    partition_key: TextArg::new(self.partition_key),
-                    row_key: TextArg::new(first.row_key()),
-                };
+                let keys = Keys::of(self.partition_key, first.row_key());
                 not_inserted(self.table, keys, first.operation.properties())
             }
             Statement::InsertOrMergeMany => connect(|spi| self.merge_error(spi, first)),

@@ -255,18 +255,12 @@ impl Direct {
                 } else {
                     None
                 };
-                if let Some(index) = index {
-                    let index = unguarded::index_open(index, lock);
-                    if has_our_keys(index) {
-                        if purpose == Purpose::Update {
-                            // Raises what a statement would: publications need to know which row it was.
-                            unguarded::CheckCmdReplicaIdentity(relation, pg_sys::CmdType::CMD_UPDATE);
-                        }
-                        let stored = match purpose {
-                            Purpose::Get | Purpose::Update => {
-                                unguarded::table_slot_create(relation, std::ptr::null_mut())
-                            }
-                            Purpose::Insert => std::ptr::null_mut(),
+                match index.map(|index| unguarded::index_open(index, lock)) {
+                    Some(index) if has_our_keys(index) => {
+                        let stored = if purpose == Purpose::Insert {
+                            std::ptr::null_mut()
+                        } else {
+                            unguarded::table_slot_create(relation, std::ptr::null_mut())
                         };
                         return Some(Direct {
                             relation,
@@ -274,7 +268,8 @@ impl Direct {
                             stored,
                         });
                     }
-                    unguarded::index_close(index, NO_LOCK);
+                    Some(index) => unguarded::index_close(index, NO_LOCK),
+                    None => {}
                 }
                 unguarded::table_close(relation, NO_LOCK);
                 None
@@ -332,10 +327,10 @@ impl Direct {
     /// Inserts entities whose keys are in order, page by page. `None` if one of them is not valid.
     ///
     /// Raises 23505 for the first in key order that exists: run it in a subtransaction.
-    pub fn insert_many<'a>(
+    pub fn insert_many(
         &self,
         partition_key: TextArg<'_>,
-        entities: &[(&'a str, Properties<'a>)],
+        entities: &[(&str, Properties<'_>)],
         clock: i64,
     ) -> Option<()> {
         for &(row_key, properties) in entities {
@@ -381,10 +376,11 @@ impl Direct {
     /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, those of merging and of the CHECK.
     pub fn update(&self, keys: Keys<'_>, version: Option<i64>, change: Change<'_>) -> Result<Option<i64>, Error> {
         loop {
-            // SAFETY: what a statement does before its execution: it sees what this transaction has done so far, and what others
-            // have committed. Nothing has to be dropped.
+            // SAFETY: what a statement does before its execution: publications need to know which row it was, and it sees what
+            // this transaction has done so far, and what others have committed. Nothing has to be dropped.
             let found = unsafe {
                 guarded(|| {
+                    unguarded::CheckCmdReplicaIdentity(self.relation, pg_sys::CmdType::CMD_UPDATE);
                     unguarded::CommandCounterIncrement();
                     unguarded::PushActiveSnapshot(unguarded::GetTransactionSnapshot());
                     self.seek(unguarded::GetActiveSnapshot(), keys)

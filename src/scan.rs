@@ -403,11 +403,7 @@ impl Scan<'_> {
 
     fn point(&mut self, direct: &Direct, partition_key: &str, row_key: &str) {
         deadline::next_scan(self.test.is_some());
-        let keys = Keys {
-            partition_key: TextArg::new(partition_key),
-            row_key: TextArg::new(row_key),
-        };
-        if let Some(slot) = direct.get(keys) {
+        if let Some(slot) = direct.get(Keys::of(partition_key, row_key)) {
             // SAFETY: a row of a table of the service.
             unsafe {
                 let row = Row::of(slot);

@@ -1,5 +1,6 @@
 //! PostgreSQL's functions without the guard that `pg_sys` puts around each call, which makes panics of errors and costs as much
-//! as the small functions do. Where many are called in a row, one [`guarded`] is around all of them.
+//! as the small functions do. Where many are called in a row, one [`guarded`] is around all of them; those that raise
+//! nothing may be called without it.
 
 #![allow(non_snake_case)]
 
