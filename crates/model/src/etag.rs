@@ -1,4 +1,4 @@
-//! ETags: the Timestamp of an entity in another spelling (semantics 2.1), and what If-Match may say (2.2).
+//! ETags: the Timestamp of an entity in another spelling (semantics 2.1), and what If-Match may say (semantics 2.2).
 
 use crate::error::Error;
 use crate::text::abbreviate;

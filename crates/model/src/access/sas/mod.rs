@@ -1,4 +1,4 @@
-//! Shared access signatures: those of one table (semantics 7.2) and those of the account (7.3).
+//! Shared access signatures: those of one table (semantics 7.2) and those of the account (semantics 7.3).
 
 mod account;
 mod addresses;
