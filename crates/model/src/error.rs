@@ -403,6 +403,10 @@ pub enum Error {
     /// A query of the tables that names a property which tables do not have. The service fails on it.
     #[error("Server encountered an internal error. Please try again after some time.")]
     UnknownTableProperty { name: String },
+    /// A stored row that no function of the service can have written: a NULL column, or a bag whose bytes are invalid.
+    /// `reason` names the row.
+    #[error("Server encountered an internal error. Please try again after some time.")]
+    StoredEntityInvalid { reason: String },
 
     #[error("The requested operation is not implemented on the specified resource.")]
     NotImplemented { reason: String },
@@ -512,7 +516,7 @@ impl Error {
             Error::DuplicateRow => Code::InvalidDuplicateRow,
             Error::AnotherPartition => Code::CommandsInBatchActOnDifferentPartitions,
             Error::InBatch { error, .. } => error.code(),
-            Error::UnknownTableProperty { .. } => Code::InternalError,
+            Error::UnknownTableProperty { .. } | Error::StoredEntityInvalid { .. } => Code::InternalError,
             Error::NotImplemented { .. } => Code::NotImplemented,
             Error::NotAuthorized { .. } => Code::AuthorizationFailure,
             Error::AuthenticationFailed { .. } => Code::AuthenticationFailed,
@@ -560,6 +564,7 @@ impl Error {
             Error::DuplicateRow | Error::AnotherPartition => "22023",
             Error::InBatch { error, .. } => error.sqlstate(),
             Error::UnknownTableProperty { .. } => "42703",
+            Error::StoredEntityInvalid { .. } => "XX001",
             Error::NotImplemented { .. } => "0A000",
             Error::NotAuthorized { .. }
             | Error::PermissionMismatch { .. }
@@ -593,6 +598,7 @@ impl Error {
             | Error::EntityTooLarge
             | Error::ArgumentInvalid { .. }
             | Error::UnknownTableProperty { .. }
+            | Error::StoredEntityInvalid { .. }
             | Error::NotImplemented { .. } => Stage::BackEnd,
             Error::InBatch { error, .. } => error.stage(),
             Error::TableNotFound
@@ -657,6 +663,7 @@ impl Error {
             | Error::MalformedJson { reason }
             | Error::ArgumentInvalid { reason }
             | Error::FilterBeyondLimit { reason }
+            | Error::StoredEntityInvalid { reason }
             | Error::NotImplemented { reason }
             | Error::NotAuthorized { reason }
             | Error::AuthenticationFailed { reason }
