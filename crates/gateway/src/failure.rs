@@ -1,6 +1,6 @@
 //! A request that cannot be served, and what the client is told.
 
-use table_service_model::error::{Protocol, Stage};
+use table_service_model::error::{RequestError, Stage};
 use table_service_model::{Code, Error};
 
 /// An error of the service, from the catalog or as the database raised it.
@@ -37,8 +37,8 @@ impl Failure {
     }
 }
 
-impl From<Protocol> for Failure {
-    fn from(error: Protocol) -> Failure {
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Failure {
         Error::from(error).into()
     }
 }

@@ -9,7 +9,7 @@ use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Incoming};
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 use table_service_model::json::Metadata;
 use table_service_model::{Code, Error, limits};
 use tokio::sync::Semaphore;
@@ -75,7 +75,7 @@ impl Gateway {
                 // If it panicked, the connection and all others go on.
                 served.await.unwrap_or_else(|fault| {
                     let reason = fault.to_string();
-                    let reply = plain_error(Protocol::Internal { reason }.into(), form, id);
+                    let reply = plain_error(RequestError::Internal { reason }.into(), form, id);
                     self.finish(reply, &Event::begin(id), echo)
                 })
             }
@@ -104,7 +104,7 @@ impl Gateway {
             _ if is_xml(head) => Form::Xml,
             Ok(metadata) => Form::Json(*metadata),
             // Who takes Atom alone reads XML.
-            Err(Protocol::AtomFormatNotSupported) => Form::Xml,
+            Err(RequestError::AtomFormatNotSupported) => Form::Xml,
             Err(_) => Form::Json(Metadata::Minimal),
         };
         let mut prefer = Prefer::parse(head.header("prefer"));
@@ -151,10 +151,10 @@ impl Gateway {
         head: &Head,
         body: &mut Option<Incoming>,
         event: &mut Event,
-        accepted: Result<Metadata, Protocol>,
+        accepted: Result<Metadata, RequestError>,
         prefer: &mut Option<Prefer>,
     ) -> Result<Reply, Failure> {
-        let target = Target::parse(&head.host, &head.path).ok_or(Protocol::UriInvalid)?;
+        let target = Target::parse(&head.host, &head.path).ok_or(RequestError::UriInvalid)?;
         let tenant = self
             .tenants
             .get(target.account)
@@ -177,7 +177,7 @@ impl Gateway {
         *prefer = prefer.filter(|_| operation.has_preference());
 
         let _permit = self.permits.try_acquire().map_err(|_| {
-            Error::from(Protocol::ServerBusy {
+            Error::from(RequestError::ServerBusy {
                 reason: "As many requests are served as may be at a time".to_owned(),
             })
         })?;
@@ -241,7 +241,7 @@ impl Gateway {
                 *body = Some(incoming);
                 Err(error.into())
             }
-            Err(_) => Err(Error::from(Protocol::OperationTimedOut {
+            Err(_) => Err(Error::from(RequestError::OperationTimedOut {
                 reason: "The body did not arrive in time".to_owned(),
             })
             .into()),
@@ -273,10 +273,10 @@ fn is_xml(head: &Head) -> bool {
 /// The secondary endpoint reads, and it alone knows how far behind it is.
 fn check_endpoint(operation: &Operation, secondary: bool) -> Result<(), Error> {
     if secondary && !operation.reads() {
-        return Err(Protocol::WriteOnSecondary.into());
+        return Err(RequestError::WriteOnSecondary.into());
     }
     if !secondary && *operation == Operation::GetServiceStats {
-        return Err(Protocol::QueryParameterInvalid { name: "comp" }.into());
+        return Err(RequestError::QueryParameterInvalid { name: "comp" }.into());
     }
     Ok(())
 }

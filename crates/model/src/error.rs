@@ -3,7 +3,7 @@
 //! The extension raises [`Error`]s as `<Code>: <message>` under their SQLSTATE; the gateway turns them, and errors
 //! that PostgreSQL raises itself, back into Azure errors ([`Code::of_sqlstate`]).
 
-mod protocol;
+mod request;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::fmt;
 use crate::limits::PROPERTY_NAME_UTF16_UNITS;
 use crate::text::abbreviate;
 
-pub use protocol::Protocol;
+pub use request::RequestError;
 
 /// An error code of the Table service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -442,7 +442,7 @@ pub enum Error {
 
     /// An error of the REST protocol, which no SQL function raises.
     #[error(transparent)]
-    Protocol(#[from] Protocol),
+    Request(#[from] RequestError),
 }
 
 const VALUE_TOO_LARGE: &str = "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.";
@@ -528,7 +528,7 @@ impl Error {
             Error::ServiceMismatch => Code::AuthorizationServiceMismatch,
             Error::SourceIpMismatch { .. } => Code::AuthorizationSourceIPMismatch,
             Error::DocumentInvalid { .. } => Code::InvalidXmlDocument,
-            Error::Protocol(error) => error.code(),
+            Error::Request(error) => error.code(),
         }
     }
 
@@ -576,7 +576,7 @@ impl Error {
                 "28000"
             }
             Error::DocumentInvalid { .. } => "22023",
-            Error::Protocol(_) => "08P01",
+            Error::Request(_) => "08P01",
         }
     }
 
@@ -629,7 +629,7 @@ impl Error {
             | Error::ServiceMismatch
             | Error::SourceIpMismatch { .. }
             | Error::DocumentInvalid { .. } => Stage::FrontEnd,
-            Error::Protocol(error) => error.stage(),
+            Error::Request(error) => error.stage(),
         }
     }
 
@@ -677,7 +677,7 @@ impl Error {
             Error::EtagInvalid { .. } => {
                 Some("An ETag looks like W/\"datetime'2026-01-31T12%3A00%3A00Z'\"; * means any version.".into())
             }
-            Error::Protocol(error) => error.hint().map(Into::into),
+            Error::Request(error) => error.hint().map(Into::into),
             _ => None,
         }
     }

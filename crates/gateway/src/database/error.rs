@@ -1,6 +1,6 @@
 //! From PostgreSQL's errors to those of the service, by the one error catalog.
 
-use table_service_model::error::{Protocol, Retry};
+use table_service_model::error::{RequestError, Retry};
 use table_service_model::{Code, Error};
 use tokio_postgres::error::DbError;
 
@@ -25,9 +25,9 @@ impl Diagnosis {
                 let closed = error.is_closed() || has_io_error(error);
                 let reason = with_sources(error);
                 let error = if closed {
-                    Protocol::ServerBusy { reason }
+                    RequestError::ServerBusy { reason }
                 } else {
-                    Protocol::Internal { reason }
+                    RequestError::Internal { reason }
                 };
                 Diagnosis {
                     failure: error.into(),
@@ -50,13 +50,13 @@ impl Diagnosis {
         let code = Code::of_sqlstate(sqlstate);
         let reason = format!("PostgreSQL: {sqlstate} {}", error.message());
         let error = match code {
-            Code::ServerBusy => Protocol::ServerBusy { reason }.into(),
-            Code::OperationTimedOut => Protocol::OperationTimedOut { reason }.into(),
+            Code::ServerBusy => RequestError::ServerBusy { reason }.into(),
+            Code::OperationTimedOut => RequestError::OperationTimedOut { reason }.into(),
             Code::AuthorizationFailure => Error::NotAuthorized { reason },
             Code::TableNotFound => Error::TableNotFound,
             Code::TableAlreadyExists => Error::TableAlreadyExists,
             Code::EntityAlreadyExists => Error::EntityAlreadyExists,
-            _ => Protocol::Internal { reason }.into(),
+            _ => RequestError::Internal { reason }.into(),
         };
         let class = sqlstate.get(..2).unwrap_or_default();
         Diagnosis {

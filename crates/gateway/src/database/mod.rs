@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use postgres_types::ToSql;
 use table_service_model::PropertiesBuf;
-use table_service_model::error::{Protocol, Retry};
+use table_service_model::error::{RequestError, Retry};
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
                 self.database.cancel(&connection).await;
                 let reason = "The request's own time limit has passed".to_owned();
                 Diagnosis {
-                    failure: Protocol::OperationTimedOut { reason }.into(),
+                    failure: RequestError::OperationTimedOut { reason }.into(),
                     rolled_back: false,
                     connection_lost: true,
                 }
@@ -232,7 +232,7 @@ impl<'a> Session<'a> {
 pub fn column<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Failure> {
     row.try_get(index).map_err(|error| {
         let reason = with_sources(&error);
-        Protocol::Internal { reason }.into()
+        RequestError::Internal { reason }.into()
     })
 }
 
@@ -243,5 +243,5 @@ fn json(rows: &[Row]) -> Result<String, Failure> {
 
 fn no_row() -> Failure {
     let reason = "A function of the extension returned no row".to_owned();
-    Protocol::Internal { reason }.into()
+    RequestError::Internal { reason }.into()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType};
 use rustls::ClientConfig;
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -93,7 +93,7 @@ impl Database {
             }
             Err(error) => format!("The database cannot be reached: {}", with_sources(&error)),
         };
-        Err(Protocol::ServerBusy { reason }.into())
+        Err(RequestError::ServerBusy { reason }.into())
     }
 
     /// Closes a connection instead of giving it back.

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use http::{Method, StatusCode};
 use table_service_model::access;
 use table_service_model::batch::Action;
-use table_service_model::error::{Protocol, Stage};
+use table_service_model::error::{RequestError, Stage};
 use table_service_model::etag::IfMatch;
 use table_service_model::json;
 use table_service_model::limits::BATCH_OPERATIONS;
@@ -46,7 +46,7 @@ struct Change<'b> {
 pub async fn execute(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
     match batch::read(context.head.header("content-type"), body)? {
         Batch::Read(request) => read(context, &request).await,
-        Batch::Changes { requests, .. } if requests.is_empty() => Err(Protocol::MalformedBatch {
+        Batch::Changes { requests, .. } if requests.is_empty() => Err(RequestError::MalformedBatch {
             reason: "The change set is empty".to_owned(),
         }
         .into()),
@@ -69,7 +69,7 @@ pub async fn execute(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failur
 
 /// The answer to a change set behind the first.
 fn refused(context: &Context<'_>) -> Part {
-    let failure = Protocol::MalformedBatch {
+    let failure = RequestError::MalformedBatch {
         reason: "A batch has one change set: this one was not looked at".to_owned(),
     };
     let form = Form::Json(context.metadata);
@@ -210,8 +210,8 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
                 ("PATCH" | MERGE, Some(_)) => Action::Merge,
                 ("PATCH" | MERGE, None) => Action::InsertOrMerge,
                 ("DELETE", Some(_)) => Action::Delete,
-                ("DELETE", None) => return Err(Protocol::HeaderMissing { name: "If-Match" }.into()),
-                _ => return Err(Protocol::VerbNotSupported.into()),
+                ("DELETE", None) => return Err(RequestError::HeaderMissing { name: "If-Match" }.into()),
+                _ => return Err(RequestError::VerbNotSupported.into()),
             };
             context.grant.permits(permission(action), Some(&address.table))?;
             let properties = match action {
@@ -224,7 +224,7 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
             let keys = (address.partition_key, address.row_key);
             (action, address.table, keys, properties, condition)
         }
-        _ => return Err(Protocol::VerbNotSupported.into()),
+        _ => return Err(RequestError::VerbNotSupported.into()),
     };
     let (partition_key, row_key) = keys;
     context.grant.permits_key(&partition_key, &row_key)?;
@@ -250,7 +250,7 @@ fn permission(action: Action) -> access::Operation {
 }
 
 /// The form of the answer to one operation.
-fn level(request: &InnerRequest<'_>) -> Result<json::Metadata, Protocol> {
+fn level(request: &InnerRequest<'_>) -> Result<json::Metadata, RequestError> {
     accepted(request.query().get("$format"), request.header("accept"))
 }
 
@@ -299,7 +299,7 @@ async fn read(context: &Context<'_>, request: &InnerRequest<'_>) -> Result<Reply
     let result = match request.resource(context.tenant.account.name()) {
         Ok(Resource::Entity(address)) => look_up(context, request, &address).await,
         Ok(_) => {
-            return Err(Protocol::MalformedBatch {
+            return Err(RequestError::MalformedBatch {
                 reason: "The only query in a batch is one by keys".to_owned(),
             }
             .into());

@@ -11,7 +11,7 @@ use http::header::{
 use http::{Method, StatusCode};
 use table_service_model::Error;
 use table_service_model::access::{CorsRule, ServiceProperties};
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 
 use crate::account::Tenant;
 use crate::database::Session;
@@ -54,7 +54,7 @@ impl CorsCache {
 /// # Errors
 /// `MissingRequiredHeader` without an origin or a method, `CorsPreflightFailure` if no rule allows them.
 pub async fn preflight(tenant: &Tenant, session: &Session<'_>, head: &Head) -> Result<Reply, Failure> {
-    let missing = |name| Error::from(Protocol::HeaderMissing { name });
+    let missing = |name| Error::from(RequestError::HeaderMissing { name });
     let origin = head.header("origin").ok_or(missing("Origin"))?;
     let method = head.header("access-control-request-method");
     let method = method.ok_or(missing("Access-Control-Request-Method"))?;
@@ -68,7 +68,7 @@ pub async fn preflight(tenant: &Tenant, session: &Session<'_>, head: &Head) -> R
     let properties = tenant.cors.rules(session).await?;
     let rule = properties
         .cors_rule(origin, method, &names)
-        .ok_or(Protocol::CorsPreflightFailure)?;
+        .ok_or(RequestError::CorsPreflightFailure)?;
     let mut reply = allow(Reply::new(StatusCode::OK), rule, origin)
         .with_text(ACCESS_CONTROL_ALLOW_METHODS, method)
         .with_text(ACCESS_CONTROL_MAX_AGE, &rule.max_age_in_seconds.to_string());

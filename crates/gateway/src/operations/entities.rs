@@ -3,7 +3,7 @@
 use http::StatusCode;
 use http::header::{ETAG, LOCATION};
 use table_service_model::entity::Entity;
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 use table_service_model::etag::IfMatch;
 use table_service_model::json::{self, Metadata};
 use table_service_model::projection::Projection;
@@ -235,7 +235,7 @@ pub fn properties(body: &[u8]) -> Result<PropertiesBuf, Error> {
 
 pub async fn delete(context: &Context<'_>, address: &EntityAddress) -> Result<Reply, Failure> {
     let if_match = if_match(&context.head.method, &context.head.headers)?;
-    let if_match = if_match.ok_or(Protocol::HeaderMissing { name: "If-Match" })?;
+    let if_match = if_match.ok_or(RequestError::HeaderMissing { name: "If-Match" })?;
     IfMatch::parse(if_match)?;
     address.check_for_write()?;
     let EntityAddress {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::Method;
 use table_service_model::Error;
 use table_service_model::access::{self, Grant};
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 use table_service_model::json::Metadata;
 
 use crate::account::Tenant;
@@ -55,7 +55,7 @@ impl Operation {
     ///
     /// # Errors
     /// For verbs that the resource does not have, and parameters that it cannot have.
-    pub fn of(method: &Method, resource: Resource, query: &Query) -> Result<Operation, Protocol> {
+    pub fn of(method: &Method, resource: Resource, query: &Query) -> Result<Operation, RequestError> {
         let is = |name: &str| method.as_str() == name;
         let (comp, restype) = (query.get("comp"), query.get("restype"));
         match (resource, comp, restype) {
@@ -66,15 +66,15 @@ impl Operation {
                 Ok(Operation::SetServiceProperties)
             }
             (Resource::Service, Some("stats"), Some("service")) if is("GET") => Ok(Operation::GetServiceStats),
-            (Resource::Service, Some("properties" | "stats"), Some("service")) => Err(Protocol::VerbNotSupported),
-            (_, _, Some(_)) => Err(Protocol::QueryParameterInvalid { name: "restype" }),
+            (Resource::Service, Some("properties" | "stats"), Some("service")) => Err(RequestError::VerbNotSupported),
+            (_, _, Some(_)) => Err(RequestError::QueryParameterInvalid { name: "restype" }),
             (Resource::Entities(table), Some("acl"), None) if is("GET") || is("HEAD") => {
                 Ok(Operation::GetTableAcl(table))
             }
             (Resource::Entities(table), Some("acl"), None) if is("PUT") => Ok(Operation::SetTableAcl(table)),
-            (Resource::Entities(_), Some("acl"), None) => Err(Protocol::VerbNotSupported),
-            (_, Some(_), None) => Err(Protocol::QueryParameterInvalid { name: "comp" }),
-            (Resource::Service, None, None) => Err(Protocol::UriInvalid),
+            (Resource::Entities(_), Some("acl"), None) => Err(RequestError::VerbNotSupported),
+            (_, Some(_), None) => Err(RequestError::QueryParameterInvalid { name: "comp" }),
+            (Resource::Service, None, None) => Err(RequestError::UriInvalid),
             (Resource::Tables, ..) if is("GET") => Ok(Operation::QueryTables),
             (Resource::Tables, ..) if is("POST") => Ok(Operation::CreateTable),
             (Resource::Table(name), ..) if is("GET") => Ok(Operation::GetTable(name)),
@@ -83,14 +83,14 @@ impl Operation {
             (Resource::Entities(table), ..) if is("POST") => Ok(Operation::InsertEntity(table)),
             // An entity without its keys.
             (Resource::Entities(_), ..) if is("PUT") || is("PATCH") || is(MERGE) || is("DELETE") => {
-                Err(Protocol::UrlKeyCount)
+                Err(RequestError::UrlKeyCount)
             }
             (Resource::Entity(address), ..) if is("GET") => Ok(Operation::GetEntity(address)),
             (Resource::Entity(address), ..) if is("PUT") => Ok(Operation::ReplaceEntity(address)),
             (Resource::Entity(address), ..) if is("PATCH") || is(MERGE) => Ok(Operation::MergeEntity(address)),
             (Resource::Entity(address), ..) if is("DELETE") => Ok(Operation::DeleteEntity(address)),
             (Resource::Batch, ..) if is("POST") => Ok(Operation::Batch),
-            _ => Err(Protocol::VerbNotSupported),
+            _ => Err(RequestError::VerbNotSupported),
         }
     }
 
@@ -276,7 +276,7 @@ fn text(body: &[u8]) -> Result<&str, Error> {
 mod tests {
     use super::*;
 
-    fn of(method: &str, path: &str, query: &str) -> Result<&'static str, Protocol> {
+    fn of(method: &str, path: &str, query: &str) -> Result<&'static str, RequestError> {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         Operation::of(&method, Resource::parse(path)?, &Query::parse(query)).map(|operation| operation.name())
     }
@@ -312,25 +312,30 @@ mod tests {
     fn other_requests_are_refused() {
         let entity = "t(PartitionKey='p',RowKey='r')";
         for (method, path, query, error) in [
-            ("PUT", "t", "", Protocol::UrlKeyCount),
-            ("DELETE", "t", "", Protocol::UrlKeyCount),
-            ("POST", entity, "", Protocol::VerbNotSupported),
-            ("GET", "$batch", "", Protocol::VerbNotSupported),
-            ("PUT", "Tables('t')", "", Protocol::VerbNotSupported),
+            ("PUT", "t", "", RequestError::UrlKeyCount),
+            ("DELETE", "t", "", RequestError::UrlKeyCount),
+            ("POST", entity, "", RequestError::VerbNotSupported),
+            ("GET", "$batch", "", RequestError::VerbNotSupported),
+            ("PUT", "Tables('t')", "", RequestError::VerbNotSupported),
             (
                 "DELETE",
                 "",
                 "restype=service&comp=properties",
-                Protocol::VerbNotSupported,
+                RequestError::VerbNotSupported,
             ),
-            ("GET", "", "", Protocol::UriInvalid),
+            ("GET", "", "", RequestError::UriInvalid),
             (
                 "GET",
                 "t",
                 "restype=service&comp=properties",
-                Protocol::QueryParameterInvalid { name: "restype" },
+                RequestError::QueryParameterInvalid { name: "restype" },
             ),
-            ("GET", "t", "comp=x", Protocol::QueryParameterInvalid { name: "comp" }),
+            (
+                "GET",
+                "t",
+                "comp=x",
+                RequestError::QueryParameterInvalid { name: "comp" },
+            ),
         ] {
             assert_eq!(of(method, path, query), Err(error), "{method} {path}?{query}");
         }

@@ -6,7 +6,7 @@
 use http::{HeaderName, StatusCode};
 use table_service_model::Error;
 use table_service_model::entity::Entity;
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 use table_service_model::json::Metadata;
 use table_service_model::projection::Projection;
 use table_service_model::token::ContinuationToken;
@@ -178,7 +178,7 @@ fn split_page(page: &str) -> Option<(&str, Option<&str>)> {
 
 fn unexpected() -> Failure {
     let reason = "query_page_json returned something else than a page".to_owned();
-    Protocol::Internal { reason }.into()
+    RequestError::Internal { reason }.into()
 }
 
 #[cfg(test)]

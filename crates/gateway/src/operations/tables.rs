@@ -4,7 +4,7 @@ use http::StatusCode;
 use http::header::LOCATION;
 use serde::Deserialize;
 use table_service_model::Error;
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 use table_service_model::token::ContinuationToken;
 
 use super::{Context, check_options, text, top};
@@ -25,7 +25,7 @@ struct NewTable {
 
 pub async fn create(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
     if context.head.headers.contains_key("if-match") || context.head.headers.contains_key("if-none-match") {
-        return Err(Protocol::ConditionWithoutEtag.into());
+        return Err(RequestError::ConditionWithoutEtag.into());
     }
     check_content_type(context.head.header("content-type"))?;
     let table: NewTable = serde_json::from_str(text(body)?).map_err(|error| Error::MalformedJson {
@@ -52,7 +52,7 @@ pub async fn delete(context: &Context<'_>, name: &str) -> Result<Reply, Failure>
     // Some SDKs send If-Match: * with every DELETE.
     let for_any = context.head.header("if-match").is_none_or(|tag| tag == "*");
     if !for_any || context.head.headers.contains_key("if-none-match") {
-        return Err(Protocol::ConditionWithoutEtag.into());
+        return Err(RequestError::ConditionWithoutEtag.into());
     }
     context.session.delete_table(name).await?;
     Ok(Reply::no_content())

@@ -1,7 +1,7 @@
 //! Entity group transactions as clients send them: requests within a multipart body (semantics 5.1).
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 
 use super::multipart::{self, Parts};
 use super::resource::Resource;
@@ -40,10 +40,10 @@ const MAX_CHANGES: usize = 1000;
 /// # Errors
 /// `MediaTypeNotSupported` for a Content-Type that is no multipart with a boundary; `InvalidInput` for a body that is not
 /// what the Content-Type says.
-pub fn read<'b>(content_type: Option<&str>, body: &'b [u8]) -> Result<Batch<'b>, Protocol> {
+pub fn read<'b>(content_type: Option<&str>, body: &'b [u8]) -> Result<Batch<'b>, RequestError> {
     let boundary = content_type
         .and_then(multipart::boundary)
-        .ok_or(Protocol::MediaTypeNotSupported)?;
+        .ok_or(RequestError::MediaTypeNotSupported)?;
     let mut parts = parts(body, &boundary)?;
     let Some(first) = next_part(&mut parts)? else {
         return Err(malformed("The batch is empty"));
@@ -71,7 +71,7 @@ pub fn read<'b>(content_type: Option<&str>, body: &'b [u8]) -> Result<Batch<'b>,
     Ok(Batch::Read(request))
 }
 
-fn read_changes<'b>(body: &'b [u8], boundary: &str) -> Result<Vec<InnerRequest<'b>>, Protocol> {
+fn read_changes<'b>(body: &'b [u8], boundary: &str) -> Result<Vec<InnerRequest<'b>>, RequestError> {
     let mut parts = parts(body, boundary)?;
     let mut requests = Vec::new();
     while let Some(part) = next_part(&mut parts)? {
@@ -87,7 +87,7 @@ fn read_changes<'b>(body: &'b [u8], boundary: &str) -> Result<Vec<InnerRequest<'
     Ok(requests)
 }
 
-fn parts<'b>(body: &'b [u8], boundary: &str) -> Result<Parts<'b>, Protocol> {
+fn parts<'b>(body: &'b [u8], boundary: &str) -> Result<Parts<'b>, RequestError> {
     Parts::new(body, boundary).map_err(|error| malformed(&error.to_string()))
 }
 
@@ -97,7 +97,7 @@ struct Part<'b> {
     body: &'b [u8],
 }
 
-fn next_part<'b>(parts: &mut Parts<'b>) -> Result<Option<Part<'b>>, Protocol> {
+fn next_part<'b>(parts: &mut Parts<'b>) -> Result<Option<Part<'b>>, RequestError> {
     let part = parts.next(length).map_err(|error| malformed(&error.to_string()))?;
     let Some(part) = part else { return Ok(None) };
     let (headers, body) = read_headers(part).ok_or_else(|| malformed("The headers of a part do not parse"))?;
@@ -152,7 +152,7 @@ fn line(bytes: &[u8]) -> Option<(&[u8], usize)> {
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
-fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, Protocol> {
+fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, RequestError> {
     let content_type = header(&part.headers, "content-type").unwrap_or_default();
     if !content_type
         .split(';')
@@ -200,10 +200,10 @@ impl InnerRequest<'_> {
     ///
     /// # Errors
     /// Those of [`Resource::parse`].
-    pub fn resource(&self, account: &str) -> Result<Resource, Protocol> {
+    pub fn resource(&self, account: &str) -> Result<Resource, RequestError> {
         let path = self.url.split(['?', '#']).next().unwrap_or_default();
         let path = match path.split_once("://") {
-            Some((_, rest)) => rest.split_once('/').ok_or(Protocol::UriInvalid)?.1,
+            Some((_, rest)) => rest.split_once('/').ok_or(RequestError::UriInvalid)?.1,
             None => path.strip_prefix('/').unwrap_or(path),
         };
         // In the emulator's style the account comes first.
@@ -220,8 +220,8 @@ impl InnerRequest<'_> {
     }
 }
 
-fn malformed(reason: &str) -> Protocol {
-    Protocol::MalformedBatch {
+fn malformed(reason: &str) -> RequestError {
+    RequestError::MalformedBatch {
         reason: reason.to_owned(),
     }
 }
@@ -303,12 +303,12 @@ mod tests {
         let twice = format!("{part}{part}--batch_1--");
         assert!(matches!(
             read(TYPE, twice.as_bytes()),
-            Err(Protocol::MalformedBatch { .. })
+            Err(RequestError::MalformedBatch { .. })
         ));
         let among_changes = changes(&["GET t HTTP/1.1\r\n\r\n"]);
         assert!(matches!(
             read(TYPE, among_changes.as_bytes()),
-            Err(Protocol::MalformedBatch { .. })
+            Err(RequestError::MalformedBatch { .. })
         ));
     }
 
@@ -349,14 +349,17 @@ mod tests {
     fn what_is_no_batch_is_refused() {
         assert_eq!(
             read(Some("application/json"), b""),
-            Err(Protocol::MediaTypeNotSupported)
+            Err(RequestError::MediaTypeNotSupported)
         );
-        assert_eq!(read(None, b""), Err(Protocol::MediaTypeNotSupported));
+        assert_eq!(read(None, b""), Err(RequestError::MediaTypeNotSupported));
         let whole = changes(&["POST t HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"]);
         // Cut anywhere before its last boundary, it is malformed, and nothing of it is executed.
         for end in 0..whole.len() - "--\r\n".len() {
             let cut = &whole.as_bytes()[..end];
-            assert!(matches!(read(TYPE, cut), Err(Protocol::MalformedBatch { .. })), "{end}");
+            assert!(
+                matches!(read(TYPE, cut), Err(RequestError::MalformedBatch { .. })),
+                "{end}"
+            );
         }
         for request in [
             "",
@@ -370,7 +373,7 @@ mod tests {
             assert!(
                 matches!(
                     read(TYPE, changes(&[request]).as_bytes()),
-                    Err(Protocol::MalformedBatch { .. })
+                    Err(RequestError::MalformedBatch { .. })
                 ),
                 "{request}"
             );
@@ -378,7 +381,7 @@ mod tests {
         let not_http = changes(&["POST t HTTP/1.1\r\n\r\n"]).replace("application/http", "text/plain");
         assert!(matches!(
             read(TYPE, not_http.as_bytes()),
-            Err(Protocol::MalformedBatch { .. })
+            Err(RequestError::MalformedBatch { .. })
         ));
     }
 }

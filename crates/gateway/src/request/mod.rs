@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 use table_service_model::Error;
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 use uuid::Uuid;
 
 use self::query::Query;
@@ -52,10 +52,10 @@ impl Head {
     /// # Errors
     /// A request without a host, with a framing that two servers might read differently, with a wrong version or
     /// tunnelled verb.
-    pub fn read(id: Uuid, peer: Peer, parts: http::request::Parts) -> Result<Head, Protocol> {
+    pub fn read(id: Uuid, peer: Peer, parts: http::request::Parts) -> Result<Head, RequestError> {
         check_framing(&parts.headers)?;
         check_version(&parts.headers)?;
-        let host = host(&parts.uri, &parts.headers).ok_or(Protocol::HostMissing)?;
+        let host = host(&parts.uri, &parts.headers).ok_or(RequestError::HostMissing)?;
         let method = tunnelled(&parts.method, &parts.headers)?;
         Ok(Head {
             id,
@@ -77,8 +77,8 @@ impl Head {
     ///
     /// # Errors
     /// `InvalidQueryParameterValue` for what is no number of seconds.
-    pub fn timeout(&self) -> Result<Option<Duration>, Protocol> {
-        let invalid = Protocol::QueryParameterInvalid { name: "timeout" };
+    pub fn timeout(&self) -> Result<Option<Duration>, RequestError> {
+        let invalid = RequestError::QueryParameterInvalid { name: "timeout" };
         let Some(text) = self.query.get("timeout") else {
             return Ok(None);
         };
@@ -103,8 +103,8 @@ pub fn if_match<'h>(method: &Method, headers: &'h HeaderMap) -> Result<Option<&'
     if headers.contains_key("if-none-match") {
         let verb = if *method == Method::DELETE { "DELETE" } else { "PUT" };
         return Err(match given {
-            Some(_) => Protocol::BothConditions,
-            None => Protocol::IfNoneMatch { verb },
+            Some(_) => RequestError::BothConditions,
+            None => RequestError::IfNoneMatch { verb },
         }
         .into());
     }
@@ -118,18 +118,18 @@ pub fn if_match<'h>(method: &Method, headers: &'h HeaderMap) -> Result<Option<&'
 }
 
 /// Two ways to say how long the body is: whoever stands between may choose the other one.
-fn check_framing(headers: &HeaderMap) -> Result<(), Protocol> {
+fn check_framing(headers: &HeaderMap) -> Result<(), RequestError> {
     let lengths = headers.get_all("content-length").iter().count();
     if lengths > 1 || (lengths > 0 && headers.contains_key("transfer-encoding")) {
-        return Err(Protocol::HeaderInvalid { name: "Content-Length" });
+        return Err(RequestError::HeaderInvalid { name: "Content-Length" });
     }
     Ok(())
 }
 
-fn check_version(headers: &HeaderMap) -> Result<(), Protocol> {
+fn check_version(headers: &HeaderMap) -> Result<(), RequestError> {
     match header(headers, "x-ms-version") {
-        None if headers.contains_key("x-ms-version") => Err(Protocol::HeaderInvalid { name: "x-ms-version" }),
-        Some(version) if !is_version(version.as_bytes()) => Err(Protocol::HeaderInvalid { name: "x-ms-version" }),
+        None if headers.contains_key("x-ms-version") => Err(RequestError::HeaderInvalid { name: "x-ms-version" }),
+        Some(version) if !is_version(version.as_bytes()) => Err(RequestError::HeaderInvalid { name: "x-ms-version" }),
         _ => Ok(()),
     }
 }
@@ -155,22 +155,22 @@ fn host(uri: &http::Uri, headers: &HeaderMap) -> Option<String> {
 ///
 /// # Errors
 /// For anything but one of four verbs in one header of a POST.
-pub fn tunnelled(method: &Method, headers: &HeaderMap) -> Result<Method, Protocol> {
+pub fn tunnelled(method: &Method, headers: &HeaderMap) -> Result<Method, RequestError> {
     let mut all = headers.get_all("x-http-method").iter();
     let Some(tunnelled) = all.next() else {
         return Ok(method.clone());
     };
     if all.next().is_some() {
-        return Err(Protocol::MethodTunnelCount);
+        return Err(RequestError::MethodTunnelCount);
     }
     if *method != Method::POST {
-        return Err(Protocol::MethodTunnelNotPost);
+        return Err(RequestError::MethodTunnelNotPost);
     }
     match tunnelled.as_bytes() {
         name @ (b"MERGE" | b"PUT" | b"DELETE" | b"PATCH") => {
-            Method::from_bytes(name).map_err(|_| Protocol::MethodTunnelValue)
+            Method::from_bytes(name).map_err(|_| RequestError::MethodTunnelValue)
         }
-        _ => Err(Protocol::MethodTunnelValue),
+        _ => Err(RequestError::MethodTunnelValue),
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
         headers
     }
 
-    fn read(method: &str, pairs: &[(&'static str, &'static str)]) -> Result<Head, Protocol> {
+    fn read(method: &str, pairs: &[(&'static str, &'static str)]) -> Result<Head, RequestError> {
         let mut request = http::Request::builder()
             .method(method)
             .uri("/a/t?timeout=5")
@@ -211,29 +211,29 @@ mod tests {
         assert_eq!(meant("POST", &[("x-http-method", "MERGE")]).as_deref(), Ok("MERGE"));
         assert_eq!(
             meant("PUT", &[("x-http-method", "MERGE")]),
-            Err(Protocol::MethodTunnelNotPost)
+            Err(RequestError::MethodTunnelNotPost)
         );
         assert_eq!(
             meant("POST", &[("x-http-method", "GET")]),
-            Err(Protocol::MethodTunnelValue)
+            Err(RequestError::MethodTunnelValue)
         );
         let twice = [("x-http-method", "PUT"), ("x-http-method", "PUT")];
-        assert_eq!(meant("POST", &twice), Err(Protocol::MethodTunnelCount));
+        assert_eq!(meant("POST", &twice), Err(RequestError::MethodTunnelCount));
     }
 
     #[test]
     fn framing_host_and_version_are_checked() {
         for (pairs, error) in [
-            (&[][..], Protocol::HostMissing),
-            (&[("host", "")][..], Protocol::HostMissing),
-            (&[("host", "a"), ("host", "b")][..], Protocol::HostMissing),
+            (&[][..], RequestError::HostMissing),
+            (&[("host", "")][..], RequestError::HostMissing),
+            (&[("host", "a"), ("host", "b")][..], RequestError::HostMissing),
             (
                 &[("host", "a"), ("content-length", "1"), ("transfer-encoding", "chunked")][..],
-                Protocol::HeaderInvalid { name: "Content-Length" },
+                RequestError::HeaderInvalid { name: "Content-Length" },
             ),
             (
                 &[("host", "a"), ("x-ms-version", "latest")][..],
-                Protocol::HeaderInvalid { name: "x-ms-version" },
+                RequestError::HeaderInvalid { name: "x-ms-version" },
             ),
         ] {
             assert_eq!(read("GET", pairs).unwrap_err(), error);
@@ -249,11 +249,11 @@ mod tests {
         assert_eq!(of(&[("if-match", " * ")]), Ok(Some("*".to_owned())));
         assert_eq!(
             of(&[("if-none-match", "*")]),
-            Err(Protocol::IfNoneMatch { verb: "PUT" }.into())
+            Err(RequestError::IfNoneMatch { verb: "PUT" }.into())
         );
         assert_eq!(
             of(&[("if-match", "*"), ("if-none-match", "*")]),
-            Err(Protocol::BothConditions.into())
+            Err(RequestError::BothConditions.into())
         );
         assert!(of(&[("if-match", "*"), ("if-match", "*")]).is_err());
     }

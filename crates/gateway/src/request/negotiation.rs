@@ -1,6 +1,6 @@
 //! Which form of payload a client wants, and which it sends (semantics 3.3).
 
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 use table_service_model::json::Metadata;
 
 const JSON: &str = "application/json";
@@ -19,7 +19,7 @@ pub fn content_type(metadata: Metadata) -> &'static str {
 ///
 /// # Errors
 /// 415 with the reason's code if the client takes none that there is.
-pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, Protocol> {
+pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, RequestError> {
     let Some(wanted) = format.or(accept).filter(|wanted| !wanted.trim().is_empty()) else {
         return Ok(Metadata::Minimal);
     };
@@ -34,7 +34,7 @@ pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, 
             Err(error) => _ = refusal.get_or_insert(error),
         }
     }
-    Err(refusal.unwrap_or(Protocol::MediaTypeNotSupported))
+    Err(refusal.unwrap_or(RequestError::MediaTypeNotSupported))
 }
 
 /// How much a client wants a media range, in thousandths: all of it without a readable `q`.
@@ -47,7 +47,7 @@ fn weight(range: &str) -> u16 {
     q.map_or(1000, |q| (q * 1000.0) as u16)
 }
 
-fn media_range(range: &str) -> Result<Metadata, Protocol> {
+fn media_range(range: &str) -> Result<Metadata, RequestError> {
     let mut parts = range.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default();
     let is = |name: &str| media_type.eq_ignore_ascii_case(name);
@@ -56,10 +56,10 @@ fn media_range(range: &str) -> Result<Metadata, Protocol> {
     }
     // `$format=atom` and `$format=json` are OData's short forms.
     if is(ATOM) || is("atom") {
-        return Err(Protocol::AtomFormatNotSupported);
+        return Err(RequestError::AtomFormatNotSupported);
     }
     if !is(JSON) && !is("json") {
-        return Err(Protocol::MediaTypeNotSupported);
+        return Err(RequestError::MediaTypeNotSupported);
     }
     let level = parts.find_map(|part| {
         let (name, value) = part.split_once('=')?;
@@ -69,8 +69,8 @@ fn media_range(range: &str) -> Result<Metadata, Protocol> {
         None | Some("minimalmetadata") => Ok(Metadata::Minimal),
         Some("nometadata") => Ok(Metadata::None),
         Some("fullmetadata") => Ok(Metadata::Full),
-        Some("verbose") => Err(Protocol::JsonVerboseFormatNotSupported),
-        Some(_) => Err(Protocol::MediaTypeNotSupported),
+        Some("verbose") => Err(RequestError::JsonVerboseFormatNotSupported),
+        Some(_) => Err(RequestError::MediaTypeNotSupported),
     }
 }
 
@@ -78,7 +78,7 @@ fn media_range(range: &str) -> Result<Metadata, Protocol> {
 ///
 /// # Errors
 /// 415.
-pub fn check_content_type(content_type: Option<&str>) -> Result<(), Protocol> {
+pub fn check_content_type(content_type: Option<&str>) -> Result<(), RequestError> {
     let media_type = content_type
         .and_then(|value| value.split(';').next())
         .unwrap_or_default()
@@ -87,9 +87,9 @@ pub fn check_content_type(content_type: Option<&str>) -> Result<(), Protocol> {
         return Ok(());
     }
     Err(if media_type.eq_ignore_ascii_case(ATOM) {
-        Protocol::AtomFormatNotSupported
+        RequestError::AtomFormatNotSupported
     } else {
-        Protocol::MediaTypeNotSupported
+        RequestError::MediaTypeNotSupported
     })
 }
 
@@ -169,16 +169,16 @@ mod tests {
     #[test]
     fn what_there_is_not_is_refused() {
         for (accept, expected) in [
-            ("application/atom+xml", Protocol::AtomFormatNotSupported),
-            ("atom", Protocol::AtomFormatNotSupported),
-            ("application/xml", Protocol::MediaTypeNotSupported),
-            ("application/json;q=0", Protocol::MediaTypeNotSupported),
+            ("application/atom+xml", RequestError::AtomFormatNotSupported),
+            ("atom", RequestError::AtomFormatNotSupported),
+            ("application/xml", RequestError::MediaTypeNotSupported),
+            ("application/json;q=0", RequestError::MediaTypeNotSupported),
             (
                 "application/json;odata=verbose",
-                Protocol::JsonVerboseFormatNotSupported,
+                RequestError::JsonVerboseFormatNotSupported,
             ),
-            ("text/html", Protocol::MediaTypeNotSupported),
-            ("application/json;odata=x", Protocol::MediaTypeNotSupported),
+            ("text/html", RequestError::MediaTypeNotSupported),
+            ("application/json;odata=x", RequestError::MediaTypeNotSupported),
         ] {
             assert_eq!(accepted(None, Some(accept)), Err(expected), "{accept}");
         }
@@ -186,7 +186,7 @@ mod tests {
         assert!(check_content_type(None).is_ok());
         assert_eq!(
             check_content_type(Some("text/plain")),
-            Err(Protocol::MediaTypeNotSupported)
+            Err(RequestError::MediaTypeNotSupported)
         );
     }
 

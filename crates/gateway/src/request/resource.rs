@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use table_service_model::error::Protocol;
+use table_service_model::error::RequestError;
 use table_service_model::{Error, key};
 
 /// A resource of an account.
@@ -37,23 +37,23 @@ impl Resource {
     /// # Errors
     /// `InvalidInput` for a path whose keys do not parse or are not those of a resource, `InvalidUri` for a path that
     /// names nothing.
-    pub fn parse(path: &str) -> Result<Resource, Protocol> {
+    pub fn parse(path: &str) -> Result<Resource, RequestError> {
         // A slash within a key is percent-encoded, or it would end the segment.
         if let Some((before, after)) = path.split_once('/') {
             return Err(if before.contains('\'') {
-                Protocol::UrlSyntax
+                RequestError::UrlSyntax
             } else if after.contains('(') {
-                Protocol::UrlKeyCount
+                RequestError::UrlKeyCount
             } else {
-                Protocol::UriInvalid
+                RequestError::UriInvalid
             });
         }
         if !escapes_are_whole(path) {
-            return Err(Protocol::UrlSyntax);
+            return Err(RequestError::UrlSyntax);
         }
         let path = percent_decode_str(path)
             .decode_utf8()
-            .map_err(|_| Protocol::UrlSyntax)?;
+            .map_err(|_| RequestError::UrlSyntax)?;
         if path.is_empty() {
             return Ok(Resource::Service);
         }
@@ -62,16 +62,16 @@ impl Resource {
         }
         let (name, keys) = match path.split_once('(') {
             None => (&*path, Vec::new()),
-            Some((name, keys)) => (name, parse_keys(keys).ok_or(Protocol::UrlSyntax)?),
+            Some((name, keys)) => (name, parse_keys(keys).ok_or(RequestError::UrlSyntax)?),
         };
         if name.is_empty() {
-            return Err(Protocol::UriInvalid);
+            return Err(RequestError::UriInvalid);
         }
         if name.eq_ignore_ascii_case("tables") {
             return match keys.as_slice() {
                 [] => Ok(Resource::Tables),
                 [(None | Some("TableName"), table)] => Ok(Resource::Table(table.to_string())),
-                _ => Err(Protocol::UrlKeyCount),
+                _ => Err(RequestError::UrlKeyCount),
             };
         }
         let table = name.to_owned();
@@ -79,8 +79,8 @@ impl Resource {
             [] => return Ok(Resource::Entities(table)),
             [(Some("PartitionKey"), partition_key), (Some("RowKey"), row_key)]
             | [(Some("RowKey"), row_key), (Some("PartitionKey"), partition_key)] => (partition_key, row_key),
-            [_, _] => return Err(Protocol::UrlSyntax),
-            _ => return Err(Protocol::UrlKeyCount),
+            [_, _] => return Err(RequestError::UrlSyntax),
+            _ => return Err(RequestError::UrlKeyCount),
         };
         Ok(Resource::Entity(EntityAddress {
             table,
@@ -106,7 +106,8 @@ impl EntityAddress {
     /// `InvalidInput` for `/` and `\`, `OutOfRangeInput` for the rest.
     pub fn check_for_write(&self) -> Result<(), Error> {
         self.check_separators()?;
-        key::check_characters_of_both(&self.partition_key, &self.row_key).map_err(|_| Protocol::UrlKeyOutOfRange.into())
+        key::check_characters_of_both(&self.partition_key, &self.row_key)
+            .map_err(|_| RequestError::UrlKeyOutOfRange.into())
     }
 
     /// Refuses keys that no entity can have, for an operation that reads.
@@ -122,14 +123,14 @@ impl EntityAddress {
             )
         };
         if self.keys().any(|key| key.contains(refused)) {
-            return Err(Protocol::UrlSyntax.into());
+            return Err(RequestError::UrlSyntax.into());
         }
         key::check_characters_of_both(&self.partition_key, &self.row_key).map_err(|_| Error::EntityNotFound)
     }
 
-    fn check_separators(&self) -> Result<(), Protocol> {
+    fn check_separators(&self) -> Result<(), RequestError> {
         if self.keys().any(|key| key.contains(['/', '\\'])) {
-            return Err(Protocol::UrlSyntax);
+            return Err(RequestError::UrlSyntax);
         }
         Ok(())
     }
@@ -247,26 +248,26 @@ mod tests {
     #[test]
     fn broken_paths_have_the_services_errors() {
         for (path, error) in [
-            ("t(PartitionKey='p'", Protocol::UrlSyntax),
-            ("t(PartitionKey='p',RowKey='r'", Protocol::UrlSyntax),
-            ("t(PartitionKey='p',RowKey='r)", Protocol::UrlSyntax),
-            ("t(PartitionKey='p'RowKey='r')", Protocol::UrlSyntax),
-            ("t(PartitionKey=p,RowKey=r)", Protocol::UrlSyntax),
-            ("t(PartitionKey='p',RowKey='r')x", Protocol::UrlSyntax),
-            ("t(Partition='p',Row='r')", Protocol::UrlSyntax),
-            ("t(PartitionKey='p',PartitionKey='r')", Protocol::UrlSyntax),
-            ("t(PartitionKey='a/b',RowKey='r')", Protocol::UrlSyntax),
-            ("t('p')", Protocol::UrlKeyCount),
-            ("t(PartitionKey='p')", Protocol::UrlKeyCount),
-            ("t(a='1',b='2',c='3')", Protocol::UrlKeyCount),
-            ("t/Tables('x')", Protocol::UrlKeyCount),
-            ("Tables('a','b')", Protocol::UrlKeyCount),
-            ("t(PartitionKey='%FF',RowKey='r')", Protocol::UrlSyntax),
-            ("t(PartitionKey='100%',RowKey='r')", Protocol::UrlSyntax),
-            ("t(PartitionKey='%zz',RowKey='r')", Protocol::UrlSyntax),
-            ("t%", Protocol::UrlSyntax),
-            ("a/b", Protocol::UriInvalid),
-            ("()", Protocol::UriInvalid),
+            ("t(PartitionKey='p'", RequestError::UrlSyntax),
+            ("t(PartitionKey='p',RowKey='r'", RequestError::UrlSyntax),
+            ("t(PartitionKey='p',RowKey='r)", RequestError::UrlSyntax),
+            ("t(PartitionKey='p'RowKey='r')", RequestError::UrlSyntax),
+            ("t(PartitionKey=p,RowKey=r)", RequestError::UrlSyntax),
+            ("t(PartitionKey='p',RowKey='r')x", RequestError::UrlSyntax),
+            ("t(Partition='p',Row='r')", RequestError::UrlSyntax),
+            ("t(PartitionKey='p',PartitionKey='r')", RequestError::UrlSyntax),
+            ("t(PartitionKey='a/b',RowKey='r')", RequestError::UrlSyntax),
+            ("t('p')", RequestError::UrlKeyCount),
+            ("t(PartitionKey='p')", RequestError::UrlKeyCount),
+            ("t(a='1',b='2',c='3')", RequestError::UrlKeyCount),
+            ("t/Tables('x')", RequestError::UrlKeyCount),
+            ("Tables('a','b')", RequestError::UrlKeyCount),
+            ("t(PartitionKey='%FF',RowKey='r')", RequestError::UrlSyntax),
+            ("t(PartitionKey='100%',RowKey='r')", RequestError::UrlSyntax),
+            ("t(PartitionKey='%zz',RowKey='r')", RequestError::UrlSyntax),
+            ("t%", RequestError::UrlSyntax),
+            ("a/b", RequestError::UriInvalid),
+            ("()", RequestError::UriInvalid),
         ] {
             assert_eq!(Resource::parse(path), Err(error), "{path}");
         }
@@ -279,14 +280,14 @@ mod tests {
             partition_key: key.into(),
             row_key: "r".into(),
         };
-        let syntax = || Error::from(Protocol::UrlSyntax);
+        let syntax = || Error::from(RequestError::UrlSyntax);
         for (key, read, write) in [
             ("a/b", syntax(), syntax()),
             ("a\\b", syntax(), syntax()),
-            ("a#b", Error::EntityNotFound, Protocol::UrlKeyOutOfRange.into()),
-            ("a?b", Error::EntityNotFound, Protocol::UrlKeyOutOfRange.into()),
-            ("a\tb", syntax(), Protocol::UrlKeyOutOfRange.into()),
-            ("a\u{9f}b", Error::EntityNotFound, Protocol::UrlKeyOutOfRange.into()),
+            ("a#b", Error::EntityNotFound, RequestError::UrlKeyOutOfRange.into()),
+            ("a?b", Error::EntityNotFound, RequestError::UrlKeyOutOfRange.into()),
+            ("a\tb", syntax(), RequestError::UrlKeyOutOfRange.into()),
+            ("a\u{9f}b", Error::EntityNotFound, RequestError::UrlKeyOutOfRange.into()),
         ] {
             assert_eq!(address(key).check_for_read(), Err(read), "{key:?}");
             assert_eq!(address(key).check_for_write(), Err(write), "{key:?}");

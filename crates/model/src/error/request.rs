@@ -5,7 +5,7 @@ use super::{Code, Stage};
 /// An error of a request, whatever it is about. `Display` gives the service's message without its code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Protocol {
+pub enum RequestError {
     /// A path whose keys do not parse.
     #[error("Bad Request - Error in query syntax.")]
     UrlSyntax,
@@ -72,54 +72,56 @@ pub enum Protocol {
     Internal { reason: String },
 }
 
-impl Protocol {
+impl RequestError {
     pub const fn code(&self) -> Code {
         match self {
-            Protocol::UrlSyntax | Protocol::UrlKeyCount | Protocol::MalformedBatch { .. } => Code::InvalidInput,
-            Protocol::UrlKeyOutOfRange => Code::OutOfRangeInput,
-            Protocol::UriInvalid => Code::InvalidUri,
-            Protocol::HostMissing => Code::HostInformationNotPresent,
-            Protocol::QueryParameterInvalid { .. } => Code::InvalidQueryParameterValue,
-            Protocol::VerbNotSupported => Code::UnsupportedHttpVerb,
-            Protocol::HeaderInvalid { .. } => Code::InvalidHeaderValue,
-            Protocol::HeaderMissing { .. } => Code::MissingRequiredHeader,
-            Protocol::IfNoneMatch { .. } | Protocol::BothConditions | Protocol::ConditionWithoutEtag => {
+            RequestError::UrlSyntax | RequestError::UrlKeyCount | RequestError::MalformedBatch { .. } => {
                 Code::InvalidInput
             }
-            Protocol::MethodTunnelNotPost => Code::XMethodNotUsingPost,
-            Protocol::MethodTunnelValue => Code::XMethodIncorrectValue,
-            Protocol::MethodTunnelCount => Code::XMethodIncorrectCount,
-            Protocol::AtomFormatNotSupported => Code::AtomFormatNotSupported,
-            Protocol::JsonVerboseFormatNotSupported => Code::JsonVerboseFormatNotSupported,
-            Protocol::MediaTypeNotSupported => Code::MediaTypeNotSupported,
-            Protocol::WriteOnSecondary => Code::InsufficientAccountPermissions,
-            Protocol::CorsPreflightFailure => Code::CorsPreflightFailure,
-            Protocol::ServerBusy { .. } => Code::ServerBusy,
-            Protocol::OperationTimedOut { .. } => Code::OperationTimedOut,
-            Protocol::Internal { .. } => Code::InternalError,
+            RequestError::UrlKeyOutOfRange => Code::OutOfRangeInput,
+            RequestError::UriInvalid => Code::InvalidUri,
+            RequestError::HostMissing => Code::HostInformationNotPresent,
+            RequestError::QueryParameterInvalid { .. } => Code::InvalidQueryParameterValue,
+            RequestError::VerbNotSupported => Code::UnsupportedHttpVerb,
+            RequestError::HeaderInvalid { .. } => Code::InvalidHeaderValue,
+            RequestError::HeaderMissing { .. } => Code::MissingRequiredHeader,
+            RequestError::IfNoneMatch { .. } | RequestError::BothConditions | RequestError::ConditionWithoutEtag => {
+                Code::InvalidInput
+            }
+            RequestError::MethodTunnelNotPost => Code::XMethodNotUsingPost,
+            RequestError::MethodTunnelValue => Code::XMethodIncorrectValue,
+            RequestError::MethodTunnelCount => Code::XMethodIncorrectCount,
+            RequestError::AtomFormatNotSupported => Code::AtomFormatNotSupported,
+            RequestError::JsonVerboseFormatNotSupported => Code::JsonVerboseFormatNotSupported,
+            RequestError::MediaTypeNotSupported => Code::MediaTypeNotSupported,
+            RequestError::WriteOnSecondary => Code::InsufficientAccountPermissions,
+            RequestError::CorsPreflightFailure => Code::CorsPreflightFailure,
+            RequestError::ServerBusy { .. } => Code::ServerBusy,
+            RequestError::OperationTimedOut { .. } => Code::OperationTimedOut,
+            RequestError::Internal { .. } => Code::InternalError,
         }
     }
 
     /// Which layer of the service finds it (semantics 0.2).
     pub const fn stage(&self) -> Stage {
         match self {
-            Protocol::ServerBusy { .. } | Protocol::OperationTimedOut { .. } | Protocol::Internal { .. } => {
-                Stage::BackEnd
-            }
+            RequestError::ServerBusy { .. }
+            | RequestError::OperationTimedOut { .. }
+            | RequestError::Internal { .. } => Stage::BackEnd,
             _ => Stage::FrontEnd,
         }
     }
 
     pub(super) fn hint(&self) -> Option<String> {
         match self {
-            Protocol::QueryParameterInvalid { name } => Some(format!("The parameter is {name}.")),
-            Protocol::HeaderInvalid { name } | Protocol::HeaderMissing { name } => {
+            RequestError::QueryParameterInvalid { name } => Some(format!("The parameter is {name}.")),
+            RequestError::HeaderInvalid { name } | RequestError::HeaderMissing { name } => {
                 Some(format!("The header is {name}."))
             }
-            Protocol::MalformedBatch { reason }
-            | Protocol::ServerBusy { reason }
-            | Protocol::OperationTimedOut { reason }
-            | Protocol::Internal { reason } => Some(format!("{reason}.")),
+            RequestError::MalformedBatch { reason }
+            | RequestError::ServerBusy { reason }
+            | RequestError::OperationTimedOut { reason }
+            | RequestError::Internal { reason } => Some(format!("{reason}.")),
             _ => None,
         }
     }
