@@ -1,0 +1,150 @@
+//! What documents, comments and patches point to exists.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use regex::Regex;
+
+/// The paths in the tables of a Markdown document that do not exist, or do not contain the symbol that is named with them:
+/// `` `src/file.rs` ``, `` `src/file.rs::symbol` `` or `` `src/file.rs:symbol` ``. `read` gives the text of a file, and
+/// an empty one for a directory.
+///
+/// # Errors
+///
+/// A document that has no such path.
+pub fn paths(name: &str, document: &str, read: &dyn Fn(&Path) -> Option<String>) -> Result<Vec<String>, String> {
+    let span =
+        Regex::new(r"`([A-Za-z_.][A-Za-z0-9_./-]*)(?:::?([A-Za-z0-9_:]+))?`").map_err(|error| error.to_string())?;
+    let mut findings = Vec::new();
+    let mut checked = 0;
+    for (number, line) in document.lines().enumerate() {
+        if !line.trim_start().starts_with('|') {
+            continue;
+        }
+        for found in span.captures_iter(line) {
+            let path = found.get(1).map_or("", |text| text.as_str());
+            let symbol = found.get(2).map(|text| text.as_str());
+            if !is_path(path) {
+                continue;
+            }
+            checked += 1;
+            let number = number + 1;
+            match (read(Path::new(path)), symbol) {
+                (None, _) => findings.push(format!("{name}:{number}: {path} does not exist")),
+                (Some(text), Some(symbol)) if !has_word(&text, symbol.rsplit(':').next().unwrap_or(symbol)) => {
+                    findings.push(format!("{name}:{number}: {path} does not contain {symbol}"));
+                }
+                _ => {}
+            }
+        }
+    }
+    if checked == 0 {
+        return Err(format!("{name}: no path found in its tables"));
+    }
+    Ok(findings)
+}
+
+fn is_path(text: &str) -> bool {
+    const ENDINGS: [&str; 9] = [".rs", ".sql", ".sh", ".toml", ".md", ".control", ".spec", ".out", ".py"];
+    text.contains('/') || ENDINGS.iter().any(|ending| text.ends_with(ending))
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(start, _)| {
+        let before = text.get(..start).and_then(|text| text.chars().next_back());
+        let after = text.get(start + word.len()..).and_then(|text| text.chars().next());
+        !before.is_some_and(part) && !after.is_some_and(part)
+    })
+}
+
+/// The sections that a text cites from the semantics reference, with their lines: `(semantics 2.1)`, `semantics 4.1 to 4.3`,
+/// `semantics 7.2, 7.3`.
+///
+/// # Errors
+///
+/// Never for what the text says.
+pub fn cited_sections(text: &str) -> Result<Vec<(usize, String)>, String> {
+    // A comment may be wrapped anywhere.
+    let gap = r"(?:\s|//[/!]?|--|#|\*|\|)*";
+    let first = Regex::new(&format!(r"(?i)\bsemantics{gap}(\d+(?:\.\d+)?)\b")).map_err(|error| error.to_string())?;
+    let next = Regex::new(&format!(r"^{gap}(?:,|and|to|or){gap}(\d+\.\d+)\b")).map_err(|error| error.to_string())?;
+    let mut sections = Vec::new();
+    for found in first.captures_iter(text) {
+        let Some(mut section) = found.get(1) else { continue };
+        let mut end = section.end();
+        loop {
+            let line = text.get(..end).map_or(0, |before| before.matches('\n').count()) + 1;
+            sections.push((line, section.as_str().to_owned()));
+            let Some(rest) = text.get(end..) else { break };
+            let Some(found) = next.captures(rest).and_then(|found| found.get(1)) else {
+                break;
+            };
+            section = found;
+            end += found.end();
+        }
+    }
+    Ok(sections)
+}
+
+/// The numbers of the sections of a Markdown document whose headings begin with a number: `## 1. Data`, `### 1.2 Names`.
+#[must_use]
+pub fn headings(document: &str) -> BTreeSet<String> {
+    let headings = document.lines().filter(|line| line.starts_with('#'));
+    headings
+        .filter_map(|line| line.trim_start_matches('#').split_whitespace().next())
+        .map(|word| word.trim_end_matches('.').to_owned())
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_symbols_in_tables_are_looked_up() {
+        let read = |path: &Path| match path.to_str() {
+            Some("src/a.rs") => Some("fn there() {}".to_owned()),
+            Some("src/") => Some(String::new()),
+            _ => None,
+        };
+        let document = "`src/not.rs` is not in a table\n| `src/a.rs::there` | `src/` `CHECK` |\n";
+        assert_eq!(paths("DOC", document, &read), Ok(vec![]));
+        let document = "| `src/a.rs::ther` | `src/a.rs:absent`, `src/b.rs` |";
+        assert_eq!(
+            paths("DOC", document, &read),
+            Ok(vec![
+                "DOC:1: src/a.rs does not contain ther".to_owned(),
+                "DOC:1: src/a.rs does not contain absent".to_owned(),
+                "DOC:1: src/b.rs does not exist".to_owned(),
+            ])
+        );
+        assert!(paths("DOC", "no table", &read).is_err());
+    }
+
+    #[test]
+    fn citations_are_found_in_all_their_forms() {
+        let cited = |text: &str| -> Vec<String> {
+            let sections = cited_sections(text).unwrap();
+            sections.into_iter().map(|(_, section)| section).collect()
+        };
+        assert_eq!(cited("(semantics 2.1), and what If-Match may say (2.2)."), ["2.1"]);
+        assert_eq!(cited("//! `$filter` (semantics 6)."), ["6"]);
+        assert_eq!(cited("(semantics 1.4, 1.6, 4.4)"), ["1.4", "1.6", "4.4"]);
+        assert_eq!(cited("semantics 4.4 to 4.7, 2.2 and so on"), ["4.4", "4.7", "2.2"]);
+        assert_eq!(
+            cited("/// before limits (semantics\n    /// 0.2,\n    /// 5.4)."),
+            ["0.2", "5.4"]
+        );
+        assert_eq!(cited("Semantics 6.3 rule 4"), ["6.3"]);
+        assert_eq!(cited("semantics 1.5, 16 bytes"), ["1.5"]);
+        assert_eq!(cited("the semantics of 3.5"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn headings_are_known_by_their_numbers() {
+        let document = "# Title\n## 1. Data\n### 1.2 Names\ntext 9.9\n";
+        assert_eq!(headings(document), BTreeSet::from(["1".to_owned(), "1.2".to_owned()]));
+    }
+}

@@ -1,0 +1,91 @@
+//! The checks, on this repository.
+
+use std::path::Path;
+use std::process::Command;
+
+use architecture_tests::{imports, references, workspace};
+
+/// Fails with all findings at once.
+fn no(findings: &[String]) {
+    assert!(findings.is_empty(), "\n\n{}\n", findings.join("\n\n"));
+}
+
+/// These are being put in order; each leaves the list as soon as nothing is found in it.
+const NOT_YET: [&str; 3] = ["table_service", "table_service_gateway", "table_service_model"];
+
+#[test]
+fn imports_go_down_and_never_in_a_circle() {
+    let mut findings = Vec::new();
+    for tree in workspace::crates().unwrap() {
+        let found = imports::check(&tree);
+        if NOT_YET.contains(&tree.name.as_str()) {
+            println!("{}", found.join("\n"));
+        } else {
+            findings.extend(found);
+        }
+    }
+    no(&findings);
+}
+
+#[test]
+fn what_the_tables_of_the_architecture_point_to_exists() {
+    let root = workspace::root();
+    let document = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let read = |path: &Path| {
+        let path = root.join(path);
+        std::fs::read_to_string(&path)
+            .ok()
+            .or_else(|| path.is_dir().then(String::new))
+    };
+    no(&references::paths("ARCHITECTURE.md", &document, &read).unwrap());
+}
+
+#[test]
+fn cited_sections_of_the_semantics_reference_exist() {
+    let reference = workspace::root().join("docs/semantics.md");
+    // It is being written.
+    let Ok(reference) = std::fs::read_to_string(reference) else {
+        return;
+    };
+    let headings = references::headings(&reference);
+    let mut findings = Vec::new();
+    for (path, text) in workspace::text_files().unwrap() {
+        if path.starts_with("tests/architecture") {
+            continue; // its tests cite what does not exist
+        }
+        for (line, section) in references::cited_sections(&text).unwrap() {
+            if !headings.contains(&section) {
+                findings.push(format!(
+                    "{}:{line}: docs/semantics.md has no section {section}",
+                    path.display()
+                ));
+            }
+        }
+    }
+    no(&findings);
+}
+
+/// A patch whose context has changed would only fail in `make mutations`, which runs for hours.
+#[test]
+fn patches_of_the_mutations_apply() {
+    let root = workspace::root();
+    let mut findings = Vec::new();
+    let mut checked = 0;
+    for (path, _) in workspace::text_files().unwrap() {
+        if path.starts_with("tests") && path.extension().is_some_and(|extension| extension == "patch") {
+            let output = Command::new("git")
+                .arg("apply")
+                .arg("--check")
+                .arg(&path)
+                .current_dir(&root)
+                .output()
+                .unwrap();
+            checked += 1;
+            if !output.status.success() {
+                findings.push(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+            }
+        }
+    }
+    assert!(checked > 0, "no patches found");
+    no(&findings);
+}
