@@ -393,7 +393,7 @@ impl Settings {
 }
 
 fn read_account(name: &str, keys: &[String], name_setting: &str, key_setting: &str) -> Result<Account, ConfigError> {
-    let problem = |error: table_service_model::Error| error.hint().unwrap_or_default().into_owned();
+    let problem = |error: table_service_model::Error| error.hint().unwrap_or_default();
     let keys = keys
         .iter()
         .map(|key| AccountKey::parse(key))

@@ -1,6 +1,6 @@
 //! A request that cannot be served, and what the client is told.
 
-use table_service_model::error::{RequestError, Stage};
+use table_service_model::error::{Report, RequestError, Stage};
 use table_service_model::{Code, Error};
 
 /// An error of the service, from the catalog or as the database raised it.
@@ -16,12 +16,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// An error whose layer follows from its code and message.
-    pub fn new(code: Code, message: &str, hint: Option<String>) -> Failure {
+    /// An error of the catalog that the database raised.
+    pub fn of_report(report: Report<'_>, hint: Option<String>) -> Failure {
         Failure {
-            code,
-            message: message.to_owned(),
-            stage: code.stage(message),
+            code: report.code,
+            message: report.message.to_owned(),
+            stage: report.stage,
             hint,
         }
     }
@@ -49,7 +49,7 @@ impl From<Error> for Failure {
             code: error.code(),
             message: error.to_string(),
             stage: error.stage(),
-            hint: error.hint().map(Into::into),
+            hint: error.hint(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From PostgreSQL's errors to those of the service, by the one error catalog.
 
-use table_service_model::error::{RequestError, Retry};
+use table_service_model::error::{Report, RequestError, Retry};
 use table_service_model::{Code, Error};
 use tokio_postgres::error::DbError;
 
@@ -40,9 +40,9 @@ impl Diagnosis {
 
     fn of_statement(error: &DbError) -> Diagnosis {
         let sqlstate = error.code().code();
-        if let Some((code, message)) = Code::split_message(error.message()) {
+        if let Some(report) = Report::parse(sqlstate, error.message()) {
             return Diagnosis {
-                failure: Failure::new(code, message, error.hint().map(str::to_owned)),
+                failure: Failure::of_report(report, error.hint().map(str::to_owned)),
                 rolled_back: true,
                 connection_lost: false,
             };

@@ -1,128 +1,122 @@
-//! Errors that only the REST protocol has: of URLs, headers, verbs and media types, and of the service behind it.
+//! The errors that only requests have: of URLs, headers, verbs and media types, and of a gateway that cannot serve.
 
-use super::{Code, Stage};
+use super::row::catalog;
 
-/// An error of a request, whatever it is about. `Display` gives the service's message without its code.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RequestError {
-    /// A path whose keys do not parse.
-    #[error("Bad Request - Error in query syntax.")]
-    UrlSyntax,
-    /// A path with another number of keys than its resource has.
-    #[error("The number of keys specified in the URI does not match number of key properties for the resource.")]
-    UrlKeyCount,
-    /// A key in a path with a character that no key may hold.
-    #[error("One of the request inputs is out of range.")]
-    UrlKeyOutOfRange,
-    #[error("The requested URI does not represent any resource on the server.")]
-    UriInvalid,
-    #[error(
-        "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line."
-    )]
-    HostMissing,
-    #[error("Value for one of the query parameters specified in the request URI is invalid.")]
-    QueryParameterInvalid { name: &'static str },
-    #[error("The resource doesn't support the specified HTTP verb.")]
-    VerbNotSupported,
-
-    #[error("The value for one of the HTTP headers is not in the correct format.")]
-    HeaderInvalid { name: &'static str },
-    #[error("An HTTP header that's mandatory for this request is not specified.")]
-    HeaderMissing { name: &'static str },
-    #[error("If-None-Match HTTP header cannot be specified for {verb} operations.")]
-    IfNoneMatch { verb: &'static str },
-    #[error(
-        "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. Please specify either one of the headers or none of them."
-    )]
-    BothConditions,
-    #[error(
-        "If-Match or If-None-Match headers cannot be specified if the target type does not have etag properties defined."
-    )]
-    ConditionWithoutEtag,
-    #[error("The request uses X-HTTP-Method with an HTTP verb other than POST.")]
-    MethodTunnelNotPost,
-    #[error("The specified X-HTTP-Method is invalid.")]
-    MethodTunnelValue,
-    #[error("More than one X-HTTP-Method is specified.")]
-    MethodTunnelCount,
-
-    #[error("Atom format is not supported.")]
-    AtomFormatNotSupported,
-    #[error("JSON verbose format is not supported.")]
-    JsonVerboseFormatNotSupported,
-    #[error("None of the provided media types are supported")]
-    MediaTypeNotSupported,
-    /// A body that is no entity group transaction; `reason` says where it ends to be one.
-    #[error("An error occurred while processing this request.")]
-    MalformedBatch { reason: String },
-
-    #[error("Write operations are not allowed.")]
-    WriteOnSecondary,
-    #[error("CORS not enabled or no matching rule found for this request.")]
-    CorsPreflightFailure,
-
-    /// `reason` says what is busy, for the log.
-    #[error("The server is currently unable to receive requests. Please retry your request.")]
-    ServerBusy { reason: String },
-    #[error("The operation could not be completed within the permitted time.")]
-    OperationTimedOut { reason: String },
-    /// A fault, which is no error of the client.
-    #[error("Server encountered an internal error. Please try again after some time.")]
-    Internal { reason: String },
-}
-
-impl RequestError {
-    pub const fn code(&self) -> Code {
-        match self {
-            RequestError::UrlSyntax | RequestError::UrlKeyCount | RequestError::MalformedBatch { .. } => {
-                Code::InvalidInput
-            }
-            RequestError::UrlKeyOutOfRange => Code::OutOfRangeInput,
-            RequestError::UriInvalid => Code::InvalidUri,
-            RequestError::HostMissing => Code::HostInformationNotPresent,
-            RequestError::QueryParameterInvalid { .. } => Code::InvalidQueryParameterValue,
-            RequestError::VerbNotSupported => Code::UnsupportedHttpVerb,
-            RequestError::HeaderInvalid { .. } => Code::InvalidHeaderValue,
-            RequestError::HeaderMissing { .. } => Code::MissingRequiredHeader,
-            RequestError::IfNoneMatch { .. } | RequestError::BothConditions | RequestError::ConditionWithoutEtag => {
-                Code::InvalidInput
-            }
-            RequestError::MethodTunnelNotPost => Code::XMethodNotUsingPost,
-            RequestError::MethodTunnelValue => Code::XMethodIncorrectValue,
-            RequestError::MethodTunnelCount => Code::XMethodIncorrectCount,
-            RequestError::AtomFormatNotSupported => Code::AtomFormatNotSupported,
-            RequestError::JsonVerboseFormatNotSupported => Code::JsonVerboseFormatNotSupported,
-            RequestError::MediaTypeNotSupported => Code::MediaTypeNotSupported,
-            RequestError::WriteOnSecondary => Code::InsufficientAccountPermissions,
-            RequestError::CorsPreflightFailure => Code::CorsPreflightFailure,
-            RequestError::ServerBusy { .. } => Code::ServerBusy,
-            RequestError::OperationTimedOut { .. } => Code::OperationTimedOut,
-            RequestError::Internal { .. } => Code::InternalError,
+catalog! {
+    /// An error of a request over HTTP. `Display` gives the service's message without its code.
+    pub enum RequestError {
+        /// The keys in a path do not parse.
+        UrlSyntax => {
+            code: InvalidInput, stage: FrontEnd,
+            message: "Bad Request - Error in query syntax.",
         }
-    }
-
-    /// Which layer of the service finds it (semantics 0.2).
-    pub const fn stage(&self) -> Stage {
-        match self {
-            RequestError::ServerBusy { .. }
-            | RequestError::OperationTimedOut { .. }
-            | RequestError::Internal { .. } => Stage::BackEnd,
-            _ => Stage::FrontEnd,
+        /// A path has another number of keys than its resource.
+        UrlKeyCount => {
+            code: InvalidInput, stage: FrontEnd,
+            message: "The number of keys specified in the URI does not match number of key properties for the resource.",
         }
-    }
+        /// A key in a path has a character that no key may have.
+        UrlKeyOutOfRange => {
+            code: OutOfRangeInput, stage: FrontEnd,
+            message: "One of the request inputs is out of range.",
+        }
+        UriInvalid => {
+            code: InvalidUri, stage: FrontEnd,
+            message: "The requested URI does not represent any resource on the server.",
+        }
+        HostMissing => {
+            code: HostInformationNotPresent, stage: FrontEnd,
+            message: "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line.",
+        }
+        QueryParameterInvalid { name: &'static str } => {
+            code: InvalidQueryParameterValue, stage: FrontEnd,
+            message: "Value for one of the query parameters specified in the request URI is invalid.",
+            hint: "The parameter is {name}.",
+        }
+        VerbNotSupported => {
+            code: UnsupportedHttpVerb, stage: FrontEnd,
+            message: "The resource doesn't support the specified HTTP verb.",
+        }
 
-    pub(super) fn hint(&self) -> Option<String> {
-        match self {
-            RequestError::QueryParameterInvalid { name } => Some(format!("The parameter is {name}.")),
-            RequestError::HeaderInvalid { name } | RequestError::HeaderMissing { name } => {
-                Some(format!("The header is {name}."))
-            }
-            RequestError::MalformedBatch { reason }
-            | RequestError::ServerBusy { reason }
-            | RequestError::OperationTimedOut { reason }
-            | RequestError::Internal { reason } => Some(format!("{reason}.")),
-            _ => None,
+        HeaderInvalid { name: &'static str } => {
+            code: InvalidHeaderValue, stage: FrontEnd,
+            message: "The value for one of the HTTP headers is not in the correct format.",
+            hint: "The header is {name}.",
+        }
+        HeaderMissing { name: &'static str } => {
+            code: MissingRequiredHeader, stage: FrontEnd,
+            message: "An HTTP header that's mandatory for this request is not specified.",
+            hint: "The header is {name}.",
+        }
+        IfNoneMatch { verb: &'static str } => {
+            code: InvalidInput, stage: FrontEnd,
+            message: "If-None-Match HTTP header cannot be specified for {verb} operations.",
+        }
+        BothConditions => {
+            code: InvalidInput, stage: FrontEnd,
+            message: "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. Please specify either one of the headers or none of them.",
+        }
+        ConditionWithoutEtag => {
+            code: InvalidInput, stage: FrontEnd,
+            message: "If-Match or If-None-Match headers cannot be specified if the target type does not have etag properties defined.",
+        }
+        MethodTunnelNotPost => {
+            code: XMethodNotUsingPost, stage: FrontEnd,
+            message: "The request uses X-HTTP-Method with an HTTP verb other than POST.",
+        }
+        MethodTunnelValue => {
+            code: XMethodIncorrectValue, stage: FrontEnd,
+            message: "The specified X-HTTP-Method is invalid.",
+        }
+        MethodTunnelCount => {
+            code: XMethodIncorrectCount, stage: FrontEnd,
+            message: "More than one X-HTTP-Method is specified.",
+        }
+
+        AtomFormatNotSupported => {
+            code: AtomFormatNotSupported, stage: FrontEnd,
+            message: "Atom format is not supported.",
+        }
+        JsonVerboseFormatNotSupported => {
+            code: JsonVerboseFormatNotSupported, stage: FrontEnd,
+            message: "JSON verbose format is not supported.",
+        }
+        MediaTypeNotSupported => {
+            code: MediaTypeNotSupported, stage: FrontEnd,
+            message: "None of the provided media types are supported",
+        }
+        /// The body is not an entity group transaction; `reason` says where it goes wrong.
+        MalformedBatch { reason: String } => {
+            code: InvalidInput, stage: FrontEnd,
+            message: "An error occurred while processing this request.",
+            hint: "{reason}.",
+        }
+
+        WriteOnSecondary => {
+            code: InsufficientAccountPermissions, stage: FrontEnd,
+            message: "Write operations are not allowed.",
+        }
+        CorsPreflightFailure => {
+            code: CorsPreflightFailure, stage: FrontEnd,
+            message: "CORS not enabled or no matching rule found for this request.",
+        }
+
+        /// The request cannot be served now; `reason` says what is busy, for the log.
+        ServerBusy { reason: String } => {
+            code: ServerBusy, stage: BackEnd,
+            message: "The server is currently unable to receive requests. Please retry your request.",
+            hint: "{reason}.",
+        }
+        OperationTimedOut { reason: String } => {
+            code: OperationTimedOut, stage: BackEnd,
+            message: "The operation could not be completed within the permitted time.",
+            hint: "{reason}.",
+        }
+        /// A fault of the server, not of the client; `reason` is for the log.
+        Internal { reason: String } => {
+            code: InternalError, stage: BackEnd,
+            message: "Server encountered an internal error. Please try again after some time.",
+            hint: "{reason}.",
         }
     }
 }

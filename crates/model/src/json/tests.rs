@@ -45,11 +45,7 @@ fn check_annotated(edm: &str, cases: &[(&str, &str)]) {
 }
 
 fn hint(json: &str) -> String {
-    parse_properties(json)
-        .unwrap_err()
-        .hint()
-        .unwrap_or_default()
-        .into_owned()
+    parse_properties(json).unwrap_err().hint().unwrap_or_default()
 }
 
 fn text(json: Vec<u8>) -> String {

@@ -1,0 +1,314 @@
+//! The errors that the functions of the SQL API raise.
+
+use super::request::RequestError;
+use super::row::catalog;
+use crate::limits::PROPERTY_NAME_UTF16_UNITS;
+use crate::text::abbreviate;
+
+/// How many characters of a value a message or a hint quotes.
+const QUOTED_VALUE: usize = 1024;
+/// How many characters of a property's name a hint quotes.
+const QUOTED_NAME: usize = 64;
+
+catalog! {
+    /// An error of the Table service. `Display` gives the service's message without its code.
+    pub enum Error {
+        EntityAlreadyExists => {
+            code: EntityAlreadyExists, sqlstate: "23505", stage: BackEnd,
+            message: "The specified entity already exists.",
+        }
+        EntityNotFound => {
+            code: ResourceNotFound, sqlstate: "P0002", stage: BackEnd,
+            message: "The specified resource does not exist.",
+        }
+        UpdateConditionNotSatisfied => {
+            code: UpdateConditionNotSatisfied, sqlstate: "40002", stage: BackEnd,
+            message: "The update condition specified in the request was not satisfied.",
+        }
+
+        TableAlreadyExists => {
+            code: TableAlreadyExists, sqlstate: "42P07", stage: BackEnd,
+            message: "The table specified already exists.",
+        }
+        /// An object that is not a table of the service has the name of a new table; `reason` is what PostgreSQL says.
+        TableNameTaken { reason: String } => {
+            code: TableAlreadyExists, sqlstate: "42P07", stage: BackEnd,
+            message: "The table specified already exists.",
+            hint: "What has the name in the schema table_service_data is no table of the service ({reason}): rename or drop it.",
+        }
+        /// An operation on entities names a table that does not exist.
+        TableNotFound => {
+            code: TableNotFound, sqlstate: "42P01", stage: FrontEnd,
+            message: "The table specified does not exist.",
+        }
+        /// A table that does not exist cannot be deleted.
+        TableToDeleteNotFound => {
+            code: ResourceNotFound, sqlstate: "42P01", stage: BackEnd,
+            message: "The specified resource does not exist.",
+        }
+        /// The message has the service's own spelling.
+        TableNameInvalid => {
+            code: InvalidResourceName, sqlstate: "42602", stage: BackEnd,
+            message: "The specifed resource name contains invalid characters.",
+            hint: "A table name is a letter followed by letters and digits (ASCII).",
+        }
+        TableNameLength => {
+            code: OutOfRangeInput, sqlstate: "42602", stage: BackEnd,
+            message: "The specified resource name length is not within the permissible limits.",
+            hint: "A table name has 3 to 63 characters.",
+        }
+        TableNameReserved => {
+            code: InvalidInput, sqlstate: "22023", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "The table name \"tables\" is reserved.",
+        }
+
+        /// A key is NULL or missing.
+        KeyMissing { key: &'static str } => {
+            code: PropertiesNeedValue, sqlstate: "23502", stage: FrontEnd,
+            message: "The values are not specified for all properties in the entity.",
+            hint: "{key} needs a value.",
+        }
+        /// A key has a forbidden character, or a DateTime is out of range.
+        ParameterOutOfRange { parameter: String, value: String } => {
+            code: OutOfRangeInput, sqlstate: "22003", stage: FrontEnd,
+            message: "The '{parameter}' parameter of value '{value}' is out of range.",
+        }
+        /// A key is longer than a key may be. The service has the same message as for a property.
+        KeyTooLong => {
+            code: PropertyValueTooLarge, sqlstate: "54000", stage: BackEnd,
+            message: "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
+            hint: "PartitionKey and RowKey have at most 1024 UTF-16 units each, and 2680 bytes of UTF-8 together.",
+        }
+
+        PropertyNameInvalid { name: String } => {
+            code: PropertyNameInvalid, sqlstate: "22023", stage: FrontEnd,
+            message: "The property name is invalid.",
+            hint: "\"{name}\" is no property name: a letter or _ comes first, then letters, digits and _.",
+        }
+        PropertyNameTooLong { name: String } => {
+            code: PropertyNameTooLong, sqlstate: "54000", stage: FrontEnd,
+            message: "The property name exceeds the maximum allowed length (255).",
+            hint: "The name begins with \"{name}\".",
+        }
+        DuplicateProperty { name: String } => {
+            code: DuplicatePropertiesSpecified, sqlstate: "22023", stage: FrontEnd,
+            message: "A property is specified more than one time.",
+            hint: "The property is \"{name}\".",
+        }
+        PropertyValueTooLarge { name: String } => {
+            code: PropertyValueTooLarge, sqlstate: "54000", stage: BackEnd,
+            message: "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
+            hint: "The property is \"{name}\".",
+        }
+        TooManyProperties => {
+            code: TooManyProperties, sqlstate: "54000", stage: BackEnd,
+            message: "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
+        }
+        EntityTooLarge => {
+            code: EntityTooLarge, sqlstate: "54000", stage: BackEnd,
+            message: "The entity is larger than the maximum allowed size (1MB).",
+        }
+
+        /// A well-formed payload has a value that the service cannot take; `reason` says which and why.
+        UnreadableValue { reason: String } => {
+            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
+            message: "An error occurred while processing this request.",
+            hint: "{reason}.",
+        }
+        /// The text is not JSON, or not a JSON object.
+        MalformedJson { reason: String } => {
+            code: InvalidInput, sqlstate: "22P02", stage: FrontEnd,
+            message: "An error occurred while processing this request.",
+            hint: "{reason}.",
+        }
+        /// The bytes are not a property bag, in the binary protocol.
+        MalformedBinary { reason: &'static str } => {
+            code: InvalidInput, sqlstate: "22P03", stage: FrontEnd,
+            message: "An error occurred while processing this request.",
+            hint: "{reason}.",
+        }
+        EtagInvalid { value: String } => {
+            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
+            message: "The etag value '{value}' specified in one of the request headers is not valid. Please make sure only one etag value is specified and is valid.",
+            hint: "An ETag looks like W/\"datetime'2026-01-31T12%3A00%3A00Z'\"; * means any version.",
+        }
+        /// An argument of the SQL API is NULL or outside its values; `reason` says which.
+        ArgumentInvalid { reason: String } => {
+            code: InvalidInput, sqlstate: "22023", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "{reason}.",
+        }
+
+        /// A filter does not parse; `position` is the end of the first unexpected token, in UTF-16 units.
+        FilterSyntax { position: usize, filter: String } => {
+            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
+            message: "Syntax error at position {position} in '{filter}'.",
+        }
+        /// A literal of a filter does not have the form of its type; `position` is its start, in UTF-16 units.
+        FilterLiteral { edm: &'static str, literal: String, position: usize, filter: String } => {
+            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
+            message: "Unrecognized '{edm}' literal '{literal}' at '{position}' in '{filter}'.",
+        }
+        /// `null` stands beside another operator than `eq` and `ne`.
+        FilterNullOperator { operator: &'static str } => {
+            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
+            message: "The operator '{operator}' is not supported for the 'null' literal; only equality checks are supported.",
+        }
+        /// A filter is too long or nests too deep; `reason` says which.
+        FilterBeyondLimit { reason: String } => {
+            code: InvalidInput, sqlstate: "54000", stage: FrontEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "{reason}.",
+        }
+
+        /// The message has the index of the first operation that is too many.
+        TooManyOperations => {
+            code: InvalidInput, sqlstate: "54000", stage: FrontEnd,
+            message: "99:The batch request operation exceeds the maximum 100 changes per change set.",
+        }
+        BatchTooLarge => {
+            code: RequestBodyTooLarge, sqlstate: "54000", stage: FrontEnd,
+            message: "The request body is too large and exceeds the maximum permissible limit.",
+        }
+        DuplicateRow => {
+            code: InvalidDuplicateRow, sqlstate: "22023", stage: FrontEnd,
+            message: "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request.",
+        }
+        AnotherPartition => {
+            code: CommandsInBatchActOnDifferentPartitions, sqlstate: "22023", stage: FrontEnd,
+            message: "All commands in a batch must operate on same entity group.",
+        }
+
+        /// A query of the tables names a property that tables do not have. The service answers with a fault.
+        UnknownTableProperty { name: String } => {
+            code: InternalError, sqlstate: "42703", stage: BackEnd,
+            message: "Server encountered an internal error. Please try again after some time.",
+            hint: "Tables have no property \"{name}\", only TableName.",
+        }
+        /// A stored row has NULL in a column, or a bag whose bytes are invalid; `reason` names the row.
+        ///
+        /// No function of the service writes such a row, but the owner of the table can.
+        StoredEntityInvalid { reason: String } => {
+            code: InternalError, sqlstate: "XX001", stage: BackEnd,
+            message: "Server encountered an internal error. Please try again after some time.",
+            hint: "{reason}.",
+        }
+
+        NotImplemented { reason: String } => {
+            code: NotImplemented, sqlstate: "0A000", stage: BackEnd,
+            message: "The requested operation is not implemented on the specified resource.",
+            hint: "{reason}.",
+        }
+        NotAuthorized { reason: String } => {
+            code: AuthorizationFailure, sqlstate: "42501", stage: FrontEnd,
+            message: "This request is not authorized to perform this operation.",
+            hint: "{reason}.",
+        }
+
+        /// The credentials are wrong, expired or not yet valid; `reason` says which, for logs.
+        AuthenticationFailed { reason: String } => {
+            code: AuthenticationFailed, sqlstate: "28000", stage: FrontEnd,
+            message: "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.",
+            hint: "{reason}.",
+        }
+        /// The Authorization header cannot be read.
+        AuthenticationUnreadable { reason: &'static str } => {
+            code: InvalidAuthenticationInfo, sqlstate: "28000", stage: FrontEnd,
+            message: "Authentication information is not given in the correct format. Check the value of Authorization header.",
+            hint: "{reason}.",
+        }
+        /// There are no credentials; the answer has a challenge.
+        NotAuthenticated => {
+            code: NoAuthenticationInformation, sqlstate: "28000", stage: FrontEnd,
+            message: "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
+        }
+        PermissionMismatch { needed: &'static str } => {
+            code: AuthorizationPermissionMismatch, sqlstate: "42501", stage: FrontEnd,
+            message: "This request is not authorized to perform this operation using this permission.",
+            hint: "It needs {needed}.",
+        }
+        ProtocolMismatch => {
+            code: AuthorizationProtocolMismatch, sqlstate: "42501", stage: FrontEnd,
+            message: "This request is not authorized to perform this operation using this protocol.",
+        }
+        ResourceTypeMismatch { needed: &'static str } => {
+            code: AuthorizationResourceTypeMismatch, sqlstate: "42501", stage: FrontEnd,
+            message: "This request is not authorized to perform this operation using this resource type.",
+            hint: "It needs the resource type {needed}.",
+        }
+        ServiceMismatch => {
+            code: AuthorizationServiceMismatch, sqlstate: "42501", stage: FrontEnd,
+            message: "This request is not authorized to perform this operation using this service.",
+            hint: "The signature is not for the Table service, whose letter is t.",
+        }
+        SourceIpMismatch { address: std::net::IpAddr } => {
+            code: AuthorizationSourceIPMismatch, sqlstate: "42501", stage: FrontEnd,
+            message: "This request is not authorized to perform this operation using this source IP {address}.",
+        }
+        /// A document of access policies or service properties has a value that it must not have.
+        DocumentInvalid { reason: String } => {
+            code: InvalidXmlDocument, sqlstate: "22023", stage: FrontEnd,
+            message: "XML specified is not syntactically valid.",
+            hint: "{reason}.",
+        }
+    }
+    containing {
+        /// The error of one operation of an entity group transaction, by its index from zero.
+        #[error("{index}:{error}")]
+        InBatch { index: usize, error: Box<Error> },
+        /// An error that only requests have. No SQL function raises it.
+        #[error("{0}")]
+        Request(#[from] RequestError),
+    }
+    passing {
+        Error::InBatch { error, .. } => error,
+        Error::Request(error) => error,
+    }
+}
+
+impl Error {
+    /// An unreadable value. `reason` should be one sentence without a full stop; it becomes the hint.
+    pub(crate) fn unreadable(reason: impl Into<String>) -> Self {
+        Error::UnreadableValue { reason: reason.into() }
+    }
+
+    /// `OutOfRangeInput` for a value of `parameter`. Of a long value the message quotes the start.
+    pub fn out_of_range(parameter: &str, value: &str) -> Self {
+        Error::ParameterOutOfRange {
+            parameter: abbreviate(parameter, PROPERTY_NAME_UTF16_UNITS),
+            value: abbreviate(value, QUOTED_VALUE),
+        }
+    }
+
+    /// A property's name, which may have any length, as hints quote it.
+    pub(crate) fn quoted(name: &str) -> String {
+        abbreviate(name, QUOTED_NAME)
+    }
+
+    /// The error for a NULL in the argument `name` of the SQL API, which needs a value.
+    pub fn null_argument(name: &str) -> Self {
+        Error::ArgumentInvalid {
+            reason: format!("{name} must not be NULL"),
+        }
+    }
+
+    /// This error as that of the operation with this index, from zero, of an entity group transaction.
+    pub fn at(self, index: usize) -> Error {
+        Error::InBatch {
+            index,
+            error: Box::new(self),
+        }
+    }
+
+    /// The SQLSTATE, five characters.
+    pub fn sqlstate(&self) -> &'static str {
+        // No function raises an error of a request; 08P01 (protocol_violation) would name it best.
+        self.own_sqlstate().unwrap_or("08P01")
+    }
+
+    /// The message as PostgreSQL raises it: `<Code>: <message>`. [`super::Report::parse`] reads it.
+    pub fn report(&self) -> String {
+        format!("{}: {self}", self.code())
+    }
+}

@@ -1,0 +1,173 @@
+//! The codes: what clients compare, each with its HTTP status and what a client may do after it (semantics 10).
+
+use std::fmt;
+
+/// What a client may do after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// Nothing: the same request fails again.
+    No,
+    /// Read the entity again, then decide: another client has changed it.
+    AfterReading,
+    /// Send the same request again, after a pause.
+    WithBackOff,
+}
+
+macro_rules! codes {
+    ($($code:ident => $status:literal, $retry:ident;)*) => {
+        /// An error code of the Table service.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Code {
+            $($code,)*
+        }
+
+        impl Code {
+            /// Every code, for tables and tests.
+            pub const ALL: [Code; [$(Code::$code),*].len()] = [$(Code::$code),*];
+
+            /// The code as clients compare it, e.g. `EntityAlreadyExists`.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Code::$code => stringify!($code),)*
+                }
+            }
+
+            /// The HTTP status that the service answers with.
+            pub const fn http_status(self) -> u16 {
+                match self {
+                    $(Code::$code => $status,)*
+                }
+            }
+
+            /// Whether, and how, a client may try again.
+            pub const fn retry(self) -> Retry {
+                match self {
+                    $(Code::$code => Retry::$retry,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    AtomFormatNotSupported => 415, No;
+    AuthenticationFailed => 403, No;
+    AuthorizationFailure => 403, No;
+    AuthorizationPermissionMismatch => 403, No;
+    AuthorizationProtocolMismatch => 403, No;
+    AuthorizationResourceTypeMismatch => 403, No;
+    AuthorizationServiceMismatch => 403, No;
+    AuthorizationSourceIPMismatch => 403, No;
+    CommandsInBatchActOnDifferentPartitions => 400, No;
+    CorsPreflightFailure => 403, No;
+    DuplicatePropertiesSpecified => 400, No;
+    EntityAlreadyExists => 409, No;
+    EntityTooLarge => 400, No;
+    HostInformationNotPresent => 400, No;
+    InsufficientAccountPermissions => 403, No;
+    InternalError => 500, No;
+    InvalidAuthenticationInfo => 400, No;
+    InvalidDuplicateRow => 400, No;
+    InvalidHeaderValue => 400, No;
+    InvalidInput => 400, No;
+    InvalidQueryParameterValue => 400, No;
+    InvalidResourceName => 400, No;
+    InvalidUri => 400, No;
+    InvalidXmlDocument => 400, No;
+    JsonVerboseFormatNotSupported => 415, No;
+    MediaTypeNotSupported => 415, No;
+    MissingRequiredHeader => 400, No;
+    NoAuthenticationInformation => 401, No;
+    NotImplemented => 501, No;
+    OperationTimedOut => 500, WithBackOff;
+    OutOfRangeInput => 400, No;
+    PropertiesNeedValue => 400, No;
+    PropertyNameInvalid => 400, No;
+    PropertyNameTooLong => 400, No;
+    PropertyValueTooLarge => 400, No;
+    RequestBodyTooLarge => 413, No;
+    ResourceNotFound => 404, No;
+    ServerBusy => 503, WithBackOff;
+    TableAlreadyExists => 409, No;
+    TableNotFound => 404, No;
+    TooManyProperties => 400, No;
+    UnsupportedHttpVerb => 405, No;
+    UpdateConditionNotSatisfied => 412, AfterReading;
+    XMethodIncorrectCount => 400, No;
+    XMethodIncorrectValue => 400, No;
+    XMethodNotUsingPost => 400, No;
+}
+
+impl Code {
+    /// The code of an error that PostgreSQL raised itself, by its SQLSTATE (five characters).
+    ///
+    /// Errors of the catalog carry their code in the message and do not need this.
+    pub fn of_sqlstate(sqlstate: &str) -> Code {
+        match sqlstate {
+            "42501" => Code::AuthorizationFailure,
+            "57014" => Code::OperationTimedOut,
+            "40001" | "40P01" | "55P03" | "55006" | "57P01" | "57P02" | "57P03" => Code::ServerBusy,
+            // Direct SQL meets these: NOT NULL of a key column, the primary key, a table that does not exist.
+            "23502" => Code::PropertiesNeedValue,
+            "23505" => Code::EntityAlreadyExists,
+            "42P01" => Code::TableNotFound,
+            "42P07" => Code::TableAlreadyExists,
+            state if state.starts_with("53") || state.starts_with("08") => Code::ServerBusy,
+            _ => Code::InternalError,
+        }
+    }
+
+    pub(super) fn from_name(name: &str) -> Option<Code> {
+        Code::ALL.into_iter().find(|code| code.as_str() == name)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_read_back_from_its_name() {
+        for code in Code::ALL {
+            assert_eq!(Code::from_name(code.as_str()), Some(code));
+            assert!((400..=503).contains(&code.http_status()), "{code}");
+        }
+        assert_eq!(Code::from_name("duplicate key value"), None);
+    }
+
+    #[test]
+    fn only_a_changed_entity_and_a_busy_server_are_worth_a_retry() {
+        for code in Code::ALL {
+            let expected = match code {
+                Code::UpdateConditionNotSatisfied => Retry::AfterReading,
+                Code::ServerBusy | Code::OperationTimedOut => Retry::WithBackOff,
+                _ => Retry::No,
+            };
+            assert_eq!(code.retry(), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn postgresql_errors_have_an_azure_code() {
+        for (sqlstate, code) in [
+            ("42501", Code::AuthorizationFailure),
+            ("57014", Code::OperationTimedOut),
+            ("40001", Code::ServerBusy),
+            ("40P01", Code::ServerBusy),
+            ("53300", Code::ServerBusy),
+            ("08006", Code::ServerBusy),
+            ("55P03", Code::ServerBusy),
+            ("57P01", Code::ServerBusy),
+            ("22012", Code::InternalError),
+        ] {
+            assert_eq!(Code::of_sqlstate(sqlstate), code, "{sqlstate}");
+        }
+    }
+}
