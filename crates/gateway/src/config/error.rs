@@ -1,0 +1,39 @@
+//! A setting that cannot be used.
+
+use std::fmt;
+
+/// A setting that cannot be used. `Display` names it.
+#[derive(Debug)]
+pub struct ConfigError {
+    setting: String,
+    problem: String,
+}
+
+impl ConfigError {
+    pub fn new(setting: impl Into<String>, problem: impl fmt::Display) -> ConfigError {
+        ConfigError {
+            setting: setting.into(),
+            problem: problem.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ConfigError { setting, problem } = self;
+        if setting.is_empty() {
+            return f.write_str(problem);
+        }
+        let flag = setting.replace('_', "-");
+        let variable = setting.to_ascii_uppercase();
+        if setting.contains(['[', '.']) {
+            return write!(f, "{setting} in the configuration file: {problem}");
+        }
+        write!(
+            f,
+            "{setting} (--{flag}, TABLE_SERVICE_{variable}, or {setting} in the configuration file): {problem}"
+        )
+    }
+}
+
+impl std::error::Error for ConfigError {}

@@ -1,0 +1,51 @@
+//! What only the file can have: several accounts, and the issuer of bearer tokens.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// One of `[[accounts]]` in the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccountSettings {
+    pub name: String,
+    pub keys: Vec<String>,
+    pub database_url: String,
+}
+
+/// `[bearer]` in the file: tokens of one issuer, checked against its published keys.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BearerSettings {
+    /// The claim `iss` that tokens must have.
+    pub issuer: String,
+    /// The claims `aud` that tokens may have; the first one is that of clients which ask for it.
+    pub audiences: Vec<String>,
+    /// Where clients without a valid token are sent for one, such as `https://login.microsoftonline.com/<tenant>/oauth2/authorize`
+    /// [default: the issuer].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorization_uri: Option<String>,
+    /// A file with the issuer's JSON Web Key Set.
+    pub jwks_file: PathBuf,
+    /// The claim that names the roles, a string or a list of strings.
+    #[serde(default = "roles_claim")]
+    pub roles_claim: String,
+    /// The values of that claim that allow reading.
+    #[serde(default = "reader_roles")]
+    pub reader_roles: Vec<String>,
+    /// The values of that claim that allow everything with tables and entities.
+    #[serde(default = "contributor_roles")]
+    pub contributor_roles: Vec<String>,
+}
+
+fn roles_claim() -> String {
+    "roles".to_owned()
+}
+
+fn reader_roles() -> Vec<String> {
+    vec!["Storage Table Data Reader".to_owned()]
+}
+
+fn contributor_roles() -> Vec<String> {
+    vec!["Storage Table Data Contributor".to_owned()]
+}

@@ -1,0 +1,15 @@
+//! Settings: flags beat environment variables, which beat the file, which beats the defaults.
+
+mod command_line;
+mod error;
+mod file;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod validation;
+
+pub use command_line::CommandLine;
+pub use error::ConfigError;
+pub use file::BearerSettings;
+pub use settings::LogFormat;
+pub use validation::{AccountConfig, Config, DEVELOPMENT_ACCOUNT, TlsFiles};

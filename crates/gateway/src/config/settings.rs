@@ -1,0 +1,147 @@
+//! The settings that flags, environment variables and the file have in common.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::file::{AccountSettings, BearerSettings};
+
+/// Every setting, as it may stand in the file, in the environment and on the command line.
+#[derive(Debug, Default, clap::Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Where to listen for clients [default: 127.0.0.1:10002]
+    #[arg(long, env = "TABLE_SERVICE_LISTEN", value_name = "HOST:PORT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+
+    /// Where to listen for /live, /ready and /metrics [default: 127.0.0.1:10003]
+    #[arg(long, env = "TABLE_SERVICE_ADMIN_LISTEN", value_name = "HOST:PORT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_listen: Option<String>,
+
+    /// The name of the account; more accounts go into the file [default: devstoreaccount1]
+    #[arg(long, env = "TABLE_SERVICE_ACCOUNT", value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+
+    /// A key of the account; a second one may be valid at the same time
+    #[arg(
+        long,
+        env = "TABLE_SERVICE_KEY",
+        value_name = "BASE64",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<String>,
+
+    /// The database of the account, such as postgresql://role:password@host/database
+    #[arg(long, env = "TABLE_SERVICE_DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database_url: Option<String>,
+
+    /// PEM certificates that databases with sslmode=require are checked against [default: the system's]
+    #[arg(long, env = "TABLE_SERVICE_DATABASE_CA", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database_ca: Option<PathBuf>,
+
+    /// The PEM certificate chain to serve HTTPS with; needs --tls-key
+    #[arg(long, env = "TABLE_SERVICE_TLS_CERTIFICATE", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_certificate: Option<PathBuf>,
+
+    /// The PEM private key of the certificate
+    #[arg(long, env = "TABLE_SERVICE_TLS_KEY", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Serve the well-known development account also beyond this machine: everybody has its key
+    #[arg(long, env = "TABLE_SERVICE_EXPOSE_DEVELOPMENT_ACCOUNT", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expose_development_account: Option<bool>,
+
+    /// Most connections to each database, without the one for /ready [default: 16]
+    #[arg(long, env = "TABLE_SERVICE_POOL_SIZE", value_name = "NUMBER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool_size: Option<usize>,
+
+    /// How long a request waits for a connection to the database before it is refused [default: 5]
+    #[arg(long, env = "TABLE_SERVICE_POOL_TIMEOUT", value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool_timeout: Option<u64>,
+
+    /// How long one statement may run in the database [default: 30]
+    #[arg(long, env = "TABLE_SERVICE_STATEMENT_TIMEOUT", value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement_timeout: Option<u64>,
+
+    /// Most connections of clients [default: 10000, or what the limit of open files allows]
+    #[arg(long, env = "TABLE_SERVICE_MAX_CONNECTIONS", value_name = "NUMBER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_connections: Option<usize>,
+
+    /// Most requests at a time; more are refused with ServerBusy [default: 512]
+    #[arg(long, env = "TABLE_SERVICE_MAX_REQUESTS", value_name = "NUMBER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_requests: Option<usize>,
+
+    /// How long a client may take to send the head of a request, or be idle before it [default: 60]
+    #[arg(long, env = "TABLE_SERVICE_HEADER_TIMEOUT", value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header_timeout: Option<u64>,
+
+    /// How long a client may take to send the body of a request [default: 30]
+    #[arg(long, env = "TABLE_SERVICE_BODY_TIMEOUT", value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_timeout: Option<u64>,
+
+    /// How long a client may take to read an answer [default: 120]
+    #[arg(long, env = "TABLE_SERVICE_RESPONSE_TIMEOUT", value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_timeout: Option<u64>,
+
+    /// Reverse proxies, by address or network: their X-Forwarded-For and X-Forwarded-Proto are believed [default: none]
+    #[arg(
+        long,
+        env = "TABLE_SERVICE_TRUSTED_PROXIES",
+        value_name = "ADDRESS[/BITS]",
+        value_delimiter = ','
+    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trusted_proxies: Vec<String>,
+
+    /// How long requests may take to finish when the gateway is asked to stop [default: 30]
+    #[arg(long, env = "TABLE_SERVICE_SHUTDOWN_TIMEOUT", value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shutdown_timeout: Option<u64>,
+
+    /// What to log, such as info, debug or table_service_gateway=debug [default: info]
+    #[arg(long, env = "TABLE_SERVICE_LOG", value_name = "FILTER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+
+    /// The form of the log [default: text]
+    #[arg(long, env = "TABLE_SERVICE_LOG_FORMAT", value_name = "FORMAT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_format: Option<LogFormat>,
+
+    /// Several accounts, each with its own database.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accounts: Vec<AccountSettings>,
+
+    /// Whose bearer tokens are accepted.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bearer: Option<BearerSettings>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}

@@ -1,0 +1,143 @@
+//! How settings are read, from every source.
+
+use clap::Parser;
+
+use super::command_line::CommandLine;
+use super::validation::{Config, DEVELOPMENT_ACCOUNT};
+
+const KEY: &str = "a2V5";
+
+fn config(arguments: &[&str]) -> Result<Config, String> {
+    let arguments = std::iter::once("table-service-gateway").chain(arguments.iter().copied());
+    let command_line = CommandLine::try_parse_from(arguments).map_err(|error| error.to_string())?;
+    command_line.config().map_err(|error| error.to_string())
+}
+
+fn with_file(content: &str, arguments: &[&str]) -> Result<Config, String> {
+    let file = std::env::temp_dir().join(format!(
+        "gateway-config-{}-{}.toml",
+        std::process::id(),
+        fingerprint(content)
+    ));
+    std::fs::write(&file, content).unwrap();
+    let mut all = vec!["--config", file.to_str().unwrap()];
+    all.extend(arguments);
+    let result = config(&all);
+    std::fs::remove_file(&file).unwrap();
+    result
+}
+
+fn fingerprint(content: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[test]
+fn without_an_account_it_is_the_development_account_on_loopback() {
+    let config = config(&["--database-url", "postgresql://localhost/tables"]).unwrap();
+    assert_eq!(config.listen, "127.0.0.1:10002");
+    assert_eq!(config.accounts[0].account.name(), DEVELOPMENT_ACCOUNT);
+    assert!(config.loopback_only);
+}
+
+#[test]
+fn flags_beat_the_file() {
+    let file = "listen = \"0.0.0.0:1\"\npool_size = 3\naccount = \"one\"\nkey = [\"a2V5\"]\ndatabase_url = \"postgresql://h/d\"\n";
+    let config = with_file(file, &["--listen", "127.0.0.1:2"]).unwrap();
+    assert_eq!((config.listen.as_str(), config.pool_size), ("127.0.0.1:2", 3));
+    assert!(!config.loopback_only);
+}
+
+#[test]
+fn several_accounts_have_a_database_each() {
+    let file = "[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\"]\ndatabase_url = \"postgresql://h/one\"\n\
+                    [[accounts]]\nname = \"two\"\nkeys = [\"a2V5\", \"a2V6\"]\ndatabase_url = \"postgresql://h/two\"\n";
+    let config = with_file(file, &[]).unwrap();
+    let databases: Vec<_> = config
+        .accounts
+        .iter()
+        .map(|account| account.database.get_dbname().unwrap())
+        .collect();
+    assert_eq!(databases, ["one", "two"]);
+}
+
+#[test]
+fn errors_name_the_setting() {
+    for (arguments, expected) in [
+        (
+            &[][..],
+            "database_url (--database-url, TABLE_SERVICE_DATABASE_URL, or database_url in the configuration file): is missing",
+        ),
+        (&["--database-url", "nonsense"], "database_url (--database-url"),
+        (
+            &["--database-url", "postgresql://h/d", "--account", "one"],
+            "key (--key, TABLE_SERVICE_KEY",
+        ),
+        (
+            &["--database-url", "postgresql://h/d", "--account", "one", "--key", "%"],
+            "key (--key, TABLE_SERVICE_KEY",
+        ),
+        (
+            &["--database-url", "postgresql://h/d", "--account", "One!", "--key", KEY],
+            "account (--account",
+        ),
+        (
+            &["--database-url", "postgresql://h/d", "--pool-size", "0"],
+            "pool_size (--pool-size",
+        ),
+        (
+            &["--database-url", "postgresql://h/d", "--pool-size", "many"],
+            "--pool-size",
+        ),
+        (
+            &["--database-url", "postgresql://h/d", "--tls-key", "k"],
+            "tls_certificate (--tls-certificate",
+        ),
+        (&["--config", "/does/not/exist.toml"], "/does/not/exist.toml"),
+    ] {
+        let error = config(arguments).unwrap_err();
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn errors_of_the_file_name_the_setting() {
+    for (file, expected) in [
+        ("lissten = \"x\"", "lissten"),
+        ("pool_size = \"x\"", "pool_size"),
+        (
+            "[[accounts]]\nname = \"one\"\nkeys = [\"%\"]\ndatabase_url = \"postgresql://h/d\"",
+            "accounts[0].keys",
+        ),
+        (
+            "[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\"]\ndatabase_url = \"x\"",
+            "accounts[0].database_url",
+        ),
+    ] {
+        let error = with_file(file, &[]).unwrap_err();
+        assert!(error.contains(expected), "{file}: {error}");
+    }
+}
+
+#[test]
+fn proxies_are_trusted_by_address_and_network() {
+    let url = "postgresql://role@host/db";
+    let config = |proxies: &str| config(&["--database-url", url, "--trusted-proxies", proxies]);
+    assert!(config("10.0.0.0/8, fd00::1").is_ok());
+    let error = config("10.0.0.0/8,proxy").unwrap_err();
+    assert!(
+        error.contains("trusted_proxies (--trusted-proxies") && error.contains("\"proxy\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn no_secret_is_in_an_error_or_the_debug_form() {
+    let url = "postgresql://role:secret@host:port/db";
+    assert!(!config(&["--database-url", url]).unwrap_err().contains("secret"));
+    let config = config(&["--database-url", "postgresql://role:secret@host/db"]).unwrap();
+    let debug = format!("{config:?}");
+    assert!(!debug.contains("secret") && !debug.contains("Eby8"), "{debug}");
+}

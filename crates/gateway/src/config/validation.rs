@@ -1,0 +1,186 @@
+//! The settings, checked: what the gateway runs with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use table_service_model::access::{Account, AccountKey};
+
+use super::error::ConfigError;
+use super::file::BearerSettings;
+use super::settings::{LogFormat, Settings};
+use crate::request::forwarded::TrustedProxies;
+
+/// The account of `UseDevelopmentStorage=true`, and its key, which is built into every SDK.
+pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// What the gateway runs with.
+#[derive(Debug)]
+pub struct Config {
+    pub listen: String,
+    pub admin_listen: String,
+    pub accounts: Vec<AccountConfig>,
+    pub database_ca: Option<PathBuf>,
+    pub tls: Option<TlsFiles>,
+    pub bearer: Option<BearerSettings>,
+    /// The well-known account is among the accounts, and must not be reachable from other machines.
+    pub loopback_only: bool,
+    pub pool_size: usize,
+    pub pool_timeout: Duration,
+    pub statement_timeout: Duration,
+    pub max_connections: Option<usize>,
+    pub max_requests: usize,
+    pub header_timeout: Duration,
+    pub body_timeout: Duration,
+    pub response_timeout: Duration,
+    pub trusted_proxies: TrustedProxies,
+    pub shutdown_timeout: Duration,
+    pub log: String,
+    pub log_format: LogFormat,
+}
+
+#[derive(Debug)]
+pub struct AccountConfig {
+    pub account: Account,
+    pub database: tokio_postgres::Config,
+}
+
+#[derive(Debug)]
+pub struct TlsFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// Checks the settings and fills in the defaults.
+///
+/// # Errors
+/// The first setting that cannot be used.
+pub fn check(settings: Settings) -> Result<Config, ConfigError> {
+    let tls = match (&settings.tls_certificate, &settings.tls_key) {
+        (None, None) => None,
+        (Some(certificate), Some(key)) => Some(TlsFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        }),
+        (Some(_), None) => return Err(ConfigError::new("tls_key", "is missing beside tls_certificate")),
+        (None, Some(_)) => return Err(ConfigError::new("tls_certificate", "is missing beside tls_key")),
+    };
+    let accounts = accounts(&settings)?;
+    let has_development_account = accounts
+        .iter()
+        .any(|account| account.account.name() == DEVELOPMENT_ACCOUNT);
+    Ok(Config {
+        listen: settings.listen.unwrap_or_else(|| "127.0.0.1:10002".to_owned()),
+        admin_listen: settings.admin_listen.unwrap_or_else(|| "127.0.0.1:10003".to_owned()),
+        accounts,
+        database_ca: settings.database_ca,
+        tls,
+        bearer: settings.bearer,
+        loopback_only: has_development_account && !settings.expose_development_account.unwrap_or(false),
+        pool_size: number("pool_size", settings.pool_size, 16)?,
+        pool_timeout: seconds("pool_timeout", settings.pool_timeout, 5)?,
+        statement_timeout: seconds("statement_timeout", settings.statement_timeout, 30)?,
+        max_connections: settings
+            .max_connections
+            .map(|given| number("max_connections", Some(given), given))
+            .transpose()?,
+        max_requests: number("max_requests", settings.max_requests, 512)?,
+        header_timeout: seconds("header_timeout", settings.header_timeout, 60)?,
+        body_timeout: seconds("body_timeout", settings.body_timeout, 30)?,
+        response_timeout: seconds("response_timeout", settings.response_timeout, 120)?,
+        trusted_proxies: TrustedProxies::parse(&settings.trusted_proxies)
+            .map_err(|problem| ConfigError::new("trusted_proxies", problem))?,
+        shutdown_timeout: seconds("shutdown_timeout", settings.shutdown_timeout, 30)?,
+        log: settings.log.unwrap_or_else(|| "info".to_owned()),
+        log_format: settings.log_format.unwrap_or_default(),
+    })
+}
+
+fn seconds(setting: &str, given: Option<u64>, default: u64) -> Result<Duration, ConfigError> {
+    match given.unwrap_or(default) {
+        0 => Err(ConfigError::new(setting, "must be at least 1 second")),
+        seconds => Ok(Duration::from_secs(seconds)),
+    }
+}
+
+fn number(setting: &str, given: Option<usize>, default: usize) -> Result<usize, ConfigError> {
+    match given.unwrap_or(default) {
+        0 => Err(ConfigError::new(setting, "must be at least 1")),
+        number => Ok(number),
+    }
+}
+
+/// The accounts of the file, and the one that flags, environment or the file's first lines name. Without any it is the
+/// development account.
+fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
+    let mut accounts = Vec::new();
+    for (index, account) in settings.accounts.iter().enumerate() {
+        let setting = |name: &str| format!("accounts[{index}].{name}");
+        accounts.push(AccountConfig {
+            account: read_account(&account.name, &account.keys, &setting("name"), &setting("keys"))?,
+            database: read_database_url(&account.database_url, &setting("database_url"))?,
+        });
+    }
+    if accounts.is_empty() || settings.account.is_some() || settings.database_url.is_some() {
+        accounts.push(single_account(settings)?);
+    } else if !settings.key.is_empty() {
+        return Err(ConfigError::new(
+            "key",
+            "needs an account; those of the file have keys of their own",
+        ));
+    }
+    let mut names: Vec<&str> = accounts.iter().map(|account| account.account.name()).collect();
+    names.sort_unstable();
+    if let Some([twice, _]) = names.array_windows().find(|[a, b]| a == b) {
+        return Err(ConfigError::new("account", format!("{twice} is configured twice")));
+    }
+    Ok(accounts)
+}
+
+/// The account of `account`, `key` and `database_url`.
+fn single_account(settings: &Settings) -> Result<AccountConfig, ConfigError> {
+    let name = settings.account.as_deref().unwrap_or(DEVELOPMENT_ACCOUNT);
+    let keys = match (name, settings.key.is_empty()) {
+        (DEVELOPMENT_ACCOUNT, true) => vec![DEVELOPMENT_KEY.to_owned()],
+        (_, true) => return Err(ConfigError::new("key", format!("the account {name} needs a key"))),
+        _ => settings.key.clone(),
+    };
+    let Some(database_url) = &settings.database_url else {
+        return Err(ConfigError::new(
+            "database_url",
+            "is missing: name the database that holds the tables, such as postgresql://role:password@localhost/database",
+        ));
+    };
+    Ok(AccountConfig {
+        account: read_account(name, &keys, "account", "key")?,
+        database: read_database_url(database_url, "database_url")?,
+    })
+}
+
+fn read_account(name: &str, keys: &[String], name_setting: &str, key_setting: &str) -> Result<Account, ConfigError> {
+    let problem = |error: table_service_model::Error| error.hint().unwrap_or_default();
+    let keys = keys
+        .iter()
+        .map(|key| AccountKey::parse(key))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| ConfigError::new(key_setting, problem(error)))?;
+    if !(1..=2).contains(&keys.len()) {
+        return Err(ConfigError::new(
+            key_setting,
+            format!("the account {name} has one or two keys"),
+        ));
+    }
+    Account::new(name, keys).map_err(|error| ConfigError::new(name_setting, problem(error)))
+}
+
+fn read_database_url(url: &str, setting: &str) -> Result<tokio_postgres::Config, ConfigError> {
+    url.parse::<tokio_postgres::Config>().map_err(|error| {
+        // The text holds a password: it is not repeated.
+        let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        ConfigError::new(
+            setting,
+            format!("is no database URL ({reason}); it looks like postgresql://role:password@host/database"),
+        )
+    })
+}
