@@ -4,20 +4,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use hdrhistogram::Histogram;
 use rand::Rng;
+use raw_http::{ACCOUNT, Answer, Client};
 use serde_json::json;
-use table_service_model::access::{Account, AccountKey, SignedRequest};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc2822;
 
-const ACCOUNT: &str = "devstoreaccount1";
-const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 /// Entities of the partition that is read.
 const PAGE: usize = 1000;
 /// Operations of a batch.
@@ -78,110 +72,32 @@ fn properties(number: usize) -> String {
 
 /// A connection that stays open.
 struct Connection {
-    stream: TcpStream,
-    host: String,
-    account: Account,
-    buffer: Vec<u8>,
-}
-
-struct Answer {
-    status: u16,
-    etag: Option<String>,
+    client: Client,
+    connection: raw_http::Connection,
 }
 
 impl Connection {
     fn open(address: &str) -> Connection {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
+        let address = address.parse().unwrap();
         Connection {
-            stream,
-            host: address.to_owned(),
-            account: Account::new(ACCOUNT, vec![AccountKey::parse(KEY).unwrap()]).unwrap(),
-            buffer: Vec::with_capacity(1 << 20),
+            client: Client::new(address),
+            connection: raw_http::Connection::open(address),
         }
-    }
-
-    fn send(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        let target = format!("/{ACCOUNT}/{target}");
-        let date = OffsetDateTime::now_utc()
-            .format(&Rfc2822)
-            .unwrap()
-            .replace("+0000", "GMT");
-        let content_type = headers
-            .iter()
-            .find(|(name, _)| *name == "Content-Type")
-            .map_or("", |(_, value)| *value);
-        let signed = SignedRequest {
-            verb: method,
-            content_md5: "",
-            content_type,
-            date: &date,
-            path: target.split('?').next().unwrap(),
-            comp: None,
-        };
-        let mut request = format!(
-            "{method} {target} HTTP/1.1\r\nHost: {}\r\nx-ms-date: {date}\r\nx-ms-version: 2019-02-02\r\nDataServiceVersion: 3.0\r\n\
-             Accept: application/json;odata=minimalmetadata\r\nAuthorization: {}\r\nContent-Length: {}\r\n",
-            self.host,
-            signed.authorization(&self.account, false),
-            body.len()
-        );
-        for (name, value) in headers {
-            request.push_str(&format!("{name}: {value}\r\n"));
-        }
-        request.push_str("\r\n");
-        request.push_str(body);
-        self.stream.write_all(request.as_bytes()).unwrap();
-        self.answer()
-    }
-
-    fn answer(&mut self) -> Answer {
-        self.buffer.clear();
-        let end = loop {
-            if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
-                break end + 4;
-            }
-            self.more();
-        };
-        let head = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
-        let header = |wanted: &str| {
-            head.lines().skip(1).find_map(|line| {
-                let (name, value) = line.split_once(':')?;
-                name.eq_ignore_ascii_case(wanted).then(|| value.trim().to_owned())
-            })
-        };
-        let status: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
-        if let Some(length) = header("content-length") {
-            let length: usize = length.parse().unwrap();
-            while self.buffer.len() < end + length {
-                self.more();
-            }
-        } else if header("transfer-encoding").is_some() {
-            while !self.buffer.ends_with(b"0\r\n\r\n") {
-                self.more();
-            }
-        }
-        Answer {
-            status,
-            etag: header("etag"),
-        }
-    }
-
-    fn more(&mut self) {
-        let mut chunk = [0; 65536];
-        let length = self.stream.read(&mut chunk).unwrap();
-        assert!(length > 0, "the server has hung up");
-        self.buffer.extend_from_slice(&chunk[..length]);
     }
 
     #[track_caller]
-    fn succeed(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Option<String> {
-        let answer = self.send(method, target, headers, body);
-        assert!(answer.status < 300, "{}", String::from_utf8_lossy(&self.buffer));
-        answer.etag
+    fn succeed(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let all: Vec<(&str, &str)> = [ACCEPT, VERSION].into_iter().chain(headers.iter().copied()).collect();
+        let request = self.client.request(method, target, &all, body.as_bytes());
+        self.connection.write(&request);
+        let answer = self.connection.answer().expect("the server has hung up");
+        assert!(answer.status < 300, "{}", String::from_utf8_lossy(&answer.body));
+        answer
     }
 }
 
+const ACCEPT: (&str, &str) = ("Accept", "application/json;odata=minimalmetadata");
+const VERSION: (&str, &str) = ("DataServiceVersion", "3.0");
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 const QUIET: (&str, &str) = ("Prefer", "return-no-content");
 
@@ -201,19 +117,18 @@ fn batch(connection: &mut Connection, table: &str, partition: &str, numbers: std
             "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
              POST http://{}/{ACCOUNT}/{table} HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n\
              Prefer: return-no-content\r\nDataServiceVersion: 3.0;\r\n\r\n{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{number:08}\",{}}}\r\n",
-            connection.host,
+            connection.client.host,
             properties(number)
         ));
     }
     body.push_str("--changeset_1--\r\n--batch_1--\r\n");
-    connection.succeed(
+    let answer = connection.succeed(
         "POST",
         "$batch",
         &[("Content-Type", "multipart/mixed; boundary=batch_1")],
         &body,
     );
-    let failed = connection.buffer.windows(12).any(|window| window == b"odata.error\"");
-    assert!(!failed, "{}", String::from_utf8_lossy(&connection.buffer));
+    assert!(!answer.text().contains("odata.error\""), "{}", answer.text());
 }
 
 /// What one connection does until `end`; the microseconds of each request.
@@ -223,9 +138,10 @@ fn run(address: &str, table: &str, work: Work, partition: &str, end: Instant) ->
     let mut random = rand::rng();
     let mut number = 0;
     let own = format!("{table}(PartitionKey='{partition}',RowKey='own')");
+    let etag_of = |answer: Answer| answer.header("etag").map(str::to_owned);
     let mut etag = None;
     if work == Work::Replace {
-        etag = connection.succeed("PUT", &own, &[JSON], &format!("{{{}}}", properties(0)));
+        etag = etag_of(connection.succeed("PUT", &own, &[JSON], &format!("{{{}}}", properties(0))));
     }
     while Instant::now() < end {
         number += 1;
@@ -250,7 +166,7 @@ fn run(address: &str, table: &str, work: Work, partition: &str, end: Instant) ->
             Work::Replace => {
                 let tag = etag.take().unwrap();
                 let body = format!("{{{}}}", properties(number));
-                etag = connection.succeed("PUT", &own, &[JSON, ("If-Match", &tag)], &body);
+                etag = etag_of(connection.succeed("PUT", &own, &[JSON, ("If-Match", &tag)], &body));
             }
             Work::Page => {
                 connection.succeed("GET", &format!("{table}()?$filter=PartitionKey%20eq%20'read'"), &[], "");

@@ -4,8 +4,8 @@ use table_service_model::Ticks;
 use table_service_model::access::{AddressRange, KeyRange, Permissions, TableSas};
 use time::OffsetDateTime;
 
-use crate::client::{Client, account, http_date, raw};
 use crate::gateway::{Gateway, Service, url};
+use raw_http::{Client, account, http_date, raw};
 
 const OTHER_KEY: &str = "b3RoZXI=";
 
@@ -16,17 +16,14 @@ fn with_query(
     target: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> crate::client::Answer {
+) -> raw_http::Answer {
+    let length = body.len().to_string();
     let mut all = vec![
-        ("Host".to_owned(), client.host.clone()),
-        ("Content-Length".to_owned(), body.len().to_string()),
-        ("Accept".to_owned(), "application/json;odata=nometadata".to_owned()),
+        ("Host", client.host.as_str()),
+        ("Content-Length", &length),
+        ("Accept", "application/json;odata=nometadata"),
     ];
-    all.extend(
-        headers
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string())),
-    );
+    all.extend(headers);
     client.exchange(&raw(
         method,
         &format!("{}/{target}", client.prefix),

@@ -1,7 +1,7 @@
 //! Entity group transactions (semantics 5).
 
-use crate::client::Answer;
 use crate::gateway::Service;
+use raw_http::Answer;
 
 /// One operation of a batch: verb, resource, headers, body.
 type Change<'a> = (&'a str, &'a str, &'a str, &'a str);

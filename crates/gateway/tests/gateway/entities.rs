@@ -1,7 +1,7 @@
 //! Operations on one entity (semantics 4.4 to 4.7, 2.2).
 
-use crate::client::ACCOUNT;
 use crate::gateway::Service;
+use raw_http::ACCOUNT;
 
 const ENTITY: &str =
     r#"{"PartitionKey":"p:1","RowKey":"O'B","n":1,"big@odata.type":"Edm.Int64","big":"5000000000","x":null}"#;

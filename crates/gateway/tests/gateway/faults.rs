@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use system_tests::{Cluster, wait_until};
 
-use crate::client::{Client, Connection};
 use crate::gateway::{Gateway, Service, url};
+use raw_http::{Client, Connection};
 
 /// A server of one's own, with a database that has the extension, and a gateway before it.
 fn own_server() -> (Gateway, Cluster) {

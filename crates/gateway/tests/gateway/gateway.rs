@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use system_tests::{Cluster, Database};
 
-use crate::client::{Answer, Client, raw};
+use raw_http::{Answer, Client, raw};
 
 /// A gateway that runs until it is dropped.
 pub struct Gateway {
@@ -85,8 +85,7 @@ impl Gateway {
 
     /// What the admin port says.
     pub fn admin(&self, path: &str) -> Answer {
-        let host = ("Host".to_owned(), "admin".to_owned());
-        Client::new(self.admin).exchange(&raw("GET", path, &[host], b""))
+        Client::new(self.admin).exchange(&raw("GET", path, &[("Host", "admin")], b""))
     }
 
     /// A counter or gauge of /metrics whose line begins with this.

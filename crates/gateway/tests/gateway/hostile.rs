@@ -2,8 +2,8 @@
 
 use std::net::TcpStream;
 
-use crate::client::{Client, Connection};
 use crate::gateway::Service;
+use raw_http::{Client, Connection};
 
 const ENTITY: &[u8] = br#"{"PartitionKey":"p","RowKey":"r"}"#;
 

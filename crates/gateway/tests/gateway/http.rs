@@ -1,7 +1,7 @@
 //! What HTTP allows and few clients send.
 
-use crate::client::{Client, Connection};
 use crate::gateway::Service;
+use raw_http::{Client, Connection};
 
 fn insert(client: &Client, row: &str, headers: &[(&str, &str)]) -> String {
     let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}");

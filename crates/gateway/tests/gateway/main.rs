@@ -7,7 +7,6 @@
 
 mod access;
 mod batches;
-mod client;
 mod entities;
 mod faults;
 mod gateway;

@@ -9,8 +9,8 @@ use serde_json::json;
 use system_tests::{Database, wait_until};
 use time::OffsetDateTime;
 
-use crate::client::{Connection, raw};
 use crate::gateway::{Gateway, Service, program, url};
+use raw_http::{Connection, raw};
 
 #[test]
 fn a_database_without_the_extension_is_an_error_that_says_what_to_do() {
@@ -116,15 +116,14 @@ fn the_admin_port_tells_what_happens() {
         assert!(value.is_some_and(|value| value >= least), "{metric}: {value:?}");
     }
     // Who may not ask has no part in it.
-    let stranger = crate::client::Client {
-        account: crate::client::account("devstoreaccount1", "d3Jvbmc="),
+    let stranger = raw_http::Client {
+        account: raw_http::account("devstoreaccount1", "d3Jvbmc="),
         ..service.client.clone()
     };
     stranger.get("Things(PartitionKey='strange',RowKey='r')").expect(403);
     assert!(!gateway.admin("/metrics").text().contains("strange"));
     // The client's port has none of this.
-    let host = ("Host".to_owned(), "x".to_owned());
-    let outside = service.client.exchange(&raw("GET", "/metrics", &[host], b""));
+    let outside = service.client.exchange(&raw("GET", "/metrics", &[("Host", "x")], b""));
     assert_eq!(outside.status, 403);
 }
 
@@ -168,7 +167,7 @@ fn nothing_secret_is_logged() {
         &[("Authorization", "SharedKey devstoreaccount1:secret")],
         b"",
     );
-    let host = ("Host".to_owned(), service.client.host.clone());
+    let host = ("Host", service.client.host.as_str());
     service
         .client
         .exchange(&raw("GET", &format!("/devstoreaccount1/Things()?{sas}"), &[host], b""))
@@ -349,13 +348,13 @@ impl Tls {
     }
 
     fn with_token(&self, method: &str, target: &str, token: &str, body: &str) -> (u16, String) {
+        let (length, authorization) = (body.len().to_string(), format!("Bearer {token}"));
         let headers = [
-            ("Host", "localhost".to_owned()),
-            ("Connection", "close".to_owned()),
-            ("Content-Length", body.len().to_string()),
-            ("Authorization", format!("Bearer {token}")),
+            ("Host", "localhost"),
+            ("Connection", "close"),
+            ("Content-Length", length.as_str()),
+            ("Authorization", &authorization),
         ];
-        let headers = headers.map(|(name, value)| (name.to_owned(), value));
         self.send(&raw(
             method,
             &format!("/devstoreaccount1/{target}"),
@@ -432,8 +431,7 @@ fn https_and_bearer_tokens() {
     let no_role = tls.token(&tls.issuer, Algorithm::ES256, |claims| claims["roles"] = json!([]));
     assert_eq!(tls.with_token("GET", "Tables", &no_role, "").0, 403);
 
-    let headers =
-        [("Host", "localhost"), ("Connection", "close")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let headers = [("Host", "localhost"), ("Connection", "close")];
     let (status, text) = tls.send(&raw("GET", "/devstoreaccount1/Tables", &headers, b""));
     assert!(status == 401 && text.contains("NoAuthenticationInformation"), "{text}");
     let challenge =

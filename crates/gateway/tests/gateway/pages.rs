@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::client::{ACCOUNT, Answer};
 use crate::gateway::Service;
+use raw_http::{ACCOUNT, Answer};
 
 fn filled() -> Service {
     let service = Service::with_table("Things");

@@ -1,7 +1,7 @@
 //! Tables, URL styles, endpoints, headers (semantics 3, 4.1 to 4.3, 4.9 to 4.11).
 
-use crate::client::ACCOUNT;
 use crate::gateway::Service;
+use raw_http::ACCOUNT;
 
 #[test]
 fn a_table_is_created_as_the_client_prefers() {

@@ -1,4 +1,6 @@
-//! A client that shows every byte: it signs as an SDK does, and else sends what it is told to.
+//! A client of the REST protocol that shows every byte. It signs as an SDK does, and otherwise sends what it is told to.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -128,20 +130,18 @@ impl Client {
             path,
             comp: query.split('&').find_map(|pair| pair.strip_prefix("comp=")),
         };
-        let mut all = vec![
-            ("Host".to_owned(), self.host.clone()),
-            ("x-ms-date".to_owned(), date.clone()),
-            ("x-ms-version".to_owned(), "2019-02-02".to_owned()),
-            (
-                "Authorization".to_owned(),
-                signed.authorization(&self.account, self.lite),
-            ),
-            ("Content-Length".to_owned(), body.len().to_string()),
+        let authorization = signed.authorization(&self.account, self.lite);
+        let length = body.len().to_string();
+        let own = [
+            ("Host", self.host.as_str()),
+            ("x-ms-date", &date),
+            ("x-ms-version", "2019-02-02"),
+            ("Authorization", &authorization),
+            ("Content-Length", &length),
         ];
-        for (name, value) in headers {
-            all.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-            all.push((name.to_string(), value.to_string()));
-        }
+        let is_given = |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        let own = own.into_iter().filter(|(name, _)| !is_given(name));
+        let all: Vec<(&str, &str)> = own.chain(headers.iter().copied()).collect();
         raw(method, &target, &all, body)
     }
 
@@ -154,10 +154,12 @@ impl Client {
 }
 
 /// The bytes of a request as it stands.
-pub fn raw(method: &str, target: &str, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
+pub fn raw(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
     for (name, value) in headers {
-        bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        for piece in [name, ": ", value, "\r\n"] {
+            bytes.extend_from_slice(piece.as_bytes());
+        }
     }
     bytes.extend_from_slice(b"\r\n");
     bytes.extend_from_slice(body);
@@ -234,14 +236,42 @@ impl Connection {
         if status == 100 {
             return self.answer();
         }
-        let length: usize = answer
-            .header("content-length")
-            .map_or(0, |length| length.parse().unwrap());
+        answer.body = if answer.header("transfer-encoding").is_some() {
+            self.chunks()?
+        } else {
+            let length = answer.header("content-length");
+            self.take(length.map_or(0, |length| length.parse().unwrap()))?
+        };
+        Some(answer)
+    }
+
+    /// A body in chunks, without extensions and trailers.
+    fn chunks(&mut self) -> Option<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let end = loop {
+                if let Some(end) = find(&self.read, b"\r\n") {
+                    break end;
+                }
+                self.more()?;
+            };
+            let line = self.take(end + 2)?;
+            let length = usize::from_str_radix(std::str::from_utf8(&line[..end]).unwrap().trim(), 16).unwrap();
+            let chunk = self.take(length + 2)?;
+            if length == 0 {
+                return Some(body);
+            }
+            body.extend_from_slice(&chunk[..length]);
+        }
+    }
+
+    /// The next bytes of the connection.
+    fn take(&mut self, length: usize) -> Option<Vec<u8>> {
         while self.read.len() < length {
             self.more()?;
         }
-        answer.body = self.read.drain(..length).collect();
-        Some(answer)
+        let rest = self.read.split_off(length);
+        Some(std::mem::replace(&mut self.read, rest))
     }
 
     /// Whether the other side has ended the connection, with nothing more to read.
