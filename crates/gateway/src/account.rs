@@ -6,8 +6,8 @@ use std::sync::Arc;
 use table_service_model::access::Account;
 
 use crate::config::Config;
+use crate::cors::CorsCache;
 use crate::database::{Database, PoolSettings};
-use crate::operations::cors::CorsCache;
 
 /// An account and where its tables are.
 pub struct Tenant {

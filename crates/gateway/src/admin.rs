@@ -73,7 +73,12 @@ impl Admin {
             "/metrics" => text(
                 StatusCode::OK,
                 OPENMETRICS,
-                self.gateway.metrics.text(&self.gateway.tenants),
+                self.gateway.metrics.text(
+                    self.gateway
+                        .tenants
+                        .iter()
+                        .map(|tenant| (tenant.account.name(), tenant.database.status())),
+                ),
             ),
             _ => text(
                 StatusCode::NOT_FOUND,

@@ -18,12 +18,14 @@ use uuid::Uuid;
 
 use crate::account::Tenants;
 use crate::auth::{Bearer, authenticate};
+use crate::cors;
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::observe::{self, Event, Metrics, Outcome};
-use crate::operations::{self, Context, Operation, cors};
+use crate::operations::{self, Context};
 use crate::request::forwarded::TrustedProxies;
 use crate::request::negotiation::{Prefer, accepted};
+use crate::request::operation::Operation;
 use crate::request::resource::Resource;
 use crate::request::target::Target;
 use crate::request::{Head, Peer, header};
@@ -143,7 +145,7 @@ impl Gateway {
             return reply;
         };
         let session = Session::new(&tenant.database, Instant::now() + self.limits.request);
-        cors::decorate(tenant, &session, head, reply).await
+        cors::decorate(&tenant.cors, &session, head, reply).await
     }
 
     async fn stages(
@@ -168,11 +170,11 @@ impl Gateway {
         let session = Session::new(&tenant.database, Instant::now() + time_limit);
         if head.method == Method::OPTIONS {
             event.operation = "Preflight";
-            return cors::preflight(tenant, &session, head).await;
+            return cors::preflight(&tenant.cors, &session, head).await;
         }
 
         let resource = Resource::parse(target.path)?;
-        let operation = Operation::of(&head.method, resource, &head.query)?;
+        let operation = Operation::read(&head.method, resource, &head.query)?;
         event.operation = operation.name();
         *prefer = prefer.filter(|_| operation.has_preference());
 

@@ -4,7 +4,9 @@
 pub mod account;
 pub mod admin;
 pub mod auth;
+pub mod clock;
 pub mod config;
+pub mod cors;
 pub mod database;
 pub mod failure;
 pub mod gateway;

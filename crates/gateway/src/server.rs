@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::database::with_sources;
+use crate::failure::with_sources;
 use crate::gateway::Gateway;
 use crate::request::Peer;
 use crate::write_limit::WriteLimited;

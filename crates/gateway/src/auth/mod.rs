@@ -9,10 +9,10 @@ use table_service_model::access::{AccessPolicies, Authorization, Client, Grant, 
 use table_service_model::error::Code;
 
 use crate::account::Tenant;
+use crate::clock::now;
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::request::Head;
-use crate::response::now;
 
 /// What the credentials of a request allow.
 ///

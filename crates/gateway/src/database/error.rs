@@ -4,7 +4,7 @@ use table_service_model::error::{Report, RequestError, Retry};
 use table_service_model::{Code, Error};
 use tokio_postgres::error::DbError;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, with_sources};
 
 /// What is to be done after a statement failed.
 #[derive(Debug)]
@@ -79,19 +79,4 @@ fn has_io_error(error: &tokio_postgres::Error) -> bool {
         source = error.source();
     }
     false
-}
-
-/// An error and what caused it, in one line.
-pub fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let cause = error.to_string();
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-        source = error.source();
-    }
-    text
 }

@@ -11,9 +11,8 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::with_sources;
 use super::statements::READY;
-use crate::failure::Failure;
+use crate::failure::{Failure, with_sources};
 
 /// How many connections there may be, and how long everything may take.
 #[derive(Debug, Clone, Copy)]

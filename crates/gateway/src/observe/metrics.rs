@@ -11,9 +11,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::event::{Event, Outcome};
 use super::hot::HotPartitions;
-use super::{Event, Outcome};
-use crate::account::Tenants;
+use crate::database::PoolStatus;
 
 /// How many of the most requested partitions are told.
 const HOT_PARTITIONS: usize = 10;
@@ -77,7 +77,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    pub(super) fn count(&self, event: &Event, outcome: &Outcome<'_>) {
+    pub fn count(&self, event: &Event, outcome: &Outcome<'_>) {
         let Event { operation, .. } = *event;
         let code = outcome.error.map_or("", |(code, _)| code.as_str());
         let status = outcome.status.as_u16();
@@ -99,7 +99,9 @@ impl Metrics {
     }
 
     /// Everything that can be told, as text.
-    pub fn text(&self, tenants: &Tenants) -> String {
+    ///
+    /// `pools` has every account's name and its connections to the database.
+    pub fn text<'a>(&self, pools: impl Iterator<Item = (&'a str, PoolStatus)>) -> String {
         let mut registry = Registry::with_prefix("table_service");
         let mut tell = |name: &str, help: &str, metric: Box<dyn Tell>| metric.register(&mut registry, name, help);
         tell("requests", "Requests answered", Box::new(self.requests.clone()));
@@ -132,10 +134,9 @@ impl Metrics {
 
         let (size, in_use, waiting) = (gauges(), gauges(), gauges());
         let timeouts: Family<AccountLabels, Counter> = Family::default();
-        for tenant in tenants.iter() {
-            let status = tenant.database.status();
+        for (account, status) in pools {
             let labels = AccountLabels {
-                account: tenant.account.name().to_owned(),
+                account: account.to_owned(),
             };
             set(&size, &labels, status.size);
             set(&in_use, &labels, status.in_use);

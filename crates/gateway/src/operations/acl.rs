@@ -2,8 +2,9 @@
 
 use table_service_model::access::AccessPolicies;
 
-use super::{Context, text};
+use super::context::Context;
 use crate::failure::Failure;
+use crate::request::body::text;
 use crate::request::xml;
 use crate::response::Reply;
 

@@ -16,14 +16,14 @@ use table_service_model::limits::BATCH_OPERATIONS;
 use table_service_model::table_name::fold;
 use table_service_model::{Code, Error, PropertiesBuf, key};
 
+use super::context::Context;
 use super::entities::{self, inserted};
-use super::{Context, text};
 use crate::database::{BagParameter, BatchOperation};
 use crate::failure::Failure;
 use crate::request::batch::{self, Batch, InnerRequest};
 use crate::request::negotiation::{Prefer, accepted, check_content_type};
 use crate::request::resource::{EntityAddress, Resource};
-use crate::request::{MERGE, if_match};
+use crate::request::{MERGE, body, if_match};
 use crate::response::batch::Part;
 use crate::response::error::{self, Form};
 use crate::response::{Reply, batch as response};
@@ -43,8 +43,8 @@ struct Change<'b> {
     prefer: Option<Prefer>,
 }
 
-pub async fn execute(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
-    match batch::read(context.head.header("content-type"), body)? {
+pub async fn execute(context: &Context<'_>, content: &[u8]) -> Result<Reply, Failure> {
+    match batch::read(context.head.header("content-type"), content)? {
         Batch::Read(request) => read(context, &request).await,
         Batch::Changes { requests, .. } if requests.is_empty() => Err(RequestError::MalformedBatch {
             reason: "The change set is empty".to_owned(),
@@ -193,7 +193,7 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
         Resource::Entities(table) if request.method == Method::POST => {
             context.grant.permits(permission(Action::Insert), Some(&table))?;
             check_content_type(request.header("content-type"))?;
-            let entity = json::parse_new_entity(text(request.body)?)?;
+            let entity = body::new_entity(request.body)?;
             key::check_characters_of_both(&entity.partition_key, &entity.row_key)?;
             let keys = (entity.partition_key, entity.row_key);
             (Action::Insert, table, keys, Some(entity.properties), None)
@@ -218,7 +218,7 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
                 Action::Delete => None,
                 _ => {
                     check_content_type(request.header("content-type"))?;
-                    Some(entities::properties(request.body)?)
+                    Some(body::properties(request.body)?)
                 }
             };
             let keys = (address.partition_key, address.row_key);

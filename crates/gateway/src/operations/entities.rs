@@ -5,22 +5,22 @@ use http::header::{ETAG, LOCATION};
 use table_service_model::entity::Entity;
 use table_service_model::error::RequestError;
 use table_service_model::etag::IfMatch;
-use table_service_model::json::{self, Metadata};
+use table_service_model::json::Metadata;
 use table_service_model::projection::Projection;
 use table_service_model::{Code, Error, PropertiesBuf, key};
 use tokio_postgres::Row;
 
-use super::{Context, text};
+use super::context::Context;
 use crate::database::{Bag, Statement, Timestamp, column};
 use crate::failure::Failure;
-use crate::request::if_match;
 use crate::request::negotiation::{Prefer, check_content_type};
 use crate::request::resource::EntityAddress;
+use crate::request::{body, if_match};
 use crate::response::{DATA_SERVICE_ID, Reply};
 
-pub async fn insert(context: &Context<'_>, table: &str, body: &[u8]) -> Result<Reply, Failure> {
+pub async fn insert(context: &Context<'_>, table: &str, content: &[u8]) -> Result<Reply, Failure> {
     check_content_type(context.head.header("content-type"))?;
-    let entity = match json::parse_new_entity(text(body)?) {
+    let entity = match body::new_entity(content) {
         Ok(entity) => entity,
         Err(error) => return Err(found_first(context, table, ["", ""], None, error.into()).await),
     };
@@ -124,30 +124,30 @@ fn element(
         (Some(select), Projection::Names(_)) => format!("{table}/@Element&$select={select}"),
         _ => format!("{table}/@Element"),
     };
-    let of = context.base.context(metadata, &what);
+    let context_url = context.base.context_url(metadata, &what);
     let mut body = Vec::with_capacity(entity.properties.as_bytes().len() + 512);
     context
         .base
-        .write_entity(&mut body, table, entity, projection, metadata, of.as_deref());
+        .write_entity(&mut body, table, entity, projection, metadata, context_url.as_deref());
     body
 }
 
-pub async fn replace(context: &Context<'_>, address: &EntityAddress, body: &[u8]) -> Result<Reply, Failure> {
+pub async fn replace(context: &Context<'_>, address: &EntityAddress, content: &[u8]) -> Result<Reply, Failure> {
     write(
         context,
         address,
-        body,
+        content,
         Statement::ReplaceEntity,
         Statement::InsertOrReplaceEntity,
     )
     .await
 }
 
-pub async fn merge(context: &Context<'_>, address: &EntityAddress, body: &[u8]) -> Result<Reply, Failure> {
+pub async fn merge(context: &Context<'_>, address: &EntityAddress, content: &[u8]) -> Result<Reply, Failure> {
     write(
         context,
         address,
-        body,
+        content,
         Statement::MergeEntity,
         Statement::InsertOrMergeEntity,
     )
@@ -157,7 +157,7 @@ pub async fn merge(context: &Context<'_>, address: &EntityAddress, body: &[u8]) 
 async fn write(
     context: &Context<'_>,
     address: &EntityAddress,
-    body: &[u8],
+    content: &[u8],
     conditional: Statement,
     unconditional: Statement,
 ) -> Result<Reply, Failure> {
@@ -173,7 +173,7 @@ async fn write(
         row_key,
     } = address;
     context.grant.permits_key(partition_key, row_key)?;
-    let properties = match properties(body) {
+    let properties = match body::properties(content) {
         Ok(properties) => properties,
         Err(error) => {
             let keys = [partition_key.as_str(), row_key];
@@ -222,15 +222,6 @@ fn is_version(row: &Row, tag: &str) -> bool {
         Ok(IfMatch::Version(version)) => column(row, 0).is_ok_and(|Timestamp(timestamp)| timestamp == Some(version)),
         _ => false,
     }
-}
-
-/// The properties in the body of a write whose URL has the keys. Old clients send nothing for an empty merge.
-pub fn properties(body: &[u8]) -> Result<PropertiesBuf, Error> {
-    let text = text(body)?;
-    if text.trim().is_empty() {
-        return Ok(PropertiesBuf::empty());
-    }
-    json::parse_properties(text)
 }
 
 pub async fn delete(context: &Context<'_>, address: &EntityAddress) -> Result<Reply, Failure> {

@@ -4,17 +4,16 @@
 //! read or printed again. With links or a selection the entities come as rows and are printed here.
 
 use http::{HeaderName, StatusCode};
-use table_service_model::Error;
 use table_service_model::entity::Entity;
 use table_service_model::error::RequestError;
 use table_service_model::json::Metadata;
 use table_service_model::projection::Projection;
 use table_service_model::token::ContinuationToken;
 
-use super::{Context, check_options, top};
+use super::context::Context;
 use crate::database::{Bag, Json, Statement, Timestamp, column};
 use crate::failure::Failure;
-use crate::request::query::Query;
+use crate::request::options::{check_options, continuation, top};
 use crate::request::token;
 use crate::response::Reply;
 
@@ -36,7 +35,7 @@ pub async fn query(context: &Context<'_>, table: &str) -> Result<Reply, Failure>
         Some(select) if selected => format!("{table}&$select={select}"),
         _ => table.to_owned(),
     };
-    let of = context.base.context(metadata, &what);
+    let context_url = context.base.context_url(metadata, &what);
     let mut body = Vec::new();
     let page = Page {
         table,
@@ -45,12 +44,12 @@ pub async fn query(context: &Context<'_>, table: &str) -> Result<Reply, Failure>
         from: from.as_deref(),
     };
     let next = if selected || metadata == Metadata::Full {
-        context.base.begin_list(&mut body, of.as_deref());
+        context.base.begin_list(&mut body, context_url.as_deref());
         let next = page.print(context, &mut body, select, &projection).await?;
         body.extend_from_slice(b"]}");
         next
     } else {
-        page.splice(context, &mut body, of.as_deref()).await?
+        page.splice(context, &mut body, context_url.as_deref()).await?
     };
 
     let mut reply = Reply::json(StatusCode::OK, metadata, body);
@@ -61,24 +60,6 @@ pub async fn query(context: &Context<'_>, table: &str) -> Result<Reply, Failure>
             .with_text(NEXT_ROW_KEY, &token::seal(&row_key));
     }
     Ok(reply)
-}
-
-/// The database's token for the place that the parameters of a query name.
-fn continuation(query: &Query) -> Result<Option<String>, Error> {
-    let (partition_key, row_key) = (query.get("NextPartitionKey"), query.get("NextRowKey"));
-    let Some(partition_key) = partition_key else {
-        return match row_key {
-            None => Ok(None),
-            Some(_) => Err(Error::ArgumentInvalid {
-                reason: "NextRowKey needs NextPartitionKey".to_owned(),
-            }),
-        };
-    };
-    let next = ContinuationToken::Entity {
-        partition_key: token::open(partition_key)?,
-        row_key: row_key.map(token::open).transpose()?.unwrap_or_default(),
-    };
-    Ok(Some(next.encode()))
 }
 
 struct Page<'a> {
@@ -94,7 +75,7 @@ impl Page<'_> {
         &self,
         context: &Context<'_>,
         body: &mut Vec<u8>,
-        of: Option<&str>,
+        context_url: Option<&str>,
     ) -> Result<Option<String>, Failure> {
         let level = match context.metadata {
             Metadata::None => "none",
@@ -115,7 +96,7 @@ impl Page<'_> {
         let Json(page) = column(row, 0)?;
         let (list, next) = split_page(page).ok_or_else(unexpected)?;
         body.reserve(list.len() + 256);
-        context.base.begin_list(body, of);
+        context.base.begin_list(body, context_url);
         body.extend_from_slice(list.as_bytes());
         body.extend_from_slice(b"]}");
         Ok(next.map(str::to_owned))
@@ -193,20 +174,5 @@ mod tests {
             Some((r#"{"a":"],\"continuationToken\":null}"}"#, Some("AWU-_")))
         );
         assert_eq!(split_page("{}"), None);
-    }
-
-    #[test]
-    fn a_continuation_needs_both_keys_in_their_envelopes() {
-        let read = |text: &str| continuation(&Query::parse(text));
-        assert_eq!(read("$top=1"), Ok(None));
-        assert!(read("NextPartitionKey=1!4!MTE-&NextRowKey=1!0!").unwrap().is_some());
-        assert!(read("NextPartitionKey=1!4!MTE-").unwrap().is_some());
-        for text in [
-            "NextRowKey=1!4!MTE-",
-            "NextPartitionKey=1!4!MTE-&NextRowKey=",
-            "NextPartitionKey=MTE=",
-        ] {
-            assert!(read(text).is_err(), "{text}");
-        }
     }
 }

@@ -6,8 +6,9 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-use super::{Context, text};
+use super::context::Context;
 use crate::failure::Failure;
+use crate::request::body::text;
 use crate::request::xml;
 use crate::response::Reply;
 

@@ -2,36 +2,27 @@
 
 use http::StatusCode;
 use http::header::LOCATION;
-use serde::Deserialize;
 use table_service_model::Error;
 use table_service_model::error::RequestError;
 use table_service_model::token::ContinuationToken;
 
-use super::{Context, check_options, text, top};
+use super::context::Context;
 use crate::failure::Failure;
 use crate::request::negotiation::{Prefer, check_content_type};
-use crate::request::token;
+use crate::request::options::{check_options, next_table, top};
+use crate::request::{body, token};
 use crate::response::{DATA_SERVICE_ID, Reply};
 
 /// A page of tables has at most this many.
 const PAGE: i64 = 1000;
 const NEXT_TABLE: http::HeaderName = http::HeaderName::from_static("x-ms-continuation-nexttablename");
 
-#[derive(Deserialize)]
-struct NewTable {
-    #[serde(rename = "TableName")]
-    name: Option<String>,
-}
-
-pub async fn create(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
+pub async fn create(context: &Context<'_>, content: &[u8]) -> Result<Reply, Failure> {
     if context.head.headers.contains_key("if-match") || context.head.headers.contains_key("if-none-match") {
         return Err(RequestError::ConditionWithoutEtag.into());
     }
     check_content_type(context.head.header("content-type"))?;
-    let table: NewTable = serde_json::from_str(text(body)?).map_err(|error| Error::MalformedJson {
-        reason: error.to_string(),
-    })?;
-    let name = table.name.ok_or(Error::KeyMissing { key: "TableName" })?;
+    let name = body::table_name(content)?;
     context.session.create_table(&name).await?;
 
     let url = context.base.table_url(&name);
@@ -40,8 +31,10 @@ pub async fn create(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure
         _ => {
             let metadata = context.metadata;
             let mut body = Vec::new();
-            let of = context.base.context(metadata, "Tables/@Element");
-            context.base.write_table(&mut body, &name, metadata, of.as_deref());
+            let context_url = context.base.context_url(metadata, "Tables/@Element");
+            context
+                .base
+                .write_table(&mut body, &name, metadata, context_url.as_deref());
             Reply::json(StatusCode::CREATED, metadata, body)
         }
     };
@@ -64,8 +57,10 @@ pub async fn get(context: &Context<'_>, name: &str) -> Result<Reply, Failure> {
     let name = names.first().ok_or(Error::EntityNotFound)?;
     let metadata = context.metadata;
     let mut body = Vec::new();
-    let of = context.base.context(metadata, "Tables/@Element");
-    context.base.write_table(&mut body, name, metadata, of.as_deref());
+    let context_url = context.base.context_url(metadata, "Tables/@Element");
+    context
+        .base
+        .write_table(&mut body, name, metadata, context_url.as_deref());
     Ok(Reply::json(StatusCode::OK, metadata, body))
 }
 
@@ -73,10 +68,7 @@ pub async fn query(context: &Context<'_>) -> Result<Reply, Failure> {
     let query = &context.head.query;
     check_options(query)?;
     let top = top(query)?.unwrap_or(PAGE);
-    let from = query
-        .get("NextTableName")
-        .map(|sealed| token::open(sealed).map(|name| ContinuationToken::Table { name }.encode()))
-        .transpose()?;
+    let from = next_table(query)?;
     let (names, next) = context
         .session
         .query_tables(query.get("$filter"), top, from.as_deref())
@@ -86,7 +78,7 @@ pub async fn query(context: &Context<'_>) -> Result<Reply, Failure> {
     let mut body = Vec::with_capacity(64 * names.len() + 128);
     context
         .base
-        .begin_list(&mut body, context.base.context(metadata, "Tables").as_deref());
+        .begin_list(&mut body, context.base.context_url(metadata, "Tables").as_deref());
     for (index, name) in names.iter().enumerate() {
         if index > 0 {
             body.push(b',');

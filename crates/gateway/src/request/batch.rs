@@ -3,9 +3,9 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use table_service_model::error::RequestError;
 
+use super::headers::{header, meant_method};
 use super::multipart::{self, Parts};
 use super::resource::Resource;
-use super::{header, tunnelled};
 
 /// A request within a batch.
 #[derive(Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, RequestError> {
     };
     let (method, url, headers, body) = read().ok_or_else(|| malformed("A request in the batch does not parse"))?;
     Ok(InnerRequest {
-        method: tunnelled(&method, &headers)?,
+        method: meant_method(&method, &headers)?,
         url,
         headers,
         body,

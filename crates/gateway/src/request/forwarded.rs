@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::HeaderMap;
 use ipnet::IpNet;
 
-use super::Peer;
+use super::peer::Peer;
 
 const FOR: &str = "x-forwarded-for";
 const PROTO: &str = "x-forwarded-proto";

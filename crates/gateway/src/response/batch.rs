@@ -4,7 +4,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderName, StatusCode};
 use uuid::Uuid;
 
-use super::Reply;
+use super::reply::Reply;
 
 const DATA_SERVICE_VERSION: &str = "DataServiceVersion";
 

@@ -8,7 +8,8 @@ use table_service_model::error::Stage;
 use table_service_model::json::Metadata;
 use uuid::Uuid;
 
-use super::{NOSNIFF, Reply, now};
+use super::reply::{NOSNIFF, Reply};
+use crate::clock::now;
 use crate::failure::Failure;
 use crate::request::negotiation::{Prefer, content_type};
 

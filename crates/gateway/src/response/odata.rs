@@ -36,11 +36,11 @@ impl Base {
     }
 
     /// The member `odata.metadata` of a payload; none at the lowest level.
-    pub fn context(&self, metadata: Metadata, what: &str) -> Option<String> {
+    pub fn context_url(&self, metadata: Metadata, what: &str) -> Option<String> {
         (metadata != Metadata::None).then(|| format!("{}/$metadata#{what}", self.url))
     }
 
-    /// Appends an entity. `context` is for a payload that is only this entity.
+    /// Appends an entity. `context_url` is for a payload that is only this entity.
     pub fn write_entity(
         &self,
         out: &mut Vec<u8>,
@@ -48,11 +48,11 @@ impl Base {
         entity: &Entity<'_>,
         projection: &Projection,
         metadata: Metadata,
-        context: Option<&str>,
+        context_url: Option<&str>,
     ) {
         let mut object = Object::begin(out);
-        if let Some(context) = context {
-            object.member("odata.metadata", context);
+        if let Some(context_url) = context_url {
+            object.member("odata.metadata", context_url);
         }
         let path = match (metadata, entity.partition_key, entity.row_key) {
             (Metadata::Full, Some(partition_key), Some(row_key)) => Some(entity_path(table, partition_key, row_key)),
@@ -73,10 +73,10 @@ impl Base {
     }
 
     /// Appends a table.
-    pub fn write_table(&self, out: &mut Vec<u8>, name: &str, metadata: Metadata, context: Option<&str>) {
+    pub fn write_table(&self, out: &mut Vec<u8>, name: &str, metadata: Metadata, context_url: Option<&str>) {
         let mut object = Object::begin(out);
-        if let Some(context) = context {
-            object.member("odata.metadata", context);
+        if let Some(context_url) = context_url {
+            object.member("odata.metadata", context_url);
         }
         if metadata == Metadata::Full {
             let path = table_path(name);
@@ -89,10 +89,10 @@ impl Base {
     }
 
     /// Appends the beginning of a payload that is a list.
-    pub fn begin_list(&self, out: &mut Vec<u8>, context: Option<&str>) {
+    pub fn begin_list(&self, out: &mut Vec<u8>, context_url: Option<&str>) {
         let mut object = Object::begin(out);
-        if let Some(context) = context {
-            object.member("odata.metadata", context);
+        if let Some(context_url) = context_url {
+            object.member("odata.metadata", context_url);
             out.push(b',');
         }
         out.extend_from_slice(b"\"value\":[");
@@ -170,10 +170,10 @@ mod tests {
             properties: bag.as_properties(),
         };
         let base = base();
-        let context = base.context(metadata, "t/@Element");
+        let context_url = base.context_url(metadata, "t/@Element");
         let mut out = Vec::new();
         let projection = Projection::parse(select).unwrap();
-        base.write_entity(&mut out, "t", &entity, &projection, metadata, context.as_deref());
+        base.write_entity(&mut out, "t", &entity, &projection, metadata, context_url.as_deref());
         String::from_utf8(out).unwrap()
     }
 
@@ -208,7 +208,7 @@ mod tests {
                 &mut out,
                 "Abc",
                 metadata,
-                base().context(metadata, "Tables/@Element").as_deref(),
+                base().context_url(metadata, "Tables/@Element").as_deref(),
             );
             String::from_utf8(out).unwrap()
         };

@@ -13,7 +13,6 @@ use table_service_model::Error;
 use table_service_model::access::{CorsRule, ServiceProperties};
 use table_service_model::error::RequestError;
 
-use crate::account::Tenant;
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::request::Head;
@@ -53,7 +52,7 @@ impl CorsCache {
 ///
 /// # Errors
 /// `MissingRequiredHeader` without an origin or a method, `CorsPreflightFailure` if no rule allows them.
-pub async fn preflight(tenant: &Tenant, session: &Session<'_>, head: &Head) -> Result<Reply, Failure> {
+pub async fn preflight(cache: &CorsCache, session: &Session<'_>, head: &Head) -> Result<Reply, Failure> {
     let missing = |name| Error::from(RequestError::HeaderMissing { name });
     let origin = head.header("origin").ok_or(missing("Origin"))?;
     let method = head.header("access-control-request-method");
@@ -65,7 +64,7 @@ pub async fn preflight(tenant: &Tenant, session: &Session<'_>, head: &Head) -> R
         .filter(|name| !name.is_empty())
         .collect();
 
-    let properties = tenant.cors.rules(session).await?;
+    let properties = cache.rules(session).await?;
     let rule = properties
         .cors_rule(origin, method, &names)
         .ok_or(RequestError::CorsPreflightFailure)?;
@@ -79,9 +78,9 @@ pub async fn preflight(tenant: &Tenant, session: &Session<'_>, head: &Head) -> R
 }
 
 /// Adds what lets a page from elsewhere read an answer, and what tells caches that pages differ.
-pub async fn decorate(tenant: &Tenant, session: &Session<'_>, head: &Head, reply: Reply) -> Reply {
+pub async fn decorate(cache: &CorsCache, session: &Session<'_>, head: &Head, reply: Reply) -> Reply {
     // Whether a page may read the answer must not decide whether there is one.
-    let Ok(properties) = tenant.cors.rules(session).await else {
+    let Ok(properties) = cache.rules(session).await else {
         return reply;
     };
     if properties.cors.is_empty() {

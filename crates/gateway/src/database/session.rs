@@ -1,0 +1,240 @@
+//! One request's use of a database: calls, the deadline, what is sent again.
+
+use std::time::Duration;
+
+use postgres_types::ToSql;
+use table_service_model::PropertiesBuf;
+use table_service_model::error::{RequestError, Retry};
+use tokio::time::Instant;
+use tokio_postgres::Row;
+
+use super::error::Diagnosis;
+use super::pool::Database;
+use super::statements::{Effect, Statement};
+use super::types::{BagParameter, BatchOperation, Json, JsonParameter};
+use crate::failure::{Failure, with_sources};
+
+/// How often a statement is sent again at most.
+const RETRIES: u32 = 3;
+/// The pause before the first time; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
+type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// The database of an account, for one request with its deadline.
+#[derive(Clone, Copy)]
+pub struct Session<'a> {
+    database: &'a Database,
+    deadline: Instant,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(database: &'a Database, deadline: Instant) -> Session<'a> {
+        Session { database, deadline }
+    }
+
+    /// Runs a statement and returns its rows when PostgreSQL has confirmed that its transaction is complete.
+    ///
+    /// What lost a race for locks was rolled back and is sent again, as is a read whose connection broke. A write whose
+    /// connection broke is not: nobody knows whether it happened.
+    ///
+    /// # Errors
+    /// Those of the SQL API; `ServerBusy` when the database cannot be reached or has no connection free,
+    /// `OperationTimedOut` after the deadline.
+    pub async fn rows(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure> {
+        let mut pause = FIRST_PAUSE;
+        let mut retries = 0;
+        loop {
+            let diagnosis = match self.attempt(statement, parameters).await {
+                Ok(rows) => return Ok(rows),
+                Err(diagnosis) => diagnosis,
+            };
+            let harmless = diagnosis.rolled_back || (diagnosis.connection_lost && statement.effect() == Effect::Reads);
+            let worthwhile = diagnosis.failure.code.retry() == Retry::WithBackOff;
+            if !harmless || !worthwhile || retries == RETRIES || Instant::now() + pause >= self.deadline {
+                return Err(diagnosis.failure);
+            }
+            tracing::debug!(?statement, failure = ?diagnosis.failure, "sent again");
+            tokio::time::sleep(pause).await;
+            retries += 1;
+            pause *= 2;
+        }
+    }
+
+    async fn attempt(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Diagnosis> {
+        let connection = self.database.connection().await.map_err(|failure| Diagnosis {
+            failure,
+            rolled_back: false,
+            connection_lost: false,
+        })?;
+        let call = async {
+            let prepared = connection.prepare_cached(statement.sql()).await?;
+            connection.query(&prepared, parameters).await
+        };
+        let result = tokio::time::timeout_at(self.deadline, call).await;
+        let diagnosis = match result {
+            Ok(Ok(rows)) => return Ok(rows),
+            Ok(Err(error)) => Diagnosis::of(&error),
+            Err(_) => {
+                // What is still running must not hold up the connection's next user.
+                self.database.cancel(&connection).await;
+                let reason = "The request's own time limit has passed".to_owned();
+                Diagnosis {
+                    failure: RequestError::OperationTimedOut { reason }.into(),
+                    rolled_back: false,
+                    connection_lost: true,
+                }
+            }
+        };
+        if diagnosis.connection_lost {
+            self.database.discard(connection);
+        }
+        Err(diagnosis)
+    }
+
+    /// The only value of the only row.
+    async fn value<T>(&self, statement: Statement, parameters: Parameters<'_>) -> Result<T, Failure>
+    where
+        T: for<'r> postgres_types::FromSql<'r>,
+    {
+        let rows = self.rows(statement, parameters).await?;
+        let row = rows.first().ok_or_else(no_row)?;
+        column(row, 0)
+    }
+
+    pub async fn create_table(&self, name: &str) -> Result<(), Failure> {
+        self.rows(Statement::CreateTable, &[&name]).await.map(drop)
+    }
+
+    pub async fn delete_table(&self, name: &str) -> Result<(), Failure> {
+        self.rows(Statement::DeleteTable, &[&name]).await.map(drop)
+    }
+
+    /// Names of tables, and the token of the next page.
+    pub async fn query_tables(
+        &self,
+        filter: Option<&str>,
+        top: i64,
+        token: Option<&str>,
+    ) -> Result<(Vec<String>, Option<String>), Failure> {
+        let rows = self.rows(Statement::QueryTables, &[&filter, &top, &token]).await?;
+        let mut next = None;
+        let mut names = Vec::with_capacity(rows.len());
+        for row in &rows {
+            names.push(column(row, 0)?);
+            next = column(row, 1)?;
+        }
+        Ok((names, next))
+    }
+
+    /// Inserts an entity and returns its ETag.
+    pub async fn insert_entity(
+        &self,
+        table: &str,
+        partition_key: &str,
+        row_key: &str,
+        properties: &PropertiesBuf,
+    ) -> Result<String, Failure> {
+        let bag = BagParameter(properties);
+        self.value(Statement::InsertEntity, &[&table, &partition_key, &row_key, &bag])
+            .await
+    }
+
+    /// Runs one of the statements that write an entity whose keys are in the URL, and returns its ETag.
+    pub async fn write_entity(
+        &self,
+        statement: Statement,
+        table: &str,
+        [partition_key, row_key]: [&str; 2],
+        properties: &PropertiesBuf,
+        if_match: Option<&str>,
+    ) -> Result<String, Failure> {
+        let bag = BagParameter(properties);
+        match if_match {
+            Some(tag) => {
+                self.value(statement, &[&table, &partition_key, &row_key, &bag, &tag])
+                    .await
+            }
+            None => self.value(statement, &[&table, &partition_key, &row_key, &bag]).await,
+        }
+    }
+
+    pub async fn delete_entity(
+        &self,
+        table: &str,
+        partition_key: &str,
+        row_key: &str,
+        if_match: &str,
+    ) -> Result<(), Failure> {
+        let parameters: Parameters<'_> = &[&table, &partition_key, &row_key, &if_match];
+        self.rows(Statement::DeleteEntity, parameters).await.map(drop)
+    }
+
+    /// Runs the operations of an entity group transaction and returns their ETags.
+    pub async fn execute_batch(
+        &self,
+        table: &str,
+        partition_key: &str,
+        operations: &[BatchOperation<'_>],
+    ) -> Result<Vec<Option<String>>, Failure> {
+        let rows = self
+            .rows(Statement::ExecuteBatch, &[&table, &partition_key, &operations])
+            .await?;
+        rows.iter().map(|row| column(row, 0)).collect()
+    }
+
+    /// The entity with these keys: [`column`] 0 is its Timestamp, 1 its bag.
+    pub async fn get_entity(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
+        let rows = self
+            .rows(Statement::GetEntity, &[&table, &partition_key, &row_key])
+            .await?;
+        Ok(rows.into_iter().next())
+    }
+
+    /// The policies of a table, as JSON.
+    pub async fn get_access_policies(&self, table: &str) -> Result<String, Failure> {
+        let rows = self.rows(Statement::GetAccessPolicies, &[&table]).await?;
+        json(&rows)
+    }
+
+    pub async fn set_access_policies(&self, table: &str, policies: String) -> Result<(), Failure> {
+        let policies = JsonParameter(policies);
+        self.rows(Statement::SetAccessPolicies, &[&table, &policies])
+            .await
+            .map(drop)
+    }
+
+    /// The properties of the service, as JSON.
+    pub async fn get_service_properties(&self) -> Result<String, Failure> {
+        let rows = self.rows(Statement::GetServiceProperties, &[]).await?;
+        json(&rows)
+    }
+
+    pub async fn set_service_properties(&self, properties: String) -> Result<(), Failure> {
+        let properties = JsonParameter(properties);
+        self.rows(Statement::SetServiceProperties, &[&properties])
+            .await
+            .map(drop)
+    }
+}
+
+/// A value of a row.
+///
+/// # Errors
+/// `InternalError` if it is of another type: the extension is not of this version.
+pub fn column<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Failure> {
+    row.try_get(index).map_err(|error| {
+        let reason = with_sources(&error);
+        RequestError::Internal { reason }.into()
+    })
+}
+
+fn json(rows: &[Row]) -> Result<String, Failure> {
+    let row = rows.first().ok_or_else(no_row)?;
+    column::<Json<'_>>(row, 0).map(|json| json.0.to_owned())
+}
+
+fn no_row() -> Failure {
+    let reason = "A function of the extension returned no row".to_owned();
+    RequestError::Internal { reason }.into()
+}

@@ -1,0 +1,45 @@
+//! A request that was answered, for the metrics and the log.
+
+use std::time::{Duration, Instant};
+
+use http::{HeaderValue, StatusCode};
+use table_service_model::Code;
+use uuid::Uuid;
+
+/// A request that was answered.
+#[derive(Debug)]
+pub struct Event {
+    pub id: Uuid,
+    pub started: Instant,
+    pub operation: &'static str,
+    pub account: String,
+    pub table: String,
+    /// The partition that it was on, if it was on one.
+    pub partition: Option<String>,
+    pub request_bytes: usize,
+}
+
+impl Event {
+    pub fn begin(id: Uuid) -> Event {
+        Event {
+            id,
+            started: Instant::now(),
+            operation: "Unknown",
+            account: String::new(),
+            table: String::new(),
+            partition: None,
+            request_bytes: 0,
+        }
+    }
+}
+
+/// How a request was answered.
+#[derive(Debug)]
+pub struct Outcome<'a> {
+    pub status: StatusCode,
+    pub error: Option<(Code, Option<&'a str>)>,
+    pub response_bytes: usize,
+    pub duration: Duration,
+    /// The client's own name for the request.
+    pub client_request_id: Option<&'a HeaderValue>,
+}

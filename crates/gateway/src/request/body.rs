@@ -1,0 +1,50 @@
+//! Bodies with JSON (semantics 3.2).
+
+use serde::Deserialize;
+use table_service_model::json::{self, ParsedEntity};
+use table_service_model::{Error, PropertiesBuf};
+
+/// The text of a body.
+///
+/// # Errors
+/// `InvalidInput` for bytes that are not UTF-8.
+pub fn text(body: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(body)
+        .map(|text| text.trim_start_matches('\u{FEFF}'))
+        .map_err(|_| Error::MalformedJson {
+            reason: "The body is not UTF-8".to_owned(),
+        })
+}
+
+/// The name of a table to be created.
+///
+/// # Errors
+/// `InvalidInput` for what is not JSON, `PropertiesNeedValue` if there is no name.
+pub fn table_name(body: &[u8]) -> Result<String, Error> {
+    #[derive(Deserialize)]
+    struct NewTable {
+        #[serde(rename = "TableName")]
+        name: Option<String>,
+    }
+    let table: NewTable = serde_json::from_str(text(body)?).map_err(|error| Error::MalformedJson {
+        reason: error.to_string(),
+    })?;
+    table.name.ok_or(Error::KeyMissing { key: "TableName" })
+}
+
+/// An entity with its keys.
+///
+/// # Errors
+/// Those of an entity's JSON.
+pub fn new_entity(body: &[u8]) -> Result<ParsedEntity, Error> {
+    json::parse_new_entity(text(body)?)
+}
+
+/// The properties in the body of a write whose URL has the keys. Old clients send nothing for an empty merge.
+pub fn properties(body: &[u8]) -> Result<PropertiesBuf, Error> {
+    let text = text(body)?;
+    if text.trim().is_empty() {
+        return Ok(PropertiesBuf::empty());
+    }
+    json::parse_properties(text)
+}

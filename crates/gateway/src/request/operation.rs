@@ -1,0 +1,237 @@
+//! Which operation of the service a request asks for (semantics 4).
+
+use http::Method;
+use table_service_model::access;
+use table_service_model::error::RequestError;
+
+use super::headers::MERGE;
+use super::query::Query;
+use super::resource::{EntityAddress, Resource};
+
+/// An operation of the service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    QueryTables,
+    GetTable(String),
+    CreateTable,
+    DeleteTable(String),
+    GetTableAcl(String),
+    SetTableAcl(String),
+    QueryEntities(String),
+    GetEntity(EntityAddress),
+    InsertEntity(String),
+    /// Replace, or insert or replace.
+    ReplaceEntity(EntityAddress),
+    /// Merge, or insert or merge.
+    MergeEntity(EntityAddress),
+    DeleteEntity(EntityAddress),
+    Batch,
+    GetServiceProperties,
+    SetServiceProperties,
+    GetServiceStats,
+}
+
+impl Operation {
+    /// The operation of a verb on a resource.
+    ///
+    /// # Errors
+    /// For verbs that the resource does not have, and parameters that it cannot have.
+    pub fn read(method: &Method, resource: Resource, query: &Query) -> Result<Operation, RequestError> {
+        let is = |name: &str| method.as_str() == name;
+        let (comp, restype) = (query.get("comp"), query.get("restype"));
+        match (resource, comp, restype) {
+            (Resource::Service, Some("properties"), Some("service")) if is("GET") => {
+                Ok(Operation::GetServiceProperties)
+            }
+            (Resource::Service, Some("properties"), Some("service")) if is("PUT") => {
+                Ok(Operation::SetServiceProperties)
+            }
+            (Resource::Service, Some("stats"), Some("service")) if is("GET") => Ok(Operation::GetServiceStats),
+            (Resource::Service, Some("properties" | "stats"), Some("service")) => Err(RequestError::VerbNotSupported),
+            (_, _, Some(_)) => Err(RequestError::QueryParameterInvalid { name: "restype" }),
+            (Resource::Entities(table), Some("acl"), None) if is("GET") || is("HEAD") => {
+                Ok(Operation::GetTableAcl(table))
+            }
+            (Resource::Entities(table), Some("acl"), None) if is("PUT") => Ok(Operation::SetTableAcl(table)),
+            (Resource::Entities(_), Some("acl"), None) => Err(RequestError::VerbNotSupported),
+            (_, Some(_), None) => Err(RequestError::QueryParameterInvalid { name: "comp" }),
+            (Resource::Service, None, None) => Err(RequestError::UriInvalid),
+            (Resource::Tables, ..) if is("GET") => Ok(Operation::QueryTables),
+            (Resource::Tables, ..) if is("POST") => Ok(Operation::CreateTable),
+            (Resource::Table(name), ..) if is("GET") => Ok(Operation::GetTable(name)),
+            (Resource::Table(name), ..) if is("DELETE") => Ok(Operation::DeleteTable(name)),
+            (Resource::Entities(table), ..) if is("GET") => Ok(Operation::QueryEntities(table)),
+            (Resource::Entities(table), ..) if is("POST") => Ok(Operation::InsertEntity(table)),
+            // An entity without its keys.
+            (Resource::Entities(_), ..) if is("PUT") || is("PATCH") || is(MERGE) || is("DELETE") => {
+                Err(RequestError::UrlKeyCount)
+            }
+            (Resource::Entity(address), ..) if is("GET") => Ok(Operation::GetEntity(address)),
+            (Resource::Entity(address), ..) if is("PUT") => Ok(Operation::ReplaceEntity(address)),
+            (Resource::Entity(address), ..) if is("PATCH") || is(MERGE) => Ok(Operation::MergeEntity(address)),
+            (Resource::Entity(address), ..) if is("DELETE") => Ok(Operation::DeleteEntity(address)),
+            (Resource::Batch, ..) if is("POST") => Ok(Operation::Batch),
+            _ => Err(RequestError::VerbNotSupported),
+        }
+    }
+
+    /// The name for metrics and logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Operation::QueryTables => "QueryTables",
+            Operation::GetTable(_) => "GetTable",
+            Operation::CreateTable => "CreateTable",
+            Operation::DeleteTable(_) => "DeleteTable",
+            Operation::GetTableAcl(_) => "GetTableAcl",
+            Operation::SetTableAcl(_) => "SetTableAcl",
+            Operation::QueryEntities(_) => "QueryEntities",
+            Operation::GetEntity(_) => "GetEntity",
+            Operation::InsertEntity(_) => "InsertEntity",
+            Operation::ReplaceEntity(_) => "ReplaceEntity",
+            Operation::MergeEntity(_) => "MergeEntity",
+            Operation::DeleteEntity(_) => "DeleteEntity",
+            Operation::Batch => "Batch",
+            Operation::GetServiceProperties => "GetServiceProperties",
+            Operation::SetServiceProperties => "SetServiceProperties",
+            Operation::GetServiceStats => "GetServiceStats",
+        }
+    }
+
+    /// The table that it is on.
+    pub fn table(&self) -> Option<&str> {
+        match self {
+            Operation::GetTable(table)
+            | Operation::DeleteTable(table)
+            | Operation::GetTableAcl(table)
+            | Operation::SetTableAcl(table)
+            | Operation::QueryEntities(table)
+            | Operation::InsertEntity(table) => Some(table),
+            Operation::GetEntity(address)
+            | Operation::ReplaceEntity(address)
+            | Operation::MergeEntity(address)
+            | Operation::DeleteEntity(address) => Some(&address.table),
+            _ => None,
+        }
+    }
+
+    /// The entity that it is on, if the URL names it.
+    pub fn address(&self) -> Option<&EntityAddress> {
+        match self {
+            Operation::GetEntity(address)
+            | Operation::ReplaceEntity(address)
+            | Operation::MergeEntity(address)
+            | Operation::DeleteEntity(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// What a grant must permit; `None` for a batch, whose operations are asked about one by one. `conditional` says
+    /// whether If-Match was sent.
+    pub fn permission(&self, conditional: bool) -> Option<access::Operation> {
+        Some(match self {
+            Operation::QueryTables | Operation::GetTable(_) => access::Operation::QueryTables,
+            Operation::CreateTable => access::Operation::CreateTable,
+            Operation::DeleteTable(_) => access::Operation::DeleteTable,
+            Operation::GetTableAcl(_) => access::Operation::GetTableAcl,
+            Operation::SetTableAcl(_) => access::Operation::SetTableAcl,
+            Operation::QueryEntities(_) | Operation::GetEntity(_) => access::Operation::QueryEntities,
+            Operation::InsertEntity(_) => access::Operation::InsertEntity,
+            Operation::ReplaceEntity(_) | Operation::MergeEntity(_) if conditional => access::Operation::UpdateEntity,
+            Operation::ReplaceEntity(_) | Operation::MergeEntity(_) => access::Operation::UpsertEntity,
+            Operation::DeleteEntity(_) => access::Operation::DeleteEntity,
+            Operation::GetServiceProperties => access::Operation::GetServiceProperties,
+            Operation::SetServiceProperties => access::Operation::SetServiceProperties,
+            Operation::GetServiceStats => access::Operation::GetServiceStats,
+            Operation::Batch => return None,
+        })
+    }
+
+    /// Whether it can be asked of the read-only endpoint.
+    pub fn reads(&self) -> bool {
+        matches!(
+            self,
+            Operation::QueryTables
+                | Operation::GetTable(_)
+                | Operation::GetTableAcl(_)
+                | Operation::QueryEntities(_)
+                | Operation::GetEntity(_)
+                | Operation::GetServiceProperties
+                | Operation::GetServiceStats
+        )
+    }
+
+    /// Whether `Prefer` has a meaning for it.
+    pub fn has_preference(&self) -> bool {
+        matches!(self, Operation::CreateTable | Operation::InsertEntity(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(method: &str, path: &str, query: &str) -> Result<&'static str, RequestError> {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        Operation::read(&method, Resource::parse(path)?, &Query::parse(query)).map(|operation| operation.name())
+    }
+
+    #[test]
+    fn every_operation_has_its_request() {
+        let entity = "t(PartitionKey='p',RowKey='r')";
+        for (method, path, query, expected) in [
+            ("GET", "Tables", "", "QueryTables"),
+            ("GET", "Tables()", "$top=1", "QueryTables"),
+            ("GET", "Tables('t')", "", "GetTable"),
+            ("POST", "Tables", "", "CreateTable"),
+            ("DELETE", "Tables('t')", "", "DeleteTable"),
+            ("GET", "t", "comp=acl", "GetTableAcl"),
+            ("PUT", "t", "comp=acl", "SetTableAcl"),
+            ("GET", "t()", "", "QueryEntities"),
+            ("GET", entity, "", "GetEntity"),
+            ("POST", "t", "", "InsertEntity"),
+            ("PUT", entity, "", "ReplaceEntity"),
+            ("PATCH", entity, "", "MergeEntity"),
+            ("MERGE", entity, "", "MergeEntity"),
+            ("DELETE", entity, "", "DeleteEntity"),
+            ("POST", "$batch", "", "Batch"),
+            ("GET", "", "restype=service&comp=properties", "GetServiceProperties"),
+            ("PUT", "", "restype=service&comp=properties", "SetServiceProperties"),
+            ("GET", "", "restype=service&comp=stats", "GetServiceStats"),
+        ] {
+            assert_eq!(name(method, path, query), Ok(expected), "{method} {path}?{query}");
+        }
+    }
+
+    #[test]
+    fn other_requests_are_refused() {
+        let entity = "t(PartitionKey='p',RowKey='r')";
+        for (method, path, query, error) in [
+            ("PUT", "t", "", RequestError::UrlKeyCount),
+            ("DELETE", "t", "", RequestError::UrlKeyCount),
+            ("POST", entity, "", RequestError::VerbNotSupported),
+            ("GET", "$batch", "", RequestError::VerbNotSupported),
+            ("PUT", "Tables('t')", "", RequestError::VerbNotSupported),
+            (
+                "DELETE",
+                "",
+                "restype=service&comp=properties",
+                RequestError::VerbNotSupported,
+            ),
+            ("GET", "", "", RequestError::UriInvalid),
+            (
+                "GET",
+                "t",
+                "restype=service&comp=properties",
+                RequestError::QueryParameterInvalid { name: "restype" },
+            ),
+            (
+                "GET",
+                "t",
+                "comp=x",
+                RequestError::QueryParameterInvalid { name: "comp" },
+            ),
+        ] {
+            assert_eq!(name(method, path, query), Err(error), "{method} {path}?{query}");
+        }
+    }
+}

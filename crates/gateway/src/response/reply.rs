@@ -1,0 +1,141 @@
+//! An answer: status, headers and body (semantics 3.4).
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, SERVER};
+use http::{HeaderMap, StatusCode};
+use hyper::ext::ReasonPhrase;
+use table_service_model::Code;
+use table_service_model::json::Metadata;
+
+use crate::request::is_version;
+use crate::request::negotiation::{Prefer, content_type};
+
+pub const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
+pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+pub const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+
+/// The longest id of a client that comes back, in bytes.
+const CLIENT_REQUEST_ID_BYTES: usize = 1024;
+/// Clients that name no version get that of their time.
+const DEFAULT_VERSION: HeaderValue = HeaderValue::from_static("2019-02-02");
+const SERVER_NAME: HeaderValue = HeaderValue::from_static("Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0");
+/// What a client waits before it tries again, in seconds.
+const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
+
+/// What a request is answered with, but for the headers that all answers have.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// The phrase behind the status, if it is another than the standard's.
+    pub reason: Option<ReasonPhrase>,
+    /// The error that it tells of, for metrics and logs.
+    pub error: Option<(Code, Option<String>)>,
+}
+
+impl Reply {
+    pub fn new(status: StatusCode) -> Reply {
+        Reply {
+            status,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            reason: None,
+            error: None,
+        }
+    }
+
+    /// An OData payload.
+    pub fn json(status: StatusCode, metadata: Metadata, body: Vec<u8>) -> Reply {
+        Reply::new(status)
+            .with(CONTENT_TYPE, HeaderValue::from_static(content_type(metadata)))
+            .of_data()
+            .with_body(body)
+    }
+
+    /// An answer without a payload to a write of data.
+    pub fn no_content() -> Reply {
+        Reply::new(StatusCode::NO_CONTENT).of_data()
+    }
+
+    pub fn xml(body: String) -> Reply {
+        Reply::new(StatusCode::OK)
+            .with(CONTENT_TYPE, HeaderValue::from_static("application/xml"))
+            .with_body(body)
+    }
+
+    /// Headers of everything that is about tables and entities.
+    pub fn of_data(self) -> Reply {
+        self.with(CACHE_CONTROL, HeaderValue::from_static("no-cache"))
+            .with(NOSNIFF, HeaderValue::from_static("nosniff"))
+    }
+
+    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Reply {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// A header whose value is made of what clients gave; one that no header can have is left out.
+    pub fn with_text(self, name: HeaderName, value: &str) -> Reply {
+        match HeaderValue::from_str(value) {
+            Ok(value) => self.with(name, value),
+            Err(_) => self,
+        }
+    }
+
+    pub fn with_preference(self, prefer: Option<Prefer>) -> Reply {
+        match prefer {
+            Some(prefer) => self.with(PREFERENCE_APPLIED, HeaderValue::from_static(prefer.as_str())),
+            None => self,
+        }
+    }
+
+    pub fn with_body(mut self, body: impl Into<Bytes>) -> Reply {
+        self.body = body.into();
+        self
+    }
+
+    /// Adds the headers that all answers have.
+    pub fn finish(mut self, id: uuid::Uuid, echo: Echo) -> Reply {
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            self.headers.insert(RETRY_AFTER, RETRY_SECONDS);
+        }
+        self.headers.insert(SERVER, SERVER_NAME);
+        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+        let id: &str = id.as_hyphenated().encode_lower(&mut text);
+        if let Ok(id) = HeaderValue::from_str(id) {
+            self.headers.insert(REQUEST_ID, id);
+        }
+        self.headers.insert(VERSION, echo.version);
+        if let Some(id) = echo.client_request_id {
+            self.headers.insert(CLIENT_REQUEST_ID, id);
+        }
+        self
+    }
+}
+
+/// What an answer repeats of its request.
+#[derive(Debug, Clone)]
+pub struct Echo {
+    version: HeaderValue,
+    pub client_request_id: Option<HeaderValue>,
+}
+
+impl Echo {
+    pub fn of(request: &HeaderMap) -> Echo {
+        Echo {
+            version: request
+                .get(&VERSION)
+                .filter(|version| is_version(version.as_bytes()))
+                .cloned()
+                .unwrap_or(DEFAULT_VERSION),
+            client_request_id: request
+                .get(&CLIENT_REQUEST_ID)
+                .filter(|id| id.len() <= CLIENT_REQUEST_ID_BYTES)
+                .cloned(),
+        }
+    }
+}
