@@ -4,7 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use table_service_model::error::RequestError;
 
 use super::headers::{header, meant_method};
-use super::multipart::{self, Parts};
+use super::media_type;
+use super::multipart::Parts;
 use super::resource::Resource;
 
 /// A request within a batch.
@@ -42,13 +43,13 @@ const MAX_CHANGES: usize = 1000;
 /// what the Content-Type says.
 pub fn read<'b>(content_type: Option<&str>, body: &'b [u8]) -> Result<Batch<'b>, RequestError> {
     let boundary = content_type
-        .and_then(multipart::boundary)
+        .and_then(media_type::boundary)
         .ok_or(RequestError::MediaTypeNotSupported)?;
     let mut parts = parts(body, &boundary)?;
     let Some(first) = next_part(&mut parts)? else {
         return Err(malformed("The batch is empty"));
     };
-    let boundary = |part: &Part<'_>| header(&part.headers, "content-type").and_then(multipart::boundary);
+    let boundary = |part: &Part<'_>| header(&part.headers, "content-type").and_then(media_type::boundary);
     if let Some(of_changes) = boundary(&first) {
         let requests = read_changes(first.body, &of_changes)?;
         let mut further = 0;
@@ -153,14 +154,8 @@ fn line(bytes: &[u8]) -> Option<(&[u8], usize)> {
 }
 
 fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, RequestError> {
-    let content_type = header(&part.headers, "content-type").unwrap_or_default();
-    if !content_type
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .eq_ignore_ascii_case("application/http")
-    {
+    let content_type = header(&part.headers, "content-type").and_then(media_type::parse);
+    if !content_type.is_some_and(|given| media_type::is(&given, &media_type::HTTP)) {
         return Err(malformed("A part of a batch is application/http"));
     }
     let read = || {

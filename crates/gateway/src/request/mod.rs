@@ -5,6 +5,7 @@ pub mod body;
 pub mod forwarded;
 mod head;
 mod headers;
+pub mod media_type;
 pub mod multipart;
 pub mod negotiation;
 pub mod operation;

@@ -15,50 +15,6 @@ pub enum Malformed {
     BoundaryLine,
 }
 
-/// The boundary that a Content-Type of the type `multipart/mixed` names; `None` for any other type.
-pub fn boundary(content_type: &str) -> Option<String> {
-    let (media_type, parameters) = content_type.split_once(';')?;
-    if !media_type.trim().eq_ignore_ascii_case("multipart/mixed") {
-        return None;
-    }
-    let mut rest = parameters;
-    loop {
-        let (name, value) = rest.split_once('=')?;
-        let (value, after) = match value.trim_start().strip_prefix('"') {
-            Some(quoted) => {
-                let (value, after) = unquote(quoted)?;
-                (value, after.trim_start().strip_prefix(';').unwrap_or_default())
-            }
-            None => {
-                let (value, after) = value.split_once(';').unwrap_or((value, ""));
-                (value.trim().to_owned(), after)
-            }
-        };
-        if name.trim().eq_ignore_ascii_case("boundary") {
-            return is_boundary(&value).then_some(value);
-        }
-        rest = after;
-    }
-}
-
-/// A quoted string behind its first quote, and what comes after it.
-fn unquote(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut characters = text.char_indices();
-    while let Some((at, c)) = characters.next() {
-        match c {
-            '"' => return Some((value, text.get(at + 1..)?)),
-            '\\' => value.push(characters.next()?.1),
-            c => value.push(c),
-        }
-    }
-    None
-}
-
-fn is_boundary(text: &str) -> bool {
-    (1..=70).contains(&text.len()) && text.bytes().all(|b| (b' '..=b'~').contains(&b)) && !text.ends_with(' ')
-}
-
 /// The parts of a multipart body.
 pub struct Parts<'b> {
     body: &'b [u8],
@@ -166,25 +122,6 @@ mod tests {
             all.push(String::from_utf8(part.to_vec()).unwrap());
         }
         Ok(all)
-    }
-
-    #[test]
-    fn boundaries_are_read_from_the_content_type() {
-        for (content_type, expected) in [
-            ("multipart/mixed; boundary=batch_1", Some("batch_1")),
-            ("Multipart/Mixed;BOUNDARY=\"a b\"", Some("a b")),
-            ("multipart/mixed; charset=utf-8; boundary=x; y=z", Some("x")),
-            ("multipart/mixed; a=\"boundary=no;\"; boundary=yes", Some("yes")),
-            ("multipart/mixed; boundary=\"a\\\"b\"", Some("a\"b")),
-            ("multipart/mixed", None),
-            ("multipart/mixed; boundary=", None),
-            ("multipart/mixed; boundary=\"open", None),
-            ("multipart/form-data; boundary=x", None),
-            ("application/json", None),
-        ] {
-            assert_eq!(boundary(content_type).as_deref(), expected, "{content_type}");
-        }
-        assert_eq!(boundary(&format!("multipart/mixed; boundary={}", "x".repeat(71))), None);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Which form of payload a client wants, and which it sends (semantics 3.3).
 
+use mediatype::MediaType;
 use table_service_model::error::RequestError;
 use table_service_model::json::Metadata;
 
-const JSON: &str = "application/json";
-const ATOM: &str = "application/atom+xml";
+use super::media_type::{self, ATOM, JSON};
 
 /// The Content-Type of a payload.
 pub fn content_type(metadata: Metadata) -> &'static str {
@@ -23,13 +23,25 @@ pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, 
     let Some(wanted) = format.or(accept).filter(|wanted| !wanted.trim().is_empty()) else {
         return Ok(Metadata::Minimal);
     };
-    let mut ranges: Vec<(&str, u16)> = wanted.split(',').map(|range| (range, weight(range))).collect();
+    // OData's short forms, which `$format` alone may have.
+    match wanted.trim() {
+        "json" => return Ok(Metadata::Minimal),
+        "atom" => return Err(RequestError::AtomFormatNotSupported),
+        _ => {}
+    }
+    let mut ranges: Vec<(MediaType<'_>, u16)> = media_type::ranges(wanted)
+        .flatten()
+        .map(|range| {
+            let weight = weight(&range);
+            (range, weight)
+        })
+        .collect();
     // The client's favourite; of equals, the first.
     ranges.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let mut refusal = None;
-    for (range, weight) in ranges {
-        match media_range(range) {
-            Ok(metadata) if weight > 0 => return Ok(metadata),
+    for (range, weight) in &ranges {
+        match metadata_of(range) {
+            Ok(metadata) if *weight > 0 => return Ok(metadata),
             Ok(_) => {}
             Err(error) => _ = refusal.get_or_insert(error),
         }
@@ -38,34 +50,25 @@ pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, 
 }
 
 /// How much a client wants a media range, in thousandths: all of it without a readable `q`.
-fn weight(range: &str) -> u16 {
-    let q = range.split(';').skip(1).find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        let q = value.trim().parse::<f32>().ok()?;
-        (name.trim().eq_ignore_ascii_case("q") && (0.0..=1.0).contains(&q)).then_some(q)
-    });
-    q.map_or(1000, |q| (q * 1000.0) as u16)
+fn weight(range: &MediaType<'_>) -> u16 {
+    let q = media_type::parameter(range, "q").and_then(|q| q.parse::<f32>().ok());
+    q.filter(|q| (0.0..=1.0).contains(q))
+        .map_or(1000, |q| (q * 1000.0) as u16)
 }
 
-fn media_range(range: &str) -> Result<Metadata, RequestError> {
-    let mut parts = range.split(';').map(str::trim);
-    let media_type = parts.next().unwrap_or_default();
-    let is = |name: &str| media_type.eq_ignore_ascii_case(name);
-    if is("*/*") || is("application/*") {
+/// The form of the response that a media range stands for.
+fn metadata_of(range: &MediaType<'_>) -> Result<Metadata, RequestError> {
+    if range.subty == "*" && (range.ty == "*" || range.ty == "application") {
         return Ok(Metadata::Minimal);
     }
-    // `$format=atom` and `$format=json` are OData's short forms.
-    if is(ATOM) || is("atom") {
+    if media_type::is(range, &ATOM) {
         return Err(RequestError::AtomFormatNotSupported);
     }
-    if !is(JSON) && !is("json") {
+    if !media_type::is(range, &JSON) {
         return Err(RequestError::MediaTypeNotSupported);
     }
-    let level = parts.find_map(|part| {
-        let (name, value) = part.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("odata").then_some(value.trim())
-    });
-    match level.map(str::to_ascii_lowercase).as_deref() {
+    let level = media_type::parameter(range, "odata");
+    match level.map(|level| level.to_ascii_lowercase()).as_deref() {
         None | Some("minimalmetadata") => Ok(Metadata::Minimal),
         Some("nometadata") => Ok(Metadata::None),
         Some("fullmetadata") => Ok(Metadata::Full),
@@ -79,18 +82,14 @@ fn media_range(range: &str) -> Result<Metadata, RequestError> {
 /// # Errors
 /// 415.
 pub fn check_content_type(content_type: Option<&str>) -> Result<(), RequestError> {
-    let media_type = content_type
-        .and_then(|value| value.split(';').next())
-        .unwrap_or_default()
-        .trim();
-    if media_type.is_empty() || media_type.eq_ignore_ascii_case(JSON) {
+    let Some(text) = content_type.filter(|text| !text.trim().is_empty()) else {
         return Ok(());
+    };
+    match media_type::parse(text) {
+        Some(given) if media_type::is(&given, &JSON) => Ok(()),
+        Some(given) if media_type::is(&given, &ATOM) => Err(RequestError::AtomFormatNotSupported),
+        _ => Err(RequestError::MediaTypeNotSupported),
     }
-    Err(if media_type.eq_ignore_ascii_case(ATOM) {
-        RequestError::AtomFormatNotSupported
-    } else {
-        RequestError::MediaTypeNotSupported
-    })
 }
 
 /// What `Prefer` asks for.
