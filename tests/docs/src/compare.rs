@@ -1,9 +1,9 @@
 //! When two outputs are the same.
 //!
-//! To the letter, with two exceptions. Blanks at the end of a line do not count. And times of the run itself differ from
-//! run to run: an ETag, a timestamp, or ticks and inverted ticks that lie within a day of the clock count as equal to
-//! whatever stands in their place in the page, if that has the same form. As such times may be of different lengths
-//! (their fractions end without zeros), the widths of columns do not count in an output that has some.
+//! They are compared exactly, with two exceptions. Spaces at the end of a line do not count. Times of the run itself
+//! differ from run to run: an ETag, a timestamp, ticks or inverted ticks within a day of the clock equal any text of the
+//! same form on the page. Such times may have different lengths, because their fractions have no zeros at the end. So
+//! the widths of columns do not count in an output that has one.
 
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,7 +23,7 @@ const TICKS_OF_1970: i64 = 621_355_968_000_000_000;
 const TICKS_PER_SECOND: i64 = 10_000_000;
 const DAY: i64 = 86_400;
 
-/// A time in an output: where it is, what form it has, and the second that it stands for, since 1970.
+/// A time in an output: its place, its form, and its value in seconds since 1970.
 struct Time<'t> {
     text: &'t str,
     start: usize,
@@ -63,7 +63,7 @@ fn times(output: &str) -> Vec<Time<'_>> {
         .collect()
 }
 
-/// The output with the times of the page in place of those of the run, and whether there were any.
+/// Replaces the times of the run by those of the page. Also says whether there were any.
 fn with_times_of(expected: &str, actual: &str, now: i64) -> (String, bool) {
     let (theirs, ours) = (times(expected), times(actual));
     let mut output = String::new();
@@ -83,7 +83,7 @@ fn with_times_of(expected: &str, actual: &str, now: i64) -> (String, bool) {
     (output, any)
 }
 
-/// Every line without the blanks at its end.
+/// Every line without the spaces at its end.
 pub fn tidy(output: &str) -> String {
     let mut tidy: String = output.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     tidy.truncate(tidy.trim_end().len());
@@ -110,11 +110,11 @@ fn without_widths(line: &str) -> String {
 pub struct Difference {
     /// The first line that differs, from 0.
     pub line: usize,
-    /// Lines that only the page has after `-`, lines that only the run has after `+`.
+    /// `-` stands before lines that only the page has, `+` before lines that only the run has.
     pub diff: String,
 }
 
-/// None if they are the same.
+/// `None` if both are the same.
 pub fn difference(expected: &str, actual: &str) -> Option<Difference> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

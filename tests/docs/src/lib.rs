@@ -1,8 +1,8 @@
 //! Documentation that runs.
 //!
-//! Every `sql` block of a page runs in psql, in order, in a database of its own, and what it prints is compared with the
-//! `output` block that follows it. [`Page`] finds the blocks, [`run`] runs them, [`compare`](mod@compare) says what
-//! counts as the same output. `docs/README.md` tells writers and readers the rules.
+//! The `sql` blocks of a page run in psql, in order, in a database of their own. What a block prints is compared with the
+//! `output` block behind it. [`Page`] finds the blocks, [`run`] runs them, and [`compare`](mod@compare) decides which
+//! outputs are the same. The rules for writers are in `docs/README.md`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,11 +1,11 @@
-//! psql as a reader uses it: one process for each session of a page.
+//! Runs psql as a reader does: one process for each session of a page.
 
 use std::io::{BufRead, BufReader, Write, pipe};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A block that takes longer hangs, or waits for a quote that never closes.
+/// A block that takes longer hangs, for example because of a missing closing quote.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// A running psql.
@@ -26,7 +26,7 @@ pub struct Printed {
 pub enum End {
     /// psql waits for the next block.
     Ready,
-    /// psql is gone: an error stopped it, or its server process ended.
+    /// psql has ended: an error stopped it, or its server process ended.
     Gone,
     /// The time limit is over.
     Hangs,
@@ -47,7 +47,7 @@ impl Psql {
             .stderr(writer)
             .spawn()
             .unwrap();
-        // It keeps the ends of the pipe that psql writes to.
+        // The command keeps the ends of the pipe that psql writes to.
         drop(command);
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -91,7 +91,7 @@ impl Psql {
 
 impl Drop for Psql {
     fn drop(&mut self) {
-        // One that hangs would not notice the end of its input.
+        // A psql that hangs would not notice the end of its input.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

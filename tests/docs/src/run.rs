@@ -11,7 +11,7 @@ use crate::compare::{difference, tidy};
 use crate::page::Page;
 use crate::psql::{End, Psql};
 
-/// A block that does not do what the page says.
+/// A difference between a block and its page.
 #[derive(Debug)]
 pub struct Problem {
     pub page: String,
@@ -26,7 +26,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What running a page gave.
+/// The result of running a page.
 #[derive(Debug)]
 pub struct Report {
     pub problems: Vec<Problem>,
@@ -35,7 +35,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether all that is wrong is that outputs differ, which the accepted page sets right.
+    /// Whether the only problems are different outputs, which the accepted page corrects.
     pub fn can_be_accepted(&self) -> bool {
         self.problems.iter().all(|problem| problem.what.starts_with(DIFFERS))
     }
@@ -74,7 +74,7 @@ fn run_in(page: &Page, database: &Database) -> Report {
             _ if printed.end == End::Hangs => {
                 let what = format!("this block does not end. It printed:\n{}", printed.text);
                 problems.push(problem(block.line, what));
-                break; // what comes after it depends on it
+                break; // the next blocks depend on this one
             }
             None if printed.end == End::Gone => {
                 let what = format!("this block, which has no output block, fails:\n{}", printed.text);
@@ -90,7 +90,7 @@ fn run_in(page: &Page, database: &Database) -> Report {
                 }
             }
         }
-        // The session's server process ended, and the page shows it. The next block of that name opens a new session.
+        // The page shows that the session's server process ended. The next block with this name opens a new session.
         if printed.end == End::Gone {
             sessions.remove(block.session.as_str());
         }
@@ -103,7 +103,7 @@ fn run_in(page: &Page, database: &Database) -> Report {
 
 fn connection(database: &Database) -> Command {
     let mut command = database.cluster().program("psql");
-    // As for a reader, psql stands beside PostgreSQL's other programs, which \! may call.
+    // PostgreSQL's other programs are on the path too, because \! may call them.
     let programs = Path::new(command.get_program()).parent().map(Path::to_owned);
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&rest))).unwrap();

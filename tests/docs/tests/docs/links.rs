@@ -1,4 +1,4 @@
-//! Links between the pages lead somewhere.
+//! Every link between pages leads to an existing file and heading.
 
 use std::path::Path;
 

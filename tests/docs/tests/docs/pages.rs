@@ -1,4 +1,4 @@
-//! Every page runs, and prints what it shows.
+//! Every page runs and prints the outputs that it shows.
 //!
 //! Environment: `ACCEPT=1` writes the outputs of this run into the pages instead of comparing; `PAGE=…` runs only the
 //! pages whose path contains this.
@@ -32,7 +32,7 @@ fn every_page_prints_what_it_shows() {
         let report = run(&page);
         if accept && report.can_be_accepted() {
             if report.accepted != page.text {
-                // Not by println!, which a test that passes keeps to itself.
+                // The test harness hides what a passing test prints with println!.
                 writeln!(std::io::stderr(), "{name}: {} outputs rewritten", report.problems.len()).unwrap();
                 std::fs::write(&file, report.accepted).unwrap();
             }
@@ -52,7 +52,7 @@ fn every_page_of_the_guide_shows_what_it_says() {
         if name.starts_with("docs/guide/") {
             assert!(outputs >= 2, "{name} has {outputs} blocks with output");
         }
-        // Start is a transcript: nothing in it happens unseen but the set-up, which prints nothing.
+        // Start shows every output. Its only block without one is the set-up, which prints nothing.
         if name == "docs/guide/start.md" {
             let unseen: Vec<_> = page.blocks.iter().filter(|block| block.output.is_none()).collect();
             assert_eq!(unseen.len(), 1, "{unseen:#?}");
@@ -61,7 +61,7 @@ fn every_page_of_the_guide_shows_what_it_says() {
     }
 }
 
-/// What readers expect on the page of a topic, and a page lacks.
+/// The parts that a page of the guide must have and this one lacks.
 fn missing(text: &str) -> Vec<&'static str> {
     let heading = |begin: &str| text.lines().any(|line| line.starts_with(begin));
     let entities = |line: &str| line.starts_with('|') && line.contains("PartitionKey | RowKey");
@@ -80,7 +80,7 @@ fn missing(text: &str) -> Vec<&'static str> {
 
 #[test]
 fn every_topic_has_its_entities_considerations_and_when_to_use_it() {
-    // The map of the patterns, and what is about programs instead of entities.
+    // The overview of the patterns, and pages about programs instead of entities.
     let others = ["patterns.md", "drivers.md", "gateway.md"];
     let guide = project().join("docs/guide");
     let mut incomplete = Vec::new();
@@ -90,7 +90,7 @@ fn every_topic_has_its_entities_considerations_and_when_to_use_it() {
             continue;
         }
         let mut missing = missing(&std::fs::read_to_string(&path).unwrap());
-        // All of that page is what PostgreSQL adds.
+        // The whole page is about what PostgreSQL adds.
         missing.retain(|&part| name != "beyond.md" || part != "## What PostgreSQL adds");
         if !missing.is_empty() {
             incomplete.push(format!("{name} lacks {}", missing.join(", ")));
@@ -103,8 +103,7 @@ fn every_topic_has_its_entities_considerations_and_when_to_use_it() {
     );
 }
 
-/// A call whose filter is quoted otherwise than `$$…$$`. Filters have quotes themselves: readers should not have to double
-/// them.
+/// A call whose filter is not quoted with `$$…$$`. Filters contain quotes; readers should not have to double them.
 fn plainly_quoted_filter(sql: &str) -> Option<&str> {
     let plain = Regex::new(concat!(
         r"\b(?:query_entities|query_page|query_page_json|explain_query|matches)\(\s*(?:'[^']*'|[\w.]+),\s*'",

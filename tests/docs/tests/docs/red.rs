@@ -1,4 +1,4 @@
-//! The test of the documentation notices what is wrong.
+//! The test of the documentation detects errors.
 
 use docs_tests::{Page, Report, pages, project, run};
 

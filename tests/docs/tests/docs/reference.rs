@@ -1,8 +1,8 @@
-//! `docs/reference/` against the extension's catalog: nothing undocumented, nothing that is not there any more, and every
-//! signature as PostgreSQL has it.
+//! Compares `docs/reference/` with the extension's catalog: every object is documented, no documented object is missing,
+//! and every signature is PostgreSQL's.
 //!
-//! A fence `signature` holds one object a line; a line that begins with blanks continues the one before. When this test
-//! prints a line as missing, that line is what the reference needs.
+//! A fence `signature` holds one object per line; a line that begins with spaces continues the one before. If this test
+//! prints a line as missing, add that line to the reference.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use regex::Regex;
 use system_tests::Database;
 use table_service_model::{Code, error::Retry, limits};
 
-/// Every object of the extension, as a line. Arrays' types and operator families come with what they belong to.
+/// Every object of the extension, one line each. Array types and operator families are left out: they belong to others.
 const OBJECTS: &str = r#"
 WITH members AS (
     SELECT classid, objid FROM pg_depend
@@ -42,7 +42,7 @@ SELECT pg_describe_object(classid, objid, 0) FROM members
 WHERE classid NOT IN ('pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass, 'pg_cast'::regclass, 'pg_opclass'::regclass, 'pg_opfamily'::regclass, 'pg_namespace'::regclass)
 "#;
 
-/// What PostgreSQL adds to a signature that readers do not need: casts of defaults, long names of types.
+/// Removes what readers do not need from PostgreSQL's form of a signature: casts of defaults, long names of types.
 fn short(line: &str) -> String {
     let casts = Regex::new(r"(DEFAULT (?:'[^']*'|\w+(?:\(\))?))::[a-z ]+").unwrap();
     casts
@@ -86,7 +86,7 @@ fn signatures(page: &Page) -> Vec<String> {
     lines
 }
 
-/// What the extension has and the reference lacks, and the other way round.
+/// The objects that only the extension has, and those that only the reference has.
 fn differences(database: &Database) -> (Vec<String>, Vec<String>) {
     let session = database.session("catalog");
     session.run("LOAD '$libdir/table_service'; SET search_path = table_service; SET intervalstyle = 'postgres'");
@@ -170,7 +170,7 @@ fn the_table_of_errors_is_the_catalogs() {
         .lines()
         .filter_map(|line| line.strip_prefix("| `"))
         .filter_map(|line| line.split('`').next())
-        // The conditions of PL/pgSQL are in small letters.
+        // The names of PL/pgSQL's conditions are in lower case.
         .filter(|name| name.starts_with(|first: char| first.is_ascii_uppercase()))
         .collect();
     for code in Code::ALL {
