@@ -5,29 +5,9 @@
 
 use pgrx::prelude::*;
 
-mod access;
-mod arguments;
-mod bag;
-mod batch;
-mod catalog;
-mod clock;
-mod deadline;
-mod direct;
-mod entities;
-mod error;
-mod guard;
-mod keys;
-mod queries;
-mod reads;
-mod residual;
-mod result_set;
-mod scan;
-mod settings;
-mod spi;
-mod tables;
-mod types;
-mod unguarded;
-mod writes;
+mod api;
+mod engine;
+mod postgres;
 
 #[cfg(any(test, feature = "pg_test"))]
 mod tests;
@@ -42,19 +22,19 @@ extension_sql_file!(
     "../sql/types.sql",
     name = "types",
     requires = [
-        bag::io::properties_in,
-        bag::io::properties_out,
-        bag::io::properties_recv,
-        bag::io::properties_send
+        api::bag::io::properties_in,
+        api::bag::io::properties_out,
+        api::bag::io::properties_recv,
+        api::bag::io::properties_send
     ],
     creates = [
-        Type(types::PropertiesArg),
-        Type(types::PropertiesOut),
-        Type(types::EntityArg),
-        Type(types::EntityOut),
-        Type(types::BatchOperationsArg),
-        Type(types::BatchOperationOut),
-        Type(result_set::Entities)
+        Type(postgres::types::PropertiesArg),
+        Type(postgres::types::PropertiesOut),
+        Type(postgres::types::EntityArg),
+        Type(postgres::types::EntityOut),
+        Type(postgres::types::BatchOperationsArg),
+        Type(postgres::types::BatchOperationOut),
+        Type(postgres::result_set::Entities)
     ]
 );
 extension_sql_file!("../sql/access.sql", name = "access", requires = ["schemas"]);
@@ -77,8 +57,8 @@ pub extern "C-unwind" fn _PG_init() {
             "table_service needs a database with encoding UTF8"
         );
     }
-    settings::define();
-    catalog::watch();
+    postgres::settings::define();
+    postgres::catalog::watch();
 }
 
 /// What `cargo pgrx test` needs to set up its server.

@@ -10,7 +10,8 @@ mod tests {
     use pgrx::pg_sys::panic::CaughtError;
     use pgrx::prelude::*;
 
-    use crate::spi::{self, connect};
+    use crate::postgres::spi::connect;
+    use crate::postgres::subtransaction::in_subtransaction;
 
     /// The first value of the first row of a statement as text, `NULL`, or `(no rows)`.
     fn value(sql: &str) -> String {
@@ -40,7 +41,7 @@ mod tests {
     /// [`value`] in a subtransaction; for an error its SQLSTATE and message.
     fn outcome(sql: &str) -> String {
         let statement = sql.to_owned();
-        match spi::in_subtransaction(move || Ok::<_, table_service_model::Error>(value(&statement))) {
+        match in_subtransaction(move || Ok::<_, table_service_model::Error>(value(&statement))) {
             Ok(result) => result.unwrap(),
             Err(error) => match *error {
                 CaughtError::PostgresError(report)
@@ -969,7 +970,7 @@ mod tests {
                 &table.to_string(),
             )]);
         }
-        assert_eq!(spi::tables_kept(), 128);
+        assert_eq!(crate::postgres::plan::tables_kept(), 128);
     }
 
     #[pg_test]
@@ -1051,7 +1052,7 @@ mod tests {
     /// Receives bytes as the binary protocol brings them.
     fn receive(bytes: &[u8]) -> String {
         let bytes = bytes.to_vec();
-        let received = spi::in_subtransaction(move || {
+        let received = in_subtransaction(move || {
             // SAFETY: a receive function is called with a StringInfo, and its result printed with the output function.
             unsafe {
                 let mut message = pg_sys::StringInfoData::default();
@@ -1062,9 +1063,13 @@ mod tests {
                     i32::try_from(bytes.len()).unwrap(),
                 );
                 let (mut function, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
-                pg_sys::getTypeBinaryInputInfo(crate::catalog::properties_type(), &mut function, &mut parameter);
+                pg_sys::getTypeBinaryInputInfo(
+                    crate::postgres::catalog::properties_type(),
+                    &mut function,
+                    &mut parameter,
+                );
                 let bag = pg_sys::OidReceiveFunctionCall(function, &mut message, parameter, -1);
-                pg_sys::getTypeOutputInfo(crate::catalog::properties_type(), &mut function, &mut false);
+                pg_sys::getTypeOutputInfo(crate::postgres::catalog::properties_type(), &mut function, &mut false);
                 let text = pg_sys::OidOutputFunctionCall(function, bag);
                 Ok::<_, table_service_model::Error>(CStr::from_ptr(text).to_str().unwrap().to_owned())
             }

@@ -72,6 +72,11 @@ impl<'a> Properties<'a> {
         })
     }
 
+    /// The bag in stored bytes, if they have a known format; only the header is looked at, as in [`Properties::from_stored`].
+    pub fn of_known_format(bytes: &'a [u8]) -> Option<Properties<'a>> {
+        Self::split(bytes)
+    }
+
     /// The bag in bytes from outside, every part of which is checked.
     ///
     /// # Errors

@@ -1,0 +1,199 @@
+//! Stored access policies, service properties and signatures: what the service keeps and makes beside entities.
+//!
+//! Who may read and write the first two is for the tables of `sql/access.sql` to say; these functions have no rights of
+//! their own.
+
+use pgrx::prelude::*;
+use table_service_model::access::{
+    AccessPolicies, Account, AccountKey, AddressRange, KeyRange, Permissions, ServiceProperties,
+    ServicePropertiesChange, TableSas,
+};
+use table_service_model::{Error, Ticks, table_name};
+
+use crate::engine::policies::forget_policies;
+use crate::engine::table::{Table, TableLock};
+use crate::postgres::arguments::{prevent_if_read_only, required};
+use crate::postgres::clock::ticks_of;
+use crate::postgres::error::OrRaise;
+use crate::postgres::spi::{Rows, connect, with_row_security};
+use crate::postgres::types::{JsonArg, JsonOut, TextArg};
+use crate::postgres::value::{Text, Value};
+
+/// The version of signatures, that of the current SDKs.
+const SAS_VERSION: &str = "2019-02-02";
+
+/// Sets the stored access policies of a table, all at once: a list of up to five, such as
+/// `[{"Id": "readers", "Start": "2026-01-01", "Expiry": "2027-01-01", "Permission": "r"}]`. An empty list clears them.
+///
+/// Raises `TableNotFound`, `InvalidInput` and `InvalidXmlDocument` for what is no such list, and `AuthorizationFailure`
+/// unless the caller has the rights of the table's owner.
+#[pg_extern]
+fn set_access_policies(table_name: Option<TextArg<'_>>, policies: Option<JsonArg<'_>>) {
+    prevent_if_read_only(c"set_access_policies()");
+    set_policies(table_name, policies).or_raise();
+}
+
+fn set_policies(table_name: Option<TextArg<'_>>, policies: Option<JsonArg<'_>>) -> Result<(), Error> {
+    const IS_OWNER: &str = "SELECT true FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) $1 AND pg_catalog.pg_has_role(c.relowner, 'USAGE')";
+    const SET: &str = "INSERT INTO table_service.access_policies AS p (relation, policies) VALUES ($1, $2::pg_catalog.jsonb) ON CONFLICT (relation) DO UPDATE SET policies = excluded.policies";
+    let name = required("table_name", table_name)?.get();
+    let policies = AccessPolicies::from_json(required("policies", policies)?.0)?;
+    let table = Table::open(name, TableLock::Write)?;
+    with_row_security(|spi| {
+        if spi.read(IS_OWNER, &[Value::oid(table.oid())]).first().is_none() {
+            return Err(Error::NotAuthorized {
+                reason: "Only the table's owner sets its access policies".to_owned(),
+            });
+        }
+        if policies.iter().len() == 0 {
+            forget_policies(spi, table.oid());
+        } else {
+            let json = Text::new(&policies.to_json());
+            spi.write(SET, &[Value::oid(table.oid()), json.value()]);
+        }
+        Ok(())
+    })
+}
+
+/// The stored access policies of a table, in the form in which they are set.
+///
+/// Raises `TableNotFound`, and `AuthorizationFailure` for a caller who may do nothing with the table's entities.
+#[pg_extern(stable, parallel_restricted)]
+fn get_access_policies(table_name: Option<TextArg<'_>>) -> JsonOut {
+    let policies = get_policies(table_name).or_raise();
+    JsonOut(policies.to_json().into_bytes())
+}
+
+fn get_policies(table_name: Option<TextArg<'_>>) -> Result<AccessPolicies, Error> {
+    const MAY_READ: &str = "SELECT true WHERE pg_catalog.has_table_privilege($1, 'SELECT, INSERT, UPDATE, DELETE')";
+    const GET: &str = "SELECT p.policies::pg_catalog.text FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
+    let table = Table::open(required("table_name", table_name)?.get(), TableLock::Read)?;
+    let oid = Value::oid(table.oid());
+    with_row_security(|spi| {
+        if spi.read(MAY_READ, &[oid]).first().is_none() {
+            return Err(Error::NotAuthorized {
+                reason: "Reading a table's access policies needs a right to its entities".to_owned(),
+            });
+        }
+        match first_text(&spi.read(GET, &[oid])) {
+            Some(json) => AccessPolicies::from_json(json),
+            None => Ok(AccessPolicies::default()),
+        }
+    })
+}
+
+/// Changes the properties of the service: the members Logging, HourMetrics, MinuteMetrics and Cors that the object has.
+/// What it lacks stays as it is; an empty Cors list removes all rules.
+///
+/// Raises `InvalidInput` and `InvalidXmlDocument` for what is no such object. Needs INSERT and UPDATE on
+/// `table_service.service_properties`, which the database's owner has and may grant.
+#[pg_extern]
+fn set_service_properties(service_properties: Option<JsonArg<'_>>) {
+    prevent_if_read_only(c"set_service_properties()");
+    set_properties(service_properties).or_raise();
+}
+
+fn set_properties(service_properties: Option<JsonArg<'_>>) -> Result<(), Error> {
+    // One statement, so that changes of different members that come at the same time all last.
+    const SET: &str = "INSERT INTO table_service.service_properties AS s (properties) VALUES ($1::pg_catalog.jsonb) ON CONFLICT (is_only) DO UPDATE SET properties = s.properties OPERATOR(pg_catalog.||) excluded.properties";
+    let change = ServicePropertiesChange::from_json(required("service_properties", service_properties)?.0)?;
+    let json = Text::new(&change.to_json());
+    connect(|spi| spi.write(SET, &[json.value()]));
+    Ok(())
+}
+
+/// The properties of the service. What was never set is switched off.
+#[pg_extern(stable, parallel_restricted)]
+fn get_service_properties() -> JsonOut {
+    const GET: &str = "SELECT s.properties::pg_catalog.text FROM table_service.service_properties AS s";
+    let properties = connect(|spi| match first_text(&spi.read(GET, &[])) {
+        Some(json) => ServiceProperties::from_json(json),
+        None => Ok(ServiceProperties::default()),
+    })
+    .or_raise();
+    JsonOut(properties.to_json().into_bytes())
+}
+
+/// The first column, a text, of the first row.
+fn first_text<'c>(rows: &Rows<'c>) -> Option<&'c str> {
+    rows.first()?.text(1).map(TextArg::get)
+}
+
+/// A shared access signature for a table: the parameters that a client puts after the `?` of its URLs.
+///
+/// `permissions` are letters of `raud`: read, add, update, delete. What a stored access policy, `policy_id`, has is left
+/// out here. `ip_range` is an address or two with `-` between them, `protocol` is `https` or `https,http`. The keys limit
+/// the signature to entities from (`start_partition_key`, `start_row_key`) to (`end_partition_key`, `end_row_key`), both
+/// included. Times are cut off to seconds. The table need not exist, and nothing is stored: pass the key as a parameter,
+/// or it may stand in the server's log.
+///
+/// Raises `InvalidInput` for what cannot be signed, and `InvalidResourceName` or `OutOfRangeInput` for what is no table's
+/// name.
+#[pg_extern(immutable, parallel_safe)]
+#[allow(clippy::too_many_arguments)]
+fn generate_sas(
+    account_name: Option<TextArg<'_>>,
+    account_key: Option<TextArg<'_>>,
+    table_name: Option<TextArg<'_>>,
+    permissions: default!(Option<TextArg<'_>>, "NULL"),
+    expiry: default!(Option<TimestampWithTimeZone>, "NULL"),
+    start_time: default!(Option<TimestampWithTimeZone>, "NULL"),
+    policy_id: default!(Option<TextArg<'_>>, "NULL"),
+    ip_range: default!(Option<TextArg<'_>>, "NULL"),
+    protocol: default!(Option<TextArg<'_>>, "NULL"),
+    start_partition_key: default!(Option<TextArg<'_>>, "NULL"),
+    start_row_key: default!(Option<TextArg<'_>>, "NULL"),
+    end_partition_key: default!(Option<TextArg<'_>>, "NULL"),
+    end_row_key: default!(Option<TextArg<'_>>, "NULL"),
+) -> String {
+    let key = |key: Option<TextArg<'_>>| key.map(|key| key.get().to_owned());
+    let range = KeyRange {
+        start_partition: key(start_partition_key),
+        start_row: key(start_row_key),
+        end_partition: key(end_partition_key),
+        end_row: key(end_row_key),
+    };
+    let sign = || {
+        let key = AccountKey::parse(required("account_key", account_key)?.get())?;
+        let account = Account::new(required("account_name", account_name)?.get(), vec![key])?;
+        let table = required("table_name", table_name)?.get();
+        table_name::check(table)?;
+        let mut sas = TableSas::new(SAS_VERSION, table).range(range)?;
+        if let Some(letters) = permissions.map(TextArg::get) {
+            let permissions = Permissions::parse(letters).filter(|permissions| !permissions.is_empty());
+            sas = sas.permissions(permissions.ok_or_else(|| invalid("permissions are letters of raud"))?);
+        }
+        if let Some(expiry) = time("expiry", expiry)? {
+            sas = sas.expiry(expiry);
+        }
+        if let Some(start) = time("start_time", start_time)? {
+            sas = sas.start(start);
+        }
+        if let Some(id) = policy_id.map(TextArg::get) {
+            sas = sas.policy(id);
+        }
+        if let Some(text) = ip_range.map(TextArg::get) {
+            let range = AddressRange::parse(text);
+            sas = sas.addresses(range.ok_or_else(|| invalid("ip_range is 10.0.0.1 or 10.0.0.1-10.0.0.9"))?);
+        }
+        match protocol.map(TextArg::get) {
+            None | Some("https,http") => {}
+            Some("https") => sas = sas.https_only(),
+            Some(_) => return Err(invalid("protocol is https or https,http")),
+        }
+        Ok(sas.sign(&account)?.to_query())
+    };
+    sign().or_raise()
+}
+
+fn time(name: &str, timestamp: Option<TimestampWithTimeZone>) -> Result<Option<Ticks>, Error> {
+    timestamp
+        .map(|timestamp| ticks_of(name, timestamp.into_inner()))
+        .transpose()
+}
+
+fn invalid(reason: &str) -> Error {
+    Error::ArgumentInvalid {
+        reason: reason.to_owned(),
+    }
+}

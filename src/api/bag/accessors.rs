@@ -1,0 +1,113 @@
+//! Typed access to the properties of a bag: NULL when the property is absent or of another type. All immutable, so that
+//! they can be indexed.
+
+use pgrx::datum::Uuid;
+use pgrx::prelude::*;
+use table_service_model::{Ticks, Value as Edm};
+
+use crate::postgres::result_set::{EachProperty, ResultSet};
+use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::postgres::value::Text;
+
+/// The Edm type of a property, e.g. `Edm.Int32`.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn property_type(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<&'static str> {
+    properties.get().type_of(name.get()).map(|edm| edm.name())
+}
+
+/// The properties in the order of their names, each with its Edm type and its value in payload form.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn each_property(properties: PropertiesArg<'_>, fcinfo: pg_sys::FunctionCallInfo) -> EachProperty {
+    // SAFETY: this function returns TABLE (name text, type text, value text).
+    let mut result = unsafe { ResultSet::open(fcinfo) };
+    for (name, value) in properties.get().iter() {
+        let row = [name, value.edm_type().name(), &value.text()].map(Text::new);
+        result.push(row.each_ref().map(|text| Some(Text::value(text))));
+    }
+    EachProperty
+}
+
+/// An Edm.String.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn get_string<'a>(properties: PropertiesArg<'a>, name: TextArg<'_>) -> Option<&'a str> {
+    match properties.get().get(name.get())? {
+        Edm::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// An Edm.Int32.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn get_int32(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<i32> {
+    match properties.get().get(name.get())? {
+        Edm::Int32(n) => Some(n),
+        _ => None,
+    }
+}
+
+/// An Edm.Int64 or Edm.Int32.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn get_int64(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<i64> {
+    match properties.get().get(name.get())? {
+        Edm::Int64(n) => Some(n),
+        Edm::Int32(n) => Some(n.into()),
+        _ => None,
+    }
+}
+
+/// An Edm.Double or Edm.Int32. Not every Edm.Int64 is a double, so none is taken for one.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn get_double(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<f64> {
+    match properties.get().get(name.get())? {
+        Edm::Double(n) => Some(n),
+        Edm::Int32(n) => Some(n.into()),
+        _ => None,
+    }
+}
+
+/// An Edm.Boolean.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn get_boolean(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<bool> {
+    match properties.get().get(name.get())? {
+        Edm::Boolean(b) => Some(b),
+        _ => None,
+    }
+}
+
+/// An Edm.DateTime, cut off to microseconds.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn get_datetime(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<TimestampWithTimeZone> {
+    let ticks = datetime(properties, name)?;
+    TimestampWithTimeZone::try_from(ticks.to_postgres_micros()).ok()
+}
+
+/// An Edm.DateTime in ticks of 100 ns since 0001-01-01.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn get_ticks(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<i64> {
+    datetime(properties, name).map(Ticks::get)
+}
+
+fn datetime(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<Ticks> {
+    match properties.get().get(name.get())? {
+        Edm::DateTime(ticks) => Some(ticks),
+        _ => None,
+    }
+}
+
+/// An Edm.Guid.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn get_guid(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<Uuid> {
+    match properties.get().get(name.get())? {
+        Edm::Guid(guid) => Some(Uuid::from_bytes(guid)),
+        _ => None,
+    }
+}
+
+/// An Edm.Binary.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn get_binary<'a>(properties: PropertiesArg<'a>, name: TextArg<'_>) -> Option<&'a [u8]> {
+    match properties.get().get(name.get())? {
+        Edm::Binary(bytes) => Some(bytes),
+        _ => None,
+    }
+}

@@ -1,0 +1,163 @@
+//! Entity group transactions: all operations on one partition, or none.
+
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+use table_service_model::Error;
+use table_service_model::batch::{Action, Batch, Operation};
+use table_service_model::key::{self, PARTITION_KEY};
+
+use crate::engine::batch;
+use crate::engine::table::{Table, TableLock};
+use crate::postgres::arguments::{prevent_if_read_only, required};
+use crate::postgres::clock::etag;
+use crate::postgres::error::OrRaise;
+use crate::postgres::result_set::{BatchResults, ResultSet};
+use crate::postgres::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, TextArg};
+use crate::postgres::value::{Text, Value};
+
+/// Executes up to 100 operations on one partition: all of them or, with an error, none. Returns the new ETags in the
+/// order of the operations, NULL for a delete.
+///
+/// Raises the error of the operation with the lowest index, which stands before its message.
+#[pg_extern(sql = "
+CREATE FUNCTION table_service.execute_batch(
+    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
+RETURNS TABLE (index integer, row_key text, etag text)
+LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn execute_batch(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    operations: Option<BatchOperationsArg<'_>>,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> BatchResults {
+    let execute = || {
+        let (table_name, partition_key) = target(c"execute_batch()", table_name, partition_key)?;
+        let operations = required("operations", operations)?;
+        let rows = operations.rows().iter().map(|row| {
+            let row = required("An operation", *row)?;
+            let properties = row.properties.map(|properties| properties.get());
+            let [operation, row_key, if_match] =
+                [row.operation, row.row_key, row.if_match].map(|text| text.map(TextArg::get));
+            Operation::new(operation, row_key, properties, if_match)
+        });
+        let batch = Batch::new(partition_key.get(), rows)?;
+        execute(table_name, partition_key, &batch, fcinfo)
+    };
+    execute().or_raise()
+}
+
+/// `execute_batch` for drivers: the operations are a JSON array of `{"<operation>": {entity}, "if_match": "…"}`.
+#[pg_extern]
+fn execute_batch_json(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    operations: Option<TextArg<'_>>,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> BatchResults {
+    let execute = || {
+        let (table_name, partition_key) = target(c"execute_batch_json()", table_name, partition_key)?;
+        let batch = Batch::parse(partition_key.get(), required("operations", operations)?.get())?;
+        execute(table_name, partition_key, &batch, fcinfo)
+    };
+    execute().or_raise()
+}
+
+/// An insert for `execute_batch`.
+#[pg_extern(immutable, parallel_safe)]
+fn batch_insert(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
+    operation(Action::Insert, row_key, properties, None)
+}
+
+/// A replace for `execute_batch`, of the version with the ETag `if_match`, or `*` for any.
+#[pg_extern(immutable, parallel_safe)]
+fn batch_replace(
+    row_key: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+    if_match: Option<TextArg<'_>>,
+) -> BatchOperationOut {
+    operation(Action::Replace, row_key, properties, if_match)
+}
+
+/// A merge for `execute_batch`, into the version with the ETag `if_match`, or `*` for any.
+#[pg_extern(immutable, parallel_safe)]
+fn batch_merge(
+    row_key: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+    if_match: Option<TextArg<'_>>,
+) -> BatchOperationOut {
+    operation(Action::Merge, row_key, properties, if_match)
+}
+
+/// An insert or replace for `execute_batch`.
+#[pg_extern(immutable, parallel_safe)]
+fn batch_insert_or_replace(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
+    operation(Action::InsertOrReplace, row_key, properties, None)
+}
+
+/// An insert or merge for `execute_batch`.
+#[pg_extern(immutable, parallel_safe)]
+fn batch_insert_or_merge(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
+    operation(Action::InsertOrMerge, row_key, properties, None)
+}
+
+/// A delete for `execute_batch`, of the version with the ETag `if_match`, or `*` for any.
+#[pg_extern(immutable, parallel_safe)]
+fn batch_delete(row_key: Option<TextArg<'_>>, if_match: default!(Option<TextArg<'_>>, "'*'")) -> BatchOperationOut {
+    operation(Action::Delete, row_key, None, if_match)
+}
+
+fn operation(
+    action: Action,
+    row_key: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+    if_match: Option<TextArg<'_>>,
+) -> BatchOperationOut {
+    let bag = properties.map(|properties| properties.get());
+    let name = action.name();
+    Operation::new(Some(name), row_key.map(TextArg::get), bag, if_match.map(TextArg::get)).or_raise();
+    BatchOperationOut::new(name, row_key, properties, if_match)
+}
+
+fn target<'a>(
+    function: &CStr,
+    table_name: Option<TextArg<'a>>,
+    partition_key: Option<TextArg<'a>>,
+) -> Result<(&'a str, TextArg<'a>), Error> {
+    let table_name = required("table_name", table_name)?.get();
+    let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
+    prevent_if_read_only(function);
+    Ok((table_name, partition_key))
+}
+
+fn execute(
+    table_name: &str,
+    partition_key: TextArg<'_>,
+    batch: &Batch<'_>,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Result<BatchResults, Error> {
+    key::check_characters(PARTITION_KEY, partition_key.get()).map_err(|error| error.at(0))?;
+    let table = Table::open(table_name, TableLock::Write).map_err(|error| error.at(0))?;
+    batch.check_limits(partition_key.get())?;
+    let timestamps = batch::write(&table, partition_key, batch)?;
+    // SAFETY: the functions return TABLE (index integer, row_key text, etag text).
+    let mut result = unsafe { ResultSet::open(fcinfo) };
+    // What is inserted together has one Timestamp.
+    let mut last: Option<(i64, Text)> = None;
+    for ((index, operation), timestamp) in (0..).zip(batch.operations()).zip(timestamps) {
+        if let Some(timestamp) = timestamp
+            && last.as_ref().is_none_or(|&(of, _)| of != timestamp)
+        {
+            last = Some((timestamp, Text::new(&etag(timestamp))));
+        }
+        let tag = last.as_ref().filter(|_| timestamp.is_some());
+        let row_key = Text::new(&operation.row_key);
+        result.push([
+            Some(Value::int4(index)),
+            Some(row_key.value()),
+            tag.map(|(_, tag)| tag.value()),
+        ]);
+    }
+    Ok(BatchResults)
+}

@@ -1,0 +1,13 @@
+//! What SQL users call, one file a topic.
+
+pub mod access;
+pub mod bag;
+pub mod batch;
+pub mod contract;
+pub mod entities;
+pub mod filters;
+pub mod queries;
+pub mod reads;
+pub mod tables;
+pub mod time_keys;
+pub mod writes;

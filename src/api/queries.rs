@@ -1,0 +1,330 @@
+//! Queries with a filter: whole results, pages, and what a filter becomes.
+
+use pgrx::prelude::*;
+use table_service_model::Error;
+use table_service_model::filter::{KeyRange, Plan};
+use table_service_model::json::{self, Metadata};
+use table_service_model::projection::Projection;
+use table_service_model::token::ContinuationToken;
+
+use super::filters::{parse, passes};
+use crate::engine::page::{self, PAGE_ENTITIES, PageRequest, PageSink};
+use crate::engine::scan::{self, RowFilter};
+use crate::engine::table::{Table, TableLock};
+use crate::postgres::arguments::{required, top_out_of_range};
+use crate::postgres::error::OrRaise;
+use crate::postgres::result_set::{Entities, Explanation, Page, PartitionStatistics, ResultSet};
+use crate::postgres::row::Row;
+use crate::postgres::settings;
+use crate::postgres::spi::connect;
+use crate::postgres::statement::scan_to_sql;
+use crate::postgres::types::{JsonOut, PropertiesArg, TextArg};
+use crate::postgres::value::{Array, Bag, Text, Value};
+
+/// The entities that pass a filter, in key order, at most `top` of them. `projection` is a comma list of the properties
+/// to return; `parameters` gives values to `@name` in the filter.
+#[pg_extern(stable, parallel_restricted)]
+fn query_entities(
+    table_name: Option<TextArg<'_>>,
+    filter: default!(Option<TextArg<'_>>, "NULL"),
+    projection: default!(Option<TextArg<'_>>, "NULL"),
+    top: default!(Option<i64>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Entities {
+    let query = || {
+        let query = Query::new(table_name, filter, projection, parameters)?;
+        let top = top
+            .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
+            .transpose()?;
+        let table = query.table()?;
+        // SAFETY: this function returns SETOF entity.
+        let mut result = unsafe { ResultSet::open(fcinfo) };
+        match top {
+            None => connect(|spi| {
+                scan::read_all(spi, &table, &query.plan, &mut |row| {
+                    result.push_entity(row, &query.projection);
+                });
+            }),
+            Some(0) => {}
+            Some(mut left) => connect(|spi| {
+                let filter = RowFilter::of(&query.plan);
+                scan::read_first(spi, &table, &query.plan.ranges, &mut |row| {
+                    if filter.as_ref().is_none_or(|filter| filter.passes(row)) {
+                        result.push_entity(row, &query.projection);
+                        left -= 1;
+                    }
+                    left > 0
+                });
+            }),
+        }
+        Ok(Entities)
+    };
+    query().or_raise()
+}
+
+/// One page of the entities that pass a filter: at most `top` or 1000 entities, 16 MiB, and the time of
+/// `table_service.page_time_limit`. When there may be more, the last row has the continuation token for the next page.
+/// A page without an entity that is not the last is one row of NULLs with the token.
+#[pg_extern(stable, parallel_restricted)]
+fn query_page(
+    table_name: Option<TextArg<'_>>,
+    filter: default!(Option<TextArg<'_>>, "NULL"),
+    projection: default!(Option<TextArg<'_>>, "NULL"),
+    top: default!(Option<i64>, "NULL"),
+    continuation_token: default!(Option<TextArg<'_>>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Page {
+    let query = || {
+        let query = Query::new(table_name, filter, projection, parameters)?;
+        let request = query.page(top, continuation_token)?;
+        let table = query.table()?;
+        let rows = PageRows {
+            // SAFETY: this function returns the columns of `Page`.
+            result: unsafe { ResultSet::open(fcinfo) },
+            projection: &query.projection,
+            waiting: None,
+        };
+        let (mut rows, token) = page::read(request, &table, rows);
+        rows.finish(token);
+        Ok(Page)
+    };
+    query().or_raise()
+}
+
+/// `query_page` for drivers: `{"value": […], "continuationToken": …}`. `metadata` is `none`, `minimal` or `full`.
+#[pg_extern(stable, parallel_restricted)]
+fn query_page_json(
+    table_name: Option<TextArg<'_>>,
+    filter: default!(Option<TextArg<'_>>, "NULL"),
+    projection: default!(Option<TextArg<'_>>, "NULL"),
+    top: default!(Option<i64>, "NULL"),
+    continuation_token: default!(Option<TextArg<'_>>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    metadata: default!(Option<TextArg<'_>>, "'minimal'"),
+) -> JsonOut {
+    let query = || {
+        let query = Query::new(table_name, filter, projection, parameters)?;
+        let metadata = Metadata::parse(required("metadata", metadata)?.get())?;
+        let request = query.page(top, continuation_token)?;
+        let table = query.table()?;
+        let json = PageJson {
+            json: b"{\"value\":[".to_vec(),
+            metadata,
+            projection: &query.projection,
+        };
+        let (json, token) = page::read(request, &table, json);
+        Ok(JsonOut(json.finish(token)))
+    };
+    query().or_raise()
+}
+
+/// How a query is run: the class of its access to the table, the key ranges that it reads, what is tested on every row,
+/// the statements, and PostgreSQL's plan for them.
+#[pg_extern(stable, parallel_restricted)]
+fn explain_query(
+    table_name: Option<TextArg<'_>>,
+    filter: default!(Option<TextArg<'_>>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Explanation {
+    let explain = || {
+        let query = Query::new(table_name, filter, None, parameters)?;
+        let table = query.table()?;
+        let name = table.name();
+        let test = query.plan.residual.as_ref().map(|filter| passes("t.", filter));
+        let statements: Vec<String> = query
+            .plan
+            .ranges
+            .iter()
+            .map(|range| scan_to_sql(range, name, test.as_deref()))
+            .collect();
+        let plan = connect(|spi| {
+            let explain = |sql: &String| spi.explain(sql);
+            statements.iter().map(explain).collect::<Vec<_>>().join("\n")
+        });
+        let ranges: Vec<String> = query.plan.ranges.iter().map(KeyRange::to_string).collect();
+        let ranges = Array::of_texts(ranges.iter().map(String::as_str));
+        let residual = query
+            .plan
+            .residual
+            .as_ref()
+            .map(|filter| Text::new(&filter.to_string()));
+        let [access, sql, plan] =
+            [&query.plan.access().to_string(), &statements.join(";\n"), &plan].map(|text| Text::new(text));
+        // SAFETY: this function returns TABLE (access text, key_ranges text[], residual text, sql text, plan text).
+        let mut result = unsafe { ResultSet::open(fcinfo) };
+        result.push([
+            Some(access.value()),
+            Some(ranges.value()),
+            residual.as_ref().map(Text::value),
+            Some(sql.value()),
+            Some(plan.value()),
+        ]);
+        Ok(Explanation)
+    };
+    explain().or_raise()
+}
+
+/// How many entities each partition has and how many bytes they take, in the order of the keys. Counts exactly, so it
+/// reads the whole table.
+#[pg_extern(stable, parallel_restricted)]
+fn partition_statistics(table_name: Option<TextArg<'_>>, fcinfo: pg_sys::FunctionCallInfo) -> PartitionStatistics {
+    let statistics = || {
+        let table = Table::open(required("table_name", table_name)?.get(), TableLock::Read)?;
+        connect(|spi| {
+            let sql = format!(
+                "SELECT t.partition_key, pg_catalog.count(*), pg_catalog.sum(pg_catalog.pg_column_size(t.*))::pg_catalog.int8 FROM {} AS t GROUP BY t.partition_key ORDER BY t.partition_key",
+                table.name()
+            );
+            // SAFETY: the function returns TABLE (partition_key text, entities bigint, bytes bigint).
+            let mut result = unsafe { ResultSet::open(fcinfo) };
+            for row in spi.read(&sql, &[]).iter() {
+                result.push([
+                    row.text(1).map(Value::text),
+                    row.int8(2).map(Value::int8),
+                    row.int8(3).map(Value::int8),
+                ]);
+            }
+        });
+        Ok(PartitionStatistics)
+    };
+    statistics().or_raise()
+}
+
+/// What all queries have in common.
+struct Query<'a> {
+    table_name: &'a str,
+    plan: Plan,
+    projection: Projection,
+}
+
+impl<'a> Query<'a> {
+    fn new(
+        table_name: Option<TextArg<'a>>,
+        filter: Option<TextArg<'_>>,
+        projection: Option<TextArg<'_>>,
+        parameters: Option<PropertiesArg<'_>>,
+    ) -> Result<Query<'a>, Error> {
+        Ok(Query {
+            table_name: required("table_name", table_name)?.get(),
+            plan: Plan::new(&parse(filter, parameters)?),
+            projection: Projection::parse(projection.map_or("", TextArg::get))?,
+        })
+    }
+
+    fn table(&self) -> Result<Table, Error> {
+        Table::open(self.table_name, TableLock::Read)
+    }
+
+    /// The page that begins at a token.
+    fn page(&self, top: Option<i64>, continuation_token: Option<TextArg<'_>>) -> Result<PageRequest, Error> {
+        let top = match top {
+            None => PAGE_ENTITIES,
+            Some(top) => u64::try_from(top)
+                .ok()
+                .filter(|&top| top <= PAGE_ENTITIES)
+                .ok_or_else(top_out_of_range)?,
+        };
+        let ranges = match continuation_token {
+            None => self.plan.ranges.clone(),
+            Some(token) => {
+                let (partition_key, row_key) = ContinuationToken::parse_entity(token.get())?;
+                self.plan.ranges_from(&partition_key, &row_key)
+            }
+        };
+        Ok(PageRequest {
+            ranges,
+            filter: RowFilter::of(&self.plan),
+            top,
+            time_limit: settings::page_time_limit(),
+        })
+    }
+}
+
+/// The rows of `query_page`.
+struct PageRows<'f, 'p> {
+    result: ResultSet<'f>,
+    projection: &'p Projection,
+    /// The latest entity, if it may be the last and has to wait for the token.
+    waiting: Option<Waiting>,
+}
+
+/// A copy of a row: its own memory goes when the next one comes.
+struct Waiting {
+    partition_key: Text,
+    row_key: Text,
+    timestamp: i64,
+    properties: Bag,
+}
+
+impl PageSink for PageRows<'_, '_> {
+    fn entity(&mut self, row: &Row<'_>, may_be_last: bool) {
+        self.release(None);
+        if !may_be_last {
+            self.result.push_entity(row, self.projection);
+            return;
+        }
+        let properties = match self.projection {
+            Projection::All => Bag::new(row.properties()),
+            projection => Bag::new(projection.apply(row.properties()).as_properties()),
+        };
+        self.waiting = Some(Waiting {
+            partition_key: Text::new(row.partition_key()),
+            row_key: Text::new(row.row_key()),
+            timestamp: row.timestamp(),
+            properties,
+        });
+    }
+}
+
+impl PageRows<'_, '_> {
+    fn finish(&mut self, token: Option<String>) {
+        let token = token.map(|token| Text::new(&token));
+        match (&self.waiting, &token) {
+            (None, Some(token)) => self.result.push([None, None, None, None, Some(token.value())]),
+            (_, token) => self.release(token.as_ref()),
+        }
+    }
+
+    fn release(&mut self, token: Option<&Text>) {
+        if let Some(entity) = self.waiting.take() {
+            self.result.push([
+                Some(entity.partition_key.value()),
+                Some(entity.row_key.value()),
+                Some(Value::timestamptz(entity.timestamp)),
+                Some(entity.properties.value()),
+                token.map(Text::value),
+            ]);
+        }
+    }
+}
+
+/// The JSON of `query_page_json`.
+struct PageJson<'p> {
+    json: Vec<u8>,
+    projection: &'p Projection,
+    metadata: Metadata,
+}
+
+impl PageSink for PageJson<'_> {
+    fn entity(&mut self, row: &Row<'_>, _: bool) {
+        if self.json.last() == Some(&b'}') {
+            self.json.push(b',');
+        }
+        json::append_entity(&mut self.json, &row.entity(), self.projection, self.metadata);
+    }
+}
+
+impl PageJson<'_> {
+    fn finish(mut self, token: Option<String>) -> Vec<u8> {
+        self.json.extend_from_slice(b"],\"continuationToken\":");
+        match token {
+            // A token is base64url text.
+            Some(token) => self.json.extend_from_slice(format!("\"{token}\"}}").as_bytes()),
+            None => self.json.extend_from_slice(b"null}"),
+        }
+        self.json
+    }
+}

@@ -1,0 +1,99 @@
+//! Reads of entities whose keys are known. They see the caller's snapshot and write nothing, so they also work in READ
+//! ONLY transactions and on a standby.
+
+use pgrx::prelude::*;
+use table_service_model::Error;
+use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
+use table_service_model::projection::Projection;
+
+use crate::engine::direct::{self, Purpose};
+use crate::engine::table::{Table, TableLock};
+use crate::postgres::arguments::{Keys, required};
+use crate::postgres::error::OrRaise;
+use crate::postgres::receiver::Receiver;
+use crate::postgres::result_set::{Entities, ResultSet};
+use crate::postgres::row::Row;
+use crate::postgres::spi::connect;
+use crate::postgres::statement::Statement;
+use crate::postgres::types::{TextArg, TextArrayArg};
+use crate::postgres::value::{Array, Value};
+
+/// The entity with these keys, or no row. `projection` is a comma list of the properties to return.
+#[pg_extern(stable, parallel_restricted)]
+fn get_entity(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
+    projection: default!(Option<TextArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Entities {
+    let get = || {
+        let table_name = required("table_name", table_name)?.get();
+        let keys = Keys::new(partition_key, row_key)?;
+        let projection = Projection::parse(projection.map_or("", TextArg::get))?;
+        let table = Table::open(table_name, TableLock::Read)?;
+        // SAFETY: this function returns SETOF entity.
+        let mut result = unsafe { ResultSet::open(fcinfo) };
+        if !keys.within_limits() {
+            return Ok(Entities);
+        }
+        let read = direct::with(&table, Purpose::Get, |table| {
+            if let Some(row) = table.get(keys) {
+                result.push_entity(&row, &projection);
+            }
+            Some(())
+        });
+        if read.is_none() {
+            read_into(&mut result, &table, &Statement::get(keys), &projection);
+        }
+        Ok(Entities)
+    };
+    get().or_raise()
+}
+
+/// Those of the entities with these keys that exist, in key order. `projection` is a comma list of the properties to
+/// return.
+#[pg_extern(stable, parallel_restricted)]
+fn get_entities(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_keys: Option<TextArrayArg<'_>>,
+    projection: default!(Option<TextArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Entities {
+    let get = || {
+        let table_name = required("table_name", table_name)?.get();
+        let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
+        key::check_characters(PARTITION_KEY, partition_key.get())?;
+        let mut wanted = Vec::new();
+        let row_keys = required("row_keys", row_keys)?;
+        for row_key in row_keys.iter() {
+            let row_key = row_key.ok_or(Error::KeyMissing { key: ROW_KEY })?;
+            let row_key = row_key.get();
+            key::check_characters(ROW_KEY, row_key)?;
+            if key::within_limits(partition_key.get(), row_key) {
+                wanted.push(row_key);
+            }
+        }
+        let projection = Projection::parse(projection.map_or("", TextArg::get))?;
+        let table = Table::open(table_name, TableLock::Read)?;
+        // SAFETY: this function returns SETOF entity.
+        let mut result = unsafe { ResultSet::open(fcinfo) };
+        let wanted = Array::of_texts(wanted.into_iter());
+        let statement = Statement::get_many(Value::text(partition_key), &wanted);
+        read_into(&mut result, &table, &statement, &projection);
+        Ok(Entities)
+    };
+    get().or_raise()
+}
+
+/// Adds the entities that a statement selects.
+fn read_into(result: &mut ResultSet<'_>, table: &Table, statement: &Statement<'_>, projection: &Projection) {
+    connect(|spi| {
+        let sink = &mut |row: &Row<'_>| {
+            result.push_entity(row, projection);
+            true
+        };
+        spi.receive(table.name(), statement, &mut Receiver::new(sink));
+    });
+}

@@ -1,0 +1,258 @@
+//! Tables: create, delete and list them.
+
+use std::panic::AssertUnwindSafe;
+
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+use pgrx::spi::quote_identifier;
+use table_service_model::table_filter::TableFilter;
+use table_service_model::token::ContinuationToken;
+use table_service_model::{Error, table_name};
+
+use crate::engine::policies::forget_policies;
+use crate::engine::table::{Table, primary_key_name, relation_in_data_schema, same_name, table_by_oid};
+use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
+use crate::postgres::catalog;
+use crate::postgres::error::OrRaise;
+use crate::postgres::name::QualifiedName;
+use crate::postgres::result_set::{ResultSet, Tables};
+use crate::postgres::spi::{connect, with_row_security};
+use crate::postgres::subtransaction::{in_subtransaction, message, sqlerrcode};
+use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
+use crate::postgres::value::{Text, Value};
+
+/// Updates find room for the new version on the same page (HOT) if a page is not packed full.
+const FILLFACTOR: u32 = 90;
+
+/// How often a name is tried that is neither free nor a table's: it is something else's if it stays so.
+const CREATIONS: u32 = 5;
+
+/// How many tables that hold each other's primary key names are set right at once.
+const RENAMES: u32 = 100;
+
+/// Creates a table of the service.
+///
+/// Raises `TableAlreadyExists` for a name that exists in any case, unless `if_not_exists`, and for one that something else
+/// in `table_service_data` has; `OutOfRangeInput`, `InvalidResourceName` and `InvalidInput` for names that no table can
+/// have.
+#[pg_extern]
+fn create_table(table_name: Option<TextArg<'_>>, if_not_exists: default!(Option<bool>, "false")) -> RegClass {
+    create(table_name, if_not_exists).or_raise()
+}
+
+fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Result<RegClass, Error> {
+    let name = required("table_name", table_name)?.get();
+    let if_not_exists = required("if_not_exists", if_not_exists)?;
+    table_name::check(name)?;
+    let exists = |table: Table| {
+        if if_not_exists {
+            Ok(RegClass(table.oid()))
+        } else {
+            Err(Error::TableAlreadyExists)
+        }
+    };
+    let definition = definition(name);
+    let mut in_the_way = String::new();
+    for _ in 0..CREATIONS {
+        if let Some(table) = Table::find(name) {
+            return exists(table);
+        }
+        let create = || {
+            free_primary_key_name(name, RENAMES);
+            connect(|spi| spi.run_definition(&definition));
+            Ok::<_, Error>(())
+        };
+        match in_subtransaction(AssertUnwindSafe(create)) {
+            Ok(done) => {
+                done?;
+                let table = Table::find(name).ok_or(Error::TableNotFound)?;
+                // OIDs come round again, and a plain DROP TABLE leaves the policies of the old one's table behind.
+                with_row_security(|spi| forget_policies(spi, table.oid()));
+                return Ok(RegClass(table.oid()));
+            }
+            // Somebody else was faster, and may have deleted it again.
+            Err(error) if is_name_collision(&error) => {
+                in_the_way = message(&error).to_owned();
+            }
+            Err(error) => error.rethrow(),
+        }
+        pgrx::check_for_interrupts!();
+    }
+    match Table::find(name) {
+        Some(table) => exists(table),
+        None => Err(Error::TableNameTaken { reason: in_the_way }),
+    }
+}
+
+/// The statements that make a table.
+fn definition(name: &str) -> String {
+    let table = QualifiedName::new(name.into());
+    let primary_key = quote_identifier(primary_key_name(name));
+    format!(
+        "CREATE TABLE {table} OF table_service.entity (\
+            partition_key WITH OPTIONS NOT NULL, \
+            row_key WITH OPTIONS NOT NULL, \
+            \"timestamp\" WITH OPTIONS NOT NULL DEFAULT pg_catalog.clock_timestamp(), \
+            properties WITH OPTIONS NOT NULL, \
+            CONSTRAINT {primary_key} PRIMARY KEY (partition_key, row_key), \
+            CHECK (table_service.entity_is_valid(partition_key, row_key, \"timestamp\", properties))\
+        ) WITH (fillfactor = {FILLFACTOR}); \
+        ALTER TABLE {table} CLUSTER ON {primary_key}; \
+        CREATE TRIGGER rising_timestamp BEFORE UPDATE ON {table} \
+            FOR EACH ROW EXECUTE FUNCTION table_service.rising_timestamp()"
+    )
+}
+
+/// A table that a user renamed keeps its primary key's name, which a new table of the old name needs. It gets the one of
+/// its new name, which another renamed table may keep in turn.
+fn free_primary_key_name(name: &str, renames_left: u32) {
+    let primary_key = primary_key_name(name);
+    let Some(index) = relation_in_data_schema(&primary_key) else {
+        return;
+    };
+    // SAFETY: as in `by_index`.
+    let owner = table_by_oid(unsafe { pg_sys::IndexGetRelation(index, true) });
+    let Some(table) = owner.filter(|table| !same_name(table.name().name(), name)) else {
+        return;
+    };
+    if renames_left > 0 {
+        free_primary_key_name(table.name().name(), renames_left - 1);
+    }
+    let mut free = primary_key_name(table.name().name());
+    if relation_in_data_schema(&free).is_some() {
+        // A user gave one name in two spellings to two tables. This one is found by its name alone.
+        free = format!("pk_of_{}", table.oid().to_u32());
+    }
+    connect(|spi| {
+        spi.run_definition(&format!(
+            "ALTER INDEX {} RENAME TO {}",
+            QualifiedName::new(primary_key.as_str().into()),
+            quote_identifier(free)
+        ));
+    });
+}
+
+/// The errors of two sessions that create one table, in one spelling or two.
+fn is_name_collision(error: &CaughtError) -> bool {
+    matches!(
+        sqlerrcode(error),
+        PgSqlErrorCode::ERRCODE_DUPLICATE_TABLE
+            | PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION
+            | PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT
+    )
+}
+
+/// Drops a table of the service, with all its entities; true when there was one.
+///
+/// Raises `ResourceNotFound` for a name that is no table's, unless `if_exists`.
+#[pg_extern]
+fn delete_table(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>, "false")) -> bool {
+    delete(table_name, if_exists).or_raise()
+}
+
+fn delete(table_name: Option<TextArg<'_>>, if_exists: Option<bool>) -> Result<bool, Error> {
+    let name = required("table_name", table_name)?.get();
+    let if_exists = required("if_exists", if_exists)?;
+    let absent = || {
+        if if_exists {
+            Ok(false)
+        } else {
+            Err(Error::TableToDeleteNotFound)
+        }
+    };
+    let Some(table) = Table::find(name) else {
+        return absent();
+    };
+    let statement = format!("DROP TABLE {}", table.name());
+    let dropped = in_subtransaction(move || {
+        prevent_if_read_only(c"DROP TABLE");
+        with_row_security(|spi| forget_policies(spi, table.oid()));
+        connect(|spi| spi.run_definition(&statement));
+        Ok(true)
+    });
+    match dropped {
+        Ok(done) => done,
+        // Somebody else was faster.
+        Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => absent(),
+        Err(error) => error.rethrow(),
+    }
+}
+
+/// The tables of the service whose names pass a filter over `TableName`, in the order of their lower-case names. With
+/// `top`, at most so many, and the last row has the continuation token when there are more. `parameters` gives values to
+/// `@name` in the filter.
+///
+/// Raises `InvalidInput` for a negative `top` and a token that `query_tables` did not give, and the errors of filters.
+#[pg_extern(stable, parallel_restricted)]
+fn query_tables(
+    filter: default!(Option<TextArg<'_>>, "NULL"),
+    top: default!(Option<i64>, "NULL"),
+    continuation_token: default!(Option<TextArg<'_>>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Tables {
+    query(filter, top, continuation_token, parameters, fcinfo).or_raise()
+}
+
+fn query(
+    filter: Option<TextArg<'_>>,
+    top: Option<i64>,
+    continuation_token: Option<TextArg<'_>>,
+    parameters: Option<PropertiesArg<'_>>,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Result<Tables, Error> {
+    const SQL: &str = "SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.>=) $3 ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
+    let filter = TableFilter::parse(
+        filter.map_or("", TextArg::get),
+        parameters.map(|parameters| parameters.get()),
+    )?;
+    let top = top
+        .map(|top| usize::try_from(top).map_err(|_| top_out_of_range()))
+        .transpose()?;
+    let from = continuation_token
+        .map(|token| ContinuationToken::parse_table(token.get()))
+        .transpose()?
+        .unwrap_or_default();
+    let from = Text::new(&from);
+    connect(|spi| {
+        let rows = spi.read(
+            SQL,
+            &[
+                Value::oid(catalog::data_schema()),
+                Value::oid(catalog::entity_type()),
+                from.value(),
+            ],
+        );
+        let (mut page, mut next) = (Vec::<(TextArg<'_>, _)>::new(), None);
+        for row in rows.iter() {
+            let (Some(name), Some(relation)) = (row.text(1), row.relation(2)) else {
+                continue;
+            };
+            if !filter.matches(name.get())? {
+                continue;
+            }
+            // Two spellings of one name, which only a user's own statement can make, stay together: a token means both.
+            let is_another = page.last().is_none_or(|(last, _)| !same_name(last.get(), name.get()));
+            if is_another && top.is_some_and(|top| page.len() >= top) {
+                next = Some(name);
+                break;
+            }
+            page.push((name, relation));
+        }
+        let token = next.filter(|_| !page.is_empty()).map(|next| {
+            let name = table_name::fold(next.get());
+            Text::new(&ContinuationToken::Table { name }.encode())
+        });
+        // SAFETY: the function returns TABLE (table_name text, relation regclass, continuation_token text).
+        let mut result = unsafe { ResultSet::open(fcinfo) };
+        for (index, &(name, relation)) in page.iter().enumerate() {
+            let token = token.as_ref().filter(|_| index + 1 == page.len());
+            result.push([
+                Some(Value::text(name)),
+                Some(Value::regclass(relation)),
+                token.map(Text::value),
+            ]);
+        }
+        Ok(Tables)
+    })
+}

@@ -1,0 +1,165 @@
+//! Insert, replace, merge, upsert and delete of one entity.
+
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+use table_service_model::Error;
+
+use crate::engine::table::{Table, TableLock};
+use crate::engine::write;
+use crate::postgres::arguments::{self, Keys, prevent_if_read_only, required};
+use crate::postgres::clock::etag;
+use crate::postgres::error::OrRaise;
+use crate::postgres::statement::Change;
+use crate::postgres::types::{PropertiesArg, TextArg};
+
+/// Inserts an entity and returns its ETag.
+///
+/// Raises `EntityAlreadyExists` if there is one with these keys, `TableNotFound`, and the errors of the limits.
+#[pg_extern]
+fn insert_entity(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+) -> String {
+    let insert = || {
+        let target = Target::new(c"insert_entity()", table_name, partition_key, row_key)?;
+        let properties = arguments::properties(properties)?;
+        write::insert(&target.table()?, target.keys, properties).map(etag)
+    };
+    insert().or_raise()
+}
+
+/// Replaces all properties of an entity and returns its new ETag. `if_match` is its ETag, or `*` for any version.
+///
+/// Raises `ResourceNotFound` if there is none, `UpdateConditionNotSatisfied` if it has another ETag.
+#[pg_extern]
+fn replace_entity(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+    if_match: Option<TextArg<'_>>,
+) -> String {
+    let replace = || {
+        let target = Target::new(c"replace_entity()", table_name, partition_key, row_key)?;
+        target.update(Change::Replace, properties, if_match)
+    };
+    replace().or_raise()
+}
+
+/// Sets the given properties of an entity, keeps its others, and returns its new ETag. `if_match` is its ETag, or `*`
+/// for any version.
+///
+/// Raises `ResourceNotFound` if there is none, `UpdateConditionNotSatisfied` if it has another ETag.
+#[pg_extern]
+fn merge_entity(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+    if_match: Option<TextArg<'_>>,
+) -> String {
+    let merge = || {
+        let target = Target::new(c"merge_entity()", table_name, partition_key, row_key)?;
+        target.update(Change::Merge, properties, if_match)
+    };
+    merge().or_raise()
+}
+
+/// Inserts an entity, or replaces all properties of the one with these keys, and returns its new ETag.
+#[pg_extern]
+fn insert_or_replace_entity(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+) -> String {
+    let upsert = || {
+        let target = Target::new(c"insert_or_replace_entity()", table_name, partition_key, row_key)?;
+        target.upsert(Change::Replace, properties)
+    };
+    upsert().or_raise()
+}
+
+/// Inserts an entity, or sets the given properties of the one with these keys, and returns its new ETag.
+#[pg_extern]
+fn insert_or_merge_entity(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+) -> String {
+    let upsert = || {
+        let target = Target::new(c"insert_or_merge_entity()", table_name, partition_key, row_key)?;
+        target.upsert(Change::Merge, properties)
+    };
+    upsert().or_raise()
+}
+
+/// Deletes an entity; true when there was one. `if_match` is its ETag, or `*` for any version.
+///
+/// Raises `ResourceNotFound` if there is none, unless `if_exists`; `UpdateConditionNotSatisfied` if it has another
+/// ETag.
+#[pg_extern]
+fn delete_entity(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
+    if_match: default!(Option<TextArg<'_>>, "'*'"),
+    if_exists: default!(Option<bool>, "false"),
+) -> bool {
+    let delete = || {
+        let target = Target::new(c"delete_entity()", table_name, partition_key, row_key)?;
+        let if_match = arguments::if_match(if_match)?;
+        let if_exists = required("if_exists", if_exists)?;
+        match write::delete(&target.table()?, target.keys, if_match) {
+            Ok(()) => Ok(true),
+            Err(Error::EntityNotFound) if if_exists => Ok(false),
+            Err(error) => Err(error),
+        }
+    };
+    delete().or_raise()
+}
+
+/// The entity that is written.
+struct Target<'a> {
+    table_name: &'a str,
+    keys: Keys<'a>,
+}
+
+impl<'a> Target<'a> {
+    /// Checks what can be checked without the table: NULLs and the characters of the keys.
+    fn new(
+        function: &CStr,
+        table_name: Option<TextArg<'a>>,
+        partition_key: Option<TextArg<'a>>,
+        row_key: Option<TextArg<'a>>,
+    ) -> Result<Target<'a>, Error> {
+        let table_name = required("table_name", table_name)?.get();
+        let keys = Keys::new(partition_key, row_key)?;
+        prevent_if_read_only(function);
+        Ok(Target { table_name, keys })
+    }
+
+    fn table(&self) -> Result<Table, Error> {
+        Table::open(self.table_name, TableLock::Write)
+    }
+
+    fn update(
+        &self,
+        change: Change,
+        properties: Option<PropertiesArg<'_>>,
+        if_match: Option<TextArg<'_>>,
+    ) -> Result<String, Error> {
+        let properties = arguments::properties(properties)?;
+        let if_match = arguments::if_match(if_match)?;
+        write::update(&self.table()?, change, self.keys, properties, if_match).map(etag)
+    }
+
+    fn upsert(&self, change: Change, properties: Option<PropertiesArg<'_>>) -> Result<String, Error> {
+        let properties = arguments::properties(properties)?;
+        write::upsert(&self.table()?, change, self.keys, properties).map(etag)
+    }
+}

@@ -1,0 +1,470 @@
+//! Execution of entity group transactions: all operations on one partition, or none.
+//!
+//! Rows are locked in key order whatever the order of the operations, so that two batches cannot deadlock: the
+//! operations are sorted, and runs of neighbours of one kind are one statement each. An operation on an existing entity
+//! first locks it, and writes only what the lock returned. No statement raises an error of the service; failures are
+//! collected, and the one of the operation with the lowest index is raised.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+
+use pgrx::prelude::*;
+use table_service_model::batch::{Action, Batch, Operation};
+use table_service_model::etag::IfMatch;
+use table_service_model::{Error, Properties, PropertiesBuf, Ticks, entity, key};
+
+use super::direct::{self, Purpose};
+use super::table::Table;
+use super::write::{not_inserted, suppressed};
+use crate::postgres::arguments::KeyTexts;
+use crate::postgres::clock::now;
+use crate::postgres::row::broken;
+use crate::postgres::spi::{Connection, Rows, Tuple, connect};
+use crate::postgres::statement::{Change, Statement, WriteMany};
+use crate::postgres::subtransaction::{in_subtransaction, sqlerrcode};
+use crate::postgres::types::TextArg;
+use crate::postgres::value::{Array, Bag, Value};
+
+/// The new Timestamps in the order of the operations, `None` for a delete.
+pub type Timestamps = Vec<Option<i64>>;
+
+/// Why an attempt came to nothing.
+enum Failure {
+    Error(Error),
+    /// Entities were deleted and inserted again while we waited for them: only a new attempt can lock them in order.
+    Moved(Vec<Version>),
+}
+
+/// The index of an operation, and the Timestamp of the entity that it found.
+type Version = (usize, i64);
+
+/// Executes the operations of a batch: all of them or, with an error, none.
+///
+/// # Errors
+/// That of the operation with the lowest index that fails, as an error of the batch.
+pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Result<Timestamps, Error> {
+    if let Some(timestamps) = insert_directly(table, partition_key, batch.operations()) {
+        return Ok(timestamps);
+    }
+    let mut seen = Vec::new();
+    loop {
+        let attempt = || Attempt::new(table, partition_key, batch.operations(), &seen).run();
+        // Only operations on existing entities may need another attempt, which must give back the locks of this one.
+        let conditional = batch
+            .operations()
+            .iter()
+            .any(|operation| operation.action.is_conditional());
+        let outcome = if conditional {
+            in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| error.rethrow())
+        } else {
+            attempt()
+        };
+        match outcome {
+            Ok(timestamps) => return Ok(timestamps),
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::Moved(versions)) => {
+                seen = versions;
+                pgrx::check_for_interrupts!();
+            }
+        }
+    }
+}
+
+/// Fewer operations are not worth a subtransaction.
+const WORTH_IT: usize = 8;
+
+/// Beyond so many subtransactions of one transaction, PostgreSQL keeps them where all sessions have to look them up.
+const SUBTRANSACTIONS: u8 = 48;
+
+/// A batch of inserts, if the table allows it and all of them succeed. They are inserted in key order, so that it waits for
+/// others in the order in which everything else does.
+fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Operation<'_>]) -> Option<Timestamps> {
+    // SAFETY: the entry of this process in shared memory, of which it alone writes this part.
+    let subtransactions = unsafe { (*pg_sys::MyProc).subxidStatus };
+    let is_insert = |operation: &Operation<'_>| operation.action == Action::Insert;
+    if operations.len() < WORTH_IT
+        || !operations.iter().all(is_insert)
+        || subtransactions.overflowed
+        || subtransactions.count >= SUBTRANSACTIONS
+    {
+        return None;
+    }
+    let mut entities: Vec<_> = operations
+        .iter()
+        .map(|operation| (&*operation.row_key, operation.properties()))
+        .collect();
+    entities.sort_unstable_by_key(|&(row_key, _)| row_key);
+    let clock = now();
+    direct::with(table, Purpose::Insert, |table| {
+        let insert = || table.insert_many(partition_key, &entities, clock).ok_or(());
+        match in_subtransaction(AssertUnwindSafe(insert)) {
+            Ok(inserted) => inserted.ok(),
+            Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION => None,
+            Err(error) => error.rethrow(),
+        }
+    })?;
+    Some(vec![Some(clock); operations.len()])
+}
+
+/// The statements that operations of neighbouring keys can share.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Insert,
+    Upsert(Change),
+    /// Replace, merge and delete.
+    Existing,
+}
+
+impl Run {
+    fn of(action: Action) -> Run {
+        match action {
+            Action::Insert => Run::Insert,
+            Action::InsertOrReplace => Run::Upsert(Change::Replace),
+            Action::InsertOrMerge => Run::Upsert(Change::Merge),
+            Action::Replace | Action::Merge | Action::Delete => Run::Existing,
+        }
+    }
+}
+
+/// One operation and its place in the batch.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    index: usize,
+    operation: &'a Operation<'a>,
+}
+
+impl<'a> Step<'a> {
+    fn row_key(&self) -> &'a str {
+        &self.operation.row_key
+    }
+}
+
+struct Attempt<'a> {
+    table: &'a Table,
+    partition_key: TextArg<'a>,
+    /// In key order.
+    steps: Vec<Step<'a>>,
+    /// What the attempt before this one found and could not lock.
+    seen: &'a [Version],
+    timestamps: Timestamps,
+    failure: Option<(usize, Error)>,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(
+        table: &'a Table,
+        partition_key: TextArg<'a>,
+        operations: &'a [Operation<'a>],
+        seen: &'a [Version],
+    ) -> Attempt<'a> {
+        let mut steps: Vec<_> = operations
+            .iter()
+            .enumerate()
+            .map(|(index, operation)| Step { index, operation })
+            .collect();
+        steps.sort_unstable_by_key(Step::row_key);
+        Attempt {
+            table,
+            partition_key,
+            steps,
+            seen,
+            timestamps: vec![None; operations.len()],
+            failure: None,
+        }
+    }
+
+    fn run(mut self) -> Result<Timestamps, Failure> {
+        let steps = std::mem::take(&mut self.steps);
+        for run in steps.chunk_by(|a, b| Run::of(a.operation.action) == Run::of(b.operation.action)) {
+            // Behind a failure nothing matters but an earlier one.
+            let run: Vec<_> = run.iter().copied().filter(|step| self.matters(step.index)).collect();
+            let Some(first) = run.first() else { continue };
+            match Run::of(first.operation.action) {
+                Run::Insert => self.insert(&run),
+                Run::Upsert(change) => self.upsert(&run, change),
+                Run::Existing => self.change(&run)?,
+            }
+        }
+        match self.failure {
+            Some((index, error)) => Err(Failure::Error(error.at(index))),
+            None => Ok(self.timestamps),
+        }
+    }
+
+    fn matters(&self, index: usize) -> bool {
+        self.failure.as_ref().is_none_or(|(lowest, _)| index < *lowest)
+    }
+
+    fn fail(&mut self, index: usize, error: Error) {
+        if self.matters(index) {
+            self.failure = Some((index, error));
+        }
+    }
+
+    /// Inserts. What is not returned was not written; of that, the first operation is the failure.
+    fn insert(&mut self, run: &[Step<'a>]) {
+        let bags = run.iter().map(|step| step.operation.properties());
+        let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Insert, run, bags));
+        if let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) {
+            let keys = KeyTexts::new(self.partition_key.get(), first.row_key());
+            let bag = Bag::new(first.operation.properties());
+            let error = not_inserted(self.table, keys.keys(), bag.arg());
+            self.fail(first.index, error);
+        }
+    }
+
+    /// Upserts. What is not returned was not written; of that, the first operation is the failure.
+    fn upsert(&mut self, run: &[Step<'a>], change: Change) {
+        let bags = run.iter().map(|step| step.operation.properties());
+        let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Upsert(change), run, bags));
+        if let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) {
+            let error = match change {
+                Change::Merge => connect(|spi| self.merge_error(spi, first)),
+                Change::Replace => suppressed(),
+            };
+            self.fail(first.index, error);
+        }
+    }
+
+    /// Why a merge did not write an entity that it holds locked.
+    fn merge_error(&self, spi: &Connection, step: Step<'a>) -> Error {
+        let key = Array::of_texts([step.row_key()].into_iter());
+        let rows = spi.run(self.table.name(), &Statement::lock_many(self.partition_key(), &key));
+        match entities(&rows).values().next() {
+            Some(stored) => merge(self.partition_key.get(), step, stored.properties)
+                .err()
+                .unwrap_or_else(suppressed),
+            None => suppressed(),
+        }
+    }
+
+    /// Replaces, merges and deletes: first lock, in key order, then decide, then write what was locked.
+    fn change(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
+        let (known, unknown): (Vec<_>, Vec<_>) = run
+            .iter()
+            .copied()
+            .partition(|step| key::within_limits(self.partition_key.get(), step.row_key()));
+        for step in unknown {
+            self.fail(step.index, Error::EntityNotFound);
+        }
+        connect(|spi| {
+            let keys = Array::of_texts(known.iter().map(Step::row_key));
+            let rows = spi.run(self.table.name(), &Statement::lock_many(self.partition_key(), &keys));
+            let locked = entities(&rows);
+            let missing: Vec<_> = known
+                .iter()
+                .filter(|step| !locked.contains_key(step.row_key()))
+                .collect();
+            if !missing.is_empty() {
+                let keys = Array::of_texts(missing.iter().map(|step| step.row_key()));
+                let rows = spi.run(self.table.name(), &Statement::look_many(self.partition_key(), &keys));
+                let found = timestamps(&rows);
+                let mut moved = Vec::new();
+                for step in missing {
+                    match found.get(step.row_key()) {
+                        None => self.fail(step.index, Error::EntityNotFound),
+                        // Again the same version: it is not concurrency that keeps us from locking it.
+                        Some(&timestamp) if self.seen.contains(&(step.index, timestamp)) => {
+                            self.fail(step.index, suppressed());
+                        }
+                        Some(&timestamp) => moved.push((step.index, timestamp)),
+                    }
+                }
+                if !moved.is_empty() {
+                    return Err(Failure::Moved(moved));
+                }
+            }
+            let (mut replaced, mut bags, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
+            for &step in &known {
+                let Some(stored) = locked.get(step.row_key()) else {
+                    continue;
+                };
+                match outcome(self.partition_key.get(), step, stored) {
+                    Ok(Some(bag)) => {
+                        replaced.push(step);
+                        bags.push(bag);
+                    }
+                    Ok(None) => deleted.push(step),
+                    Err(error) => self.fail(step.index, error),
+                }
+            }
+            if self.failure.is_some() {
+                return Ok(());
+            }
+            if !replaced.is_empty() {
+                let bags = bags.iter().map(PropertiesBuf::as_properties);
+                for step in self.write_bags(spi, WriteMany::Replace, &replaced, bags) {
+                    self.fail(step.index, suppressed());
+                }
+            }
+            if !deleted.is_empty() {
+                let keys = Array::of_texts(deleted.iter().map(Step::row_key));
+                let rows = spi.run(self.table.name(), &Statement::delete_many(self.partition_key(), &keys));
+                let gone: Vec<&str> = rows.iter().map(|row| row_key(&row, 1)).collect();
+                for step in deleted.iter().filter(|step| !gone.contains(&step.row_key())) {
+                    self.fail(step.index, suppressed());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs a statement that takes keys and bags and returns the keys and Timestamps it has written. Notes the
+    /// Timestamps; returns the steps that were not written.
+    fn write_bags<'b>(
+        &mut self,
+        spi: &Connection,
+        write: WriteMany,
+        run: &[Step<'a>],
+        bags: impl ExactSizeIterator<Item = Properties<'b>>,
+    ) -> Vec<Step<'a>> {
+        let keys = Array::of_texts(run.iter().map(Step::row_key));
+        let bags = Array::of_bags(bags);
+        let rows = spi.run(
+            self.table.name(),
+            &Statement::write_many(write, self.partition_key(), &keys, now(), &bags),
+        );
+        let written = timestamps(&rows);
+        let mut unwritten = Vec::new();
+        for &step in run {
+            match written.get(step.row_key()) {
+                Some(&timestamp) => self.timestamps[step.index] = Some(timestamp),
+                None => unwritten.push(step),
+            }
+        }
+        unwritten
+    }
+
+    fn partition_key(&self) -> Value<'a> {
+        Value::text(self.partition_key)
+    }
+}
+
+/// An entity as it is stored and locked.
+struct Stored<'a> {
+    timestamp: i64,
+    properties: Properties<'a>,
+}
+
+/// What the entity will be, `None` when it is deleted. Limits come after the condition (semantics 0.2).
+fn outcome(partition_key: &str, step: Step<'_>, stored: &Stored<'_>) -> Result<Option<PropertiesBuf>, Error> {
+    let matches = match step.operation.if_match {
+        IfMatch::Any => true,
+        IfMatch::Version(version) => Ticks::from_postgres_micros(stored.timestamp) == Some(version),
+        IfMatch::Never => false,
+    };
+    if !matches {
+        return Err(Error::UpdateConditionNotSatisfied);
+    }
+    match step.operation.action {
+        Action::Delete => Ok(None),
+        Action::Merge => merge(partition_key, step, stored.properties).map(Some),
+        _ => Ok(Some(step.operation.properties().to_buf())),
+    }
+}
+
+fn merge(partition_key: &str, step: Step<'_>, stored: Properties<'_>) -> Result<PropertiesBuf, Error> {
+    let merged = stored.merge(step.operation.properties())?;
+    entity::check_size(partition_key, step.row_key(), merged.as_properties())?;
+    Ok(merged)
+}
+
+/// The rows of a statement that selects entities, by RowKey.
+fn entities<'c>(rows: &Rows<'c>) -> HashMap<&'c str, Stored<'c>> {
+    rows.iter()
+        .map(|row| {
+            let key = row_key(&row, 2);
+            let (Some(timestamp), Some(properties)) = (row.timestamptz(3), row.properties(4)) else {
+                broken(
+                    &format!("with RowKey '{key}'"),
+                    "is NULL in its Timestamp or its properties",
+                );
+            };
+            (key, Stored { timestamp, properties })
+        })
+        .collect()
+}
+
+/// The rows of a statement that returns Timestamps, by RowKey.
+fn timestamps<'c>(rows: &Rows<'c>) -> HashMap<&'c str, i64> {
+    rows.iter()
+        .map(|row| {
+            let key = row_key(&row, 1);
+            let Some(timestamp) = row.timestamptz(2) else {
+                broken(&format!("with RowKey '{key}'"), "is NULL in its Timestamp");
+            };
+            (key, timestamp)
+        })
+        .collect()
+}
+
+/// The column of a row that is a RowKey.
+fn row_key<'c>(row: &Tuple<'c>, column: i32) -> &'c str {
+    // The statements name their keys, and NULL is none of them.
+    row.text(column).map_or("", TextArg::get)
+}
+
+#[cfg(any(test, feature = "pg_test"))]
+#[allow(clippy::unwrap_used)]
+#[pg_schema]
+mod tests {
+    use std::cell::Cell;
+
+    use pgrx::prelude::*;
+
+    thread_local! {
+        static STARTED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// PostgreSQL calls this for every statement that it begins to execute, ours as well as the one that calls us.
+    unsafe extern "C-unwind" fn count(query: *mut pg_sys::QueryDesc, flags: std::ffi::c_int) {
+        STARTED.set(STARTED.get() + 1);
+        // SAFETY: what PostgreSQL does itself when there is no hook.
+        unsafe { pg_sys::standard_ExecutorStart(query, flags) };
+    }
+
+    /// How many statements the batch executes that `operations`, an aggregate over i, makes of 1 to 100.
+    fn statements(operations: &str) -> usize {
+        let sql = format!(
+            "SELECT execute_batch('Counted', 'p', VARIADIC array_agg({operations} ORDER BY random())) FROM generate_series(1, 100) AS i"
+        );
+        // SAFETY: nothing else in this session sets the hook.
+        unsafe { pg_sys::ExecutorStart_hook = Some(count) };
+        STARTED.set(0);
+        Spi::run(&sql).unwrap();
+        // SAFETY: as above.
+        unsafe { pg_sys::ExecutorStart_hook = None };
+        // Our own statement is one of them.
+        STARTED.get() - 1
+    }
+
+    #[pg_test]
+    fn a_batch_is_few_statements() {
+        Spi::run("SET search_path = table_service; SELECT create_table('Counted')").unwrap();
+        let key = "lpad(i::text, 3, '0')";
+        let inserts = statements(&format!("batch_insert({key}, '{{\"a\": 1}}')"));
+        assert!(inserts <= 3, "100 inserts: {inserts}");
+        let merges = statements(&format!("batch_merge({key}, '{{\"b\": 1}}', '*')"));
+        assert!(merges <= 3, "100 merges: {merges}");
+        let deletes = statements(&format!("batch_delete({key})"));
+        assert!(deletes <= 3, "100 deletes: {deletes}");
+
+        let half =
+            format!("CASE WHEN i <= 60 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_merge({key}, '{{}}') END");
+        let upserts = statements(&half);
+        assert!(upserts <= 3, "two runs: {upserts}");
+        // All six in runs: of the entities, 61 to 100 are taken away to be inserted again.
+        Spi::run("DELETE FROM table_service_data.\"Counted\" WHERE row_key > '060'").unwrap();
+        let mixed = statements(&format!(
+            "CASE WHEN i <= 15 THEN batch_replace({key}, '{{}}', '*') WHEN i <= 30 THEN batch_delete({key})
+                WHEN i <= 45 THEN batch_merge({key}, '{{\"c\": 1}}', '*') WHEN i <= 65 THEN batch_insert_or_merge({key}, '{{\"d\": 1}}')
+                WHEN i <= 85 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_replace({key}, '{{\"e\": 1}}') END"
+        ));
+        assert!(mixed <= 10, "100 operations of all kinds: {mixed}");
+        // As many as there are runs, and no more, when the kinds alternate.
+        let worst = statements(&format!(
+            "CASE WHEN i % 2 = 0 THEN batch_insert_or_merge({key}, '{{}}') ELSE batch_insert_or_replace({key}, '{{}}') END"
+        ));
+        assert_eq!(worst, 100);
+    }
+}

@@ -1,0 +1,103 @@
+//! Pages: the limits of one answer, and the continuation token behind it.
+
+use std::time::Duration;
+
+use table_service_model::filter::KeyRange;
+use table_service_model::token::ContinuationToken;
+
+use super::deadline::Deadline;
+use super::scan::{self, RowFilter};
+use super::table::Table;
+use crate::postgres::row::Row;
+use crate::postgres::spi::connect;
+
+/// Most entities of one page.
+pub const PAGE_ENTITIES: u64 = 1000;
+/// A page is full when less than the largest entity fits into its 16 MiB. That has 1 MiB by the size formula, which counts
+/// text in UTF-16, and up to one and a half in UTF-8.
+const PAGE_BYTES: usize = 14 * 1024 * 1024;
+
+/// What becomes of the entities of a page.
+pub trait PageSink {
+    /// Takes an entity of the page; `may_be_last` says whether it may turn out to be the last one.
+    fn entity(&mut self, row: &Row<'_>, may_be_last: bool);
+}
+
+/// What a page is made of, and its limits.
+pub struct PageRequest {
+    /// Where to read, from the token on.
+    pub ranges: Vec<KeyRange>,
+    pub filter: Option<RowFilter>,
+    /// How many entities at most, up to [`PAGE_ENTITIES`].
+    pub top: u64,
+    pub time_limit: Duration,
+}
+
+/// Reads a page into `sink`. Returns it with the token of the next page, if there may be one.
+pub fn read<S: PageSink>(request: PageRequest, table: &Table, sink: S) -> (S, Option<String>) {
+    let mut reading = PageReading {
+        sink,
+        filter: request.filter,
+        left: request.top,
+        bytes: 0,
+        full: false,
+        deadline: Deadline::after(request.time_limit),
+        tested: 0,
+        taken: 0,
+        token: None,
+    };
+    if request.top > 0 {
+        connect(|spi| scan::read_first(spi, table, &request.ranges, &mut |row| reading.row(row)));
+    }
+    (reading.sink, reading.token)
+}
+
+/// Counts what goes into a page. When the page is full, or its time is over, it takes the next row's keys for the token.
+struct PageReading<S> {
+    sink: S,
+    filter: Option<RowFilter>,
+    left: u64,
+    bytes: usize,
+    full: bool,
+    deadline: Deadline,
+    /// Rows that were tested against the filter.
+    tested: u64,
+    /// Entities that were taken.
+    taken: u64,
+    token: Option<String>,
+}
+
+impl<S: PageSink> PageReading<S> {
+    /// Whether more rows are wanted.
+    fn row(&mut self, row: &Row<'_>) -> bool {
+        if let Some(filter) = &self.filter {
+            // A filter that matches little can read for long before it finds an entity. The first row is always tested, so that
+            // every page makes progress.
+            if self.tested > 0 && self.deadline.has_passed(self.tested) {
+                return self.end_before(row);
+            }
+            self.tested += 1;
+            if !filter.passes(row) {
+                return true;
+            }
+        }
+        if self.full {
+            return self.end_before(row);
+        }
+        self.left -= 1;
+        self.bytes += row.size();
+        self.taken += 1;
+        self.full = self.left == 0 || self.bytes >= PAGE_BYTES || self.deadline.has_passed(self.taken);
+        self.sink.entity(row, self.full || self.filter.is_some());
+        true
+    }
+    /// The next page begins at this row.
+    fn end_before(&mut self, row: &Row<'_>) -> bool {
+        let next = ContinuationToken::Entity {
+            partition_key: row.partition_key().to_owned(),
+            row_key: row.row_key().to_owned(),
+        };
+        self.token = Some(next.encode());
+        false
+    }
+}

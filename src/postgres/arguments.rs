@@ -1,0 +1,100 @@
+//! Arguments of the SQL API. None of its functions is STRICT: a NULL where a value is needed raises.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+use table_service_model::etag::IfMatch;
+use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
+use table_service_model::{Error, Ticks};
+
+use super::types::{PropertiesArg, TextArg};
+use super::value::{Text, Value};
+
+/// The value of an argument that must not be NULL.
+///
+/// # Errors
+/// `InvalidInput`, which names the argument. For NULL as a key, see [`Keys::new`].
+pub fn required<T>(name: &str, value: Option<T>) -> Result<T, Error> {
+    value.ok_or_else(|| Error::null_argument(name))
+}
+
+/// The keys of one entity.
+#[derive(Clone, Copy)]
+pub struct Keys<'a> {
+    pub partition_key: TextArg<'a>,
+    pub row_key: TextArg<'a>,
+}
+
+impl<'a> Keys<'a> {
+    /// With only characters that keys may hold. They may still be too long.
+    ///
+    /// # Errors
+    /// `PropertiesNeedValue` for NULL, and those of the characters.
+    pub fn new(partition_key: Option<TextArg<'a>>, row_key: Option<TextArg<'a>>) -> Result<Keys<'a>, Error> {
+        let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
+        let row_key = row_key.ok_or(Error::KeyMissing { key: ROW_KEY })?;
+        key::check_characters_of_both(partition_key.get(), row_key.get())?;
+        Ok(Keys { partition_key, row_key })
+    }
+
+    pub fn within_limits(self) -> bool {
+        key::within_limits(self.partition_key.get(), self.row_key.get())
+    }
+
+    /// As parameters of a statement.
+    pub fn values(self) -> [Value<'a>; 2] {
+        [self.partition_key, self.row_key].map(Value::text)
+    }
+}
+
+/// Keys that do not come from SQL, in the form that PostgreSQL takes.
+pub struct KeyTexts([Text; 2]);
+
+impl KeyTexts {
+    pub fn new(partition_key: &str, row_key: &str) -> KeyTexts {
+        KeyTexts([partition_key, row_key].map(Text::new))
+    }
+
+    pub fn keys(&self) -> Keys<'_> {
+        let KeyTexts([partition_key, row_key]) = self;
+        Keys {
+            partition_key: partition_key.arg(),
+            row_key: row_key.arg(),
+        }
+    }
+}
+
+/// The value of the argument `properties`.
+///
+/// # Errors
+/// `InvalidInput` for NULL.
+pub fn properties<'a>(properties: Option<PropertiesArg<'a>>) -> Result<PropertiesArg<'a>, Error> {
+    required("properties", properties)
+}
+
+/// The condition in the argument `if_match`.
+///
+/// # Errors
+/// `InvalidInput` for NULL and for what is no ETag.
+pub fn if_match(tag: Option<TextArg<'_>>) -> Result<IfMatch, Error> {
+    Ok(match IfMatch::parse(required("if_match", tag)?.get())? {
+        // A tag with seven fraction digits is between two of ours: a stored Timestamp has six.
+        IfMatch::Version(ticks) if Ticks::from_postgres_micros(ticks.to_postgres_micros()) != Some(ticks) => {
+            IfMatch::Never
+        }
+        if_match => if_match,
+    })
+}
+
+/// The error for a `top` outside what a query takes.
+pub fn top_out_of_range() -> Error {
+    Error::ArgumentInvalid {
+        reason: "top must not be negative, and for a page not above 1000".to_owned(),
+    }
+}
+
+/// Raises, with the function's name, in a READ ONLY transaction and on a standby.
+pub fn prevent_if_read_only(function: &CStr) {
+    // SAFETY: a valid name.
+    unsafe { pg_sys::PreventCommandIfReadOnly(function.as_ptr()) };
+}

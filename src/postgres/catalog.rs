@@ -1,0 +1,198 @@
+//! OIDs of the extension's own schemas, types and functions, and of the tables of the service. They are looked up once and kept
+//! until the catalogs change.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::{CStr, c_int};
+use std::rc::Rc;
+
+use pgrx::prelude::*;
+
+const SCHEMA: &CStr = c"table_service";
+/// The schema of the tables of the service.
+pub const DATA_SCHEMA: &str = "table_service_data";
+
+/// How many tables' names are kept.
+const TABLES_KEPT: usize = 1000;
+
+/// What is looked up.
+#[derive(Clone, Copy)]
+pub struct Known {
+    /// The schema of the tables of the service.
+    pub data_schema: pg_sys::Oid,
+    entity_type: pg_sys::Oid,
+    properties_type: pg_sys::Oid,
+    batch_operation_type: pg_sys::Oid,
+    /// The function of every table's CHECK.
+    pub check_function: pg_sys::Oid,
+    /// The function of every table's trigger.
+    pub trigger_function: pg_sys::Oid,
+}
+
+thread_local! {
+    static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
+    /// Tables of the service by name, as it is spelled.
+    static TABLES: RefCell<HashMap<Rc<str>, pg_sys::Oid>> = RefCell::default();
+    /// Counts what PostgreSQL tells us of changes.
+    static CHANGES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Has PostgreSQL tell us when types, schemas, functions and tables change.
+pub fn watch() {
+    let caches = [
+        pg_sys::SysCacheIdentifier::TYPEOID,
+        pg_sys::SysCacheIdentifier::NAMESPACEOID,
+        pg_sys::SysCacheIdentifier::PROCOID,
+    ];
+    for cache in caches {
+        // SAFETY: the function is there as long as the process, since PostgreSQL unloads no library.
+        unsafe { pg_sys::CacheRegisterSyscacheCallback(cache as c_int, Some(changed), pg_sys::Datum::null()) };
+    }
+    // SAFETY: as above.
+    unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), pg_sys::Datum::null()) };
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn changed(_argument: pg_sys::Datum, _cache: c_int, _hash: pg_sys::uint32) {
+    KNOWN.set(None);
+    TABLES.with_borrow_mut(HashMap::clear);
+    count_change();
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn table_changed(_argument: pg_sys::Datum, relation: pg_sys::Oid) {
+    TABLES.with_borrow_mut(|tables| {
+        if relation == pg_sys::InvalidOid {
+            tables.clear();
+        } else {
+            tables.retain(|_, &mut table| table != relation);
+        }
+    });
+    count_change();
+}
+
+fn count_change() {
+    CHANGES.set(CHANGES.get().wrapping_add(1));
+}
+
+/// The table of the service that `look_up` finds under this name. It is kept until PostgreSQL says that the table has changed:
+/// a caller who locks it has to look whether PostgreSQL said so meanwhile, as after a look-up in its catalogs.
+pub fn table(name: &str, look_up: impl FnOnce() -> Option<pg_sys::Oid>) -> Option<(Rc<str>, pg_sys::Oid)> {
+    let kept = TABLES.with_borrow(|tables| {
+        tables
+            .get_key_value(name)
+            .map(|(name, &table)| (Rc::clone(name), table))
+    });
+    if kept.is_some() {
+        return kept;
+    }
+    let before = CHANGES.get();
+    let table = look_up()?;
+    let name: Rc<str> = name.into();
+    if before == CHANGES.get() {
+        TABLES.with_borrow_mut(|tables| {
+            if tables.len() >= TABLES_KEPT {
+                tables.clear();
+            }
+            tables.insert(Rc::clone(&name), table);
+        });
+    }
+    Some((name, table))
+}
+
+/// The OIDs, all at once.
+pub fn known() -> Known {
+    if let Some(known) = KNOWN.get() {
+        return known;
+    }
+    let before = CHANGES.get();
+    let known = look_up();
+    // A change while we looked makes it old already; and while the extension is being made there is more to come.
+    let complete = [
+        known.data_schema,
+        known.entity_type,
+        known.batch_operation_type,
+        known.check_function,
+        known.trigger_function,
+    ]
+    .iter()
+    .all(|&oid| oid != pg_sys::InvalidOid);
+    if complete && before == CHANGES.get() {
+        KNOWN.set(Some(known));
+    }
+    known
+}
+
+fn look_up() -> Known {
+    // SAFETY: catalog look-ups in a transaction; with `missing_ok` they return InvalidOid instead of raising.
+    let (schema, data_schema) = unsafe {
+        (
+            pg_sys::get_namespace_oid(SCHEMA.as_ptr(), false),
+            pg_sys::get_namespace_oid(c"table_service_data".as_ptr(), true),
+        )
+    };
+    let properties_type = type_oid(schema, c"properties");
+    let check_arguments = [
+        pg_sys::TEXTOID,
+        pg_sys::TEXTOID,
+        pg_sys::TIMESTAMPTZOID,
+        properties_type,
+    ];
+    Known {
+        data_schema,
+        entity_type: type_oid(schema, c"entity"),
+        properties_type,
+        batch_operation_type: type_oid(schema, c"batch_operation"),
+        check_function: function_oid(schema, c"entity_is_valid", &check_arguments),
+        trigger_function: function_oid(schema, c"rising_timestamp", &[]),
+    }
+}
+
+/// The schema of the tables of the service.
+pub fn data_schema() -> pg_sys::Oid {
+    known().data_schema
+}
+
+/// The composite type `table_service.entity`.
+pub fn entity_type() -> pg_sys::Oid {
+    known().entity_type
+}
+
+/// The base type `table_service.properties`.
+pub fn properties_type() -> pg_sys::Oid {
+    known().properties_type
+}
+
+/// The composite type `table_service.batch_operation`.
+pub fn batch_operation_type() -> pg_sys::Oid {
+    known().batch_operation_type
+}
+
+fn type_oid(schema: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
+    // SAFETY: TYPENAMENSP takes a name and a namespace; the other keys are unused.
+    unsafe {
+        pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::TYPENAMENSP as c_int,
+            pg_sys::Anum_pg_type_oid as pg_sys::AttrNumber,
+            pg_sys::Datum::from(name.as_ptr()),
+            pg_sys::Datum::from(schema),
+            pg_sys::Datum::null(),
+            pg_sys::Datum::null(),
+        )
+    }
+}
+
+fn function_oid(schema: pg_sys::Oid, name: &CStr, arguments: &[pg_sys::Oid]) -> pg_sys::Oid {
+    // SAFETY: PROCNAMEARGSNSP takes a name, an oidvector of the argument types and a namespace.
+    unsafe {
+        let arguments = pg_sys::buildoidvector(arguments.as_ptr(), arguments.len() as c_int);
+        pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as c_int,
+            pg_sys::Anum_pg_proc_oid as pg_sys::AttrNumber,
+            pg_sys::Datum::from(name.as_ptr()),
+            pg_sys::Datum::from(arguments),
+            pg_sys::Datum::from(schema),
+            pg_sys::Datum::null(),
+        )
+    }
+}

@@ -1,0 +1,20 @@
+//! PostgreSQL in Rust's terms: what the other two storeys build on. It knows no rule of the Table service.
+
+pub mod arguments;
+pub mod catalog;
+pub mod clock;
+pub mod error;
+pub mod guarded;
+pub mod guc;
+pub mod name;
+pub mod plan;
+pub mod receiver;
+pub mod result_set;
+pub mod row;
+pub mod settings;
+pub mod spi;
+pub mod statement;
+pub mod subtransaction;
+pub mod types;
+pub mod value;
+pub mod varlena;

@@ -1,0 +1,30 @@
+//! Names of relations.
+
+use std::fmt;
+use std::rc::Rc;
+
+use pgrx::spi::quote_identifier;
+
+use super::catalog;
+
+/// The name of a relation in the schema of the tables of the service.
+#[derive(Debug, Clone)]
+pub struct QualifiedName(Rc<str>);
+
+impl QualifiedName {
+    pub fn new(name: Rc<str>) -> QualifiedName {
+        QualifiedName(name)
+    }
+
+    /// The name as it is stored, without the schema.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Schema and name, quoted for SQL.
+impl fmt::Display for QualifiedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", catalog::DATA_SCHEMA, quote_identifier(&*self.0))
+    }
+}

@@ -1,0 +1,194 @@
+//! One row with the columns of an entity.
+
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+use pgrx::prelude::*;
+use table_service_model::entity::Entity;
+use table_service_model::filter::Columns;
+use table_service_model::{Error, Properties, Ticks};
+
+use super::catalog;
+use super::error::raise;
+use super::types::TextArg;
+use super::varlena;
+
+unsafe extern "C-unwind" {
+    /// PostgreSQL's function without the guard that `pg_sys` puts around it: it runs for every row of a scan, where the guard costs
+    /// ROWCOST. It raises nothing for columns that a row has.
+    fn slot_getsomeattrs_int(slot: *mut pg_sys::TupleTableSlot, count: c_int);
+}
+
+/// Has the compiler compare the declaration with that of this major version.
+const _: unsafe fn(*mut pg_sys::TupleTableSlot, c_int) = pg_sys::slot_getsomeattrs_int;
+
+/// A row of a table of the service, read in place.
+///
+/// What a user has made of a table is checked here and not believed: none of the four columns is NULL, keys are UTF-8, and the bag
+/// has a known format.
+pub struct Row<'s> {
+    slot: *mut pg_sys::TupleTableSlot,
+    values: &'s [pg_sys::Datum; 4],
+    source: PhantomData<&'s ()>,
+}
+
+impl<'s> Row<'s> {
+    /// The row in a slot.
+    ///
+    /// Raises `InternalError` if one of its columns is NULL.
+    ///
+    /// # Safety
+    /// The slot holds a row whose first four columns have the types of an entity's ([`is_entity`]), and keeps it as long as `'s`.
+    pub unsafe fn of(slot: *mut pg_sys::TupleTableSlot) -> Row<'s> {
+        // SAFETY: as promised; for columns that there are it raises nothing.
+        unsafe {
+            if (*slot).tts_nvalid < 4 {
+                slot_getsomeattrs_int(slot, 4);
+            }
+            let row = Row {
+                slot,
+                values: &*(*slot).tts_values.cast(),
+                source: PhantomData,
+            };
+            let nulls: &[bool; 4] = &*(*slot).tts_isnull.cast();
+            if nulls.contains(&true) {
+                row.raise_null(*nulls);
+            }
+            row
+        }
+    }
+
+    pub(super) fn slot(&self) -> *mut pg_sys::TupleTableSlot {
+        self.slot
+    }
+
+    pub(super) fn values(&self) -> &'s [pg_sys::Datum; 4] {
+        self.values
+    }
+
+    /// The keys as they can be passed on.
+    pub fn keys(&self) -> [TextArg<'s>; 2] {
+        [self.values[0], self.values[1]].map(|datum| {
+            // SAFETY: the first two columns are texts and not NULL.
+            match unsafe { TextArg::from_datum(datum, false) } {
+                Some(key) => key,
+                None => unreachable!("it is not NULL"),
+            }
+        })
+    }
+
+    pub fn partition_key(&self) -> &'s str {
+        self.keys()[0].get()
+    }
+
+    pub fn row_key(&self) -> &'s str {
+        self.keys()[1].get()
+    }
+
+    /// Microseconds since 2000-01-01.
+    pub fn timestamp(&self) -> i64 {
+        self.values[2].value() as i64
+    }
+
+    /// The bag, as it is stored.
+    ///
+    /// Raises `InternalError` for bytes that are no bag of a known format.
+    pub fn properties(&self) -> Properties<'s> {
+        // SAFETY: the column is a varlena and not NULL.
+        let bytes = unsafe { varlena::bytes(self.values[3]) };
+        Properties::of_known_format(bytes).unwrap_or_else(|| {
+            let [partition_key, row_key] = self.keys().map(TextArg::get);
+            broken(
+                &format!("with PartitionKey '{partition_key}' and RowKey '{row_key}'"),
+                "holds bytes in its column properties that are no property bag of a known format",
+            )
+        })
+    }
+
+    pub fn entity(&self) -> Entity<'s> {
+        let [partition_key, row_key] = self.keys().map(TextArg::get);
+        Entity {
+            partition_key: Some(partition_key),
+            row_key: Some(row_key),
+            timestamp: Ticks::from_postgres_micros(self.timestamp()),
+            properties: self.properties(),
+        }
+    }
+
+    /// The entity, with no more columns than a filter looks at.
+    pub fn entity_of(&self, columns: Columns) -> Entity<'s> {
+        if columns.partition_key || columns.row_key || columns.timestamp {
+            return self.entity();
+        }
+        Entity {
+            partition_key: None,
+            row_key: None,
+            timestamp: None,
+            properties: self.properties(),
+        }
+    }
+
+    /// The bytes of its keys and bag, without fetching them.
+    pub fn size(&self) -> usize {
+        // SAFETY: these columns are varlenas and not NULL.
+        [0, 1, 3]
+            .map(|column| unsafe { varlena::size(self.values[column]) })
+            .iter()
+            .sum()
+    }
+
+    fn raise_null(&self, nulls: [bool; 4]) -> ! {
+        let key = |column: usize, name: &str| {
+            if nulls[column] {
+                return format!("{name} NULL");
+            }
+            // SAFETY: the column is a text and not NULL.
+            let text = unsafe { TextArg::from_datum(self.values[column], false) };
+            format!("{name} '{}'", text.map_or("", TextArg::get))
+        };
+        let row = format!("with {} and {}", key(0, "PartitionKey"), key(1, "RowKey"));
+        let names: Vec<&str> = ["partition_key", "row_key", "timestamp", "properties"]
+            .into_iter()
+            .zip(nulls)
+            .filter_map(|(name, is_null)| is_null.then_some(name))
+            .collect();
+        broken(&row, &format!("is NULL in {}", names.join(" and ")))
+    }
+}
+
+/// Raises the error for a stored row that is none of the service's.
+pub fn broken(row: &str, how: &str) -> ! {
+    raise(Error::StoredEntityInvalid {
+        reason: format!("The row {row} {how}. Repair or delete it with SQL"),
+    })
+}
+
+/// Whether the first four columns of a row have the types of an entity's.
+///
+/// # Safety
+/// A valid descriptor.
+pub unsafe fn is_entity(descriptor: pg_sys::TupleDesc) -> bool {
+    let types = [
+        pg_sys::TEXTOID,
+        pg_sys::TEXTOID,
+        pg_sys::TIMESTAMPTZOID,
+        catalog::properties_type(),
+    ];
+    // SAFETY: as promised; columns are looked at only if they are there.
+    unsafe {
+        (*descriptor).natts >= 4
+            && types
+                .into_iter()
+                .enumerate()
+                .all(|(column, type_oid)| type_of(descriptor, column) == type_oid)
+    }
+}
+
+/// The type of a column, counted from zero.
+///
+/// # Safety
+/// A valid descriptor that has this column.
+pub(super) unsafe fn type_of(descriptor: pg_sys::TupleDesc, column: usize) -> pg_sys::Oid {
+    // SAFETY: as promised.
+    unsafe { pg_sys::SPI_gettypeid(descriptor, column as i32 + 1) }
+}

@@ -1,0 +1,277 @@
+//! Scans of key ranges: statements of a few fixed shapes.
+
+use table_service_model::filter::{Bound, Columns, KeyRange, Predicate};
+
+use super::{ENTITY, Kind, Statement};
+use crate::postgres::name::QualifiedName;
+use crate::postgres::value::{Text, Value};
+use crate::postgres::varlena::Varlena;
+
+/// The text of a scan, up to the values of its parameters: keys, then the compiled filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::postgres) struct Shape {
+    range: RangeShape,
+    filter: FilterArguments,
+    /// All rows of the table are read whatever the plan, so that it may be any.
+    any_plan: bool,
+}
+
+/// What the WHERE clause tests on every row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum FilterArguments {
+    None,
+    /// A filter that looks at properties only, which saves the other columns.
+    Properties,
+    Entity,
+}
+
+/// A key range as parameters of a scan.
+pub struct RangeKeys {
+    shape: RangeShape,
+    keys: Vec<Text>,
+}
+
+impl RangeKeys {
+    pub fn new(range: &KeyRange) -> RangeKeys {
+        RangeKeys {
+            shape: RangeShape::of(range),
+            keys: keys(range).into_iter().map(Text::new).collect(),
+        }
+    }
+}
+
+/// A filter as a parameter of a scan, which tests it in its WHERE clause.
+pub struct ScanFilter {
+    arguments: FilterArguments,
+    predicate: Varlena,
+}
+
+impl ScanFilter {
+    pub fn new(predicate: &Predicate) -> ScanFilter {
+        let only_properties = Columns {
+            properties: true,
+            ..Columns::default()
+        };
+        ScanFilter {
+            arguments: if predicate.columns() == only_properties {
+                FilterArguments::Properties
+            } else {
+                FilterArguments::Entity
+            },
+            predicate: Varlena::new(&predicate.to_bytes()),
+        }
+    }
+}
+
+impl<'a> Statement<'a> {
+    /// The entities of a key range that pass the filter, in key order, under the caller's snapshot. `all_rows` says that the caller
+    /// reads to the end.
+    pub fn scan(range: &'a RangeKeys, filter: Option<&'a ScanFilter>, all_rows: bool) -> Statement<'a> {
+        let shape = Shape {
+            range: range.shape,
+            filter: filter.map_or(FilterArguments::None, |filter| filter.arguments),
+            any_plan: all_rows && range.shape == RangeShape::TABLE,
+        };
+        let mut values: Vec<_> = range.keys.iter().map(Text::value).collect();
+        values.extend(filter.map(|filter| Value::bytea(&filter.predicate)));
+        Statement::new(Kind::Scan(shape), values)
+    }
+}
+
+/// A key range without its keys. Its parameters are the partition if that is one, then the lower bound's, then the upper
+/// bound's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum RangeShape {
+    Point,
+    /// Rows of one partition.
+    Rows {
+        lower: End,
+        upper: End,
+    },
+    /// Rows of several partitions.
+    Partitions {
+        lower: End,
+        upper: End,
+    },
+}
+
+/// One end of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum End {
+    Open,
+    /// A bound on the PartitionKey alone.
+    Partition {
+        inclusive: bool,
+    },
+    /// A bound on both keys, or on the RowKey in one partition.
+    Row {
+        inclusive: bool,
+    },
+}
+
+impl End {
+    fn of(bound: &Option<Bound>, one_partition: bool) -> End {
+        match bound {
+            None => End::Open,
+            Some(Bound { row_key: None, .. }) if one_partition => End::Open,
+            Some(Bound {
+                row_key: None,
+                inclusive,
+                ..
+            }) => End::Partition { inclusive: *inclusive },
+            Some(Bound { inclusive, .. }) => End::Row { inclusive: *inclusive },
+        }
+    }
+
+    fn parameters(self, one_partition: bool) -> usize {
+        match self {
+            End::Open => 0,
+            End::Partition { .. } => 1,
+            End::Row { .. } => 2 - usize::from(one_partition),
+        }
+    }
+}
+
+impl RangeShape {
+    const TABLE: RangeShape = RangeShape::Partitions {
+        lower: End::Open,
+        upper: End::Open,
+    };
+
+    fn of(range: &KeyRange) -> RangeShape {
+        if range.point().is_some() {
+            return RangeShape::Point;
+        }
+        let one_partition = range.partition().is_some();
+        let (lower, upper) = (
+            End::of(&range.lower, one_partition),
+            End::of(&range.upper, one_partition),
+        );
+        if one_partition {
+            RangeShape::Rows { lower, upper }
+        } else {
+            RangeShape::Partitions { lower, upper }
+        }
+    }
+
+    fn parameters(self) -> usize {
+        match self {
+            RangeShape::Point => 2,
+            RangeShape::Rows { lower, upper } => 1 + lower.parameters(true) + upper.parameters(true),
+            RangeShape::Partitions { lower, upper } => lower.parameters(false) + upper.parameters(false),
+        }
+    }
+
+    /// The conditions on the columns of `alias`, with the given texts for the parameters.
+    fn conditions(self, alias: &str, parameters: &[String]) -> Vec<String> {
+        let (pk, rk) = (format!("{alias}partition_key"), format!("{alias}row_key"));
+        let compare =
+            |left: &str, operator: &str, right: &str| format!("{left} OPERATOR(pg_catalog.{operator}) {right}");
+        let mut rest = parameters.iter().map(String::as_str);
+        let mut next = || rest.next().unwrap_or_default().to_owned();
+        let mut conditions = Vec::new();
+        let (lower, upper) = match self {
+            RangeShape::Point => {
+                conditions.push(compare(&pk, "=", &next()));
+                conditions.push(compare(&rk, "=", &next()));
+                return conditions;
+            }
+            RangeShape::Rows { lower, upper } => {
+                conditions.push(compare(&pk, "=", &next()));
+                (lower, upper)
+            }
+            RangeShape::Partitions { lower, upper } => (lower, upper),
+        };
+        let one_partition = matches!(self, RangeShape::Rows { .. });
+        for (end, including, excluding) in [(lower, ">=", ">"), (upper, "<=", "<")] {
+            match end {
+                End::Open => {}
+                End::Partition { inclusive } => {
+                    conditions.push(compare(&pk, if inclusive { including } else { excluding }, &next()));
+                }
+                End::Row { inclusive } => {
+                    let operator = if inclusive { including } else { excluding };
+                    if one_partition {
+                        conditions.push(compare(&rk, operator, &next()));
+                    } else {
+                        // The first condition is implied; a foreign table or another engine may know only that.
+                        let (partition, row) = (next(), next());
+                        conditions.push(compare(&pk, including, &partition));
+                        conditions.push(compare(
+                            &format!("ROW({pk}, {rk})"),
+                            operator,
+                            &format!("ROW({partition}, {row})"),
+                        ));
+                    }
+                }
+            }
+        }
+        conditions
+    }
+
+    fn select(self, table: &QualifiedName, conditions: &[String]) -> String {
+        let filtered = if conditions.is_empty() {
+            String::new()
+        } else {
+            format!(" WHERE {}", conditions.join(" AND "))
+        };
+        let order = match self {
+            RangeShape::Point => "",
+            RangeShape::Rows { .. } => " ORDER BY t.row_key",
+            RangeShape::Partitions { .. } => " ORDER BY t.partition_key, t.row_key",
+        };
+        format!("SELECT {ENTITY} FROM {table} AS t{filtered}{order}")
+    }
+}
+
+/// The keys of a range in the order of its shape's parameters.
+fn keys(range: &KeyRange) -> Vec<&str> {
+    if let Some((partition_key, row_key)) = range.point() {
+        return vec![partition_key, row_key];
+    }
+    let partition = range.partition();
+    let mut keys: Vec<&str> = partition.into_iter().collect();
+    for bound in [&range.lower, &range.upper].into_iter().flatten() {
+        if partition.is_none() {
+            keys.push(&bound.partition_key);
+        }
+        keys.extend(bound.row_key.as_deref());
+    }
+    keys
+}
+
+/// The conditions of a range with its keys as literals, for SQL that users see. No condition for the whole table.
+pub fn range_to_sql(range: &KeyRange, alias: &str) -> Vec<String> {
+    let literals: Vec<String> = keys(range).into_iter().map(pgrx::spi::quote_literal).collect();
+    RangeShape::of(range).conditions(alias, &literals)
+}
+
+/// The scan of a range with its keys as literals.
+pub fn scan_to_sql(range: &KeyRange, table: &QualifiedName, residual: Option<&str>) -> String {
+    let shape = RangeShape::of(range);
+    let mut conditions = range_to_sql(range, "t.");
+    conditions.extend(residual.map(str::to_owned));
+    shape.select(table, &conditions)
+}
+
+impl Shape {
+    pub(super) fn any_plan(self) -> bool {
+        self.any_plan
+    }
+
+    /// The text of the statement.
+    pub(super) fn sql(self, table: &QualifiedName) -> String {
+        let keys = self.range.parameters();
+        let parameters: Vec<String> = (1..=keys).map(|n| format!("${n}")).collect();
+        let mut conditions = self.range.conditions("t.", &parameters);
+        let filter = format!("${}", keys + 1);
+        match self.filter {
+            FilterArguments::None => {}
+            FilterArguments::Properties => {
+                conditions.push(format!("table_service.scan_passes(t.properties, {filter})"));
+            }
+            FilterArguments::Entity => conditions.push(format!("table_service.scan_passes({ENTITY}, {filter})")),
+        }
+        self.range.select(table, &conditions)
+    }
+}

@@ -1,0 +1,88 @@
+//! `table_service.entity`.
+
+use pgrx::prelude::*;
+use table_service_model::entity::Entity;
+use table_service_model::{Properties, PropertiesBuf, Ticks};
+
+use super::composite::composite;
+use super::{PropertiesArg, RecordArg, TextArg, argument, result, sql_type};
+use crate::postgres::catalog;
+use crate::postgres::value::{Bag, Text, Value};
+
+/// An entity, read in place. Any of its attributes may be NULL.
+pub struct EntityArg<'a> {
+    partition_key: Option<TextArg<'a>>,
+    row_key: Option<TextArg<'a>>,
+    timestamp: Option<i64>,
+    properties: Option<PropertiesArg<'a>>,
+}
+
+sql_type!(EntityArg<'_>, "table_service.entity");
+argument!(EntityArg);
+
+impl FromDatum for EntityArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
+        // SAFETY: the caller promises a datum of the type `entity`, whose attributes have these types; they live as long as the
+        // datum.
+        unsafe {
+            let row = RecordArg::from_polymorphic_datum(datum, is_null, oid)?.deform();
+            let text = |column| row.value(column).and_then(|datum| TextArg::from_datum(datum, false));
+            Some(EntityArg {
+                partition_key: text(0),
+                row_key: text(1),
+                timestamp: row.value(2).map(|datum| datum.value() as i64),
+                properties: row.value(3).and_then(|datum| PropertiesArg::from_datum(datum, false)),
+            })
+        }
+    }
+}
+
+impl<'a> EntityArg<'a> {
+    /// Its Timestamp in microseconds since 2000-01-01.
+    pub fn timestamp(&self) -> Option<i64> {
+        self.timestamp
+    }
+
+    /// The entity; without properties where they are NULL.
+    pub fn get(&self) -> Entity<'a> {
+        Entity {
+            partition_key: self.partition_key.map(TextArg::get),
+            row_key: self.row_key.map(TextArg::get),
+            timestamp: self.timestamp.and_then(Ticks::from_postgres_micros),
+            properties: self
+                .properties
+                .map_or(Properties::from_stored(&[]), |properties| properties.get()),
+        }
+    }
+}
+
+/// An entity to return. Without a Timestamp its `"timestamp"` is NULL.
+pub struct EntityOut {
+    pub partition_key: String,
+    pub row_key: String,
+    pub timestamp: Option<Ticks>,
+    pub properties: PropertiesBuf,
+}
+
+sql_type!(EntityOut, "table_service.entity");
+result!(EntityOut, this => this.into_datum());
+
+impl EntityOut {
+    fn into_datum(self) -> pg_sys::Datum {
+        let partition_key = Text::new(&self.partition_key);
+        let row_key = Text::new(&self.row_key);
+        let timestamp = self
+            .timestamp
+            .map(|ticks| Value::timestamptz(ticks.to_postgres_micros()));
+        let properties = Bag::new(self.properties.as_properties());
+        composite(
+            catalog::entity_type(),
+            [
+                Some(partition_key.value()),
+                Some(row_key.value()),
+                timestamp,
+                Some(properties.value()),
+            ],
+        )
+    }
+}

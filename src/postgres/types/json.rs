@@ -1,0 +1,78 @@
+//! `json` and `jsonb`.
+
+use std::ffi::{CStr, CString};
+use std::marker::PhantomData;
+
+use pgrx::prelude::*;
+
+use super::text::utf8;
+use super::{TextArg, argument, external_sql_type, result};
+use crate::postgres::varlena;
+
+/// The text of a json value, which PostgreSQL has found well-formed.
+pub struct JsonArg<'a>(pub &'a str);
+
+external_sql_type!(JsonArg<'_>, "json");
+argument!(JsonArg);
+
+impl FromDatum for JsonArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
+        // SAFETY: json is stored as text is.
+        unsafe { TextArg::from_polymorphic_datum(datum, is_null, oid) }.map(|text| JsonArg(text.get()))
+    }
+}
+
+/// JSON text to return as json. The writer made it well-formed.
+pub struct JsonOut(pub Vec<u8>);
+
+external_sql_type!(JsonOut, "json");
+result!(JsonOut, this => varlena::palloc(&this.0));
+
+/// A jsonb value.
+pub struct JsonbArg<'a> {
+    datum: pg_sys::Datum,
+    source: PhantomData<&'a ()>,
+}
+
+external_sql_type!(JsonbArg<'_>, "jsonb");
+argument!(JsonbArg);
+
+impl FromDatum for JsonbArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
+        (!is_null).then_some(JsonbArg {
+            datum,
+            source: PhantomData,
+        })
+    }
+}
+
+impl JsonbArg<'_> {
+    /// Its text, with the numbers as jsonb keeps them.
+    pub fn text(&self) -> String {
+        // SAFETY: jsonb's own output function on a jsonb; the text is allocated by PostgreSQL and copied.
+        unsafe {
+            match pgrx::direct_function_call::<&CStr>(pg_sys::jsonb_out, &[Some(self.datum)]) {
+                Some(text) => utf8(text.to_bytes()).to_owned(),
+                None => String::new(),
+            }
+        }
+    }
+}
+
+/// JSON text to return as jsonb.
+pub struct JsonbOut(pub Vec<u8>);
+
+external_sql_type!(JsonbOut, "jsonb");
+result!(JsonbOut, this => this.into_datum());
+
+impl JsonbOut {
+    fn into_datum(self) -> pg_sys::Datum {
+        // JSON escapes U+0000.
+        let text = CString::new(self.0).unwrap_or_default();
+        // SAFETY: jsonb's own input function on well-formed JSON.
+        unsafe {
+            pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(text.as_ptr().into())])
+                .unwrap_or(pg_sys::Datum::null())
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `text`, `text[]` and `cstring`.
+
+use pgrx::prelude::*;
+
+use super::{argument, external_sql_type, result};
+use crate::postgres::varlena;
+
+/// A text, read in place. It is UTF-8: that is checked where it comes in.
+#[derive(Clone, Copy)]
+pub struct TextArg<'a> {
+    datum: pg_sys::Datum,
+    text: &'a str,
+}
+
+external_sql_type!(TextArg<'_>, "text");
+argument!(TextArg);
+
+impl<'a> TextArg<'a> {
+    /// # Safety
+    /// `datum` is a text with these bytes that lives as long as `'a`.
+    pub unsafe fn from_parts(datum: pg_sys::Datum, text: &'a str) -> TextArg<'a> {
+        TextArg { datum, text }
+    }
+
+    pub fn datum(self) -> pg_sys::Datum {
+        self.datum
+    }
+
+    pub fn get(self) -> &'a str {
+        self.text
+    }
+}
+
+impl FromDatum for TextArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
+        if is_null {
+            return None;
+        }
+        // SAFETY: the caller promises a text that lives long enough.
+        let (datum, bytes) = unsafe { varlena::plain(datum) };
+        Some(TextArg {
+            datum,
+            text: utf8(bytes),
+        })
+    }
+}
+
+/// The bytes of a text as a `str`.
+///
+/// The database has the encoding UTF8, but not every text in it: what comes from a catalog that all databases share may be in the
+/// encoding of another one.
+///
+/// Raises PostgreSQL's own error for bytes that are not UTF-8 (22021).
+pub fn utf8(bytes: &[u8]) -> &str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let invalid = bytes.get(error.valid_up_to()..).unwrap_or_default();
+            let length = i32::try_from(invalid.len()).unwrap_or(i32::MAX);
+            // SAFETY: the pointer and the length are those of a slice. The function raises.
+            unsafe { pg_sys::report_invalid_encoding(pg_sys::pg_enc::PG_UTF8 as i32, invalid.as_ptr().cast(), length) };
+        }
+    }
+}
+
+/// The bytes of a `name`. They may be in another encoding, as those of texts may.
+pub fn name_bytes(name: &pg_sys::NameData) -> &[u8] {
+    // SAFETY: a byte has the size and the alignment of a C character.
+    let bytes: &[u8] = unsafe { std::slice::from_raw_parts(name.data.as_ptr().cast(), name.data.len()) };
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// A `text[]`, read in place.
+pub struct TextArrayArg<'a> {
+    elements: &'a [pg_sys::Datum],
+    nulls: &'a [bool],
+}
+
+external_sql_type!(TextArrayArg<'_>, "text[]");
+argument!(TextArrayArg);
+
+impl<'a> TextArrayArg<'a> {
+    /// The elements in order, `None` for NULL.
+    pub fn iter(&self) -> impl Iterator<Item = Option<TextArg<'a>>> + use<'a> {
+        let (elements, nulls) = (self.elements, self.nulls);
+        elements.iter().zip(nulls).map(|(&element, &is_null)| {
+            // SAFETY: the elements are texts, which live as long as the array.
+            unsafe { TextArg::from_datum(element, is_null) }
+        })
+    }
+}
+
+impl FromDatum for TextArrayArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
+        if is_null {
+            return None;
+        }
+        let (mut elements, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+        // SAFETY: the caller promises an array of texts that lives long enough. PostgreSQL allocates as many elements as it counts.
+        unsafe {
+            let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
+            pg_sys::deconstruct_array(
+                array,
+                pg_sys::TEXTOID,
+                -1,
+                false,
+                pg_sys::TYPALIGN_INT as std::ffi::c_char,
+                &mut elements,
+                &mut nulls,
+                &mut count,
+            );
+            let count = usize::try_from(count).unwrap_or_default();
+            if count == 0 {
+                return Some(TextArrayArg {
+                    elements: &[],
+                    nulls: &[],
+                });
+            }
+            Some(TextArrayArg {
+                elements: std::slice::from_raw_parts(elements, count),
+                nulls: std::slice::from_raw_parts(nulls, count),
+            })
+        }
+    }
+}
+
+/// A text to return. Its bytes are UTF-8.
+pub struct TextOut(pub Vec<u8>);
+
+external_sql_type!(TextOut, "text");
+result!(TextOut, this => varlena::palloc(&this.0));
+
+/// The text of a value without a U+0000, for an output function to return.
+pub struct CStringOut(pub Vec<u8>);
+
+external_sql_type!(CStringOut, "cstring");
+result!(CStringOut, this => this.into_datum());
+
+impl CStringOut {
+    fn into_datum(self) -> pg_sys::Datum {
+        // SAFETY: there is room for the text and the NUL behind it.
+        unsafe {
+            let text = pg_sys::palloc(self.0.len() + 1).cast::<u8>();
+            std::ptr::copy_nonoverlapping(self.0.as_ptr(), text, self.0.len());
+            *text.add(self.0.len()) = 0;
+            pg_sys::Datum::from(text)
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Typed values: what statements take as parameters and results have as columns.
+
+use std::marker::PhantomData;
+
+use pgrx::prelude::*;
+
+use super::catalog;
+use super::types::{PropertiesArg, TextArg};
+use super::varlena::{Builder, Varlena};
+
+/// A value of an SQL type that is not NULL. It lives as long as what it was made from.
+#[derive(Clone, Copy)]
+pub struct Value<'a> {
+    datum: pg_sys::Datum,
+    type_oid: pg_sys::Oid,
+    source: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Value<'a> {
+    fn new(datum: pg_sys::Datum, type_oid: pg_sys::Oid) -> Value<'a> {
+        Value {
+            datum,
+            type_oid,
+            source: PhantomData,
+        }
+    }
+
+    pub fn datum(self) -> pg_sys::Datum {
+        self.datum
+    }
+
+    pub fn type_oid(self) -> pg_sys::Oid {
+        self.type_oid
+    }
+
+    pub fn int4(n: i32) -> Value<'a> {
+        Value::new(n.into(), pg_sys::INT4OID)
+    }
+
+    pub fn int8(n: i64) -> Value<'a> {
+        Value::new(n.into(), pg_sys::INT8OID)
+    }
+
+    /// Microseconds since 2000-01-01.
+    pub fn timestamptz(micros: i64) -> Value<'a> {
+        Value::new(micros.into(), pg_sys::TIMESTAMPTZOID)
+    }
+
+    pub fn oid(oid: pg_sys::Oid) -> Value<'a> {
+        Value::new(oid.into(), pg_sys::OIDOID)
+    }
+
+    pub fn regclass(oid: pg_sys::Oid) -> Value<'a> {
+        Value::new(oid.into(), pg_sys::REGCLASSOID)
+    }
+
+    pub fn text(text: TextArg<'a>) -> Value<'a> {
+        Value::new(text.datum(), pg_sys::TEXTOID)
+    }
+
+    pub fn properties(properties: PropertiesArg<'a>) -> Value<'a> {
+        Value::new(properties.datum(), catalog::properties_type())
+    }
+
+    pub fn bytea(bytes: &'a Varlena) -> Value<'a> {
+        Value::new(bytes.datum(), pg_sys::BYTEAOID)
+    }
+}
+
+/// A text of our own, in the form that PostgreSQL takes.
+pub struct Text(Varlena);
+
+impl Text {
+    pub fn new(text: &str) -> Text {
+        Text(Varlena::new(text.as_bytes()))
+    }
+
+    pub fn arg(&self) -> TextArg<'_> {
+        // SAFETY: the varlena lives as long as `self`, and its bytes were a `str`.
+        unsafe { TextArg::from_parts(self.0.datum(), std::str::from_utf8_unchecked(self.0.as_bytes())) }
+    }
+
+    pub fn value(&self) -> Value<'_> {
+        Value::text(self.arg())
+    }
+}
+
+/// A bag of our own, in the form that PostgreSQL takes.
+pub struct Bag(Varlena);
+
+impl Bag {
+    pub fn new(properties: table_service_model::Properties<'_>) -> Bag {
+        Bag(Varlena::new(properties.as_bytes()))
+    }
+
+    pub fn arg(&self) -> PropertiesArg<'_> {
+        // SAFETY: the varlena lives as long as `self`, and has the bytes of a bag.
+        unsafe { PropertiesArg::from_parts(self.0.datum(), self.0.as_bytes()) }
+    }
+
+    pub fn value(&self) -> Value<'_> {
+        Value::properties(self.arg())
+    }
+}
+
+/// An array of one dimension without NULLs, in the form that PostgreSQL takes.
+pub struct Array {
+    varlena: Varlena,
+    type_oid: pg_sys::Oid,
+}
+
+impl Array {
+    pub fn of_texts<'t>(texts: impl ExactSizeIterator<Item = &'t str>) -> Array {
+        Array::new(pg_sys::TEXTOID, pg_sys::TEXTARRAYOID, texts.map(str::as_bytes))
+    }
+
+    pub fn of_bags<'b>(bags: impl ExactSizeIterator<Item = table_service_model::Properties<'b>>) -> Array {
+        let element = catalog::properties_type();
+        // SAFETY: a catalog look-up in a transaction.
+        let array = unsafe { pg_sys::get_array_type(element) };
+        Array::new(element, array, bags.map(|bag| bag.as_bytes()))
+    }
+
+    /// Of varlenas with the alignment of an integer, which text and bags have.
+    fn new<'e>(element: pg_sys::Oid, array: pg_sys::Oid, elements: impl ExactSizeIterator<Item = &'e [u8]>) -> Array {
+        let count = i32::try_from(elements.len()).unwrap_or(i32::MAX);
+        let mut builder = Builder::new(size_of::<pg_sys::ArrayType>());
+        // What follows the length in PostgreSQL's ArrayType; an empty array has no dimension.
+        let dimensions = i32::from(count > 0);
+        let no_null_bitmap = 0i32;
+        builder.push(&dimensions.to_ne_bytes());
+        builder.push(&no_null_bitmap.to_ne_bytes());
+        builder.push(&element.to_u32().to_ne_bytes());
+        if dimensions > 0 {
+            let lower_bound = 1i32;
+            builder.push(&count.to_ne_bytes());
+            builder.push(&lower_bound.to_ne_bytes());
+        }
+        // The data of an array begin at PostgreSQL's largest alignment.
+        while !(builder.len() + pg_sys::VARHDRSZ).is_multiple_of(pg_sys::MAXIMUM_ALIGNOF as usize) {
+            builder.push(&[0]);
+        }
+        for bytes in elements {
+            builder.push_element(bytes);
+        }
+        builder.align();
+        Array {
+            varlena: builder.finish(),
+            type_oid: array,
+        }
+    }
+
+    pub fn value(&self) -> Value<'_> {
+        Value::new(self.varlena.datum(), self.type_oid)
+    }
+}
