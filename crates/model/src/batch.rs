@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use strum::{EnumString, IntoStaticStr, VariantArray};
+
 use crate::entity;
 use crate::error::Error;
 use crate::etag::IfMatch;
@@ -13,8 +15,9 @@ use crate::key::{self, ROW_KEY};
 use crate::limits;
 use crate::properties::Properties;
 
-/// What an operation does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// What an operation does. Its name in the SQL API and in JSON is that of the variant in snake case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Action {
     Insert,
     Replace,
@@ -25,29 +28,16 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Action; 6] = [
-        Action::Insert,
-        Action::Replace,
-        Action::Merge,
-        Action::InsertOrReplace,
-        Action::InsertOrMerge,
-        Action::Delete,
-    ];
+    /// Every action.
+    pub const ALL: &[Action] = Action::VARIANTS;
 
-    /// The name in the SQL API and in its JSON form.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Action::Insert => "insert",
-            Action::Replace => "replace",
-            Action::Merge => "merge",
-            Action::InsertOrReplace => "insert_or_replace",
-            Action::InsertOrMerge => "insert_or_merge",
-            Action::Delete => "delete",
-        }
+    /// The name in the SQL API and in JSON, e.g. `insert_or_replace`.
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     fn from_name(name: &str) -> Option<Action> {
-        Action::ALL.into_iter().find(|action| action.name() == name)
+        name.parse().ok()
     }
 
     /// Whether it is for an entity that exists, of the version that `if_match` says.
@@ -118,7 +108,7 @@ fn unknown_operation(name: &str) -> Error {
         reason: format!(
             "\"{}\" is no operation; there are {}",
             Error::quoted(name),
-            Action::ALL.map(Action::name).join(", ")
+            Action::ALL.iter().map(|action| action.name()).collect::<Vec<_>>().join(", ")
         ),
     }
 }

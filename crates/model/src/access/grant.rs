@@ -1,12 +1,14 @@
 //! What credentials allow (the tables of semantics 7.2 and 7.3).
 
+use strum::VariantArray;
+
 use super::key_range::KeyRange;
 use super::permissions::{AccountPermissions, Permissions, ResourceTypes};
 use crate::error::Error;
 use crate::table_name::fold;
 
 /// What a request, or one operation of an entity group transaction, wants to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray)]
 pub enum Operation {
     GetServiceProperties,
     SetServiceProperties,
@@ -27,22 +29,8 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Every operation, for tables and tests.
-    pub const ALL: [Operation; 13] = [
-        Operation::GetServiceProperties,
-        Operation::SetServiceProperties,
-        Operation::GetServiceStats,
-        Operation::QueryTables,
-        Operation::CreateTable,
-        Operation::DeleteTable,
-        Operation::GetTableAcl,
-        Operation::SetTableAcl,
-        Operation::QueryEntities,
-        Operation::InsertEntity,
-        Operation::UpdateEntity,
-        Operation::UpsertEntity,
-        Operation::DeleteEntity,
-    ];
+    /// Every operation, for tests.
+    pub const ALL: &[Operation] = Operation::VARIANTS;
 }
 
 /// What the bearer of a token may do.

@@ -1,10 +1,9 @@
 //! A filter as a tree.
 
+use strum::{EnumString, IntoStaticStr, VariantArray};
+
 use crate::edm::{EdmType, Value};
-use crate::error::Error;
-use crate::filter::{evaluate, parse};
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use crate::properties::Properties;
 use crate::ticks::Ticks;
 
 /// A predicate over entities, as `$filter` states it.
@@ -17,16 +16,6 @@ impl Filter {
     /// The filter that every entity passes.
     pub const EVERYTHING: Filter = Filter(Expression::Constant(true));
 
-    /// Reads a filter (semantics 6.2). Text that is empty or blank is [`Filter::EVERYTHING`]. An `@name` takes its
-    /// value from `parameters`.
-    ///
-    /// # Errors
-    /// Those of semantics 6.4; `InvalidInput` for an `@name` without a value, and for a filter beyond the limits
-    /// `FILTER_BYTES`, `FILTER_PARENTHESES` or `FILTER_DEPTH` of [`crate::limits`].
-    pub fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Filter, Error> {
-        parse::parse(text, parameters).map(Filter)
-    }
-
     /// The filter of an expression that has the form of a parsed one.
     pub(crate) fn new(expression: Expression) -> Filter {
         Filter(expression)
@@ -34,13 +23,6 @@ impl Filter {
 
     pub fn expression(&self) -> &Expression {
         &self.0
-    }
-
-    /// Whether an entity passes, by the letter of semantics 6.3.
-    ///
-    /// This is the yardstick for everything faster: [`super::Predicate`], [`super::Plan`], and SQL.
-    pub fn matches(&self, entity: &crate::entity::Entity<'_>) -> bool {
-        evaluate::matches(&self.0, entity)
     }
 }
 
@@ -166,7 +148,9 @@ impl PartialEq for Position {
 
 impl Eq for Position {}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// A comparison operator; its keyword is its name in small letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Operator {
     Eq,
     Ne,
@@ -177,29 +161,16 @@ pub enum Operator {
 }
 
 impl Operator {
-    pub const ALL: [Operator; 6] = [
-        Operator::Eq,
-        Operator::Ne,
-        Operator::Lt,
-        Operator::Le,
-        Operator::Gt,
-        Operator::Ge,
-    ];
+    /// Every operator.
+    pub const ALL: &[Operator] = Operator::VARIANTS;
 
     /// The keyword, e.g. `eq`.
-    pub const fn keyword(self) -> &'static str {
-        match self {
-            Operator::Eq => "eq",
-            Operator::Ne => "ne",
-            Operator::Lt => "lt",
-            Operator::Le => "le",
-            Operator::Gt => "gt",
-            Operator::Ge => "ge",
-        }
+    pub fn keyword(self) -> &'static str {
+        self.into()
     }
 
     pub(super) fn of_keyword(keyword: &str) -> Option<Operator> {
-        Operator::ALL.into_iter().find(|operator| operator.keyword() == keyword)
+        keyword.parse().ok()
     }
 
     /// The operator with its sides swapped.

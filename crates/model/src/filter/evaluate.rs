@@ -1,12 +1,22 @@
-//! The meaning of a filter, by the letter of semantics 6.3: clear first, fast elsewhere ([`super::Predicate`]).
+//! The reference evaluator: what a filter means, as semantics 6.3 says it. It is written to be clear;
+//! [`super::Predicate`] is the fast one.
 
 use std::cmp::Ordering;
 
 use crate::edm::Value;
 use crate::entity::Entity;
-use crate::filter::ast::{Column, Comparison, Expression, Literal, Operator};
+use crate::filter::ast::{Column, Comparison, Expression, Filter, Literal, Operator};
 
-pub(super) fn matches(expression: &Expression, entity: &Entity<'_>) -> bool {
+impl Filter {
+    /// Whether an entity passes, as semantics 6.3 says it.
+    ///
+    /// This is the reference for everything that is faster: [`super::Predicate`], [`super::Plan`] and SQL.
+    pub fn matches(&self, entity: &Entity<'_>) -> bool {
+        matches(&self.0, entity)
+    }
+}
+
+fn matches(expression: &Expression, entity: &Entity<'_>) -> bool {
     match expression {
         Expression::And(terms) => terms.iter().all(|term| matches(term, entity)),
         Expression::Or(terms) => terms.iter().any(|term| matches(term, entity)),

@@ -6,6 +6,7 @@
 
 mod ast;
 mod evaluate;
+mod key_range;
 mod key_set;
 mod lexer;
 mod parse;
@@ -14,7 +15,8 @@ mod predicate;
 mod print;
 
 pub use ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property};
-pub use plan::{Access, Bound, KeyRange, Plan};
+pub use key_range::{AccessClass, Bound, KeyRange};
+pub use plan::Plan;
 pub use predicate::{Columns, Predicate};
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::edm::{EdmType, Value, parse_double, parse_guid};
 use crate::error::Error;
-use crate::filter::ast::{Column, Comparison, Expression, Literal, Operator, Position, Property};
+use crate::filter::ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property};
 use crate::filter::lexer::{Spanned, Token, Tokens};
 use crate::limits;
 use crate::properties::Properties;
@@ -14,7 +14,19 @@ const QUOTED_FILTER: usize = 4096;
 /// How much of a literal an error message quotes, in characters.
 const QUOTED_LITERAL: usize = 256;
 
-pub(super) fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Expression, Error> {
+impl Filter {
+    /// Reads a filter (semantics 6.2). Text that is empty or blank is [`Filter::EVERYTHING`]. An `@name` takes its
+    /// value from `parameters`.
+    ///
+    /// # Errors
+    /// Those of semantics 6.4; `InvalidInput` for an `@name` without a value, and for a filter beyond the limits
+    /// `FILTER_BYTES`, `FILTER_PARENTHESES` or `FILTER_DEPTH` of [`crate::limits`].
+    pub fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Filter, Error> {
+        parse(text, parameters).map(Filter)
+    }
+}
+
+fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Expression, Error> {
     if text.len() > limits::FILTER_BYTES {
         return Err(Error::FilterBeyondLimit {
             reason: format!("A filter has at most {} bytes", limits::FILTER_BYTES),

@@ -6,12 +6,11 @@
 //! compared by UTF-16 units.
 
 use std::borrow::Cow;
-use std::fmt::{self, Display, Formatter};
 
 use crate::filter::ast::{Column, Expression, Filter, Literal};
+use crate::filter::key_range::{AccessClass, Bound, KeyRange};
 use crate::filter::key_set::{Axis, KeySet, Space, Span};
 use crate::filter::predicate::Outcomes;
-use crate::filter::print::write_quoted;
 use crate::limits;
 
 /// How to find the entities that a filter lets pass: exactly those in one of `ranges` that pass `residual`.
@@ -69,12 +68,12 @@ impl Plan {
     }
 
     /// The worst class among the ranges.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> AccessClass {
         self.ranges
             .iter()
             .map(KeyRange::access)
             .max()
-            .unwrap_or(Access::Nothing)
+            .unwrap_or(AccessClass::Nothing)
     }
 
     /// What of the ranges is left when a page begins at this key, which is the first that it may give.
@@ -101,147 +100,6 @@ impl Plan {
             first.lower = Some(from);
         }
         ranges
-    }
-}
-
-/// How much of a table a range makes the index read, from the least to the most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Access {
-    /// No entity can pass.
-    Nothing,
-    /// Both keys are exact.
-    PointQuery,
-    /// The PartitionKey is exact.
-    RowRangeScan,
-    /// The PartitionKey is bounded, on one side at least.
-    PartitionRangeScan,
-    TableScan,
-}
-
-impl Display for Access {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Access::Nothing => "nothing",
-            Access::PointQuery => "point query",
-            Access::RowRangeScan => "row range scan",
-            Access::PartitionRangeScan => "partition range scan",
-            Access::TableScan => "table scan",
-        })
-    }
-}
-
-/// All keys between two bounds; `None` is no bound.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyRange {
-    pub lower: Option<Bound>,
-    pub upper: Option<Bound>,
-}
-
-/// An end of a range: a key, or a whole partition where `row_key` is `None`, and whether the range has it.
-///
-/// So an inclusive lower bound on a partition is before its first row, an exclusive one after its last.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bound {
-    pub partition_key: String,
-    pub row_key: Option<String>,
-    pub inclusive: bool,
-}
-
-/// A place between keys: partition, whether after all of its rows, row, whether after that row.
-pub(super) type Place<'b> = (&'b str, bool, &'b str, bool);
-
-impl Bound {
-    pub(super) fn as_lower(&self) -> Place<'_> {
-        self.place(!self.inclusive)
-    }
-
-    pub(super) fn as_upper(&self) -> Place<'_> {
-        self.place(self.inclusive)
-    }
-
-    fn place(&self, after: bool) -> Place<'_> {
-        match &self.row_key {
-            Some(row_key) => (&self.partition_key, false, row_key, after),
-            None => (&self.partition_key, after, "", false),
-        }
-    }
-
-    fn keys(&self) -> (&str, Option<&str>) {
-        (&self.partition_key, self.row_key.as_deref())
-    }
-}
-
-impl KeyRange {
-    pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
-        let key = (partition_key, false, row_key, false);
-        self.lower.as_ref().is_none_or(|lower| lower.as_lower() <= key)
-            && self.upper.as_ref().is_none_or(|upper| key < upper.as_upper())
-    }
-
-    /// The one partition that the range lies in, if its bounds say so.
-    pub fn partition(&self) -> Option<&str> {
-        match (&self.lower, &self.upper) {
-            (Some(lower), Some(upper)) if lower.partition_key == upper.partition_key => Some(&lower.partition_key),
-            _ => None,
-        }
-    }
-
-    /// The PartitionKey and RowKey of the one entity that the range can have, if it is a point.
-    pub fn point(&self) -> Option<(&str, &str)> {
-        match (&self.lower, &self.upper) {
-            (Some(lower), Some(upper)) if lower == upper && lower.inclusive => {
-                let (partition_key, row_key) = lower.keys();
-                Some((partition_key, row_key?))
-            }
-            _ => None,
-        }
-    }
-
-    pub fn access(&self) -> Access {
-        if self.point().is_some() {
-            Access::PointQuery
-        } else if self.partition().is_some() {
-            Access::RowRangeScan
-        } else if self.lower.is_some() || self.upper.is_some() {
-            Access::PartitionRangeScan
-        } else {
-            Access::TableScan
-        }
-    }
-}
-
-impl Display for KeyRange {
-    /// As `[('a','1'), ('a','5'))`, with `-∞` and `+∞` for open ends. The round parenthesis is the exclusive one; for
-    /// a whole partition, the row is the infinity on the side where the range begins or ends.
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match &self.lower {
-            None => f.write_str("(-∞")?,
-            Some(bound) => {
-                f.write_str(if bound.inclusive { "[" } else { "(" })?;
-                bound.write(f, if bound.inclusive { "-∞" } else { "+∞" })?;
-            }
-        }
-        f.write_str(", ")?;
-        match &self.upper {
-            None => f.write_str("+∞)"),
-            Some(bound) => {
-                bound.write(f, if bound.inclusive { "+∞" } else { "-∞" })?;
-                f.write_str(if bound.inclusive { "]" } else { ")" })
-            }
-        }
-    }
-}
-
-impl Bound {
-    fn write(&self, f: &mut Formatter<'_>, infinity: &str) -> fmt::Result {
-        f.write_str("(")?;
-        write_quoted(f, &self.partition_key)?;
-        f.write_str(",")?;
-        match &self.row_key {
-            Some(row_key) => write_quoted(f, row_key)?,
-            None => f.write_str(infinity)?,
-        }
-        f.write_str(")")
     }
 }
 

@@ -1,6 +1,6 @@
 //! From bags to JSON.
 
-use crate::edm::{EdmType, Value, format_double, write_binary, write_double, write_guid};
+use crate::edm::{EdmType, Value, format_double};
 use crate::entity::Entity;
 use crate::error::Error;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP, is_system_property};
@@ -241,27 +241,13 @@ fn needs_annotation(value: Value<'_>) -> bool {
 fn write_value(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::String(text) => write_string(out, text),
-        Value::Int32(_) | Value::Boolean(_) => write_text(out, value),
-        Value::Double(n) if n.is_finite() => write_text(out, value),
+        Value::Int32(_) | Value::Boolean(_) => value.write_text(out),
+        Value::Double(n) if n.is_finite() => value.write_text(out),
         Value::Int64(_) | Value::Double(_) | Value::DateTime(_) | Value::Guid(_) | Value::Binary(_) => {
             out.push(b'"');
-            write_text(out, value);
+            value.write_text(out);
             out.push(b'"');
         }
-    }
-}
-
-/// Appends the value's text without quotes. Writing to a `Vec` cannot fail.
-pub(crate) fn write_text(out: &mut Vec<u8>, value: Value<'_>) {
-    match value {
-        Value::String(text) => out.extend_from_slice(text.as_bytes()),
-        Value::Int32(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
-        Value::Int64(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
-        Value::Double(n) => write_double(out, n),
-        Value::Boolean(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
-        Value::DateTime(ticks) => ticks.write(out, ":"),
-        Value::Guid(guid) => write_guid(out, guid),
-        Value::Binary(bytes) => write_binary(out, bytes),
     }
 }
 

@@ -49,7 +49,7 @@ pub fn sas(query: &str) {
             return;
         }
     };
-    for operation in Operation::ALL {
+    for operation in Operation::ALL.iter().copied() {
         if let Err(error) = grant.permits(operation, Some("table")) {
             assert_eq!(error.code().http_status(), 403);
         }

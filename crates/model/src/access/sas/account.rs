@@ -54,7 +54,12 @@ impl AccountSas {
         parts.join("\n")
     }
 
-    pub(super) fn own_parameters(&self) -> Vec<(&'static str, Option<&str>)> {
+    /// The query string, without `?`, with every parameter percent-encoded.
+    pub fn to_query(&self) -> String {
+        self.common.to_query(self.own_parameters())
+    }
+
+    fn own_parameters(&self) -> Vec<(&'static str, Option<&str>)> {
         vec![
             ("ss", Some(self.services.as_str())),
             ("srt", Some(self.resource_types.as_str())),

@@ -5,8 +5,6 @@ mod addresses;
 mod parameters;
 mod table;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
 pub use self::account::AccountSas;
 pub use self::addresses::AddressRange;
 pub use self::parameters::Client;
@@ -17,9 +15,6 @@ use super::account::Account;
 use super::grant::Grant;
 use super::policies::AccessPolicies;
 use crate::error::Error;
-
-/// What stays as it is in a query parameter.
-const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The credentials in the query of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,25 +87,9 @@ impl Sas {
 
     /// The query string, without `?`, with every parameter percent-encoded.
     pub fn to_query(&self) -> String {
-        let (common, own) = match self {
-            Sas::Table(sas) => (&sas.common, sas.own_parameters()),
-            Sas::Account(sas) => (&sas.common, sas.own_parameters()),
-        };
-        let first = [("sv", Some(common.version.as_str()))];
-        let last = [
-            ("sp", common.permissions.as_deref()),
-            ("st", common.start.as_deref()),
-            ("se", common.expiry.as_deref()),
-            ("sip", common.addresses.as_deref()),
-            ("spr", common.protocols.as_deref()),
-            ("sig", Some(common.signature.as_str())),
-        ];
-        let parts: Vec<String> = first
-            .into_iter()
-            .chain(own)
-            .chain(last)
-            .filter_map(|(name, value)| Some(format!("{name}={}", utf8_percent_encode(value?, QUERY))))
-            .collect();
-        parts.join("&")
+        match self {
+            Sas::Table(sas) => sas.to_query(),
+            Sas::Account(sas) => sas.to_query(),
+        }
     }
 }

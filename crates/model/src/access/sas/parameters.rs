@@ -3,12 +3,17 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use super::addresses::AddressRange;
 use crate::error::Error;
 use crate::ticks::Ticks;
 
 /// From this version on addresses and protocols are signed, and there are signatures of accounts.
 pub const ADDRESS_AND_PROTOCOL: &str = "2015-04-05";
+
+/// What is percent-encoded in a query parameter: all but the unreserved characters of RFC 3986.
+const ESCAPED_IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Where a request comes from, and when.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +54,26 @@ impl Common {
         } else {
             Err(failed("sv is a version such as 2019-02-02"))
         }
+    }
+
+    /// The query string of these parameters and those of one kind, without `?`, percent-encoded.
+    pub fn to_query(&self, own: Vec<(&'static str, Option<&str>)>) -> String {
+        let first = [("sv", Some(self.version.as_str()))];
+        let last = [
+            ("sp", self.permissions.as_deref()),
+            ("st", self.start.as_deref()),
+            ("se", self.expiry.as_deref()),
+            ("sip", self.addresses.as_deref()),
+            ("spr", self.protocols.as_deref()),
+            ("sig", Some(self.signature.as_str())),
+        ];
+        let parts: Vec<String> = first
+            .into_iter()
+            .chain(own)
+            .chain(last)
+            .filter_map(|(name, value)| Some(format!("{name}={}", utf8_percent_encode(value?, ESCAPED_IN_QUERY))))
+            .collect();
+        parts.join("&")
     }
 
     /// Checks the times, the client's address and its protocol.

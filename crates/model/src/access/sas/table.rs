@@ -7,7 +7,6 @@ use crate::access::grant::Grant;
 use crate::access::key_range::KeyRange;
 use crate::access::permissions::Permissions;
 use crate::access::policies::{AccessPolicies, AccessPolicy};
-use crate::access::sas::Sas;
 use crate::error::Error;
 use crate::table_name::fold;
 use crate::ticks::Ticks;
@@ -115,18 +114,18 @@ impl TableSas {
         Ok(self)
     }
 
-    /// The finished signature.
+    /// Signs the parameters with the first key of the account.
     ///
     /// # Errors
     /// `InvalidInput` if neither the parameters nor a stored policy say what is allowed, and until when.
-    pub fn sign(mut self, account: &Account) -> Result<Sas, Error> {
+    pub fn sign(mut self, account: &Account) -> Result<TableSas, Error> {
         if self.policy.is_none() && (self.common.permissions.is_none() || self.common.expiry.is_none()) {
             return Err(Error::ArgumentInvalid {
                 reason: "A signature without a stored access policy needs permissions and an expiry".to_owned(),
             });
         }
         self.common.signature = account.sign(&self.string_to_sign(account.name()));
-        Ok(Sas::Table(self))
+        Ok(self)
     }
 
     /// What is signed.
@@ -160,7 +159,12 @@ impl TableSas {
         parts.join("\n")
     }
 
-    pub(super) fn own_parameters(&self) -> Vec<(&'static str, Option<&str>)> {
+    /// The query string, without `?`, with every parameter percent-encoded.
+    pub fn to_query(&self) -> String {
+        self.common.to_query(self.own_parameters())
+    }
+
+    fn own_parameters(&self) -> Vec<(&'static str, Option<&str>)> {
         let range = &self.range;
         vec![
             ("tn", Some(self.table.as_str())),

@@ -3,7 +3,8 @@ use super::*;
 /// The operations that a grant permits on the table `t`, and the codes with which it refuses the others.
 fn permitted(grant: &Grant) -> Vec<Operation> {
     Operation::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|operation| grant.permits(*operation, Some("T")).is_ok())
         .collect()
 }
@@ -32,7 +33,7 @@ fn a_table_sas_permits_its_letters_on_its_table_only() {
     ] {
         let grant = table_grant(letters);
         assert_eq!(permitted(&grant), operations, "{letters}");
-        for operation in Operation::ALL {
+        for operation in Operation::ALL.iter().copied() {
             for table in [Some("other"), None] {
                 assert_eq!(code(grant.permits(operation, table)), Code::AuthorizationFailure);
             }
@@ -65,7 +66,8 @@ fn an_account_sas_permits_by_resource_type_and_letter() {
             "sco",
             "rwdlacup",
             Operation::ALL
-                .into_iter()
+                .iter()
+                .copied()
                 .filter(|operation| !matches!(operation, GetTableAcl | SetTableAcl))
                 .collect(),
         ),

@@ -62,7 +62,7 @@ fn property() -> impl Strategy<Value = Property> {
 }
 
 fn leaf() -> impl Strategy<Value = Expression> {
-    let operator = || prop::sample::select(&Operator::ALL[..]);
+    let operator = || prop::sample::select(Operator::ALL);
     let comparison = |property: Property, operator, literal| {
         Expression::Comparison(Comparison {
             property,
@@ -331,7 +331,7 @@ proptest! {
         properties.push("p".into(), Value::String(&a)).unwrap();
         let sample = Sample { properties: properties.finish().unwrap(), ..Sample::new("", "", "{}") };
         let units = a.encode_utf16().collect::<Vec<_>>().cmp(&b.encode_utf16().collect());
-        for operator in Operator::ALL {
+        for operator in Operator::ALL.iter().copied() {
             let filter = Filter(Expression::Comparison(Comparison {
                 property: Property { column: Column::of_name("p"), position: Position(0) },
                 operator,
@@ -353,7 +353,7 @@ proptest! {
 /// Filters over the RowKey alone.
 fn rows() -> impl Strategy<Value = Expression> {
     let comparison = (
-        prop::sample::select(&Operator::ALL[..]),
+        prop::sample::select(Operator::ALL),
         prop::sample::select(&TEXTS[..]),
     )
         .prop_map(|(operator, text)| {

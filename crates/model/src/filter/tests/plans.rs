@@ -1,7 +1,7 @@
 //! What `explain_query` shows: key ranges, residuals and classes.
 
 use super::{Sample, assert_plan, parse, planned};
-use crate::filter::{Access, Plan};
+use crate::filter::{AccessClass, Plan};
 
 const NONE: &str = "";
 
@@ -338,10 +338,10 @@ fn a_product_beyond_the_limit_is_read_in_coarser_ranges() {
     let exact = product(300);
     assert_eq!(
         (exact.ranges.len(), exact.access(), exact.residual),
-        (90_000, Access::PointQuery, None)
+        (90_000, AccessClass::PointQuery, None)
     );
     let coarse = product(400);
-    assert_eq!((coarse.ranges.len(), coarse.access()), (400, Access::RowRangeScan));
+    assert_eq!((coarse.ranges.len(), coarse.access()), (400, AccessClass::RowRangeScan));
     assert_eq!(coarse.ranges[3].to_string(), "[('0003','0000'), ('0003','0399')]");
     for (pk, rk, expected) in [
         ("0003", "0007", true),
