@@ -1,7 +1,12 @@
+use super::bag::{Entry, FORMAT_NARROW, FORMAT_WIDE};
+use super::stored::{contribution, decode, tag};
 use super::*;
-use crate::error::Code;
+use crate::edm::{EdmType, Value};
+use crate::error::{Code, Error};
 use crate::json::parse_properties;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use crate::limits;
+use crate::ticks::Ticks;
 
 fn build<'a>(entries: impl IntoIterator<Item = (impl AsRef<str>, Value<'a>)>) -> Result<PropertiesBuf, Error> {
     let mut builder = PropertiesBuilder::new();
@@ -17,7 +22,7 @@ fn forge(entries: &[(&[u8], u8, &[u8])], size: usize) -> Vec<u8> {
         .iter()
         .map(|&(name, tag, value)| Entry { name, tag, value })
         .collect();
-    PropertiesBuf::assemble(entries.into_iter(), size).0
+    PropertiesBuf::assemble(entries.into_iter(), size).as_bytes().to_vec()
 }
 
 /// Code and SQLSTATE, or nothing where nothing is refused.
@@ -163,8 +168,9 @@ fn offsets_are_narrow_up_to_65535_bytes_of_names_and_of_values() {
             build(long.iter().map(|name| (name, Value::Boolean(false))))
                 .unwrap()
                 .as_properties()
-                .names
-                .len(),
+                .iter()
+                .map(|(name, _)| name.len())
+                .sum::<usize>(),
             bytes
         );
     }

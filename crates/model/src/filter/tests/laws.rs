@@ -352,11 +352,8 @@ proptest! {
 
 /// Filters over the RowKey alone.
 fn rows() -> impl Strategy<Value = Expression> {
-    let comparison = (
-        prop::sample::select(Operator::ALL),
-        prop::sample::select(&TEXTS[..]),
-    )
-        .prop_map(|(operator, text)| {
+    let comparison =
+        (prop::sample::select(Operator::ALL), prop::sample::select(&TEXTS[..])).prop_map(|(operator, text)| {
             Expression::Comparison(Comparison {
                 property: Property {
                     column: Column::of_name(key::ROW_KEY),

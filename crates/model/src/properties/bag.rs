@@ -1,35 +1,17 @@
-//! The property bag of one entity: a versioned, byte-aligned binary format.
-//!
-//! ```text
-//! u8   format       FORMAT_NARROW or FORMAT_WIDE: version 1 with directory offsets of two or four bytes
-//! u8   count        number of properties, at most 252
-//! u32  size         what the properties contribute to the entity's size (semantics 1.5)
-//! u8   type         × count
-//! (u16|u32 end of name, u16|u32 end of value)   × count; a property starts where the one before it ends
-//! names             UTF-8, in ascending byte order
-//! values            in the order of the names
-//! ```
-//!
-//! Integers are little-endian and unaligned, so a value can be read in place from anywhere. One bag has exactly one
-//! representation: equal bags are equal bytes. A value is UTF-8 text, the bytes of an integer, double or tick count,
-//! one byte for a Boolean, the 16 bytes of a Guid in text order, or the bytes of a Binary.
+//! Reading bags, and putting them together from parts of others.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::stored::{check_size, check_value, contribution, decode, decode_checked, edm_type};
 use crate::edm::{EdmType, Value};
 use crate::error::Error;
 use crate::key::is_system_property;
 use crate::limits;
 use crate::property_name;
-use crate::text::utf16_len;
-use crate::ticks::Ticks;
 
-const FORMAT_NARROW: u8 = 0x01;
-const FORMAT_WIDE: u8 = 0x81;
+pub(super) const FORMAT_NARROW: u8 = 0x01;
+pub(super) const FORMAT_WIDE: u8 = 0x81;
 const HEADER: usize = 6;
-/// What the size formula counts for a property beside its name and value.
-const PROPERTY_BASE_BYTES: usize = 8;
 
 const EMPTY: [u8; HEADER] = [FORMAT_NARROW, 0, 0, 0, 0, 0];
 
@@ -48,10 +30,10 @@ pub struct Properties<'a> {
 
 /// One property where it stands in a bag.
 #[derive(Clone, Copy)]
-struct Entry<'a> {
-    name: &'a [u8],
-    tag: u8,
-    value: &'a [u8],
+pub(super) struct Entry<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) tag: u8,
+    pub(super) value: &'a [u8],
 }
 
 impl<'a> Properties<'a> {
@@ -374,7 +356,10 @@ impl PropertiesBuf {
     }
 
     /// `entries` are in ascending order of their names and within all limits.
-    fn assemble<'e>(entries: impl ExactSizeIterator<Item = Entry<'e>> + Clone, size: usize) -> PropertiesBuf {
+    pub(super) fn assemble<'e>(
+        entries: impl ExactSizeIterator<Item = Entry<'e>> + Clone,
+        size: usize,
+    ) -> PropertiesBuf {
         let (names, values) = entries.clone().fold((0, 0), |(names, values), entry| {
             (names + entry.name.len(), values + entry.value.len())
         });
@@ -414,117 +399,6 @@ impl std::fmt::Debug for PropertiesBuf {
     }
 }
 
-/// Collects properties in any order and checks them as they come.
-#[derive(Default)]
-pub struct PropertiesBuilder<'n> {
-    entries: Vec<Pending<'n>>,
-    values: Vec<u8>,
-    size: usize,
-    absent: Vec<Cow<'n, str>>,
-}
-
-struct Pending<'n> {
-    name: Cow<'n, str>,
-    tag: u8,
-    start: usize,
-    end: usize,
-}
-
-impl<'n> PropertiesBuilder<'n> {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// With room for so many properties.
-    pub fn with_capacity(properties: usize) -> Self {
-        Self {
-            entries: Vec::with_capacity(properties),
-            values: Vec::with_capacity(properties * 16),
-            ..Self::default()
-        }
-    }
-
-    /// Adds a property. A system property is ignored: it is none of the bag's.
-    ///
-    /// # Errors
-    /// `PropertyNameInvalid`, `PropertyNameTooLong`; `PropertyValueTooLarge` for a String or Binary beyond its limit;
-    /// `InvalidInput` for U+0000 in a String; `OutOfRangeInput` for a DateTime before 1601.
-    pub fn push(&mut self, name: Cow<'n, str>, value: Value<'_>) -> Result<(), Error> {
-        if is_system_property(&name) {
-            return Ok(());
-        }
-        property_name::check(&name)?;
-        check_value(&name, value)?;
-        self.size += contribution(name.as_bytes(), value);
-        let start = self.values.len();
-        encode(&mut self.values, value);
-        self.entries.push(Pending {
-            name,
-            tag: tag(value.edm_type()),
-            start,
-            end: self.values.len(),
-        });
-        Ok(())
-    }
-
-    /// Notes a property that is given without a value: it is not stored, but may not be given again.
-    ///
-    /// # Errors
-    /// `PropertyNameInvalid`, `PropertyNameTooLong`.
-    pub fn absent(&mut self, name: Cow<'n, str>) -> Result<(), Error> {
-        if is_system_property(&name) {
-            return Ok(());
-        }
-        property_name::check(&name)?;
-        self.absent.push(name);
-        Ok(())
-    }
-
-    /// The bag. A duplicate is reported before any limit: the front end of the service finds it (semantics 0.2).
-    ///
-    /// # Errors
-    /// `DuplicatePropertiesSpecified`, `TooManyProperties`, `EntityTooLarge`.
-    pub fn finish(mut self) -> Result<PropertiesBuf, Error> {
-        self.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        self.check_duplicates()?;
-        if self.entries.len() > limits::PROPERTIES {
-            return Err(Error::TooManyProperties);
-        }
-        check_size(self.size)?;
-        let entries = self.entries.iter().map(|pending| Entry {
-            name: pending.name.as_bytes(),
-            tag: pending.tag,
-            value: self.values.get(pending.start..pending.end).unwrap_or_default(),
-        });
-        Ok(PropertiesBuf::assemble(entries, self.size))
-    }
-}
-
-impl PropertiesBuilder<'_> {
-    /// The entries are sorted.
-    fn check_duplicates(&mut self) -> Result<(), Error> {
-        let twice = self.entries.windows(2).find_map(|pair| match pair {
-            [a, b] if a.name == b.name => Some(&a.name),
-            _ => None,
-        });
-        self.absent.sort_unstable();
-        let absent_twice = self.absent.windows(2).find_map(|pair| match pair {
-            [a, b] if a == b => Some(a),
-            _ => None,
-        });
-        let absent_and_present = self
-            .absent
-            .iter()
-            .find(|name| self.entries.binary_search_by(|entry| entry.name.cmp(name)).is_ok());
-        match twice.or(absent_twice).or(absent_and_present) {
-            Some(name) => Err(Error::DuplicateProperty {
-                name: Error::quoted(name),
-            }),
-            None => Ok(()),
-        }
-    }
-}
-
 fn end_width(wide: bool) -> usize {
     if wide { 4 } else { 2 }
 }
@@ -532,127 +406,3 @@ fn end_width(wide: bool) -> usize {
 fn needs_wide(names: usize, values: usize) -> bool {
     names.max(values) > usize::from(u16::MAX)
 }
-
-/// What a property contributes to the size of an entity (semantics 1.5).
-fn contribution(name: &[u8], value: Value<'_>) -> usize {
-    let value = match value {
-        Value::String(text) => utf16_len(text.as_bytes()) * 2 + 4,
-        Value::Binary(bytes) => bytes.len() + 4,
-        Value::Int32(_) => 4,
-        Value::Int64(_) | Value::Double(_) | Value::DateTime(_) => 8,
-        Value::Boolean(_) => 1,
-        Value::Guid(_) => 16,
-    };
-    PROPERTY_BASE_BYTES + utf16_len(name) * 2 + value
-}
-
-/// Properties that could not be stored under any keys are refused where they enter.
-fn check_size(size: usize) -> Result<(), Error> {
-    if limits::ENTITY_BASE_BYTES + size > limits::ENTITY_BYTES {
-        return Err(Error::EntityTooLarge);
-    }
-    Ok(())
-}
-
-fn check_value(name: &str, value: Value<'_>) -> Result<(), Error> {
-    match value {
-        Value::String(text) => {
-            if text.len() > limits::STRING_UTF16_UNITS && utf16_len(text.as_bytes()) > limits::STRING_UTF16_UNITS {
-                return Err(Error::PropertyValueTooLarge {
-                    name: Error::quoted(name),
-                });
-            }
-            if text.as_bytes().contains(&0) {
-                return Err(Error::unreadable(format!(
-                    "\"{}\" contains U+0000, which PostgreSQL's text cannot hold; store it as Edm.Binary",
-                    Error::quoted(name)
-                )));
-            }
-        }
-        Value::Binary(bytes) if bytes.len() > limits::BINARY_BYTES => {
-            return Err(Error::PropertyValueTooLarge {
-                name: Error::quoted(name),
-            });
-        }
-        Value::DateTime(ticks) if !ticks.is_datetime() => return Err(ticks.out_of_range(name)),
-        _ => {}
-    }
-    Ok(())
-}
-
-const fn tag(edm: EdmType) -> u8 {
-    match edm {
-        EdmType::String => 1,
-        EdmType::Int32 => 2,
-        EdmType::Int64 => 3,
-        EdmType::Double => 4,
-        EdmType::Boolean => 5,
-        EdmType::DateTime => 6,
-        EdmType::Guid => 7,
-        EdmType::Binary => 8,
-    }
-}
-
-fn edm_type(tag: u8) -> Option<EdmType> {
-    Some(match tag {
-        1 => EdmType::String,
-        2 => EdmType::Int32,
-        3 => EdmType::Int64,
-        4 => EdmType::Double,
-        5 => EdmType::Boolean,
-        6 => EdmType::DateTime,
-        7 => EdmType::Guid,
-        8 => EdmType::Binary,
-        _ => return None,
-    })
-}
-
-fn encode(out: &mut Vec<u8>, value: Value<'_>) {
-    match value {
-        Value::String(text) => out.extend_from_slice(text.as_bytes()),
-        Value::Int32(n) => out.extend_from_slice(&n.to_le_bytes()),
-        Value::Int64(n) => out.extend_from_slice(&n.to_le_bytes()),
-        // One NaN, so that equal bags are equal bytes.
-        Value::Double(n) if n.is_nan() => out.extend_from_slice(&f64::NAN.to_le_bytes()),
-        Value::Double(n) => out.extend_from_slice(&n.to_le_bytes()),
-        Value::Boolean(b) => out.push(u8::from(b)),
-        Value::DateTime(ticks) => out.extend_from_slice(&ticks.get().to_le_bytes()),
-        Value::Guid(guid) => out.extend_from_slice(&guid),
-        Value::Binary(bytes) => out.extend_from_slice(bytes),
-    }
-}
-
-/// The value in bytes that [`encode`] could have written, or `None`.
-fn decode_checked(tag: u8, bytes: &[u8]) -> Option<Value<'_>> {
-    Some(match edm_type(tag)? {
-        EdmType::String => Value::String(std::str::from_utf8(bytes).ok()?),
-        EdmType::Int32 => Value::Int32(i32::from_le_bytes(bytes.try_into().ok()?)),
-        EdmType::Int64 => Value::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
-        EdmType::Double => {
-            let n = f64::from_le_bytes(bytes.try_into().ok()?);
-            if n.is_nan() && n.to_bits() != f64::NAN.to_bits() {
-                return None;
-            }
-            Value::Double(n)
-        }
-        EdmType::Boolean => match bytes {
-            [0] => Value::Boolean(false),
-            [1] => Value::Boolean(true),
-            _ => return None,
-        },
-        EdmType::DateTime => {
-            let ticks = Ticks::new(i64::from_le_bytes(bytes.try_into().ok()?))?;
-            Value::DateTime(ticks)
-        }
-        EdmType::Guid => Value::Guid(bytes.try_into().ok()?),
-        EdmType::Binary => Value::Binary(bytes),
-    })
-}
-
-/// The value in stored bytes; an empty String where they are none, which no stored bag has.
-fn decode(tag: u8, bytes: &[u8]) -> Value<'_> {
-    decode_checked(tag, bytes).unwrap_or(Value::String(""))
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,101 @@
+//! The operations of a batch together.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use super::operation::{Action, Operation};
+use crate::entity;
+use crate::error::Error;
+use crate::key::{self, ROW_KEY};
+use crate::limits;
+
+/// The operations of one entity group transaction, checked as far as that goes without data.
+#[derive(Debug)]
+pub struct Batch<'a>(Vec<Operation<'a>>);
+
+impl<'a> Batch<'a> {
+    /// The batch of these operations. An operation that could not be made is the error of its place.
+    ///
+    /// # Errors
+    /// More than 100 operations before anything else; then the error of the operation with the lowest index.
+    pub fn new(
+        partition_key: &str,
+        operations: impl ExactSizeIterator<Item = Result<Operation<'a>, Error>>,
+    ) -> Result<Batch<'a>, Error> {
+        if operations.len() > limits::BATCH_OPERATIONS {
+            return Err(Error::TooManyOperations);
+        }
+        let mut collected = Collector {
+            operations: Vec::with_capacity(operations.len()),
+            row_keys: HashSet::with_capacity(operations.len()),
+        };
+        for operation in operations {
+            collected.push(operation)?;
+        }
+        let bytes = collected
+            .operations
+            .iter()
+            .map(|operation| partition_key.len() + operation.row_key.len() + operation.bag.len())
+            .sum::<usize>();
+        if bytes > limits::BATCH_BYTES {
+            return Err(Error::BatchTooLarge);
+        }
+        collected.finish()
+    }
+
+    /// Checks the limits of every entity that the batch gives whole. Those of a merged entity are known only with what
+    /// it is merged into.
+    ///
+    /// # Errors
+    /// `PropertyValueTooLarge` for keys of an insert or upsert, `EntityTooLarge`.
+    pub fn check_limits(&self, partition_key: &str) -> Result<(), Error> {
+        for (index, operation) in self.0.iter().enumerate() {
+            let checked =
+                if !operation.action.is_conditional() && !key::within_limits(partition_key, &operation.row_key) {
+                    Err(Error::KeyTooLong)
+                } else if operation.action == Action::Delete {
+                    Ok(())
+                } else {
+                    entity::check_size(partition_key, &operation.row_key, operation.properties())
+                };
+            checked.map_err(|error| error.at(index))?;
+        }
+        Ok(())
+    }
+
+    pub fn operations(&self) -> &[Operation<'a>] {
+        &self.0
+    }
+}
+
+/// Operations that come one after the other, so that the error of the first wrong one is found first.
+#[derive(Default)]
+pub(super) struct Collector<'a> {
+    pub(super) operations: Vec<Operation<'a>>,
+    row_keys: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Collector<'a> {
+    /// Adds an operation that has a row of its own, or says what is wrong with it and where.
+    pub(super) fn push(&mut self, operation: Result<Operation<'a>, Error>) -> Result<(), Error> {
+        let checked = operation.and_then(|operation| {
+            key::check_characters(ROW_KEY, &operation.row_key)?;
+            if !self.row_keys.insert(operation.row_key.clone()) {
+                return Err(Error::DuplicateRow);
+            }
+            Ok(operation)
+        });
+        self.operations
+            .push(checked.map_err(|error| error.at(self.operations.len()))?);
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Result<Batch<'a>, Error> {
+        if self.operations.is_empty() {
+            return Err(Error::ArgumentInvalid {
+                reason: "A batch has at least one operation".to_owned(),
+            });
+        }
+        Ok(Batch(self.operations))
+    }
+}
