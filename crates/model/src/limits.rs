@@ -43,6 +43,14 @@ pub const FILTER_DEPTH: usize = 256;
 /// Most key ranges of one query. A filter that would need more is read in fewer and coarser ranges.
 pub const FILTER_RANGES: usize = 100_000;
 
+/// Most bytes that the keys of a query's ranges have together. A filter such as `PartitionKey eq 'a long key' and
+/// (RowKey eq '1' or RowKey eq '2' ...)` names the long key once, but each of its ranges has it; beyond this limit the
+/// ranges are fewer and coarser.
+pub const RANGE_BYTES: usize = 8 * FILTER_BYTES;
+
+/// Most bytes that the values of a filter's `@name`s have together. A value counts wherever its name stands.
+pub const FILTER_PARAMETER_BYTES: usize = 8 * FILTER_BYTES;
+
 /// Most names in a projection.
 pub const PROJECTION_NAMES: usize = 255;
 

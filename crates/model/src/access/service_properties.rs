@@ -207,13 +207,13 @@ impl CorsRule {
     /// Origins and methods are compared as they are, names of headers in any case.
     fn allows(&self, origin: &str, method: &str, headers: &[&str]) -> bool {
         let allowed_header = |header: &&str| {
-            let header = header.to_ascii_lowercase();
             self.allowed_headers
                 .iter()
-                .map(|allowed| allowed.to_ascii_lowercase())
                 .any(|allowed| match allowed.strip_suffix('*') {
-                    Some(prefix) => header.starts_with(prefix),
-                    None => header == allowed,
+                    Some(prefix) => header
+                        .get(..prefix.len())
+                        .is_some_and(|start| start.eq_ignore_ascii_case(prefix)),
+                    None => header.eq_ignore_ascii_case(allowed),
                 })
         };
         self.allowed_origins

@@ -16,6 +16,11 @@ impl<'f> Axis<'f> {
         Axis(literals)
     }
 
+    /// The length of the longest literal, in bytes.
+    pub fn longest(&self) -> usize {
+        self.0.iter().map(|literal| literal.len()).max().unwrap_or_default()
+    }
+
     /// The cut after everything.
     pub fn end(&self) -> u32 {
         cut(self.0.len())
@@ -140,21 +145,26 @@ impl KeySet {
         }
     }
 
-    pub fn intersects(&self, other: &KeySet) -> bool {
+    /// Whether a key may be in both sets. It looks at `work` cells at most and takes them from there; when they do not
+    /// suffice, the answer is yes.
+    pub fn may_intersect(&self, other: &KeySet, work: &mut usize) -> bool {
         let mut found = false;
         overlaps(self, other, |_, a, b| {
+            *work = work.saturating_sub(a.len().min(b.len()));
             for_each_common_row(a, b, |_| {
                 found = true;
                 false
             });
+            found |= *work == 0;
             !found
         });
         found
     }
 
-    /// Whether all keys of this set are in `other`.
-    pub fn is_within(&self, other: &KeySet, space: Space) -> bool {
-        !self.intersects(&space.complement(other))
+    /// Whether all keys of this set are in `other`, as far as `work` cells can tell; no when they do not suffice.
+    pub fn is_surely_within(&self, other: &KeySet, space: Space, work: &mut usize) -> bool {
+        *work = work.saturating_sub(other.len());
+        *work > 0 && !self.may_intersect(&space.complement(other), work)
     }
 
     /// What both sets have; `None` if that has more than `cells` cells.

@@ -42,6 +42,7 @@ fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Expression, E
         tokens,
         current,
         parameters,
+        parameter_bytes: 0,
         unsupported: None,
         groups: Vec::new(),
         terms: Vec::new(),
@@ -83,6 +84,8 @@ struct Parser<'f> {
     tokens: Tokens<'f>,
     current: Spanned<'f>,
     parameters: Option<Properties<'f>>,
+    /// How many bytes the values of parameters have so far: a literal owns a copy of its value.
+    parameter_bytes: usize,
     /// The first error of the back end.
     unsupported: Option<Error>,
     groups: Vec<Group>,
@@ -309,7 +312,7 @@ impl<'f> Parser<'f> {
                 column: Column::of_name(name),
                 position: Position(u32::try_from(token.end).unwrap_or(u32::MAX)),
             }),
-            Token::Parameter(name) => Operand::Literal(self.parameter(name)?.into()),
+            Token::Parameter(name) => Operand::Literal(self.parameter(name)?),
             Token::Integer(digits, long) => Operand::Literal(self.literal(token, integer(digits, long))?),
             Token::Double(digits) => {
                 let value = parse_double(digits).map(Literal::Double);
@@ -325,15 +328,30 @@ impl<'f> Parser<'f> {
         }
     }
 
-    fn parameter(&self, name: &str) -> Result<Value<'f>, Error> {
-        self.parameters
+    fn parameter(&mut self, name: &str) -> Result<Literal, Error> {
+        let value = self
+            .parameters
             .and_then(|parameters| parameters.get(name))
             .ok_or_else(|| Error::ArgumentInvalid {
                 reason: format!(
                     "The filter's @{} has no value among the parameters",
                     Error::quoted(name)
                 ),
-            })
+            })?;
+        self.parameter_bytes += match value {
+            Value::String(text) => text.len(),
+            Value::Binary(bytes) => bytes.len(),
+            _ => 0,
+        };
+        if self.parameter_bytes > limits::FILTER_PARAMETER_BYTES {
+            return Err(Error::FilterBeyondLimit {
+                reason: format!(
+                    "The values of the filter's parameters have at most {} bytes, each counted wherever it stands",
+                    limits::FILTER_PARAMETER_BYTES
+                ),
+            });
+        }
+        Ok(value.into())
     }
 
     fn literal(&self, token: Spanned<'_>, literal: Result<Literal, EdmType>) -> Result<Literal, Error> {

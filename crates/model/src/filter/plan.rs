@@ -38,6 +38,9 @@ impl Plan {
             start: 0,
             end: axis.end(),
         };
+        // A cell can become a range with two bounds of two keys each.
+        let range_bytes = 2 * (partitions.longest() + rows.longest());
+        let cells = cells.min(limits::RANGE_BYTES / range_bytes.max(1)).max(1);
         let space = Space {
             partitions: whole(&partitions),
             rows: whole(&rows),
@@ -314,10 +317,10 @@ impl<'f> Planner<'f> {
 
     /// What is left to test of a node for keys within a set.
     fn simplify(&mut self, node: &Node<'_>, within: &KeySet) -> Simplified {
-        if !within.intersects(&node.cover) {
+        if !within.may_intersect(&node.cover, &mut self.work) {
             return Simplified::Constant(false);
         }
-        if within.is_within(node.core(), self.space) {
+        if within.is_surely_within(node.core(), self.space, &mut self.work) {
             return Simplified::Constant(true);
         }
         let mut kept = Vec::new();
