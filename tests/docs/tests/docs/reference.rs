@@ -211,6 +211,11 @@ fn the_limits_are_the_models() {
         ("parentheses of a filter open at once", limits::FILTER_PARENTHESES),
         ("levels of `and`, `or`, `not` in each other", limits::FILTER_DEPTH),
         ("key ranges of a filter", limits::FILTER_RANGES),
+        ("bytes of all keys of these ranges", limits::RANGE_BYTES),
+        (
+            "bytes of a filter's `@name` values, counted wherever they occur",
+            limits::FILTER_PARAMETER_BYTES,
+        ),
         ("names in a projection", limits::PROJECTION_NAMES),
         ("operations of a batch", limits::BATCH_OPERATIONS),
         ("bytes of a batch", limits::BATCH_BYTES),
