@@ -32,6 +32,12 @@ impl Failure {
         self
     }
 
+    /// Whether it says that there is no such table, or that none can have the name.
+    pub fn is_of_table(&self) -> bool {
+        let is_name_length = || self.code == Code::OutOfRangeInput && self.stage == Stage::BackEnd;
+        matches!(self.code, Code::TableNotFound | Code::InvalidResourceName) || is_name_length()
+    }
+
     pub fn status(&self) -> http::StatusCode {
         http::StatusCode::from_u16(self.code.http_status()).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR)
     }

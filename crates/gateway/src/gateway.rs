@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Incoming};
 use table_service_model::error::RequestError;
 use table_service_model::json::Metadata;
-use table_service_model::{Code, Error, limits};
+use table_service_model::{Code, Error};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
@@ -191,9 +191,14 @@ impl Gateway {
         event.table = operation.table().unwrap_or_default().to_owned();
         event.partition = operation.address().map(|address| address.partition_key.clone());
         check_endpoint(&operation, target.secondary)?;
-        let metadata = if is_xml(head) { Metadata::Minimal } else { accepted? };
+        let metadata = match operation {
+            // In a batch the Accept of each part counts, and that of the whole does not.
+            Operation::Batch => accepted.unwrap_or(Metadata::Minimal),
+            _ if is_xml(head) => Metadata::Minimal,
+            _ => accepted?,
+        };
 
-        let bytes = self.read_body(body, &head.headers).await?;
+        let bytes = self.read_body(body, &head.headers, operation.body_limit()).await?;
         event.request_bytes = bytes.len();
         let context = Context {
             tenant,
@@ -214,9 +219,14 @@ impl Gateway {
     }
 
     /// The body, which the client has to send in time and within the limit.
-    async fn read_body(&self, body: &mut Option<Incoming>, headers: &HeaderMap) -> Result<Bytes, Failure> {
+    async fn read_body(
+        &self,
+        body: &mut Option<Incoming>,
+        headers: &HeaderMap,
+        limit: usize,
+    ) -> Result<Bytes, Failure> {
         let announced = header(headers, "content-length").and_then(|length| length.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > limits::BATCH_BYTES) {
+        if announced.is_some_and(|length| length > limit) {
             return Err(Error::BatchTooLarge.into());
         }
         let Some(mut incoming) = body.take() else {
@@ -231,7 +241,7 @@ impl Gateway {
                 if let Ok(data) = frame.into_data() {
                     bytes.extend_from_slice(&data);
                 }
-                if bytes.len() > limits::BATCH_BYTES {
+                if bytes.len() > limit {
                     return Err(Error::BatchTooLarge);
                 }
             }

@@ -38,21 +38,22 @@ impl IfMatch {
         if text == "*" {
             return Ok(IfMatch::Any);
         }
-        let well_formed = text
+        let opaque = text
             .strip_prefix("W/\"")
+            .or_else(|| text.strip_prefix("w/\""))
             .and_then(|rest| rest.strip_suffix('"'))
-            .is_some_and(|opaque| !opaque.contains('"'));
-        if !well_formed {
+            .filter(|opaque| !opaque.contains('"'));
+        let Some(opaque) = opaque else {
             return Err(Error::EtagInvalid {
                 value: abbreviate(text, 256),
             });
-        }
+        };
         // Tags are compared by their spelling, so another spelling of the same time is another tag.
-        let version = text
-            .strip_prefix(PREFIX)
-            .and_then(|rest| rest.strip_suffix(SUFFIX))
+        let version = opaque
+            .strip_prefix("datetime'")
+            .and_then(|rest| rest.strip_suffix('\''))
             .and_then(|time| Ticks::parse(&time.replace("%3A", ":")))
-            .filter(|&ticks| format(ticks) == text);
+            .filter(|&ticks| format(ticks).get(3..).and_then(|tag| tag.strip_suffix('"')) == Some(opaque));
         Ok(version.map_or(IfMatch::Never, IfMatch::Version))
     }
 }
@@ -96,18 +97,16 @@ mod tests {
     }
 
     #[test]
+    fn a_weak_tag_may_begin_with_a_small_letter() {
+        let time = Ticks::parse("2022-04-13T21:50:14.2477041Z").unwrap();
+        let tag = "w/\"datetime'2022-04-13T21%3A50%3A14.2477041Z'\"";
+        assert_eq!(IfMatch::parse(tag), Ok(IfMatch::Version(time)));
+        assert_eq!(IfMatch::parse("w/\"abc\""), Ok(IfMatch::Never));
+    }
+
+    #[test]
     fn anything_else_is_malformed() {
-        for tag in [
-            "",
-            "abc",
-            "\"abc\"",
-            "w/\"abc\"",
-            "W/abc",
-            "W/\"a\", W/\"b\"",
-            "W/\"",
-            "**",
-            "*, *",
-        ] {
+        for tag in ["", "abc", "\"abc\"", "W/abc", "W/\"a\", W/\"b\"", "W/\"", "**", "*, *"] {
             let error = IfMatch::parse(tag).unwrap_err();
             assert_eq!(error.code(), Code::InvalidInput, "{tag}");
             assert!(

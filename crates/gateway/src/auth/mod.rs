@@ -6,13 +6,13 @@ pub use bearer::{Bearer, BearerError};
 
 use table_service_model::Error;
 use table_service_model::access::{AccessPolicies, Authorization, Client, Grant, Sas, SignedRequest};
-use table_service_model::error::Code;
 
 use crate::account::Tenant;
 use crate::clock::now;
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::request::Head;
+use crate::request::target::Target;
 
 /// What the credentials of a request allow.
 ///
@@ -28,15 +28,22 @@ pub async fn authenticate(
         return match Authorization::parse(value)? {
             Authorization::SharedKey(credentials) => {
                 let text = |name: &str| head.header(name).unwrap_or_default();
-                let request = SignedRequest {
-                    verb: head.sent_method.as_str(),
-                    content_md5: text("content-md5"),
-                    content_type: text("content-type"),
-                    date: head.header("x-ms-date").unwrap_or_else(|| text("date")),
-                    path: &head.path,
-                    comp: head.query.get("comp"),
+                let verify = |path: &str| {
+                    let request = SignedRequest {
+                        verb: head.sent_method.as_str(),
+                        content_md5: text("content-md5"),
+                        content_type: text("content-type"),
+                        date: head.header("x-ms-date").unwrap_or_else(|| text("date")),
+                        path,
+                        comp: head.query.get("comp"),
+                    };
+                    credentials.verify(&tenant.account, &request, now())
                 };
-                Ok(credentials.verify(&tenant.account, &request, now())?)
+                let primary = || Target::parse(&head.host, &head.path)?.primary_path(&head.path);
+                Ok(match (verify(&head.path), primary()) {
+                    (Err(_), Some(path)) => verify(&path)?,
+                    (verified, _) => verified?,
+                })
             }
             Authorization::Bearer(token) => match bearer {
                 Some(bearer) => Ok(bearer.grant(token, head.peer.https)?),
@@ -68,7 +75,7 @@ pub async fn authenticate(
 async fn policies(session: &Session<'_>, table: &str) -> Result<AccessPolicies, Failure> {
     match session.get_access_policies(table).await {
         Ok(json) => Ok(AccessPolicies::from_json(&json)?),
-        Err(failure) if failure.code == Code::TableNotFound => Ok(AccessPolicies::default()),
+        Err(failure) if failure.is_of_table() => Ok(AccessPolicies::default()),
         Err(failure) => Err(failure),
     }
 }

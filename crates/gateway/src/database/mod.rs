@@ -7,6 +7,6 @@ mod statements;
 mod types;
 
 pub use pool::{Database, PoolSettings, PoolStatus};
-pub use session::{Session, column};
+pub use session::{Session, check_table_name, column};
 pub use statements::{Effect, READY, Statement};
 pub use types::{Bag, BagParameter, BatchOperation, Json, JsonParameter, Timestamp};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use postgres_types::ToSql;
-use table_service_model::PropertiesBuf;
 use table_service_model::error::{RequestError, Retry};
+use table_service_model::{Error, PropertiesBuf, table_name};
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
@@ -107,6 +107,10 @@ impl<'a> Session<'a> {
     }
 
     pub async fn delete_table(&self, name: &str) -> Result<(), Failure> {
+        // To delete a table that cannot be is no other error than to delete one that is not there (semantics 1.2).
+        if check_table_name(name).is_err() {
+            return Err(Error::TableToDeleteNotFound.into());
+        }
         self.rows(Statement::DeleteTable, &[&name]).await.map(drop)
     }
 
@@ -135,6 +139,7 @@ impl<'a> Session<'a> {
         row_key: &str,
         properties: &PropertiesBuf,
     ) -> Result<String, Failure> {
+        check_table_name(table)?;
         let bag = BagParameter(properties);
         self.value(Statement::InsertEntity, &[&table, &partition_key, &row_key, &bag])
             .await
@@ -149,6 +154,7 @@ impl<'a> Session<'a> {
         properties: &PropertiesBuf,
         if_match: Option<&str>,
     ) -> Result<String, Failure> {
+        check_table_name(table)?;
         let bag = BagParameter(properties);
         match if_match {
             Some(tag) => {
@@ -166,6 +172,7 @@ impl<'a> Session<'a> {
         row_key: &str,
         if_match: &str,
     ) -> Result<(), Failure> {
+        check_table_name(table)?;
         let parameters: Parameters<'_> = &[&table, &partition_key, &row_key, &if_match];
         self.rows(Statement::DeleteEntity, parameters).await.map(drop)
     }
@@ -177,6 +184,7 @@ impl<'a> Session<'a> {
         partition_key: &str,
         operations: &[BatchOperation<'_>],
     ) -> Result<Vec<Option<String>>, Failure> {
+        check_table_name(table)?;
         let rows = self
             .rows(Statement::ExecuteBatch, &[&table, &partition_key, &operations])
             .await?;
@@ -185,6 +193,7 @@ impl<'a> Session<'a> {
 
     /// The entity with these keys: [`column`] 0 is its Timestamp, 1 its bag.
     pub async fn get_entity(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
+        check_table_name(table)?;
         let rows = self
             .rows(Statement::GetEntity, &[&table, &partition_key, &row_key])
             .await?;
@@ -193,11 +202,13 @@ impl<'a> Session<'a> {
 
     /// The policies of a table, as JSON.
     pub async fn get_access_policies(&self, table: &str) -> Result<String, Failure> {
+        check_table_name(table)?;
         let rows = self.rows(Statement::GetAccessPolicies, &[&table]).await?;
         json(&rows)
     }
 
     pub async fn set_access_policies(&self, table: &str, policies: String) -> Result<(), Failure> {
+        check_table_name(table)?;
         let policies = JsonParameter(policies);
         self.rows(Statement::SetAccessPolicies, &[&table, &policies])
             .await
@@ -215,6 +226,17 @@ impl<'a> Session<'a> {
         self.rows(Statement::SetServiceProperties, &[&properties])
             .await
             .map(drop)
+    }
+}
+
+/// Refuses the name of a table that cannot be, where the table would be looked up (semantics 0.2, 1.2).
+///
+/// # Errors
+/// `InvalidResourceName`, `OutOfRangeInput`.
+pub fn check_table_name(name: &str) -> Result<(), Error> {
+    match table_name::check(name) {
+        Err(error @ (Error::TableNameInvalid | Error::TableNameLength)) => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -46,10 +46,6 @@ struct Change<'b> {
 pub async fn execute(context: &Context<'_>, content: &[u8]) -> Result<Reply, Failure> {
     match batch::read(context.head.header("content-type"), content)? {
         Batch::Read(request) => read(context, &request).await,
-        Batch::Changes { requests, .. } if requests.is_empty() => Err(RequestError::MalformedBatch {
-            reason: "The change set is empty".to_owned(),
-        }
-        .into()),
         Batch::Changes { requests, further } => {
             let (parts, error) = match execute_changes(context, &requests).await {
                 Ok(parts) => (parts, None),
@@ -76,6 +72,7 @@ fn refused(context: &Context<'_>) -> Part {
     Part {
         reply: error::reply(&failure.into(), form, None, context.head.id),
         version: DATA,
+        content_id: None,
     }
 }
 
@@ -114,7 +111,7 @@ async fn without_table(context: &Context<'_>, requests: &[InnerRequest<'_>], fai
         .and_then(|request| request.resource(context.tenant.account.name()).ok());
     match resource.as_ref().and_then(Resource::table) {
         Some(table) => match entities::found_first(context, table, ["", ""], None, failure).await {
-            first if first.code == Code::TableNotFound => first.at(0),
+            first if first.is_of_table() => first.at(0),
             failure => failure,
         },
         None => failure,
@@ -129,23 +126,20 @@ fn answer(
     request: &InnerRequest<'_>,
 ) -> Result<Part, Failure> {
     let etag = etag.unwrap_or_default();
-    Ok(match (change.action, &change.properties) {
+    let (reply, version) = match (change.action, &change.properties) {
         (Action::Insert, Some(properties)) => {
             let keys = [change.partition_key.as_str(), &change.row_key];
             let metadata = level(request)?;
-            Part {
-                reply: inserted(context, &change.table, keys, properties, etag, change.prefer, metadata),
-                version: DATA,
-            }
+            let reply = inserted(context, &change.table, keys, properties, etag, change.prefer, metadata);
+            (reply, DATA)
         }
-        (Action::Delete, _) => Part {
-            reply: Reply::no_content(),
-            version: NOTHING,
-        },
-        _ => Part {
-            reply: Reply::no_content().with_text(http::header::ETAG, etag),
-            version: NOTHING,
-        },
+        (Action::Delete, _) => (Reply::no_content(), NOTHING),
+        _ => (Reply::no_content().with_text(http::header::ETAG, etag), NOTHING),
+    };
+    Ok(Part {
+        reply,
+        version,
+        content_id: request.content_id.clone(),
     })
 }
 
@@ -276,7 +270,11 @@ fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure
         .unwrap_or(context.metadata);
     let prefer = request.and_then(|request| Prefer::parse(request.header("prefer")));
     let reply = error::reply(&failure, Form::Json(metadata), prefer, context.head.id);
-    Ok(Part { reply, version: DATA })
+    Ok(Part {
+        reply,
+        version: DATA,
+        content_id: request.and_then(|request| request.content_id.clone()),
+    })
 }
 
 /// Whether the request as a whole fails, and not one of its operations: credentials are those of the request.
@@ -315,7 +313,11 @@ async fn read(context: &Context<'_>, request: &InnerRequest<'_>) -> Result<Reply
         }
     };
     let error = reply.error.clone();
-    let mut answer = response::read(&Part { reply, version: DATA });
+    let mut answer = response::read(&Part {
+        reply,
+        version: DATA,
+        content_id: request.content_id.clone(),
+    });
     answer.error = error;
     Ok(answer)
 }
@@ -323,5 +325,5 @@ async fn read(context: &Context<'_>, request: &InnerRequest<'_>) -> Result<Reply
 async fn look_up(context: &Context<'_>, request: &InnerRequest<'_>, address: &EntityAddress) -> Result<Reply, Failure> {
     let grant = context.grant;
     grant.permits(access::Operation::QueryEntities, Some(&address.table))?;
-    entities::get(context, address, request.query().get("$select"), level(request)?).await
+    entities::get(context, address, &request.query(), level(request)?).await
 }

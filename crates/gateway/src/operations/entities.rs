@@ -5,6 +5,7 @@ use http::header::{ETAG, LOCATION};
 use table_service_model::entity::Entity;
 use table_service_model::error::RequestError;
 use table_service_model::etag::IfMatch;
+use table_service_model::filter::Filter;
 use table_service_model::json::Metadata;
 use table_service_model::projection::Projection;
 use table_service_model::{Code, Error, PropertiesBuf, key};
@@ -14,6 +15,7 @@ use super::context::Context;
 use crate::database::{Bag, Statement, Timestamp, column};
 use crate::failure::Failure;
 use crate::request::negotiation::{Prefer, check_content_type};
+use crate::request::query::Query;
 use crate::request::resource::EntityAddress;
 use crate::request::{body, if_match};
 use crate::response::{DATA_SERVICE_ID, Reply};
@@ -82,10 +84,11 @@ pub fn inserted(
 pub async fn get(
     context: &Context<'_>,
     address: &EntityAddress,
-    select: Option<&str>,
+    query: &Query,
     metadata: Metadata,
 ) -> Result<Reply, Failure> {
     address.check_for_read()?;
+    let select = query.get("$select");
     let EntityAddress {
         table,
         partition_key,
@@ -93,6 +96,7 @@ pub async fn get(
     } = address;
     context.grant.permits_key(partition_key, row_key)?;
     let projection = Projection::parse(select.unwrap_or_default())?;
+    let filter = query.get("$filter").map(|text| Filter::parse(text, None)).transpose()?;
     let row = context.session.get_entity(table, partition_key, row_key).await?;
     let row = row.ok_or(Error::EntityNotFound)?;
     let Timestamp(timestamp) = column(&row, 0)?;
@@ -103,6 +107,9 @@ pub async fn get(
         timestamp,
         properties,
     };
+    if filter.is_some_and(|filter| !filter.matches(&entity)) {
+        return Err(Error::EntityNotFound.into());
+    }
     let body = element(context, table, &entity, select, metadata, &projection);
     let mut reply = Reply::json(StatusCode::OK, metadata, body);
     if let Some(timestamp) = timestamp {
@@ -121,7 +128,7 @@ fn element(
     projection: &Projection,
 ) -> Vec<u8> {
     let what = match (select, projection) {
-        (Some(select), Projection::Names(_)) => format!("{table}/@Element&$select={select}"),
+        (Some(select), Projection::Names(_)) | (Some(select @ ""), _) => format!("{table}/@Element&$select={select}"),
         _ => format!("{table}/@Element"),
     };
     let context_url = context.base.context_url(metadata, &what);
@@ -208,7 +215,7 @@ pub async fn found_first(
     }
     let stored = context.session.get_entity(table, partition_key, row_key).await;
     match (stored, if_match) {
-        (Err(first), _) if first.code == Code::TableNotFound => first,
+        (Err(first), _) if first.is_of_table() => first,
         (Ok(None), Some(_)) => Error::EntityNotFound.into(),
         (Ok(Some(row)), Some(tag)) if !is_version(&row, tag) => Error::UpdateConditionNotSatisfied.into(),
         _ => failure,

@@ -29,10 +29,7 @@ pub async fn execute(context: &Context<'_>, operation: &Operation, body: Bytes) 
         Operation::GetTableAcl(table) => acl::get(context, table).await,
         Operation::SetTableAcl(table) => acl::set(context, table, &body).await,
         Operation::QueryEntities(table) => query::query(context, table).await,
-        Operation::GetEntity(address) => {
-            let select = context.head.query.get("$select");
-            entities::get(context, address, select, context.metadata).await
-        }
+        Operation::GetEntity(address) => entities::get(context, address, &context.head.query, context.metadata).await,
         Operation::InsertEntity(table) => entities::insert(context, table, &body).await,
         Operation::ReplaceEntity(address) => entities::replace(context, address, &body).await,
         Operation::MergeEntity(address) => entities::merge(context, address, &body).await,

@@ -6,12 +6,13 @@
 use http::{HeaderName, StatusCode};
 use table_service_model::entity::Entity;
 use table_service_model::error::RequestError;
+use table_service_model::filter::Filter;
 use table_service_model::json::Metadata;
 use table_service_model::projection::Projection;
 use table_service_model::token::ContinuationToken;
 
 use super::context::Context;
-use crate::database::{Bag, Json, Statement, Timestamp, column};
+use crate::database::{Bag, Json, Statement, Timestamp, check_table_name, column};
 use crate::failure::Failure;
 use crate::request::options::{check_options, continuation, top};
 use crate::request::token;
@@ -28,11 +29,15 @@ pub async fn query(context: &Context<'_>, table: &str) -> Result<Reply, Failure>
     let filter = context.grant.clip(query.get("$filter"))?;
     let select = query.get("$select");
     let projection = Projection::parse(select.unwrap_or_default())?;
+    if let Err(error) = check_table_name(table) {
+        Filter::parse(filter.as_deref().unwrap_or_default(), None)?;
+        return Err(error.into());
+    }
     let metadata = context.metadata;
 
     let selected = matches!(projection, Projection::Names(_));
     let what = match select {
-        Some(select) if selected => format!("{table}&$select={select}"),
+        Some(select) if selected || select.is_empty() => format!("{table}&$select={select}"),
         _ => table.to_owned(),
     };
     let context_url = context.base.context_url(metadata, &what);

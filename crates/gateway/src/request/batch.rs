@@ -16,6 +16,8 @@ pub struct InnerRequest<'b> {
     pub url: &'b str,
     pub headers: HeaderMap,
     pub body: &'b [u8],
+    /// The Content-ID of the part.
+    pub content_id: Option<HeaderValue>,
 }
 
 /// What a batch holds.
@@ -30,6 +32,7 @@ pub enum Batch<'b> {
     Read(InnerRequest<'b>),
 }
 
+const BLANK: [char; 2] = [' ', '\t'];
 /// Most headers of a part, and of a request in it.
 const MAX_HEADERS: usize = 64;
 /// The service tells a batch of more operations than it takes from one that is malformed; beyond this many, of operations or of
@@ -160,9 +163,11 @@ fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, RequestError> {
     }
     let read = || {
         let (request_line, end) = line(part.body)?;
-        let mut words = std::str::from_utf8(request_line).ok()?.split_ascii_whitespace();
-        let (method, url, version) = (words.next()?, words.next()?, words.next()?);
-        if !version.starts_with("HTTP/") || words.next().is_some() {
+        // The target is everything between the first and the last blank: keys in it may have blanks of their own.
+        let (method, rest) = std::str::from_utf8(request_line).ok()?.trim().split_once(BLANK)?;
+        let (url, version) = rest.rsplit_once(BLANK)?;
+        let url = url.trim_matches(BLANK);
+        if url.is_empty() || !version.starts_with("HTTP/") {
             return None;
         }
         let method = Method::from_bytes(method.as_bytes()).ok()?;
@@ -182,6 +187,7 @@ fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, RequestError> {
         url,
         headers,
         body,
+        content_id: part.headers.get("content-id").cloned(),
     })
 }
 
@@ -199,8 +205,9 @@ impl InnerRequest<'_> {
         let path = self.url.split(['?', '#']).next().unwrap_or_default();
         let path = match path.split_once("://") {
             Some((_, rest)) => rest.split_once('/').ok_or(RequestError::UriInvalid)?.1,
-            None => path.strip_prefix('/').unwrap_or(path),
+            None => path,
         };
+        let path = path.trim_start_matches('/');
         // In the emulator's style the account comes first.
         let path = match path.split_once('/') {
             Some((first, rest)) if first.strip_suffix("-secondary").unwrap_or(first) == account => rest,
@@ -265,6 +272,7 @@ mod tests {
             "POST t(PartitionKey='p',RowKey='u') HTTP/1.1\r\nX-HTTP-Method: MERGE\r\n\r\n{}",
             "DELETE t HTTP/1.1\r\n",
             "DELETE u HTTP/1.1\r\nIf-Match: *\r\n",
+            "PUT  /t(PartitionKey='a b', RowKey='c') HTTP/1.1\r\n\r\n{}",
         ]);
         let expected = vec![
             of("POST", "http://h/a/t", "{\"v\":\r\n1}"),
@@ -273,6 +281,7 @@ mod tests {
             of("MERGE", "t(PartitionKey='p',RowKey='u')", "{}"),
             of("DELETE", "t", ""),
             of("DELETE", "u", ""),
+            of("PUT", "/t(PartitionKey='a b', RowKey='c')", "{}"),
         ];
         assert_eq!(read_changes_of(&body), expected);
         assert_eq!(read_changes_of(&body.replace("\r\n", "\n")), {
@@ -308,6 +317,15 @@ mod tests {
     }
 
     #[test]
+    fn a_content_id_belongs_to_its_request() {
+        let body = changes(&["DELETE t HTTP/1.1\r\n\r\n"]).replace("--c\r\n", "--c\r\nContent-ID: 3\r\n");
+        let Ok(Batch::Changes { requests, .. }) = read(TYPE, body.as_bytes()) else {
+            panic!("{body}");
+        };
+        assert_eq!(requests[0].content_id.as_ref().unwrap(), "3");
+    }
+
+    #[test]
     fn an_empty_change_set_is_one() {
         let body = "--batch_1\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c--\r\n--batch_1--\r\n";
         assert_eq!(
@@ -329,12 +347,14 @@ mod tests {
             ("t", "t"),
             ("/a/t", "t"),
             ("a", "a"),
+            ("http://127.0.0.1:10002//a//t/", "t"),
         ] {
             let request = InnerRequest {
                 method: Method::POST,
                 url,
                 headers: HeaderMap::new(),
                 body: b"",
+                content_id: None,
             };
             assert_eq!(request.resource("a"), Ok(Resource::Entities(table.to_owned())), "{url}");
         }
@@ -348,7 +368,7 @@ mod tests {
         );
         assert_eq!(read(None, b""), Err(RequestError::MediaTypeNotSupported));
         let whole = changes(&["POST t HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"]);
-        // Cut anywhere before its last boundary, it is malformed, and nothing of it is executed.
+        // Cut anywhere before the end of its last boundary, it is malformed, and nothing of it is executed.
         for end in 0..whole.len() - "--\r\n".len() {
             let cut = &whole.as_bytes()[..end];
             assert!(
@@ -362,7 +382,7 @@ mod tests {
             "POST t\r\n\r\n",
             "POST t FTP/1\r\n\r\n",
             "POST t HTTP/1.1\r\nContent-Length: 9\r\n\r\n{}",
-            "PO ST t HTTP/1.1\r\n\r\n",
+            "P(ST t HTTP/1.1\r\n\r\n",
             "POST t HTTP/1.1\r\nbad header\r\n\r\n",
         ] {
             assert!(

@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod body;
+mod element;
 pub mod forwarded;
 mod head;
 mod headers;

@@ -20,6 +20,8 @@ pub struct Parts<'b> {
     body: &'b [u8],
     delimiter: Vec<u8>,
     position: usize,
+    /// Whether a part was found already.
+    has_parts: bool,
     ended: bool,
 }
 
@@ -34,6 +36,7 @@ impl<'b> Parts<'b> {
             body,
             delimiter,
             position: 0,
+            has_parts: false,
             ended: false,
         };
         let line = parts.find_boundary(0).ok_or(Malformed::Start)?;
@@ -41,7 +44,8 @@ impl<'b> Parts<'b> {
         Ok(parts)
     }
 
-    /// The next part, with its headers, if there is one. `length` says how long the body of a part is, by its bytes
+    /// The next part, with its headers, if there is one. The last boundary may lack its closing `--`: then the body ends
+    /// behind it. `length` says how long the body of a part is, by its bytes
     /// from the beginning of its headers on, if it can tell; a boundary is looked for only behind it.
     ///
     /// # Errors
@@ -51,6 +55,10 @@ impl<'b> Parts<'b> {
             return Ok(None);
         }
         let rest = self.body.get(self.position..).ok_or(Malformed::End)?;
+        if self.has_parts && rest.trim_ascii().is_empty() {
+            self.ended = true;
+            return Ok(None);
+        }
         let least = length(rest).unwrap_or(0);
         if least > rest.len() {
             return Err(Malformed::End);
@@ -58,6 +66,7 @@ impl<'b> Parts<'b> {
         let start = self.position;
         let line = self.find_boundary(start + least).ok_or(Malformed::End)?;
         let part = self.body.get(start..line.start).ok_or(Malformed::End)?;
+        self.has_parts = true;
         self.pass_boundary(line.end)?;
         Ok(Some(part))
     }
@@ -99,7 +108,7 @@ impl<'b> Parts<'b> {
         }
         match line {
             Some(line) => self.position = position + line + 1,
-            None if self.ended => self.position = self.body.len(),
+            None if self.ended || self.has_parts => self.position = self.body.len(),
             None => return Err(Malformed::End),
         }
         Ok(())
@@ -130,6 +139,8 @@ mod tests {
             "--b\r\none\r\n--b\r\ntwo\r\n\r\n--b--\r\n",
             "preamble\r\n--b\r\none\r\n--b  \r\ntwo\r\n\r\n--b--",
             "--b\none\n--b\ntwo\r\n\n--b--\n epilogue",
+            "--b\r\none\r\n--b\r\ntwo\r\n\r\n--b",
+            "--b\r\none\r\n--b\r\ntwo\r\n\r\n--b\r\n\r\n",
         ] {
             assert_eq!(
                 parts(body, "b"),
@@ -165,7 +176,6 @@ mod tests {
             ("x--b\r\n", Malformed::Start),
             ("--b", Malformed::End),
             ("--b\r\none", Malformed::End),
-            ("--b\r\none\r\n--b", Malformed::End),
             ("--b x\r\none\r\n--b--", Malformed::BoundaryLine),
             ("--b\r\none\r\n--b--x", Malformed::BoundaryLine),
         ] {

@@ -1,12 +1,13 @@
 //! Which operation of the service a request asks for (semantics 4).
 
 use http::Method;
-use table_service_model::access;
 use table_service_model::error::RequestError;
+use table_service_model::{access, limits};
 
 use super::headers::MERGE;
 use super::query::Query;
-use super::resource::{EntityAddress, Resource};
+use super::resource::{EntityAddress, Misplaced, Resource};
+use super::xml::XML_BYTES;
 
 /// An operation of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,12 @@ impl Operation {
             (Resource::Entity(address), ..) if is("PATCH") || is(MERGE) => Ok(Operation::MergeEntity(address)),
             (Resource::Entity(address), ..) if is("DELETE") => Ok(Operation::DeleteEntity(address)),
             (Resource::Batch, ..) if is("POST") => Ok(Operation::Batch),
+            // The service takes these for an insert and for a batch that it cannot read. SDKs know what that means.
+            (Resource::Misplaced { table, resource }, ..) if is("POST") => match resource {
+                Misplaced::Tables => Ok(Operation::InsertEntity(table)),
+                Misplaced::Batch => Err(RequestError::MediaTypeNotSupported),
+            },
+            (Resource::Misplaced { .. }, ..) => Err(RequestError::UriInvalid),
             _ => Err(RequestError::VerbNotSupported),
         }
     }
@@ -160,6 +167,14 @@ impl Operation {
         )
     }
 
+    /// The longest body that it can have.
+    pub fn body_limit(&self) -> usize {
+        match self {
+            Operation::SetTableAcl(_) | Operation::SetServiceProperties => XML_BYTES,
+            _ => limits::BATCH_BYTES,
+        }
+    }
+
     /// Whether `Prefer` has a meaning for it.
     pub fn has_preference(&self) -> bool {
         matches!(self, Operation::CreateTable | Operation::InsertEntity(_))
@@ -194,6 +209,7 @@ mod tests {
             ("MERGE", entity, "", "MergeEntity"),
             ("DELETE", entity, "", "DeleteEntity"),
             ("POST", "$batch", "", "Batch"),
+            ("POST", "t/Tables", "", "InsertEntity"),
             ("GET", "", "restype=service&comp=properties", "GetServiceProperties"),
             ("PUT", "", "restype=service&comp=properties", "SetServiceProperties"),
             ("GET", "", "restype=service&comp=stats", "GetServiceStats"),
@@ -218,6 +234,8 @@ mod tests {
                 RequestError::VerbNotSupported,
             ),
             ("GET", "", "", RequestError::UriInvalid),
+            ("GET", "t/Tables", "", RequestError::UriInvalid),
+            ("POST", "t/$batch", "", RequestError::MediaTypeNotSupported),
             (
                 "GET",
                 "t",

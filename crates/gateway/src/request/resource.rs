@@ -21,6 +21,15 @@ pub enum Resource {
     Entity(EntityAddress),
     /// `/$batch`
     Batch,
+    /// `/name/Tables` and `/name/$batch`: the client's endpoint ends with the name of a table by mistake.
+    Misplaced { table: String, resource: Misplaced },
+}
+
+/// What stands behind the name of a table by mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misplaced {
+    Tables,
+    Batch,
 }
 
 /// The table and the keys of an entity in a URL.
@@ -32,21 +41,16 @@ pub struct EntityAddress {
 }
 
 impl Resource {
-    /// Reads a path without its leading slash, as it stands in the URL.
+    /// Reads a path as it stands in the URL. Empty segments do not count.
     ///
     /// # Errors
     /// `InvalidInput` for a path whose keys do not parse or are not those of a resource, `InvalidUri` for a path that
     /// names nothing.
     pub fn parse(path: &str) -> Result<Resource, RequestError> {
-        // A slash within a key is percent-encoded, or it would end the segment.
-        if let Some((before, after)) = path.split_once('/') {
-            return Err(if before.contains('\'') {
-                RequestError::UrlSyntax
-            } else if after.contains('(') {
-                RequestError::UrlKeyCount
-            } else {
-                RequestError::UriInvalid
-            });
+        let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+        let path = segments.next().unwrap_or_default();
+        if let Some(second) = segments.next() {
+            return Resource::parse_misplaced(path, second, segments.next());
         }
         if !escapes_are_whole(path) {
             return Err(RequestError::UrlSyntax);
@@ -89,10 +93,29 @@ impl Resource {
         }))
     }
 
+    /// Reads a path of several segments, which no resource has.
+    fn parse_misplaced(first: &str, second: &str, third: Option<&str>) -> Result<Resource, RequestError> {
+        // A slash within a key is percent-encoded, or it would end the segment.
+        if first.contains('\'') {
+            return Err(RequestError::UrlSyntax);
+        }
+        let resource = match second {
+            _ if third.is_some() => return Err(RequestError::UriInvalid),
+            "$batch" => Misplaced::Batch,
+            "Tables" => Misplaced::Tables,
+            keys if keys.contains('(') => return Err(RequestError::UrlKeyCount),
+            _ => return Err(RequestError::UriInvalid),
+        };
+        match Resource::parse(first)? {
+            Resource::Entities(table) => Ok(Resource::Misplaced { table, resource }),
+            _ => Err(RequestError::UriInvalid),
+        }
+    }
+
     /// The table that the resource is or belongs to.
     pub fn table(&self) -> Option<&str> {
         match self {
-            Resource::Table(table) | Resource::Entities(table) => Some(table),
+            Resource::Table(table) | Resource::Entities(table) | Resource::Misplaced { table, .. } => Some(table),
             Resource::Entity(address) => Some(&address.table),
             Resource::Service | Resource::Tables | Resource::Batch => None,
         }
@@ -223,6 +246,23 @@ mod tests {
             ("%24batch", Resource::Batch),
             ("Abc", Resource::Entities("Abc".into())),
             ("Abc()", Resource::Entities("Abc".into())),
+            ("/", Resource::Service),
+            ("//Tables/", Resource::Tables),
+            ("$batch/", Resource::Batch),
+            (
+                "Abc/Tables",
+                Resource::Misplaced {
+                    table: "Abc".into(),
+                    resource: Misplaced::Tables,
+                },
+            ),
+            (
+                "Abc//$batch/",
+                Resource::Misplaced {
+                    table: "Abc".into(),
+                    resource: Misplaced::Batch,
+                },
+            ),
         ] {
             assert_eq!(Resource::parse(path).as_ref(), Ok(&resource), "{path}");
         }
@@ -267,6 +307,8 @@ mod tests {
             ("t(PartitionKey='%zz',RowKey='r')", RequestError::UrlSyntax),
             ("t%", RequestError::UrlSyntax),
             ("a/b", RequestError::UriInvalid),
+            ("a/Tables/b", RequestError::UriInvalid),
+            ("Tables/Tables", RequestError::UriInvalid),
             ("()", RequestError::UriInvalid),
         ] {
             assert_eq!(Resource::parse(path), Err(error), "{path}");

@@ -19,10 +19,10 @@ const SECONDARY: &str = "-secondary";
 impl<'a> Target<'a> {
     /// Splits a request by its host (with or without a port) and its path as it stands in the request line.
     ///
-    /// A host of the form `<account>.table.<anything>` names the account; for any other the first segment of the path
-    /// does. `None` if there is no such segment.
+    /// A host of the form `<account>.table.<anything>` names the account. For any other host, the first segment of the
+    /// path that is not empty does. `None` if there is no such segment.
     pub fn parse(host: &'a str, path: &'a str) -> Option<Target<'a>> {
-        let path = path.strip_prefix('/').unwrap_or(path);
+        let path = path.trim_start_matches('/');
         if let Some(label) = account_label(host) {
             let (account, secondary) = split_secondary(label);
             return Some(Target {
@@ -34,12 +34,20 @@ impl<'a> Target<'a> {
         }
         let (segment, path) = path.split_once('/').unwrap_or((path, ""));
         let (account, secondary) = split_secondary(segment);
+        // Some clients make this of an endpoint in path style when they fail over: /account-secondary/account/Tables.
+        let doubled = path.strip_prefix(account).and_then(|rest| rest.strip_prefix('/'));
         (!account.is_empty()).then_some(Target {
             account,
             secondary,
             path_style: true,
-            path,
+            path: doubled.filter(|_| secondary).unwrap_or(path),
         })
+    }
+
+    /// The path that a client may have signed instead of the one that it sent: in path style, that of the primary
+    /// endpoint for a request to the secondary one.
+    pub fn primary_path(&self, sent: &str) -> Option<String> {
+        (self.path_style && self.secondary).then(|| sent.replacen(SECONDARY, "", 1))
     }
 }
 
@@ -87,6 +95,10 @@ mod tests {
             ),
             ("gateway", "/one", ("one", false, true, "")),
             ("gateway.example.com", "/one/", ("one", false, true, "")),
+            ("gateway", "//one//Tables/", ("one", false, true, "/Tables/")),
+            ("gateway", "/one-secondary/one/Tables", ("one", true, true, "Tables")),
+            ("gateway", "/one-secondary/one", ("one", true, true, "one")),
+            ("gateway", "/one/one/Tables", ("one", false, true, "one/Tables")),
             ("[::1]:10002", "/one/$batch", ("one", false, true, "$batch")),
             (
                 "gateway",
@@ -96,7 +108,7 @@ mod tests {
         ] {
             assert_eq!(parse(host, path), Some(expected), "{host} {path}");
         }
-        for (host, path) in [("localhost", "/"), ("localhost", ""), ("127.0.0.1", "//Tables")] {
+        for (host, path) in [("localhost", "/"), ("localhost", ""), ("127.0.0.1", "//")] {
             assert_eq!(parse(host, path), None, "{host} {path}");
         }
     }

@@ -1,41 +1,43 @@
 //! The two XML documents of the service (semantics 4.9, 4.10), read and written by quick-xml.
 
-use quick_xml::events::Event;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use table_service_model::access::{
-    AccessPolicies, AccessPolicy, CorsRule, Logging, Metrics, Permissions, ServiceProperties, ServicePropertiesChange,
-    SignedIdentifier,
+    AccessPolicies, AccessPolicy, CorsRule, Logging, Metrics, Permissions, RetentionPolicy, ServiceProperties,
+    ServicePropertiesChange, SignedIdentifier,
 };
 use table_service_model::{Error, Ticks};
 
+use super::element::{Element, invalid};
+
+/// The longest document. What may be stored is much shorter.
+pub const XML_BYTES: usize = 64 * 1024;
 const SIGNED_IDENTIFIERS: &str = "SignedIdentifiers";
 const SERVICE_PROPERTIES: &str = "StorageServiceProperties";
 /// The service's documents begin with a byte order mark.
 const HEAD: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Identifiers {
-    #[serde(rename = "SignedIdentifier", default)]
+    #[serde(rename = "SignedIdentifier")]
     identifiers: Vec<Identifier>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Identifier {
     id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     access_policy: Option<Policy>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
 struct Policy {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     expiry: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     permission: Option<String>,
 }
 
@@ -47,30 +49,33 @@ pub fn read_policies(text: &str) -> Result<AccessPolicies, Error> {
     if text.trim().is_empty() {
         return Ok(AccessPolicies::default());
     }
-    let document: Identifiers = read(text, SIGNED_IDENTIFIERS)?;
-    let identifiers = document.identifiers.into_iter().map(|identifier| {
+    let document = Element::read(text, SIGNED_IDENTIFIERS)?;
+    let identifiers = document.items("SignedIdentifier")?.iter().map(|identifier| {
+        identifier.check_children(&["Id", "AccessPolicy"])?;
         Ok(SignedIdentifier {
-            id: identifier.id,
-            policy: read_policy(identifier.access_policy.unwrap_or_default())?,
+            id: identifier.need("Id")?.to_owned(),
+            policy: match identifier.child("AccessPolicy") {
+                Some(policy) => read_policy(policy)?,
+                None => AccessPolicy::default(),
+            },
         })
     });
     AccessPolicies::new(identifiers.collect::<Result<_, Error>>()?)
 }
 
-fn read_policy(policy: Policy) -> Result<AccessPolicy, Error> {
-    let given = |text: Option<String>| text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
-    let time = |text: Option<String>| {
-        given(text)
-            .map(|text| Ticks::parse(&text).ok_or_else(|| invalid(format!("{text} is no time"))))
-            .transpose()
+fn read_policy(policy: &Element) -> Result<AccessPolicy, Error> {
+    policy.check_children(&["Start", "Expiry", "Permission"])?;
+    let time = |name: &str| {
+        let parse = |text: &str| Ticks::parse(text).ok_or_else(|| invalid(format!("{text} is not a time")));
+        policy.given(name).map(parse).transpose()
     };
-    let permissions = |text: String| {
-        Permissions::parse(&text).ok_or_else(|| invalid(format!("{text} are no permissions: they are r, a, u and d")))
+    let permissions = |text: &str| {
+        Permissions::parse(text).ok_or_else(|| invalid(format!("{text} is not a set of permissions r, a, u and d")))
     };
     Ok(AccessPolicy {
-        start: time(policy.start)?,
-        expiry: time(policy.expiry)?,
-        permissions: given(policy.permission).map(permissions).transpose()?,
+        start: time("Start")?,
+        expiry: time("Expiry")?,
+        permissions: policy.given("Permission").map(permissions).transpose()?,
     })
 }
 
@@ -102,37 +107,29 @@ pub fn write_policies(policies: &AccessPolicies) -> Result<String, Error> {
     write(&document, SIGNED_IDENTIFIERS)
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Properties {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    logging: Option<Logging>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    hour_metrics: Option<Metrics>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    minute_metrics: Option<Metrics>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cors: Option<Cors>,
+struct Properties<'a> {
+    logging: &'a Logging,
+    hour_metrics: &'a Metrics,
+    minute_metrics: &'a Metrics,
+    cors: Cors,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Cors {
-    #[serde(rename = "CorsRule", default)]
+    #[serde(rename = "CorsRule")]
     rules: Vec<Rule>,
 }
 
 /// Lists are texts with commas.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Rule {
-    #[serde(default)]
     allowed_origins: String,
-    #[serde(default)]
     allowed_methods: String,
     max_age_in_seconds: u32,
-    #[serde(default)]
     exposed_headers: String,
-    #[serde(default)]
     allowed_headers: String,
 }
 
@@ -141,37 +138,85 @@ struct Rule {
 /// # Errors
 /// `InvalidXmlDocument`.
 pub fn read_properties(text: &str) -> Result<ServicePropertiesChange, Error> {
-    let document: Properties = read(text, SERVICE_PROPERTIES)?;
+    let document = Element::read(text, SERVICE_PROPERTIES)?;
+    document.check_children(&["Logging", "HourMetrics", "MinuteMetrics", "Cors"])?;
+    let rules = |cors: &Element| cors.items("CorsRule")?.iter().map(read_rule).collect::<Result<_, _>>();
     let change = ServicePropertiesChange {
-        logging: document.logging,
-        hour_metrics: document.hour_metrics,
-        minute_metrics: document.minute_metrics,
-        cors: document
-            .cors
-            .map(|cors| cors.rules.into_iter().map(read_rule).collect()),
+        logging: document.child("Logging").map(read_logging).transpose()?,
+        hour_metrics: document.child("HourMetrics").map(read_metrics).transpose()?,
+        minute_metrics: document.child("MinuteMetrics").map(read_metrics).transpose()?,
+        cors: document.child("Cors").map(rules).transpose()?,
     };
     change.check()?;
     Ok(change)
 }
 
-fn read_rule(rule: Rule) -> CorsRule {
-    let list = |text: String| {
-        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-        items.map(str::to_owned).collect::<Vec<_>>()
+fn read_logging(logging: &Element) -> Result<Logging, Error> {
+    logging.check_children(&["Version", "Read", "Write", "Delete", "RetentionPolicy"])?;
+    Ok(Logging {
+        version: logging.need("Version")?.trim().to_owned(),
+        read: logging.boolean("Read")?,
+        write: logging.boolean("Write")?,
+        delete: logging.boolean("Delete")?,
+        retention_policy: read_retention(logging)?,
+    })
+}
+
+fn read_metrics(metrics: &Element) -> Result<Metrics, Error> {
+    metrics.check_children(&["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
+    Ok(Metrics {
+        version: metrics.need("Version")?.trim().to_owned(),
+        enabled: metrics.boolean("Enabled")?,
+        include_apis: match metrics.given("IncludeAPIs") {
+            Some(_) => Some(metrics.boolean("IncludeAPIs")?),
+            None => None,
+        },
+        retention_policy: read_retention(metrics)?,
+    })
+}
+
+fn read_retention(parent: &Element) -> Result<RetentionPolicy, Error> {
+    let Some(policy) = parent.child("RetentionPolicy") else {
+        return Ok(RetentionPolicy::default());
+    };
+    policy.check_children(&["Enabled", "Days"])?;
+    Ok(RetentionPolicy {
+        enabled: policy.boolean("Enabled")?,
+        days: match policy.given("Days") {
+            Some(_) => Some(policy.number("Days")?),
+            None => None,
+        },
+    })
+}
+
+fn read_rule(rule: &Element) -> Result<CorsRule, Error> {
+    rule.check_children(&[
+        "AllowedOrigins",
+        "AllowedMethods",
+        "MaxAgeInSeconds",
+        "ExposedHeaders",
+        "AllowedHeaders",
+    ])?;
+    let list = |name: &str| {
+        let items = rule.given(name).unwrap_or_default().split(',').map(str::trim);
+        items
+            .filter(|item| !item.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     // The service gives headers back with prefixes last.
-    let headers = |text: String| {
-        let mut headers = list(text);
+    let headers = |name: &str| {
+        let mut headers = list(name);
         headers.sort_by_key(|header| header.ends_with('*'));
         headers
     };
-    CorsRule {
-        allowed_origins: list(rule.allowed_origins),
-        allowed_methods: list(rule.allowed_methods),
-        max_age_in_seconds: rule.max_age_in_seconds,
-        exposed_headers: headers(rule.exposed_headers),
-        allowed_headers: headers(rule.allowed_headers),
-    }
+    Ok(CorsRule {
+        allowed_origins: list("AllowedOrigins"),
+        allowed_methods: list("AllowedMethods"),
+        max_age_in_seconds: rule.number("MaxAgeInSeconds")?,
+        exposed_headers: headers("ExposedHeaders"),
+        allowed_headers: headers("AllowedHeaders"),
+    })
 }
 
 /// The properties of the service as it gives them back.
@@ -187,54 +232,21 @@ pub fn write_properties(properties: &ServiceProperties) -> Result<String, Error>
         allowed_headers: rule.allowed_headers.join(","),
     };
     let document = Properties {
-        logging: Some(properties.logging.clone()),
-        hour_metrics: Some(properties.hour_metrics.clone()),
-        minute_metrics: Some(properties.minute_metrics.clone()),
-        cors: Some(Cors {
+        logging: &properties.logging,
+        hour_metrics: &properties.hour_metrics,
+        minute_metrics: &properties.minute_metrics,
+        cors: Cors {
             rules: properties.cors.iter().map(rule).collect(),
-        }),
+        },
     };
     write(&document, SERVICE_PROPERTIES)
 }
 
-fn read<T: DeserializeOwned>(text: &str, root: &str) -> Result<T, Error> {
-    let text = text.trim_start_matches('\u{FEFF}');
-    check_root(text, root)?;
-    quick_xml::de::from_str(text).map_err(|error| invalid(error.to_string()))
-}
-
-/// The document has to be whole and of the right kind: the deserializer would take any root, and stops at its end.
-fn check_root(text: &str, root: &str) -> Result<(), Error> {
-    let mut reader = quick_xml::Reader::from_str(text);
-    let mut found = false;
-    let mut depth = 0u32;
-    loop {
-        match reader.read_event().map_err(|error| invalid(error.to_string()))? {
-            Event::Start(element) if depth > 0 || (!found && element.local_name().as_ref() == root.as_bytes()) => {
-                found = true;
-                depth += 1;
-            }
-            Event::Empty(element) if depth > 0 || (!found && element.local_name().as_ref() == root.as_bytes()) => {
-                found = true;
-            }
-            Event::Start(_) | Event::Empty(_) => return Err(invalid(format!("The document is one {root}"))),
-            Event::End(_) => depth = depth.saturating_sub(1),
-            // What a document type can declare has no place here.
-            Event::DocType(_) => return Err(invalid("A document type is not accepted")),
-            Event::Eof if found && depth == 0 => return Ok(()),
-            Event::Eof => return Err(invalid(format!("The document is no whole {root}"))),
-            _ => {}
-        }
-    }
-}
-
 fn write<T: Serialize>(document: &T, root: &str) -> Result<String, Error> {
     let body = quick_xml::se::to_string_with_root(root, document).map_err(|error| invalid(error.to_string()))?;
+    // The service's spelling of an empty element. In texts > is escaped.
+    let body = body.replace("/>", " />");
     Ok(format!("{HEAD}{body}"))
-}
-
-fn invalid(reason: impl Into<String>) -> Error {
-    Error::DocumentInvalid { reason: reason.into() }
 }
 
 #[cfg(test)]
@@ -266,7 +278,7 @@ mod tests {
         ] {
             let policies = read_policies(empty).unwrap();
             assert!(
-                write_policies(&policies).unwrap().ends_with("<SignedIdentifiers/>"),
+                write_policies(&policies).unwrap().ends_with("<SignedIdentifiers />"),
                 "{empty}"
             );
         }
@@ -292,7 +304,7 @@ mod tests {
 
     #[test]
     fn properties_are_read_and_given_back() {
-        let text = "<StorageServiceProperties><Logging><Version>1.0</Version><Delete>true</Delete><Read>false</Read>\
+        let text = "<StorageServiceProperties><Logging><Version>1.0</Version><Delete>True</Delete><Read>FALSE</Read>\
             <Write>false</Write><RetentionPolicy><Enabled>true</Enabled><Days>7</Days></RetentionPolicy></Logging>\
             <HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs>\
             <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics>\
@@ -321,6 +333,6 @@ mod tests {
         let change = read_properties("<StorageServiceProperties><Cors/></StorageServiceProperties>").unwrap();
         assert_eq!(change.cors, Some(Vec::new()));
         let defaults = write_properties(&ServiceProperties::default()).unwrap();
-        assert!(defaults.ends_with("<Cors/></StorageServiceProperties>"), "{defaults}");
+        assert!(defaults.ends_with("<Cors /></StorageServiceProperties>"), "{defaults}");
     }
 }

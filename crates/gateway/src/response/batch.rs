@@ -14,6 +14,8 @@ pub struct Part {
     pub reply: Reply,
     /// `1.0;` for what returns nothing, `3.0;` for the rest.
     pub version: &'static str,
+    /// The Content-ID of the operation, by which some clients find its answer.
+    pub content_id: Option<HeaderValue>,
 }
 
 /// The whole answer with a part for every operation of a change set, and one for every other change set, which is refused.
@@ -57,7 +59,14 @@ fn envelope(contents: impl IntoIterator<Item = Vec<u8>>) -> Reply {
 }
 
 fn write_part(body: &mut Vec<u8>, part: &Part) {
-    let Part { reply, version } = part;
+    let Part {
+        reply,
+        version,
+        content_id,
+    } = part;
+    if let Some(id) = content_id {
+        headers(body, &[("Content-ID", id)]);
+    }
     let reason = reply.status.canonical_reason().unwrap_or_default();
     let status = format!("HTTP/1.1 {} {reason}\r\n", reply.status.as_u16());
     write(
@@ -130,6 +139,7 @@ mod tests {
         let part = Part {
             reply: Reply::no_content().with_text(http::header::ETAG, "W/\"x\""),
             version: "1.0;",
+            content_id: Some(HeaderValue::from_static("7")),
         };
         let reply = changes(&[part], &[]);
         let outer = reply.headers.get("content-type").unwrap().to_str().unwrap();
@@ -140,7 +150,7 @@ mod tests {
             text,
             format!(
                 "--{outer}\r\nContent-Type: multipart/mixed; boundary={inner}\r\n\r\n--{inner}\r\n\
-                 Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+                 Content-ID: 7\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
                  HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n\
                  DataServiceVersion: 1.0;\r\nETag: W/\"x\"\r\n\r\n\r\n--{inner}--\r\n--{outer}--\r\n"
             )

@@ -7,6 +7,7 @@
 
 mod access;
 mod batches;
+mod clients;
 mod entities;
 mod faults;
 mod gateway;

@@ -48,6 +48,12 @@ catalog! {
             message: "An HTTP header that's mandatory for this request is not specified.",
             hint: "The header is {name}.",
         }
+        /// A preflight request lacks one of its headers.
+        CorsHeaderMissing { name: &'static str } => {
+            code: MissingRequiredHeader, stage: FrontEnd,
+            message: "A required CORS header is not present.",
+            hint: "The header is {name}.",
+        }
         IfNoneMatch { verb: &'static str } => {
             code: InvalidInput, stage: FrontEnd,
             message: "If-None-Match HTTP header cannot be specified for {verb} operations.",

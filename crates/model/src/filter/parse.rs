@@ -303,8 +303,9 @@ impl<'f> Parser<'f> {
                 )));
             }
             Token::Word("null") => Operand::Null,
-            Token::Word("true") => Operand::Literal(Literal::Boolean(true)),
-            Token::Word("false") => Operand::Literal(Literal::Boolean(false)),
+            // Programs print them in any case.
+            Token::Word(word) if word.eq_ignore_ascii_case("true") => Operand::Literal(Literal::Boolean(true)),
+            Token::Word(word) if word.eq_ignore_ascii_case("false") => Operand::Literal(Literal::Boolean(false)),
             Token::Word("NaN") => Operand::Literal(Literal::Double(f64::NAN)),
             Token::Word("INF") => Operand::Literal(Literal::Double(f64::INFINITY)),
             Token::NegativeInfinity => Operand::Literal(Literal::Double(f64::NEG_INFINITY)),
