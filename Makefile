@@ -4,12 +4,15 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test golden docs drivers soak mutations bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension docs drivers soak mutations bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
-	@echo 'make test              formatting, lints and every test'
-	@echo 'make golden            only the golden SQL tests; ACCEPT=1 takes the results as the expected ones'
+	@echo 'make quick             what can be known without PostgreSQL: formatting, imports, lints, unit tests (less than a minute)'
+	@echo 'make test              formatting, lints and every test; ONLY="lints golden" takes these steps of'
+	@echo '                       format architecture lints model extension golden isolation statements system gateway sdk docs'
+	@echo 'make golden            only the golden SQL tests; TEST=merge takes one file, ACCEPT=1 takes the results as the expected ones'
+	@echo 'make extension         only the tests of src/tests.rs; TEST=hostile takes those whose name contains it'
 	@echo 'make docs              only the documentation; ACCEPT=1 writes the outputs into the pages, PAGE=start takes one page'
 	@echo 'make drivers           the programs of docs/guide/drivers.md, with drivers from their registries'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
@@ -34,8 +37,14 @@ run:
 test:
 	@pgrx-config/test.sh $(PG)
 
+quick:
+	@ONLY=quick pgrx-config/test.sh
+
 golden:
-	@ONLY="golden isolation" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
+	@ONLY="golden isolation" TEST="$(TEST)" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
+
+extension:
+	@ONLY=extension TEST="$(TEST)" pgrx-config/test.sh $(PG)
 
 docs:
 	@ONLY=docs ACCEPT=$(ACCEPT) PAGE=$(PAGE) pgrx-config/test.sh $(PG)
@@ -48,7 +57,6 @@ soak:
 
 mutations:
 	@tests/mutations.sh
-	@tests/filter_mutations.sh
 
 bench-gateway:
 	@benches/gateway.sh

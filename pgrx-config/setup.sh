@@ -4,7 +4,12 @@
 #
 #   setup.sh [PG]     the build tools, cargo-pgrx, and a private PostgreSQL PG
 #   setup.sh tools    the build tools and cargo-pgrx, for `make install` into a server of yours
+#   setup.sh rust     a compiler and a linker, for what needs no PostgreSQL
 #   setup.sh sdks     Python and Node.js, which the tests with the Azure SDKs run in
+#
+# With CHECK=1 it changes nothing: it prints the Debian packages that are missing, one a line, and fails if there are any.
+#
+# It may be interrupted anywhere, by SIGKILL too: the next run goes on from there.
 set -euo pipefail
 umask 022
 
@@ -12,11 +17,12 @@ cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 want=${1:-$PG}
-[[ $want == tools || $want == sdks ]] || check_pg "$want"
+[[ $want == tools || $want == sdks || $want == rust ]] || check_pg "$want"
 
 say() { printf '\033[1m==\033[0m %s\n' "$*"; }
 die() {
-  printf 'setup: %s\n' "$@" >&2
+  printf 'setup: %s\n' "$1" >&2
+  if (($# > 1)); then printf '%s\n' "${@:2}" >&2; fi
   exit 1
 }
 has() { command -v "$1" >/dev/null; }
@@ -31,28 +37,35 @@ flock -n 9 || {
 
 # --- PostgreSQL: where it comes from ------------------------------------------------------------------------------------------
 
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 packaged=/usr/lib/postgresql/$want # Debian, Ubuntu and apt.postgresql.org put it here
 tree=$cache/pg$want
 
-# Each is checked by the files that are used: the server's package also has a pg_config, and its pg_regress needs no headers.
-has_packaged_server() { [[ -x $packaged/bin/postgres && -x $packaged/lib/pgxs/src/test/regress/pg_regress ]]; }
-has_packaged_headers() {
-  [[ -x $packaged/bin/pg_config && -e $("$packaged/bin/pg_config" --includedir-server)/postgres.h ]]
+# Each is checked by the files that are used: one package of PostgreSQL may be there without the others.
+has_server() {
+  [[ -x $packaged/bin/postgres && -x $packaged/bin/initdb && -x $packaged/bin/pg_ctl &&
+    -x $packaged/lib/pgxs/src/test/regress/pg_regress && -x $packaged/lib/pgxs/src/test/isolation/pg_isolation_regress ]]
 }
-is_packaged() { has_packaged_server && has_packaged_headers; }
+has_clients() { [[ -x $packaged/bin/psql && -x $packaged/bin/pg_dump ]]; }
+has_headers() { [[ -x $packaged/bin/pg_config && -e $("$packaged/bin/pg_config" --includedir-server)/postgres.h ]]; }
+has_pgxs() { [[ -e $packaged/lib/pgxs/src/makefiles/pgxs.mk ]]; }
+is_packaged() { has_server && has_clients && has_headers && has_pgxs; }
 
 apt_offers() { [[ $(apt-cache policy "$1" 2>/dev/null) == *Candidate:\ [0-9]* ]]; }
 
+# Whether this release of Debian has the major, also before apt has read an index.
+release_has() { [[ -n ${source_suite[$1]:-} && $(. /etc/os-release && echo "${VERSION_CODENAME:-}") == "${source_suite[$1]}" ]]; }
+
 # Sets `source` to `none` (nothing to do), `package` or `build`.
 choose_source() {
-  if [[ $want == tools || (-e $tree/.complete && $(cat "$tree/.complete") == "built with TLS"*) ]]; then
+  if [[ ! $want =~ ^[0-9]+$ || (-e $tree/.complete && $(cat "$tree/.complete") == "built with TLS"*) ]]; then
     source=none
   elif is_packaged; then
     source=package
   else
     has apt-get || die "there is no PostgreSQL $want in $packaged, and this system has no apt-get to get it with."
-    apt_offers "postgresql-server-dev-$want" || apt_update
-    if apt_offers "postgresql-server-dev-$want"; then source=package; else source=build; fi
+    apt_offers "postgresql-server-dev-$want" || release_has "$want" || apt_update
+    if apt_offers "postgresql-server-dev-$want" || release_has "$want"; then source=package; else source=build; fi
   fi
 }
 
@@ -66,12 +79,15 @@ fi
 
 updated=no
 apt_update() {
-  [[ $may_be_root == yes && $updated == no ]] || return 0
+  [[ $may_be_root == yes && $updated == no && ${CHECK:-} != 1 ]] || return 0
   say "Fetching the package index"
   # One unreachable source among several must not stop us: what counts is whether the packages are there.
   "${as_root[@]}" apt-get update -qq 9>&- || true
   updated=yes
 }
+
+compiles() { echo 'int main(void) { return 0; }' | cc -x c -o "$cache/compiled" - 2>/dev/null && rm -f "$cache/compiled"; }
+has_header() { [[ -e /usr/include/$1 ]] || compgen -G "/usr/include/*/$1" >/dev/null; }
 
 has_libclang() {
   [[ -n ${LIBCLANG_PATH:-} ]] || compgen -G '/usr/lib/llvm-*/lib/libclang[.-]*so*' >/dev/null ||
@@ -93,12 +109,13 @@ missing_packages() {
     return
   fi
   has cc || echo gcc
-  [[ -e /usr/include/stdlib.h ]] || echo libc6-dev
+  { has_header stdlib.h && { ! has cc || compiles; }; } || echo libc6-dev
+  [[ $want != rust ]] || return 0
   has make || echo make
   has pkg-config || echo pkg-config
   has clang || echo clang
   has_libclang || echo libclang-dev
-  has_cargo_pgrx || [[ -e /usr/include/openssl/ssl.h ]] || echo libssl-dev # what building it takes
+  has_cargo_pgrx || has_header openssl/ssl.h || echo libssl-dev # what building it takes
   [[ $want != tools ]] || return 0
   if ((EUID == 0)); then
     has sudo || echo sudo # `cargo pgrx test --runas` calls it
@@ -106,46 +123,70 @@ missing_packages() {
   fi
   case $source in
   package) # Only what is missing: a server that is there, and perhaps runs, stays as it is.
-    has_packaged_server || echo "postgresql-$want"
-    has_packaged_headers || echo "postgresql-server-dev-$want"
+    has_server || echo "postgresql-$want"
+    has_clients || echo "postgresql-client-$want"
+    { has_headers && has_pgxs; } || echo "postgresql-server-dev-$want"
     ;;
   build)
     has bison || echo bison
     has flex || echo flex
     has perl || echo perl
     has bzip2 || echo bzip2
-    [[ -e /usr/include/openssl/ssl.h ]] || echo libssl-dev
-    [[ -e /usr/include/zlib.h ]] || echo zlib1g-dev
-    [[ -e /usr/include/readline/readline.h ]] || echo libreadline-dev
+    has_header openssl/ssl.h || echo libssl-dev
+    has_header zlib.h || echo zlib1g-dev
+    has_header readline/readline.h || echo libreadline-dev
+    [[ -e $keyring ]] || echo debian-archive-keyring
     ;;
   esac
 }
 
+# The server's package makes and starts a cluster of its own, unless this file says otherwise. We leave nothing running.
+cluster_config=/etc/postgresql-common/createcluster.conf
+cluster_config_kept=$cluster_config.before-table_service
+forbid_clusters() {
+  [[ -e $cluster_config ]] || return 0
+  "${as_root[@]}" cp -p "$cluster_config" "$cluster_config_kept.new"
+  "${as_root[@]}" mv "$cluster_config_kept.new" "$cluster_config_kept"
+  "${as_root[@]}" sed -i 's/^#\? *create_main_cluster *=.*/create_main_cluster = false/' "$cluster_config"
+}
+# Also what a run that was killed has left.
+allow_clusters() {
+  if [[ -e $cluster_config_kept && $may_be_root == yes ]]; then "${as_root[@]}" mv "$cluster_config_kept" "$cluster_config"; fi
+}
+
+# apt PACKAGE...: installs them.
+apt_install() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends "$@" \
+    >"$log" 2>&1 9>&-
+}
+
 install_packages() {
-  local packages config=/etc/postgresql-common/createcluster.conf
-  mapfile -t packages < <(missing_packages | tr ' ' '\n')
+  local packages log=$cache/apt.log
+  mapfile -t packages < <(missing_packages)
+  if [[ ${CHECK:-} == 1 ]]; then
+    ((${#packages[@]} == 0)) || printf '%s\n' "${packages[@]}"
+    exit $((${#packages[@]} > 0))
+  fi
   ((${#packages[@]})) || return 0
   has apt-get || die "these are missing, under Debian's names; please install them: ${packages[*]}"
   [[ $may_be_root == yes ]] || die "packages are missing. An administrator must run" \
     "    apt-get install ${packages[*]}" "and then this can go on."
   apt_update
   say "Installing packages: ${packages[*]}"
-  local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends) log=$cache/apt.log
-  # The server's package makes and starts a cluster of its own, unless told otherwise beforehand. We leave nothing running.
+  # What an interrupted apt-get has left half done.
+  if [[ -n $(dpkg --audit 2>/dev/null) ]]; then "${as_root[@]}" dpkg --configure -a --force-confold >"$log" 2>&1 9>&- || true; fi
+  trap allow_clusters EXIT
   if [[ " ${packages[*]} " == *" postgresql-$want "* ]]; then
-    "${install[@]}" postgresql-common >"$log" 2>&1 9>&- || true # if it failed, it fails again below
-    if [[ -e $config ]]; then
-      "${as_root[@]}" cp -p "$config" "$config.table_service"
-      "${as_root[@]}" sed -i 's/^#\? *create_main_cluster *=.*/create_main_cluster = false/' "$config"
-    fi
+    apt_install postgresql-common || true # if it failed, it fails again below
+    forbid_clusters
   fi
-  local status=0
-  "${install[@]}" "${packages[@]}" >"$log" 2>&1 9>&- || status=$?
-  if [[ -e $config.table_service ]]; then "${as_root[@]}" mv "$config.table_service" "$config"; fi
-  ((status == 0)) || {
+  apt_install "${packages[@]}" || {
     tail -n 20 "$log" >&2
-    die "apt-get could not install them."
+    die "apt-get could not install: ${packages[*]}"
   }
+  allow_clusters
+  mapfile -t packages < <(missing_packages)
+  ((${#packages[@]} == 0)) || die "apt-get has installed these, but what they are for is still missing: ${packages[*]}"
 }
 
 # --- Rust ---------------------------------------------------------------------------------------------------------------------
@@ -161,7 +202,10 @@ install_cargo_pgrx() {
   if has_cargo_pgrx; then return; fi
   say "Building cargo-pgrx $cargo_pgrx_version (5 minutes or so)"
   # To a place of its own: another project's version stays as it is.
-  cargo install cargo-pgrx --version "$cargo_pgrx_version" --locked --root "$cache/cargo-pgrx-$cargo_pgrx_version"
+  # With a directory for its build, a run that was interrupted goes on where it was.
+  cargo install cargo-pgrx --version "$cargo_pgrx_version" --locked --root "$cache/cargo-pgrx-$cargo_pgrx_version" \
+    --target-dir "$cache/build-cargo-pgrx"
+  rm -rf "$cache/build-cargo-pgrx"
 }
 
 # --- A private PostgreSQL -----------------------------------------------------------------------------------------------------
@@ -186,9 +230,8 @@ copy_packaged() {
 
 # Debian's source package, from the mirror that this machine uses already.
 build_from_source() {
-  local suite=${source_suite[$want]:-} mirror work=$cache/build-pg$want keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  local suite=${source_suite[$want]:-} mirror work=$cache/build-pg$want
   [[ -n $suite ]] || die "no release of Debian has PostgreSQL $want. Install it from apt.postgresql.org, then this goes on with it."
-  [[ -e $keyring ]] || die "$keyring is missing: apt-get install debian-archive-keyring"
   # shellcheck disable=SC2016 # apt-get expands it
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | grep -v -- -security | head -n 1)
   [[ -n $mirror ]] || die "this machine's apt knows no mirror of Debian. Install PostgreSQL $want from apt.postgresql.org, then this goes on with it."
@@ -244,19 +287,21 @@ register_with_pgrx() {
 }
 
 main() {
-  if [[ $want == sdks ]]; then
-    install_packages
-    return
-  fi
+  [[ ${CHECK:-} == 1 || $want == sdks ]] || check_rust
+  allow_clusters
   choose_source
   install_packages
-  check_rust
-  install_cargo_pgrx
-  [[ $want != tools ]] || return 0
-  case $source in
-  package) copy_packaged ;;
-  build) (build_from_source) ;;
+  case $want in
+  rust | sdks) ;;
+  tools) install_cargo_pgrx ;;
+  *)
+    install_cargo_pgrx
+    case $source in
+    package) copy_packaged ;;
+    build) (build_from_source) ;;
+    esac
+    register_with_pgrx
+    ;;
   esac
-  register_with_pgrx
 }
 main

@@ -5,6 +5,7 @@
 #
 # Environment:
 #   ONLY="step ..."   only these steps; `postgres` stands for those that depend on the PostgreSQL major
+#   TEST="name ..."   golden, isolation: only these files; extension: only tests whose name contains it
 #   SOAK=N            soak: how many seeds
 #   ACCEPT=1          golden, isolation, docs: take the results as the expected ones
 #   PAGE=TEXT         docs: only the pages whose path contains it
@@ -20,27 +21,42 @@ postgres=(extension golden isolation statements system gateway sdk docs)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
-pgrx-config/setup.sh "$PG"
+without_postgres=" format architecture model quick "
+on_request=" quick drivers soak "
+needs_postgres=no
+for name in "${steps[@]}"; do
+  [[ " ${all[*]} $on_request " == *" $name "* ]] || {
+    echo "No such step: $name (there are: ${all[*]}$on_request)" >&2
+    exit 1
+  }
+  [[ $without_postgres == *" $name "* ]] || needs_postgres=yes
+done
 
-exec 8>"$cache/test-$PG.lock"
-flock -n 8 || {
-  echo "Another test run uses this PostgreSQL $PG; waiting for it to end."
-  flock 8
+prepare_servers() {
+  pgrx-config/setup.sh "$PG"
+  exec 8>"$cache/test-$PG.lock"
+  flock -n 8 || {
+    echo "Another test run uses this PostgreSQL $PG; waiting for it to end."
+    flock 8
+  }
+
+  # Servers run in here. As root it must be a place that the user postgres can reach, and paths of sockets must be short.
+  work=$(mktemp -d /tmp/table_service.XXXXXX)
+  trap cleanup EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+  chmod 755 "$work"
+  mkdir "$work/clusters"
+  export TABLE_SERVICE_CLUSTERS=$work/clusters
+  export TABLE_SERVICE_CLUSTER_SCRIPT=$PWD/pgrx-config/cluster.sh
+  pgrx_runas=()
+  pgrx_data=$work/pgrx
+  mkdir "$pgrx_data"
+  if ((EUID == 0)); then
+    pgrx_runas=(--runas postgres)
+    chown postgres: "$pgrx_data"
+  fi
 }
-
-# Servers run in here. As root it must be a place that the user postgres can reach, and paths of sockets must be short.
-work=$(mktemp -d /tmp/table_service.XXXXXX)
-chmod 755 "$work"
-mkdir "$work/clusters"
-export TABLE_SERVICE_CLUSTERS=$work/clusters
-export TABLE_SERVICE_CLUSTER_SCRIPT=$PWD/pgrx-config/cluster.sh
-pgrx_runas=()
-pgrx_data=$work/pgrx
-mkdir "$pgrx_data"
-if ((EUID == 0)); then
-  pgrx_runas=(--runas postgres)
-  chown postgres: "$pgrx_data"
-fi
 
 cleanup() {
   local pid pidfile
@@ -57,9 +73,6 @@ cleanup() {
   done
   rm -rf "$work"
 }
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
 
 step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -78,6 +91,7 @@ install_extension() {
 regress() {
   local name=$1 program=$2 kind=$3 cluster=$work/$1 out=$PWD/target/$1 input=$PWD/tests/$1 tests test status=0 options
   mapfile -t tests < <(find "$input/$kind" -name "*.${kind%s}" -printf '%f\n' | sed 's/\.[a-z]*$//' | LC_ALL=C sort)
+  if [[ -n ${TEST:-} ]]; then chosen; fi
   ((${#tests[@]})) || return 0
   rm -rf "$out"
   mkdir -p "$out" "$input/expected"
@@ -107,6 +121,26 @@ regress() {
   return "$status"
 }
 
+# Takes the tests that are not in TEST off the list `tests`. Golden tests need the first one, which installs the extension.
+chosen() {
+  local test kept=()
+  for test in "${tests[@]}"; do
+    if [[ " $TEST " == *" $test "* ]]; then kept+=("$test"); fi
+  done
+  if [[ ${#kept[@]} -gt 0 && ${tests[0]} == 00_install && ${kept[0]} != 00_install ]]; then kept=(00_install "${kept[@]}"); fi
+  tests=("${kept[@]}")
+}
+
+check_test_names() {
+  local test
+  for test in ${TEST:-}; do
+    [[ -e tests/pg_regress/sql/$test.sql || -e tests/isolation/specs/$test.spec ]] || {
+      echo "There is neither tests/pg_regress/sql/$test.sql nor tests/isolation/specs/$test.spec" >&2
+      exit 1
+    }
+  done
+}
+
 run_format() {
   step "Formatting"
   cargo fmt --all --check
@@ -115,7 +149,21 @@ run_format() {
 run_lints() {
   step "Lints"
   cargo clippy -p table_service --all-targets --no-default-features --features "pg$PG pg_test" -- -D warnings
+  lint_all_but_the_extension
+}
+
+lint_all_but_the_extension() {
   cargo clippy --workspace --exclude table_service --all-targets -- -D warnings
+}
+
+# Only on request: what can be known without PostgreSQL, in less than a minute once it is built.
+run_quick() {
+  run_format
+  run_architecture
+  step "Lints of all but the extension"
+  lint_all_but_the_extension
+  step "Unit tests of the model and the gateway"
+  cargo test -p table_service_model -p table_service_gateway --lib
 }
 
 run_architecture() {
@@ -132,17 +180,18 @@ run_extension() {
   step "The extension inside PostgreSQL $PG"
   # pgrx writes over the library in place, which would crash a server that has it open.
   rm -f "$("$PG_CONFIG" --pkglibdir)/table_service.so"
-  cargo pgrx test "pg$PG" "${features[@]}" "${pgrx_runas[@]}" --pgdata "$pgrx_data" 8>&- # the lock is not for its server
+  cargo pgrx test "pg$PG" ${TEST:+"$TEST"} "${features[@]}" "${pgrx_runas[@]}" --pgdata "$pgrx_data" 8>&- # the lock is not for its server
 }
 
 run_golden() {
+  check_test_names
   install_extension
   step "Golden SQL"
   regress pg_regress "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/regress/pg_regress" sql
 }
 
 run_isolation() {
-  [[ -d tests/isolation ]] || return 0
+  check_test_names
   install_extension
   step "Concurrent sessions"
   regress isolation "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/isolation/pg_isolation_regress" specs
@@ -157,7 +206,6 @@ run_statements() {
 }
 
 run_system() {
-  [[ -d tests/system ]] || return 0
   install_extension
   step "The whole system, over real connections"
   cargo test -p system-tests
@@ -198,11 +246,9 @@ run_soak() {
   cargo test -p system-tests -- --nocapture --test-threads=1 batches:: crash::
 }
 
-for name in "${steps[@]}"; do
-  [[ " ${all[*]} drivers soak " == *" $name "* ]] || {
-    echo "No such step: $name (there are: ${all[*]} drivers soak)" >&2
-    exit 1
-  }
-  "run_$name"
-done
-step "Passed: ${steps[*]} (PostgreSQL $PG)"
+case $needs_postgres in
+yes) prepare_servers ;;
+no) pgrx-config/setup.sh rust ;;
+esac
+for name in "${steps[@]}"; do "run_$name"; done
+if [[ $needs_postgres == yes ]]; then step "Passed: ${steps[*]} (PostgreSQL $PG)"; else step "Passed: ${steps[*]}"; fi
