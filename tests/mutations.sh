@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Tests the tests: takes out one safeguard of the writes and the pages at a time, and fails if they stay green.
+# Tests the tests: takes out one safeguard at a time, and fails if they stay green.
 #
-#   mutations.sh [NAME ...]     these of tests/mutations/*.patch (default: all)
+#   mutations.sh [NAME ...]     these of tests/mutations/, such as no-lock or filters/key-order (default: all)
 #
-# Each patch says in its first line what it breaks. Everything happens in a copy of the project and of PostgreSQL, so nothing is
-# left behind but the build in target/mutations, which makes the next run faster.
+# Each patch says in its first line what it breaks. Those of filters/ are caught by the model's tests; the others by tests on a
+# server. Everything happens in a copy of the project and of PostgreSQL, so nothing is left behind but the build in
+# target/mutations, which makes the next run faster.
 #
 # Environment: PG, the PostgreSQL major, as for the other scripts.
 set -euo pipefail
@@ -12,18 +13,20 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-pgrx-config/setup.sh "$PG"
 
 golden_tests=(00_install batch batch_errors batch_json batch_transactions delete etags insert merge pages privileges rename replace table_features upsert)
 system_tests=(batches:: index_entities:: queries::a_partitioned queries::plans)
 
-if (($#)); then mutants=("$@"); else mapfile -t mutants < <(basename -s .patch tests/mutations/*.patch); fi
+if (($#)); then mutants=("$@"); else mapfile -t mutants < <(cd tests/mutations && find . -name '*.patch' -printf '%P\n' | sed 's/\.patch$//' | LC_ALL=C sort); fi
+on_a_server=() of_filters=()
 for mutant in "${mutants[@]}"; do
   [[ -e tests/mutations/$mutant.patch ]] || {
     echo "There is no tests/mutations/$mutant.patch" >&2
     exit 1
   }
+  if [[ $mutant == filters/* ]]; then of_filters+=("$mutant"); else on_a_server+=("$mutant"); fi
 done
+if ((${#on_a_server[@]})); then pgrx-config/setup.sh "$PG"; fi
 
 export CARGO_TARGET_DIR=$PWD/target/mutations
 mkdir -p "$CARGO_TARGET_DIR"
@@ -48,13 +51,49 @@ trap 'exit 143' TERM HUP
 git ls-files -z --cached --others --exclude-standard --deduplicate | while IFS= read -r -d '' file; do
   if [[ -e $file ]]; then printf '%s\0' "$file"; fi
 done | xargs -0 cp --parents --no-preserve=timestamps -t "$work/source"
-cp -a "$cache/pg$PG" "$work/pg"
+if ((${#on_a_server[@]})); then cp -a "$cache/pg$PG" "$work/pg"; fi
 PGBIN=$work/pg/bin
 export PG_CONFIG=$PGBIN/pg_config
 cd "$work/source"
 
-install_extension() {
-  cargo pgrx install --pg-config "$PG_CONFIG" --no-default-features --features "pg$PG" >"$work/build.log" 2>&1 7>&- || {
+# quietly COMMAND...: its output is shown only if it fails.
+quietly() {
+  "$@" >"$work/build.log" 2>&1 7>&- || {
+    cat "$work/build.log" >&2
+    return 1
+  }
+}
+
+failed_tests() { sed -nE 's/^test ([A-Za-z0-9_:]+) \.\.\. FAILED/\1/p'; }
+
+# --- Filters: tests of the model ------------------------------------------------------------------------------------------
+
+build_model() { quietly cargo test -p table_service_model --lib --no-run; }
+
+# model_tests ARGUMENT...: prints the tests that fail. A mutant may also never end.
+model_tests() {
+  timeout 300 cargo test -p table_service_model "$@" >"$work/model.log" 2>&1 7>&- ||
+    { failed_tests <"$work/model.log" | grep . || echo "the tests do not end"; }
+}
+
+# Most are caught by the fast tests.
+caught_by_model() {
+  local failed
+  failed=$(model_tests --lib -- filter::tests --skip hostile)
+  [[ -n $failed ]] || failed=$(model_tests)
+  paste -sd' ' <<<"$failed"
+}
+
+# --- The others: tests on a server ----------------------------------------------------------------------------------------
+
+build_extension() {
+  quietly cargo pgrx install --pg-config "$PG_CONFIG" --no-default-features --features "pg$PG"
+}
+
+build_system_tests() {
+  system=$(cargo test -p system-tests --test system --no-run --message-format=json 2>"$work/build.log" 7>&- |
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+  [[ -x $system ]] || {
     cat "$work/build.log" >&2
     return 1
   }
@@ -98,11 +137,11 @@ statements() {
 system() {
   # A panic in one of many sessions is enough.
   timeout 300 "$system" --test-threads=1 "${system_tests[@]}" >"$work/system.log" 2>&1 7>&- ||
-    { sed -nE 's/^test ([a-z0-9_:]+) \.\.\. FAILED/\1/p' "$work/system.log" | grep . || echo "system hangs"; }
+    { failed_tests <"$work/system.log" | grep . || echo "system hangs"; }
 }
 
 # The first tests that notice, the fast ones first.
-caught_by() {
+caught_on_a_server() {
   local suite failed
   for suite in golden isolation statements system; do
     failed=$("$suite")
@@ -113,35 +152,42 @@ caught_by() {
   done
 }
 
-system=$(cargo test -p system-tests --test system --no-run --message-format=json 2>"$work/build.log" 7>&- |
-  sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
-[[ -x $system ]] || {
-  cat "$work/build.log" >&2
-  exit 1
-}
-install_extension
-failed=$(caught_by)
-[[ -z $failed ]] || {
-  echo "Without any change, these fail: $failed" >&2
-  cat "$work"/*.log >&2
-  exit 1
-}
+# --- The run --------------------------------------------------------------------------------------------------------------
 
 survivors=0
-for mutant in "${mutants[@]}"; do
-  patch=tests/mutations/$mutant.patch
-  git apply "$patch" || {
-    echo "$mutant: the patch does not apply any more; make it anew" >&2
+
+# try BUILD CAUGHT_BY MUTANT...: CAUGHT_BY prints the tests that fail on what BUILD has built.
+try() {
+  local build=$1 caught_by=$2 mutant patch failed
+  shift 2
+  "$build"
+  failed=$("$caught_by")
+  [[ -z $failed ]] || {
+    echo "Without any change, these fail: $failed" >&2
+    cat "$work"/*.log >&2
     exit 1
   }
-  install_extension || {
-    echo "$mutant does not compile" >&2
-    exit 1
-  }
-  failed=$(caught_by)
-  printf '%-26s %s\n' "$mutant" "${failed:-SURVIVES: $(head -n 1 "$patch")}"
-  [[ -n $failed ]] || survivors=$((survivors + 1))
-  git apply -R "$patch"
-done
+  for mutant; do
+    patch=tests/mutations/$mutant.patch
+    git apply "$patch" || {
+      echo "$mutant: the patch does not apply any more; make it anew" >&2
+      exit 1
+    }
+    "$build" || {
+      echo "$mutant does not compile" >&2
+      exit 1
+    }
+    failed=$("$caught_by")
+    printf '%-34s %s\n' "$mutant" "${failed:-SURVIVES: $(head -n 1 "$patch")}"
+    [[ -n $failed ]] || survivors=$((survivors + 1))
+    git apply -R "$patch"
+  done
+}
+
+if ((${#of_filters[@]})); then try build_model caught_by_model "${of_filters[@]}"; fi
+if ((${#on_a_server[@]})); then
+  build_system_tests
+  try build_extension caught_on_a_server "${on_a_server[@]}"
+fi
 echo "${#mutants[@]} mutants, $survivors survive"
 ((survivors == 0))
