@@ -95,6 +95,7 @@ paint() {
   else
     awk '
       /^-- / { print "\033[1m" $0 "\033[0m"; next }
+      /^(GET|POST|PUT|DELETE) / { print "\033[36m" $0 "\033[0m"; next }
       /^(ERROR|HINT|DETAIL):/ { print "\033[31m" $0 "\033[0m"; next }
       /^(SELECT|INSERT|CREATE|ANALYZE|BEGIN|ROLLBACK|COMMIT)/ { sql = 1 }
       sql { print "\033[36m" $0 "\033[0m"; if (/;$/ || /^$/) sql = 0; next }
@@ -109,7 +110,7 @@ for file in employees "$part"; do
 done
 cd ..
 
-say "The same, for the SDKs of the Table service"
+say "The same, over HTTP"
 # The development account, where every SDK looks for it. If something listens there already (an emulator?), anywhere else.
 start_gateway() {
   target/release/table-service-gateway --listen "$1" --admin-listen 127.0.0.1:0 --log warn \
@@ -136,10 +137,13 @@ echo
 if [[ $address == */127.0.0.1:10002 ]]; then echo "  UseDevelopmentStorage=true     or, in full:"; fi
 echo "  $TABLES_CONNECTION_STRING"
 echo
+TABLES_SAS=$(sql -At -c "SELECT generate_sas('devstoreaccount1', '$key', 'Employees', 'raud', now() + interval '1 day')")
+export TABLES_ENDPOINT=$address/devstoreaccount1 TABLES_SAS
+tour/http.sh 2>&1 | paint
 if python3 -c 'import azure.data.tables' 2>/dev/null; then
   python3 tour/sdk.py
 else
-  echo "Python's SDK is not installed here: pip install azure-data-tables, and run tour/sdk.py with TABLES_CONNECTION_STRING set."
+  echo "To see Azure's SDK do the same: pip install azure-data-tables, and run tour/sdk.py with TABLES_CONNECTION_STRING set."
 fi
 
 [[ $terminal == yes ]] || exit 0
