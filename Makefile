@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension docs drivers soak mutations bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension docs drivers soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -17,6 +17,7 @@ help:
 	@echo 'make drivers           the programs of docs/guide/drivers.md, with drivers from their registries'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
+	@echo 'make cold              `make run` and tests on bare Debian systems (root; hours); ARGS=--check only what set-up finds missing'
 	@echo 'make bench             beside hand-written SQL, with targets, and the gateway beside azurite (15 minutes)'
 	@echo 'make bench-gateway     only the gateway, for longer; bench-model: only the model'
 	@echo 'make bench-growth      small tables beside large ones, and memory'
@@ -57,6 +58,9 @@ soak:
 
 mutations:
 	@tests/mutations.sh
+
+cold:
+	@tests/cold.sh $(ARGS)
 
 bench-gateway:
 	@benches/gateway.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the two commands of the README on machines that have less than this one: bare Debian systems, each in a chroot of its
-# own, with this machine's Rust and its crates. Needs root and mmdebstrap.
+# own, with this machine's Rust and its crates. Needs root.
 #
 #   cold.sh [STATE ...]         in each state (default: all): `make run` and a short `make test`
 #   cold.sh --check [STATE ...] only what set-up finds missing there, and what it says; minutes instead of hours
@@ -35,7 +35,8 @@ die() {
   exit 1
 }
 ((EUID == 0)) || die "only root can make a chroot"
-command -v mmdebstrap >/dev/null || die "mmdebstrap is missing: apt-get install mmdebstrap"
+command -v mmdebstrap >/dev/null || apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null ||
+  die "mmdebstrap is missing, and apt-get cannot install it"
 for state in "${states[@]}"; do
   [[ " ${all[*]} " == *" $state "* ]] || die "no such state: $state (there are: ${all[*]})"
 done

@@ -10,8 +10,8 @@ fn no(findings: &[String]) {
     assert!(findings.is_empty(), "\n\n{}\n", findings.join("\n\n"));
 }
 
-/// These are being put in order; each leaves the list as soon as nothing is found in it.
-const NOT_YET: [&str; 3] = ["table_service", "table_service_gateway", "table_service_model"];
+/// It is being put in order, and leaves the list as soon as nothing is found in it.
+const NOT_YET: [&str; 1] = ["table_service"];
 
 #[test]
 fn imports_go_down_and_never_in_a_circle() {
@@ -45,9 +45,13 @@ fn cited_sections_of_the_semantics_reference_exist() {
     let reference = workspace::root().join("docs/semantics.md");
     let headings = references::headings(&std::fs::read_to_string(reference).unwrap());
     let mut findings = Vec::new();
-    for (path, text) in workspace::text_files().unwrap() {
+    for (path, mut text) in workspace::text_files().unwrap() {
         if path.starts_with("tests/architecture") {
             continue; // its tests cite what does not exist
+        }
+        // The first column of its tables names rules by their sections.
+        if path == Path::new("ARCHITECTURE.md") {
+            text = text.replace("\n| ", "\n| semantics ");
         }
         for (line, section) in references::cited_sections(&text).unwrap() {
             if !headings.contains(&section) {
