@@ -62,7 +62,9 @@ mod tests {
             run(&format!("SELECT insert_entity('Many{table}', 'p', 'r', '{{}}')"));
         }
         for table in (0..140).rev() {
-            run(&format!("SELECT merge_entity('Many{table}', 'p', 'r', '{{\"a\": 1}}', '*')"));
+            run(&format!(
+                "SELECT merge_entity('Many{table}', 'p', 'r', '{{\"a\": 1}}', '*')"
+            ));
         }
         assert_eq!(crate::postgres::plan::tables_kept(), 128);
     }

@@ -96,7 +96,7 @@ pub fn properties(random: &mut SmallRng) -> String {
     )
 }
 
-/// A key that nothing else has.
+/// A new, unique key.
 pub fn new_key(random: &mut SmallRng) -> String {
     format!("{:016x}", random.random::<u64>())
 }

@@ -7,5 +7,5 @@ pub mod report;
 pub mod session;
 pub mod work;
 
-/// What ends a measurement early.
+/// An error, which ends the measurement.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -8,7 +8,7 @@ use crate::Error;
 
 /// What one client does, again and again.
 pub trait Worker {
-    /// Does it once; how many entities that was.
+    /// Does it once. Returns the number of entities.
     ///
     /// # Errors
     /// What the server says. It ends the measurement.
@@ -49,7 +49,7 @@ impl Measured {
     /// Adds what another client did in the same time.
     ///
     /// # Errors
-    /// None in practice: all histograms have the same bounds.
+    /// Never: all histograms have the same bounds.
     pub fn add(&mut self, other: &Measured) -> Result<(), Error> {
         self.steps += other.steps;
         self.entities += other.entities;
@@ -61,7 +61,7 @@ impl Measured {
     /// Adds what was done in a time after this one.
     ///
     /// # Errors
-    /// None in practice, as for `add`.
+    /// Never, as for `add`.
     pub fn follow(&mut self, other: &Measured) -> Result<(), Error> {
         let elapsed = self.elapsed + other.elapsed;
         self.add(other)?;

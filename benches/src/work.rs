@@ -1,5 +1,5 @@
-//! The work that is measured, on a table of the service and on a hand-written one, with the same guarantees: a conditional
-//! replace compares the version that was read, and timestamps rise.
+//! The work that is measured, on a table of the service and on a hand-written one with the same guarantees: a conditional
+//! replace compares versions, and timestamps rise.
 
 use std::fmt::Write;
 use std::time::SystemTime;
@@ -95,7 +95,7 @@ impl Work {
         }
     }
 
-    /// Whether it takes one look at the index, so that many can be done at once.
+    /// Whether it is one index look-up, so that many clients can run it at once.
     pub fn is_short(self) -> bool {
         self.target() == 0.9
     }
@@ -278,7 +278,7 @@ impl Task {
     }
 
     async fn points(&mut self) -> Result<u64, Error> {
-        // Two of them may be the same.
+        // Two of them may be equal.
         let keys: Vec<(String, String)> = (0..POINTS)
             .map(|_| self.data.keys(self.data.any(&mut self.random)))
             .collect();

@@ -76,7 +76,7 @@ async fn main() -> Result<(), Error> {
             continue;
         }
         for &clients in &arguments.clients {
-            // With long statements it is the server that is busy, however many ask.
+            // Long statements keep the server busy, however many clients there are.
             if clients > 1 && !work.is_short() {
                 continue;
             }
@@ -177,7 +177,7 @@ async fn compare(arguments: &Arguments, data: Data, work: Work, clients: usize) 
         if round > 0 && start.elapsed().as_secs_f64() > arguments.limit {
             break;
         }
-        // Who comes second meets what the first has left behind: a table that has grown, pages that the system writes out.
+        // The second side runs on what the first has left behind: a larger table, dirty pages that are being written out.
         let ours_first = round % 2 == 0;
         for ours_now in [ours_first, !ours_first] {
             let (side, rates) = if ours_now {

@@ -1,4 +1,4 @@
-//! Drives one partition of a table with a mix of operations, and says how much of it there is to have.
+//! Runs a mix of operations on one partition of a table and reports the throughput.
 
 use std::time::Duration;
 

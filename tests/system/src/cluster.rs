@@ -54,12 +54,12 @@ impl Cluster {
         SHARED.get_or_init(|| Cluster::start(&["wal_level=logical"]))
     }
 
-    /// A server of one's own, which stops when it is dropped.
+    /// A server for the caller alone, which stops when it is dropped.
     pub fn start(settings: &[&str]) -> Cluster {
         Cluster::start_with(settings, &[])
     }
 
-    /// A server of one's own that listens on 127.0.0.1, too.
+    /// The same, listening on 127.0.0.1 too.
     pub fn start_on_tcp(settings: &[&str]) -> Cluster {
         Cluster::start_with(settings, &[("TCP", "1")])
     }
@@ -85,7 +85,7 @@ impl Cluster {
         }
     }
 
-    /// Kills all processes of the server at once, and starts it again on what they have left.
+    /// Kills all processes of the server at once, and starts it again on the same data.
     pub fn crash(&self) {
         let path = self.directory.to_str().unwrap();
         run_script(&["crash", path]);
@@ -206,7 +206,7 @@ pub(crate) fn run(command: &mut Command, input: &[u8]) -> Result<Vec<u8>, String
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let output = std::thread::scope(|scope| {
-        // A program that fails reads no further.
+        // A program that has failed reads no more input.
         scope.spawn(move || stdin.write_all(input));
         child.wait_with_output().unwrap()
     });

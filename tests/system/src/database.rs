@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::cluster::{Cluster, run};
 use crate::session::{Session, connect};
 
-/// A database of its own for one test, which is dropped in the end. The test fails if there was an internal error in it.
+/// A database for one test, dropped at its end. The test fails if an internal error occurred in it.
 pub struct Database {
     name: String,
     cluster: &'static Cluster,

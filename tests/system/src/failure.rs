@@ -37,18 +37,18 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// What a statement must end in.
+/// How a statement is expected to end.
 pub trait Expect {
     /// An error of the catalog: `code` is the Azure code that its message begins with.
     ///
     /// # Panics
-    /// If it ended otherwise.
+    /// If it ended in another way.
     fn fails_with(self, sqlstate: &str, code: &str) -> Failure;
 
     /// An error that PostgreSQL raises itself, which has no Azure code in its message.
     ///
     /// # Panics
-    /// If it ended otherwise.
+    /// If it ended in another way.
     fn fails_in_postgres(self, sqlstate: &str) -> Failure;
 }
 

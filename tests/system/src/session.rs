@@ -226,7 +226,7 @@ impl Pending<'_> {
     }
 }
 
-/// A value of any type as the bytes that the protocol carries: in binary as result, in binary or as text as parameter.
+/// A value of any type as the bytes of the protocol: a result in binary, a parameter in binary or as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Raw {
     Binary(Vec<u8>),

@@ -40,7 +40,7 @@ fn guarded() -> Guarded {
     }
 }
 
-/// What a role that may not set policies finds when it tries around the function.
+/// What happens when a role that may not set policies tries without the function.
 fn cannot_write_directly(user: &Session) {
     user.sql("INSERT INTO table_service.access_policies VALUES ('table_service_data.\"Guarded\"', '[]') ON CONFLICT (relation) DO UPDATE SET policies = '[]'")
         .fails_in_postgres("42501");
@@ -63,7 +63,7 @@ fn cannot_write_directly(user: &Session) {
 }
 
 #[test]
-fn a_role_without_rights_neither_sees_nor_sets_policies() {
+fn a_role_without_privileges_neither_sees_nor_sets_policies() {
     let Guarded {
         user,
         table_owner,
@@ -82,7 +82,7 @@ fn a_role_without_rights_neither_sees_nor_sets_policies() {
 }
 
 #[test]
-fn who_works_with_the_entities_sees_the_policies() {
+fn roles_with_privileges_on_the_entities_see_the_policies() {
     for right in ["SELECT", "INSERT", "UPDATE", "DELETE"] {
         let Guarded {
             user,

@@ -2,7 +2,7 @@
 //!
 //! Some entities belong to one session, which knows what is in them and so what every operation must do. Some are shared
 //! and only merged into: no merge is lost. The rest is open to all; a trigger logs every change of those, so that each
-//! acknowledged operation can be tried on the very version that it met. No two batches may ever deadlock.
+//! acknowledged operation can be tried on the very version that it met. Batches never deadlock.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
@@ -220,7 +220,7 @@ struct Plan {
 
 impl Plan {
     fn of(seed: u64) -> Plan {
-        // Every other seed is a deadlock hunt: few entities, and everybody wants all of them.
+        // Every other seed looks for deadlocks: few entities, and every session writes all of them.
         let hunt = seed % 2 == 1;
         Plan {
             sessions: 8,
@@ -415,7 +415,7 @@ impl Worker {
                     continue;
                 }
             }
-            // What the batch has written is ours: writing it again waits for nobody.
+            // This transaction has locked what the batch has written: writing it again never waits.
             if self.random.chance(50) {
                 let first = statement.operations[0].clone();
                 let again = Statement {
@@ -446,7 +446,7 @@ impl Worker {
         let is_batch = self.random.chance(70);
         let mut row_keys = self.row_keys.clone();
         self.random.shuffle(&mut row_keys);
-        // Only its own: then the session knows the outcome. Or all.
+        // Either only its own entities, so that the session knows the outcome, or all.
         if self.random.chance(25) {
             row_keys.retain(|(class, _)| *class == Class::Own);
         }

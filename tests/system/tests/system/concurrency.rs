@@ -1,4 +1,4 @@
-//! Writers of the same entities at the same time.
+//! Concurrent writers of the same entities.
 
 use system_tests::{Database, Expect, Failure, Session, Texts};
 
@@ -131,7 +131,7 @@ fn merges_of_different_properties_all_survive() {
 }
 
 #[test]
-fn a_counter_under_tags_loses_no_increment() {
+fn a_counter_guarded_by_etags_loses_no_increment() {
     let db = Database::new();
     let setup = table(&db);
     setup.run("SELECT table_service.insert_entity('Shared', 'p', 'r', '{\"Count\": 0}')");
@@ -209,7 +209,7 @@ fn upserts_never_fail_for_being_concurrent() {
 }
 
 #[test]
-fn unconditional_writes_meet_an_entity_that_goes_and_comes() {
+fn unconditional_writes_survive_concurrent_deletes_and_inserts() {
     let db = Database::new();
     table(&db);
     let writers = sessions(&db, 5, "read committed");
@@ -258,7 +258,7 @@ fn unconditional_writes_meet_an_entity_that_goes_and_comes() {
     });
 }
 
-/// One session writes and waits with its commit; what does the other, which then waits, see?
+/// One session writes and does not commit yet. A second one waits for it: what does it see?
 #[test]
 fn the_second_writer_waits_and_decides_on_what_was_committed() {
     let db = Database::new();
@@ -313,7 +313,7 @@ fn the_second_writer_waits_and_decides_on_what_was_committed() {
         (moved, insert, "*", exists),
     ] {
         for level in LEVELS {
-            // Committed, and rolled back: then it is as if the first had never been.
+            // The first transaction commits, or rolls back as if it had never run.
             for end in ["COMMIT", "ROLLBACK"] {
                 let tag =
                     setup.text("SELECT table_service.insert_or_replace_entity('Shared', 'p', 'r', '{\"Old\": 0}')");

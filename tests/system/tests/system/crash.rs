@@ -1,4 +1,4 @@
-//! The server is killed while sessions write. What was acknowledged is there afterwards; of a batch, all or nothing; and
+//! The server is killed while sessions write. Acknowledged writes survive, batches are there as a whole or not at all, and
 //! no ETag goes backwards.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,7 @@ struct Writer {
     known: Partition,
     /// The highest version of each entity that it has seen, deleted ones included.
     highest: BTreeMap<String, Version>,
-    /// What was running when the server died: it may have been done or not.
+    /// The batch that ran when the server died: it may have been committed or not.
     doubtful_batch: Option<Batch>,
     /// The last acknowledged number in each shared entity, and the one that may have been written.
     shared: BTreeMap<String, (i64, Option<i64>, Version)>,
@@ -154,7 +154,7 @@ impl Writer {
         self.known.insert(row_key.to_owned(), (number, version));
     }
 
-    /// Merges of all writers survive side by side.
+    /// The merges of all writers survive.
     fn merge_shared(&mut self, session: &Session) -> Result<(), Failure> {
         let row_key = format!("s{}", self.random.below(3));
         let n = self.counter;
@@ -274,7 +274,7 @@ fn what_was_acknowledged_survives_a_crash() {
             count(Some(false)),
         );
     }
-    // No entity belongs to nobody.
+    // Every entity belongs to some session.
     let checks = session(&cluster);
     let owners = checks.run("SELECT DISTINCT partition_key FROM table_service_data.\"Orders\"");
     let owners: BTreeSet<_> = owners.into_iter().map(|row| row[0].clone().unwrap()).collect();

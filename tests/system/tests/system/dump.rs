@@ -17,7 +17,7 @@ const EVERY_TYPE: &str = r#"{
     "_größe": "a name beyond ASCII"
 }"#;
 
-/// Tables with everything that a dump could get wrong.
+/// Tables with everything that a dump could lose.
 fn fill(session: &Session) {
     session.run(
         "SELECT table_service.create_table('MixedCase'); SELECT table_service.create_table('plain');
@@ -104,7 +104,7 @@ fn everything(session: &Session) -> Vec<Vec<String>> {
     all
 }
 
-/// The restored tables are tables of the service, guarded like those they were made from.
+/// The restored tables are tables of the service, with the CHECK and the trigger of the original ones.
 fn still_works(session: &Session) {
     // Those of a table that is gone were not dumped.
     assert_eq!(session.text("SELECT count(*) FROM table_service.access_policies"), "2");
@@ -136,7 +136,7 @@ fn still_works(session: &Session) {
             .sqlstate,
         "42P07"
     );
-    // What was renamed before the dump has its name, and the old one is free.
+    // A table that was renamed before the dump has its new name, and the old name is free.
     session.run("SELECT table_service.create_table('OldName')");
     for table in ["oldname", "renamed", "MIXEDCASE", "plain", "empty"] {
         assert_eq!(
@@ -182,7 +182,7 @@ fn a_custom_dump_restores_in_parallel_with_equal_etags() {
 #[test]
 fn a_database_owner_who_is_no_superuser_dumps_and_restores() {
     for options in [&["-Fc"][..], &["-Fc", "--inserts"]] {
-        // Made by the owner as well: a dump has only what its role may read.
+        // The owner makes the dump too: it holds only what its role may read.
         let source = Database::empty();
         let owner = source.role("owner");
         let superuser = source.session("superuser");
@@ -249,7 +249,7 @@ fn schema_and_data_restore_one_after_the_other() {
 }
 
 #[test]
-fn one_table_goes_into_a_database_with_others() {
+fn one_table_restores_into_a_database_with_others() {
     let source = Database::new();
     fill(&source.session("source"));
     let dump = source

@@ -56,7 +56,7 @@ pub fn peak(session: &Session, work: impl FnOnce()) -> usize {
         kilobytes * 1024
     };
     is_alive(session);
-    // Takes the mark back to what the process holds now.
+    // Resets the peak to what the process holds now.
     fs::write(format!("{process}/clear_refs"), "5").unwrap();
     let before = high_water_mark();
     work();
@@ -68,7 +68,7 @@ fn object(members: &str) -> String {
     format!(r#"{{"PartitionKey": "p", "RowKey": "r", {members}}}"#)
 }
 
-/// Runs a case through every way: the error is one of those given, and the session lives on.
+/// Sends a case in every way: the error is one of those given, and the session goes on.
 fn refused(session: &Session, json: &str, expected: &[(&str, &str)]) {
     for way in WAYS {
         let failure = send(session, way, json).unwrap_err();
@@ -104,7 +104,7 @@ fn nested_brackets() {
         &object(&format!("\"A\": {}", brackets("{\"A\":", "}"))),
         &[nested[0], malformed[0]],
     );
-    // In members that are passed over, the nesting is bounded too.
+    // Nesting is limited in ignored members too.
     for ignored in ["odata.metadata", "Timestamp", "X@odata.type@odata.type"] {
         refused(
             &session,
@@ -161,7 +161,7 @@ fn duplicate_members() {
         }
         is_alive(&session);
     }
-    // jsonb keeps the last of them: to PostgreSQL that is no error.
+    // jsonb keeps the last of them without an error.
     assert_eq!(
         session.text(r#"SELECT '{"A": 1, "A": 2}'::jsonb::table_service.properties"#),
         r#"{"A":2}"#
@@ -171,7 +171,7 @@ fn duplicate_members() {
 }
 
 #[test]
-fn strings_that_are_no_text() {
+fn strings_that_are_not_valid_text() {
     let db = Database::new();
     let session = db.session("s");
     let malformed = [("22P02", "InvalidInput: ")];
@@ -190,7 +190,7 @@ fn strings_that_are_no_text() {
     ] {
         refused(&session, &object(member), &malformed);
     }
-    // U+0000 has no place in PostgreSQL's text.
+    // PostgreSQL's text cannot hold U+0000.
     refused(&session, &object(r#""A": "x\u0000y""#), &[("22023", "InvalidInput: ")]);
     // A pair of surrogates is a character.
     assert_eq!(
@@ -200,7 +200,7 @@ fn strings_that_are_no_text() {
 }
 
 #[test]
-fn text_that_is_no_json() {
+fn text_that_is_not_json() {
     let db = Database::new();
     let session = db.session("s");
     for json in [
@@ -273,7 +273,7 @@ fn every_large_text_takes_little_memory() {
     takes_little_memory(24 * MEGABYTE, &LARGE);
 }
 
-/// A text, in which `…` stands for many of its last part, and the error it ends in.
+/// A text, in which `…` stands for many repetitions of its last part, and the error that it raises.
 type Large = (&'static str, &'static str, &'static str, &'static str);
 
 const LARGE: [Large; 12] = [
@@ -306,7 +306,7 @@ fn takes_little_memory(size: usize, texts: &[Large]) {
     });
     for &(members, part, sqlstate, code) in texts {
         let json = object(&members.replace('…', &part.repeat(size / part.len())));
-        // As a parameter of its own type, the text is nowhere but in the message and in the reader.
+        // As a parameter of the type itself, the text is only in the message and in the reader.
         for (way, limit) in [
             ("properties", 4 * size),
             ("text::properties", plain + 4 * size),

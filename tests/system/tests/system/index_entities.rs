@@ -8,7 +8,7 @@ const GUIDE: &str = include_str!("../../../../docs/guide/index-entities.md");
 
 const NAMES: [&str; 4] = ["Jones", "Smith", "Brown", "Davis"];
 
-/// Index entities and the employees that they stand for, where the two do not agree.
+/// Index entities and employees that do not agree with each other.
 const WRONG: &str = "
 SELECT coalesce(i.last_name, e.last_name), i.ids, e.ids
 FROM (SELECT row_key AS last_name, array_agg(id ORDER BY id) AS ids
@@ -25,7 +25,7 @@ fn blocks() -> impl Iterator<Item = &'static str> {
         .map(|rest| rest.split("```").next().unwrap())
 }
 
-/// Where pages of the guide begin.
+/// The directory of the guide.
 const SEARCH_PATH: &str = "SET search_path = \"$user\", public, table_service";
 
 fn set_up(session: &Session) {
@@ -71,7 +71,7 @@ fn eight_sessions_leave_a_complete_index() {
                 session.run(SEARCH_PATH);
                 let mut random = Random::new(number);
                 for step in 0..40 {
-                    // Some are everybody's, so that clerks meet over employees, too.
+                    // Some employees are shared, so that sessions also conflict over employees.
                     let id = match random.below(3) {
                         0 => format!("{:06}", random.below(5)),
                         _ => format!("{:06}", 100 * (number + 1) + step),

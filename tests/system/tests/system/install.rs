@@ -22,13 +22,13 @@ fn a_database_owner_installs_it_without_being_superuser() {
         .fails_in_postgres("42501");
     session.run(&format!("GRANT CREATE ON SCHEMA table_service_data TO {user}"));
     other.run("SELECT table_service.create_table('Theirs')");
-    // And what others made there goes when the database's owner says so.
+    // The database's owner may also delete tables that others created there.
     other.run("SELECT table_service.delete_table('Theirs')");
     session.run("SELECT table_service.delete_table('Mine'); DROP EXTENSION table_service");
 }
 
 #[test]
-fn someone_else_does_not_install_it() {
+fn other_roles_cannot_install_it() {
     let db = Database::empty();
     let role = db.role("nobody");
     db.session_as(&role, "nobody")
@@ -70,7 +70,7 @@ fn clients_of_another_encoding_are_served() {
 }
 
 #[test]
-fn it_is_not_dropped_while_a_table_exists() {
+fn it_cannot_be_dropped_while_a_table_exists() {
     let db = Database::new();
     let session = db.session("s");
     session.run("SELECT table_service.create_table('Precious')");
@@ -90,7 +90,7 @@ fn it_is_not_dropped_while_a_table_exists() {
 }
 
 #[test]
-fn it_is_dropped_and_made_again_in_a_session_with_kept_plans() {
+fn it_can_be_dropped_and_created_again_in_a_session_with_kept_plans() {
     let db = Database::new();
     let (session, other) = (db.session("s"), db.session("other"));
     let uses = "SELECT table_service.create_table('Plans');

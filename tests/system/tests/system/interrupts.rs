@@ -16,7 +16,7 @@ fn entities(session: &Session) -> Vec<Vec<Option<String>>> {
     session.run("SELECT e, table_service.etag(e) FROM table_service_data.\"Jobs\" AS e ORDER BY row_key")
 }
 
-/// A table whose entity, and the key of a new one, another session has locked.
+/// A table in which another session has locked an entity and the key of a new one.
 fn contended(db: &Database) -> (Session, Vec<Vec<Option<String>>>) {
     let locker = db.session("locker");
     locker.run("SELECT table_service.create_table('Jobs')");
@@ -31,7 +31,7 @@ fn contended(db: &Database) -> (Session, Vec<Vec<Option<String>>>) {
 }
 
 #[test]
-fn a_cancelled_write_has_done_nothing() {
+fn a_cancelled_write_has_changed_nothing() {
     let db = Database::new();
     let (locker, before) = contended(&db);
     let session = db.session("s");
@@ -40,7 +40,7 @@ fn a_cancelled_write_has_done_nothing() {
         session.cancel();
         pending.finish().fails_in_postgres("57014");
     }
-    // In a transaction, a cancelled write takes the transaction along, or no more than its savepoint.
+    // A cancelled write aborts the transaction, or only the savepoint around it.
     session.run("BEGIN; SELECT table_service.insert_entity('Jobs', 'p', 'before', '{}'); SAVEPOINT s");
     let pending = session.start(WRITES[2]).waits();
     session.cancel();
@@ -56,7 +56,7 @@ fn a_cancelled_write_has_done_nothing() {
 }
 
 #[test]
-fn a_write_out_of_time_has_done_nothing() {
+fn a_write_that_timed_out_has_changed_nothing() {
     let db = Database::new();
     let (locker, before) = contended(&db);
     let session = db.session("s");
@@ -101,7 +101,7 @@ fn a_long_statement_is_cancelled_in_the_middle() {
         "SELECT count(table_service.insert_or_merge_entity('Jobs', 'p', n::text, '{}'))
         FROM (SELECT generate_series(1, 1000000000) AS n) AS s",
     );
-    // It has come some way.
+    // Some entities were written.
     wait_until("the statement writes", || {
         watcher.value("SELECT pg_relation_size('table_service_data.\"Jobs\"') > 100000", &[])
     });

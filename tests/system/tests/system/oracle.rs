@@ -116,7 +116,7 @@ fn store(session: &Session, entities: &[Stored]) {
             format!("('{pk}', '{rk}', '{}', '{json}')", entity.timestamp)
         })
         .collect();
-    // So that their places in the table say nothing of their keys.
+    // So that the order in the table is not the order of the keys.
     rows.sort_by_key(|row| row.bytes().rev().collect::<Vec<_>>());
     session.run(&format!(
         "INSERT INTO table_service_data.\"Oracle\" VALUES {}",

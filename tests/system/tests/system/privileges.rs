@@ -52,12 +52,12 @@ impl Guarded {
 }
 
 #[test]
-fn a_role_without_rights_may_nothing() {
+fn a_role_without_privileges_may_do_nothing() {
     let guarded = guarded();
     for statement in READS.iter().chain([&INSERT]).chain(&OTHER_WRITES).chain(&BATCHES) {
         guarded.user.sql(statement).fails_in_postgres("42501");
     }
-    // Nor learn from an error whether an entity is there.
+    // No error tells it whether an entity exists.
     for statement in [
         "SELECT table_service.get_entity('Guarded', 'p', 'absent')",
         "SELECT table_service.insert_entity('Guarded', 'p', 'r', '{}')",
@@ -102,7 +102,7 @@ fn functions_run_with_the_rights_of_their_caller() {
 }
 
 #[test]
-fn insert_alone_inserts_and_nothing_else() {
+fn the_insert_privilege_alone_allows_inserts_only() {
     let guarded = guarded();
     guarded.grant("INSERT");
     guarded.user.run(INSERT);
@@ -113,7 +113,7 @@ fn insert_alone_inserts_and_nothing_else() {
 }
 
 #[test]
-fn select_alone_reads_and_nothing_else() {
+fn the_select_privilege_alone_allows_reads_only() {
     let guarded = guarded();
     guarded.grant("SELECT");
     for statement in READS {
@@ -125,7 +125,7 @@ fn select_alone_reads_and_nothing_else() {
 }
 
 #[test]
-fn every_right_opens_its_function() {
+fn each_privilege_allows_its_functions() {
     let guarded = guarded();
     // SELECT as well: a write looks at the keys and the Timestamp of the entity.
     for (right, statement) in [
@@ -146,7 +146,7 @@ fn every_right_opens_its_function() {
 }
 
 #[test]
-fn rights_that_are_revoked_are_gone_at_once() {
+fn revoked_privileges_are_gone_at_once() {
     let guarded = guarded();
     guarded.grant("SELECT, INSERT");
     guarded.user.run(READS[0]);
@@ -191,7 +191,7 @@ fn create_on_the_schema_is_what_creating_a_table_needs() {
     other_session
         .sql("SELECT table_service.delete_table('Another')")
         .fails_in_postgres("42501");
-    // An existing name is told apart from a missing right.
+    // That a name exists is reported before a missing privilege.
     other_session
         .sql("SELECT table_service.create_table('another')")
         .fails_with("42P07", "TableAlreadyExists");
@@ -214,20 +214,20 @@ fn row_level_security_holds_for_reads_and_writes() {
     let user = &guarded.user;
     let at = |statement: &str, partition: &str| user.sql(&statement.replace("'p'", &format!("'{partition}'")));
 
-    // What it may see and write.
+    // Entities that it may see and write.
     for statement in READS.iter().chain([&INSERT]).chain(&OTHER_WRITES) {
         user.run("BEGIN");
         assert_eq!(at(statement, "p").unwrap().len(), 1);
         user.run("ROLLBACK");
     }
-    // What it may not see is not there.
+    // Entities that it may not see do not exist for it.
     for statement in READS {
         assert_eq!(at(statement, "hidden").unwrap().len(), 0);
     }
     for statement in [OTHER_WRITES[0], OTHER_WRITES[1], OTHER_WRITES[4]] {
         at(statement, "hidden").fails_with("P0002", "ResourceNotFound");
     }
-    // What it may see and not write ends in an error, whatever the condition is.
+    // Writing an entity that it may see but not write fails, whatever the condition is.
     let tag = user.text("SELECT table_service.etag(e) FROM table_service.get_entity('Guarded', 'readonly', 'r') AS e");
     for statement in [OTHER_WRITES[0], OTHER_WRITES[1], OTHER_WRITES[4]] {
         at(statement, "readonly").fails_in_postgres("42501");
@@ -256,7 +256,7 @@ fn row_level_security_holds_for_reads_and_writes() {
 }
 
 #[test]
-fn a_trigger_that_takes_a_write_away_is_an_error() {
+fn a_trigger_that_suppresses_a_write_is_an_error() {
     let guarded = guarded();
     guarded.owner.run(
         "CREATE FUNCTION public.never() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';

@@ -1,4 +1,4 @@
-//! Queries beside writers, out of time, cancelled, with little memory, and on tables that change under them.
+//! Queries during writes, with a time limit, cancelled, in little memory, and on tables that change while they run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use system_tests::{Database, Expect, Session, Texts};
 use crate::hostile_json::peak;
 use crate::random::Random;
 
-/// A table of `count` entities in ten partitions, whose places say nothing of their keys. `N` counts them. There are no
+/// A table of `count` entities in ten partitions, inserted in random key order and numbered in `N`. There are no
 /// statistics.
 fn fill(session: &Session, table: &str, count: usize) {
     session.run(&format!("SELECT table_service.create_table('{table}')"));
@@ -76,7 +76,7 @@ const FILTERS: [&str; 7] = [
     "",
     "N ge 0 and not (N lt 100)",
     "Text gt 'f8'",
-    // Nothing passes.
+    // No entity matches.
     "N lt 0",
     "(PartitionKey eq 'p1' or PartitionKey eq 'p7' and RowKey gt '00001000' or PartitionKey gt 'p8') and Text lt '1'",
     "(PartitionKey eq 'p3' and RowKey ne '00000503') or RowKey lt '00000020' and N gt 7",
@@ -84,7 +84,7 @@ const FILTERS: [&str; 7] = [
 ];
 
 #[test]
-fn pages_cut_by_time_are_the_whole() {
+fn pages_cut_by_time_add_up_to_the_whole_result() {
     let db = Database::new();
     let session = db.session("s");
     fill(&session, "Cut", 2000);
@@ -100,7 +100,7 @@ fn pages_cut_by_time_are_the_whole() {
             }
         }
     }
-    // What time has cut is not the end: a page that found nothing says where to go on.
+    // A page that the time limit has cut has a token, even if it found no entity.
     session.run("SET table_service.page_time_limit = 0");
     assert_eq!(
         session.run("SELECT partition_key, row_key, timestamp, properties, continuation_token IS NOT NULL FROM table_service.query_page('Cut', 'N lt 0')"),
@@ -110,7 +110,7 @@ fn pages_cut_by_time_are_the_whole() {
 
 /// Writers insert and delete entities between those that stay.
 #[test]
-fn pages_beside_writers_lose_and_repeat_nothing() {
+fn pages_read_during_writes_lose_and_repeat_nothing() {
     let db = Database::new();
     let session = db.session("reader");
     fill(&session, "Busy", 700);
@@ -159,7 +159,7 @@ fn pages_beside_writers_lose_and_repeat_nothing() {
     });
 }
 
-/// An entity that moves to and fro in transactions is always in one of its places.
+/// An entity that transactions move between two keys is always under exactly one of them.
 #[test]
 fn all_ranges_of_a_query_have_one_snapshot() {
     let db = Database::new();
@@ -345,7 +345,7 @@ fn plans_follow_the_table() {
         "VACUUM FULL table_service_data.\"Changing\"",
         "ALTER TABLE table_service_data.\"Changing\" SET (fillfactor = 50)",
         "ALTER TABLE table_service_data.\"Changing\" ADD CONSTRAINT many CHECK (partition_key <> 'nobody')",
-        // Without its primary key it has no order to cut pages in: they are whole, and right.
+        // Without its primary key a table is not read in key order: its pages are still complete.
         "DO $$ BEGIN EXECUTE (SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) FROM pg_constraint WHERE conrelid = 'table_service_data.\"Changing\"'::regclass AND contype = 'p'); END $$",
         "DROP INDEX table_service_data.by_row",
         "DO $$ BEGIN EXECUTE format('ALTER TABLE table_service_data.\"Changing\" ADD CONSTRAINT %I PRIMARY KEY (partition_key, row_key)', 'pk_' || md5('changing')); END $$",
@@ -368,7 +368,7 @@ fn plans_follow_the_table() {
         .fails_with("42P01", "TableNotFound");
 }
 
-/// A user may make a partitioned table of the type: its scans are several, merged.
+/// A user may make a partitioned table of the type: PostgreSQL merges the scans of its partitions.
 #[test]
 fn a_partitioned_table_is_read_in_order() {
     let db = Database::new();

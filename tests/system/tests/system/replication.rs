@@ -10,7 +10,7 @@ fn entities(session: &Session) -> Vec<Vec<Option<String>>> {
 }
 
 #[test]
-fn a_subscriber_has_the_same_entities_with_the_same_tags() {
+fn a_subscriber_has_the_same_entities_and_etags() {
     let (source, target) = (Database::new(), Database::new());
     let (publisher, subscriber) = (source.session("publisher"), target.session("subscriber"));
     publisher.run(
@@ -56,7 +56,7 @@ fn a_subscriber_has_the_same_entities_with_the_same_tags() {
             publisher.run(write);
             arrives(write);
         }
-        // A tag of the publisher is one of the subscriber.
+        // An ETag of the publisher is valid at the subscriber.
         let tag =
             publisher.text("SELECT table_service.etag(e) FROM table_service.get_entity('Replicated', 'p', '6') AS e");
         let merged = subscriber.query(
@@ -64,7 +64,7 @@ fn a_subscriber_has_the_same_entities_with_the_same_tags() {
             &[&tag],
         );
         assert_eq!(merged.unwrap().len(), 1);
-        // Once more from the beginning.
+        // Again, from the start.
         subscriber.run("ALTER SUBSCRIPTION s DISABLE; ALTER SUBSCRIPTION s SET (slot_name = NONE)");
         subscriber.run("DROP SUBSCRIPTION s");
         subscriber.run("TRUNCATE table_service_data.\"Replicated\"");

@@ -2,7 +2,7 @@
 
 use system_tests::{Database, Expect, Session};
 
-/// Arguments of a type that are likely to be mishandled, as SQL; `None` for a type that no test knows.
+/// Arguments of a type that are likely to be mishandled, as SQL. `None` for an unknown type.
 fn arguments(type_name: &str) -> Option<Vec<String>> {
     let literals: &[&str] = match type_name {
         "text" | "cstring" => &[
@@ -179,7 +179,7 @@ fn call(session: &Session, statement: &str) {
         Ok(_) => {}
         Err(failure) => {
             let documented = [
-                // Of the catalog.
+                // Codes of the error catalog.
                 "22003", "22023", "22P02", "22P03", "23502", "23505", "40002", "42602", "42P01", "42P07", "54000",
                 "0A000", "P0002", "42703",
                 // PostgreSQL's own: date out of range, interval out of range, wrong array, character not in repertoire.

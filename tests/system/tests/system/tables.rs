@@ -250,7 +250,7 @@ fn a_delete_and_a_create_of_one_name_follow_each_other() {
         b.sql("SELECT table_service.insert_entity('Phoenix', 'p', 'r', '{}')")
             .fails_with("42P01", "TableNotFound");
         a.run("ROLLBACK");
-        // Dropped and made anew while another waits to write: it writes into the new one.
+        // A table is dropped and created again while a session waits to write: it writes into the new one.
         a.run("SELECT table_service.create_table('Phoenix')");
         b.run("SELECT table_service.insert_entity('Phoenix', 'p', 'before', '{}')");
         a.run("BEGIN; SELECT table_service.delete_table('Phoenix')");
@@ -269,7 +269,7 @@ fn a_delete_and_a_create_of_one_name_follow_each_other() {
 }
 
 #[test]
-fn creators_and_deleters_of_one_name_meet_no_error_of_the_catalogs() {
+fn concurrent_creates_and_deletes_of_one_name_raise_no_catalog_error() {
     let db = Database::new();
     let sessions: Vec<_> = (0..4).map(|n| db.session(&format!("churn {n}"))).collect();
     for round in 0..100 {
@@ -420,7 +420,7 @@ fn two_sessions_take_the_name_of_a_renamed_table() {
 }
 
 #[test]
-fn a_relation_that_is_no_table_of_the_service_is_none() {
+fn other_relations_are_not_tables_of_the_service() {
     let db = Database::new();
     let a = db.session("a");
     a.run("CREATE TABLE table_service_data.\"Mine\" (id int); CREATE VIEW table_service_data.\"View\" AS SELECT 1");
@@ -433,7 +433,7 @@ fn a_relation_that_is_no_table_of_the_service_is_none() {
         }
         a.sql(&format!("SELECT table_service.delete_table('{name}')"))
             .fails_with("42P01", "ResourceNotFound");
-        // Its name is taken nonetheless.
+        // Its name is still taken.
         a.sql(&format!("SELECT table_service.create_table('{name}')"))
             .fails_in_postgres("42P07");
     }

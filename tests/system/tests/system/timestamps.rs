@@ -37,7 +37,7 @@ fn every_write_of_an_entity_raises_its_timestamp() {
 }
 
 #[test]
-fn many_writes_in_one_transaction_all_have_tags_of_their_own() {
+fn all_writes_of_one_transaction_have_different_etags() {
     let db = Database::new();
     let session = db.session("s");
     session.run("SELECT table_service.create_table('Clock')");
@@ -57,7 +57,7 @@ fn timestamps_rise_when_the_clock_stands_still_or_goes_back() {
     let db = Database::new();
     let session = db.session("s");
     session.run("SELECT table_service.create_table('Clock')");
-    // An entity from the future is what a clock that went back looks like.
+    // An entity with a Timestamp in the future is what one sees after the clock was set back.
     session.run("INSERT INTO table_service_data.\"Clock\" VALUES ('p', 'r', '2999-12-31 23:59:59.999998Z', '{}')");
     let writes = [
         "SELECT table_service.merge_entity('Clock', 'p', 'r', '{\"A\": 1}', '*')",
@@ -72,7 +72,7 @@ fn timestamps_rise_when_the_clock_stands_still_or_goes_back() {
         assert_eq!(timestamp(&session), before + 1, "{write}");
     }
     assert_eq!(tag(&session), "W/\"datetime'3000-01-01T00%3A00%3A00.000004Z'\"");
-    // Conditions work there as anywhere.
+    // Conditions work there as well.
     let current = tag(&session);
     let next: String = session.value(
         "SELECT table_service.merge_entity('Clock', 'p', 'r', '{}', $1)",
@@ -103,7 +103,7 @@ fn the_last_timestamp_has_no_successor() {
 }
 
 #[test]
-fn tags_are_the_same_in_every_session() {
+fn etags_are_the_same_in_every_session() {
     let db = Database::new();
     let session = db.session("s");
     session.run("SELECT table_service.create_table('Clock')");
