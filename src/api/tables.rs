@@ -144,7 +144,8 @@ fn is_name_collision(error: &CaughtError) -> bool {
 
 /// Drops a table of the service, with all its entities; true when there was one.
 ///
-/// Raises `ResourceNotFound` for a name that is no table's, unless `if_exists`.
+/// Raises `ResourceNotFound` for a name that is no table's, unless `if_exists`; `OutOfRangeInput` and `InvalidResourceName` for names
+/// that no table can have.
 #[pg_extern]
 fn delete_table(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>, "false")) -> bool {
     delete(table_name, if_exists).or_raise()
@@ -153,6 +154,7 @@ fn delete_table(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool
 fn delete(table_name: Option<TextArg<'_>>, if_exists: Option<bool>) -> Result<bool, Error> {
     let name = required("table_name", table_name)?.get();
     let if_exists = required("if_exists", if_exists)?;
+    table_name::check_form(name)?;
     let absent = || {
         if if_exists {
             Ok(false)
@@ -228,7 +230,8 @@ fn query(
             let (Some(name), Some(relation)) = (row.text(1), row.relation(2)) else {
                 continue;
             };
-            if !filter.matches(name.get())? {
+            // A user may rename a table to what no function takes as a name.
+            if table_name::check_form(name.get()).is_err() || !filter.matches(name.get())? {
                 continue;
             }
             // Two spellings of one name, which only a user's own statement can make, stay together: a token means both.

@@ -47,12 +47,13 @@ impl Table {
     /// is still there when the statement runs.
     ///
     /// # Errors
-    /// `TableNotFound`.
+    /// `InvalidResourceName` and `OutOfRangeInput` for what cannot be a table's name, `TableNotFound`.
     pub fn open(name: &str, lock: TableLock) -> Result<Table, Error> {
         let lock = match lock {
             TableLock::Read => pg_sys::AccessShareLock,
             TableLock::Write => pg_sys::RowExclusiveLock,
         } as pg_sys::LOCKMODE;
+        table_name::check_form(name)?;
         loop {
             let table = Table::find(name).ok_or(Error::TableNotFound)?;
             // SAFETY: PostgreSQL's own way to open by name: if the catalogs changed while we waited for the lock, look

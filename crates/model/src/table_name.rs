@@ -2,21 +2,29 @@
 
 use crate::error::Error;
 
-/// Refuses what cannot be the name of a new table. Only creating a table needs this: elsewhere such a name is simply
-/// the name of no table.
+/// Refuses what cannot be the name of a new table.
 ///
 /// # Errors
-/// `OutOfRangeInput` for the length, `InvalidResourceName` for characters, `InvalidInput` for the reserved name.
+/// Those of [`check_form`], and `InvalidInput` for the reserved name.
 pub fn check(name: &str) -> Result<(), Error> {
+    check_form(name)?;
+    if name.eq_ignore_ascii_case("tables") {
+        return Err(Error::TableNameReserved);
+    }
+    Ok(())
+}
+
+/// Refuses what cannot be the name of any table, whatever is to be done with it.
+///
+/// # Errors
+/// `OutOfRangeInput` for the length, `InvalidResourceName` for characters.
+pub fn check_form(name: &str) -> Result<(), Error> {
     if !(3..=63).contains(&name.chars().count()) {
         return Err(Error::TableNameLength);
     }
     let mut bytes = name.bytes();
     if !bytes.next().is_some_and(|b| b.is_ascii_alphabetic()) || !bytes.all(|b| b.is_ascii_alphanumeric()) {
         return Err(Error::TableNameInvalid);
-    }
-    if name.eq_ignore_ascii_case("tables") {
-        return Err(Error::TableNameReserved);
     }
     Ok(())
 }
