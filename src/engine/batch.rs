@@ -15,7 +15,7 @@ use table_service_model::{Error, Properties, PropertiesBuf, Ticks, entity, key};
 
 use super::direct::{self, Purpose};
 use super::table::Table;
-use super::write::{not_inserted, suppressed};
+use super::write::{not_inserted, suppressed, with_primary_key};
 use crate::postgres::arguments::KeyTexts;
 use crate::postgres::clock::now;
 use crate::postgres::row::broken;
@@ -216,7 +216,7 @@ impl<'a> Attempt<'a> {
     /// Upserts. What is not returned was not written; of that, the first operation is the failure.
     fn upsert(&mut self, run: &[Step<'a>], change: Change) {
         let bags = run.iter().map(|step| step.operation.properties());
-        let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Upsert(change), run, bags));
+        let unwritten = with_primary_key(|| connect(|spi| self.write_bags(spi, WriteMany::Upsert(change), run, bags)));
         if let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) {
             let error = match change {
                 Change::Merge => connect(|spi| self.merge_error(spi, first)),

@@ -308,13 +308,8 @@ impl Direct {
     pub fn get(&mut self, keys: Keys<'_>) -> Option<Row<'_>> {
         // SAFETY: a function that reads runs under a snapshot.
         let is_found = unsafe { self.seek(pg_sys::GetActiveSnapshot(), keys) };
-        is_found.then(|| self.stored_row())
-    }
-
-    /// The row that was looked up last.
-    fn stored_row(&mut self) -> Row<'_> {
         // SAFETY: the slot is that of a table with the columns of an entity, and keeps its row until the next look-up.
-        unsafe { Row::of(self.stored) }
+        is_found.then(|| unsafe { Row::of(self.stored) })
     }
 
     /// Inserts an entity.
@@ -448,7 +443,10 @@ impl Direct {
         change: Change,
         given: PropertiesArg<'_>,
     ) -> Result<Attempt<i64>, Error> {
-        let row = self.stored_row();
+        // SAFETY: the slot is that of a table with the columns of an entity, and keeps its row until the next look-up.
+        let Some(row) = (unsafe { Row::without_nulls(self.stored) }) else {
+            return Ok(Attempt::Statement);
+        };
         if version.is_some_and(|version| version != row.timestamp()) {
             return Err(Error::UpdateConditionNotSatisfied);
         }

@@ -7,6 +7,7 @@ use table_service_model::filter::{Filter, Predicate};
 use table_service_model::{Error, Properties, Ticks};
 
 use crate::postgres::error::OrRaise;
+use crate::postgres::row::broken;
 use crate::postgres::types::TextArg;
 use crate::postgres::varlena;
 
@@ -15,16 +16,16 @@ use crate::postgres::varlena;
 /// The arguments are read by hand: this runs once for every row of a scan.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
-VOLATILE STRICT PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
-    // SAFETY: a STRICT function of these arguments.
+    // SAFETY: a function of these arguments.
     unsafe {
         let entity = Entity {
             partition_key: None,
             row_key: None,
             timestamp: None,
-            properties: Properties::from_stored(varlena::bytes(argument(fcinfo, 0))),
+            properties: bag(argument(fcinfo, 0)),
         };
         compiled(fcinfo, varlena::bytes(argument(fcinfo, 1))).matches(&entity)
     }
@@ -35,26 +36,47 @@ fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
 CREATE FUNCTION table_service.scan_passes(
     partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, predicate bytea)
 RETURNS boolean
-VOLATILE STRICT PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn scan_passes_entity(fcinfo: pg_sys::FunctionCallInfo) -> bool {
-    // SAFETY: a STRICT function of these arguments.
+    // SAFETY: a function of these arguments.
     unsafe {
         let entity = Entity {
             partition_key: TextArg::from_datum(argument(fcinfo, 0), false).map(TextArg::get),
             row_key: TextArg::from_datum(argument(fcinfo, 1), false).map(TextArg::get),
             timestamp: Ticks::from_postgres_micros(argument(fcinfo, 2).value() as i64),
-            properties: Properties::from_stored(varlena::bytes(argument(fcinfo, 3))),
+            properties: bag(argument(fcinfo, 3)),
         };
         compiled(fcinfo, varlena::bytes(argument(fcinfo, 4))).matches(&entity)
     }
 }
 
+/// An argument that is not NULL. It is a column of a row, or the predicate that the scan gives.
+///
 /// # Safety
 /// The function has an argument of this number, from zero.
 unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, number: usize) -> pg_sys::Datum {
     // SAFETY: as promised.
-    unsafe { (*(*fcinfo).args.as_ptr().add(number)).value }
+    let argument = unsafe { &*(*fcinfo).args.as_ptr().add(number) };
+    if argument.isnull {
+        broken("that a filter is tested on", "is NULL in a column of the entity");
+    }
+    argument.value
+}
+
+/// The bag in a column of a row.
+///
+/// # Safety
+/// A datum of the type `properties` that lives long enough.
+unsafe fn bag<'a>(datum: pg_sys::Datum) -> Properties<'a> {
+    // SAFETY: as promised.
+    let bytes = unsafe { varlena::bytes(datum) };
+    Properties::of_known_format(bytes).unwrap_or_else(|| {
+        broken(
+            "that a filter is tested on",
+            "holds bytes that are no property bag of a known format",
+        )
+    })
 }
 
 /// What a call site keeps: the predicate, and what it was made from.

@@ -11,6 +11,7 @@ use super::direct::{self, Purpose};
 use super::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::clock::now;
+use crate::postgres::error::raise;
 use crate::postgres::row::broken;
 use crate::postgres::spi::{Connection, Rows, connect};
 use crate::postgres::statement::{Change, Statement};
@@ -47,9 +48,11 @@ pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> R
 /// Those of the limits, and `AuthorizationFailure` if a policy or a trigger kept it from being written.
 pub fn upsert(table: &Table, change: Change, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
     check_limits(keys, properties)?;
-    let written = connect(|spi| {
-        let statement = Statement::upsert(change, keys, now(), properties);
-        written(keys, &spi.run(table.name(), &statement))
+    let written = with_primary_key(|| {
+        connect(|spi| {
+            let statement = Statement::upsert(change, keys, now(), properties);
+            written(keys, &spi.run(table.name(), &statement))
+        })
     });
     written.ok_or_else(suppressed)
 }
@@ -89,6 +92,19 @@ pub fn delete(table: &Table, keys: Keys<'_>, if_match: IfMatch) -> Result<(), Er
         let rows = spi.run(table.name(), &Statement::delete(keys, version));
         (rows.processed() > 0).then_some(())
     })
+}
+
+/// Runs `upsert`, whose statement names the primary key. A table that a user made may have none.
+pub fn with_primary_key<R>(upsert: impl FnOnce() -> R) -> R {
+    let without_key = |_| {
+        raise(Error::StoredEntityInvalid {
+            reason: "An upsert needs the primary key that create_table gives a table: PRIMARY KEY (partition_key, row_key), not deferrable".to_owned(),
+        })
+    };
+    PgTryBuilder::new(AssertUnwindSafe(upsert))
+        .catch_when(PgSqlErrorCode::ERRCODE_INVALID_COLUMN_REFERENCE, without_key)
+        .catch_when(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, without_key)
+        .execute()
 }
 
 /// The limits of an entity that may be inserted: here they come before the look-up of the row (semantics 0.2).

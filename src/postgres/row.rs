@@ -40,6 +40,29 @@ impl<'s> Row<'s> {
     /// # Safety
     /// The slot holds a row whose first four columns have the types of an entity's ([`is_entity`]), and keeps it as long as `'s`.
     pub unsafe fn of(slot: *mut pg_sys::TupleTableSlot) -> Row<'s> {
+        // SAFETY: as promised.
+        let (row, nulls) = unsafe { Row::with_nulls(slot) };
+        if nulls.contains(&true) {
+            row.raise_null(*nulls);
+        }
+        row
+    }
+
+    /// The row in a slot, unless one of its columns is NULL.
+    ///
+    /// # Safety
+    /// As for [`Row::of`].
+    pub unsafe fn without_nulls(slot: *mut pg_sys::TupleTableSlot) -> Option<Row<'s>> {
+        // SAFETY: as promised.
+        let (row, nulls) = unsafe { Row::with_nulls(slot) };
+        (!nulls.contains(&true)).then_some(row)
+    }
+
+    /// The row in a slot, and which of its columns are NULL.
+    ///
+    /// # Safety
+    /// As for [`Row::of`].
+    unsafe fn with_nulls(slot: *mut pg_sys::TupleTableSlot) -> (Row<'s>, &'s [bool; 4]) {
         // SAFETY: as promised; for columns that there are it raises nothing.
         unsafe {
             if (*slot).tts_nvalid < 4 {
@@ -50,11 +73,7 @@ impl<'s> Row<'s> {
                 values: &*(*slot).tts_values.cast(),
                 source: PhantomData,
             };
-            let nulls: &[bool; 4] = &*(*slot).tts_isnull.cast();
-            if nulls.contains(&true) {
-                row.raise_null(*nulls);
-            }
-            row
+            (row, &*(*slot).tts_isnull.cast())
         }
     }
 
