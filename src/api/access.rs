@@ -5,7 +5,7 @@
 
 use pgrx::prelude::*;
 use table_service_model::access::{
-    AccessPolicies, Account, AccountKey, AddressRange, KeyRange, Permissions, ServiceProperties,
+    AccessPolicies, Account, AccountKey, AddressRange, GrantedRange, Permissions, ServiceProperties,
     ServicePropertiesChange, TableSas,
 };
 use table_service_model::{Error, Ticks, table_name};
@@ -147,7 +147,7 @@ fn generate_sas(
     end_row_key: default!(Option<TextArg<'_>>, "NULL"),
 ) -> String {
     let key = |key: Option<TextArg<'_>>| key.map(|key| key.get().to_owned());
-    let range = KeyRange {
+    let range = GrantedRange {
         start_partition: key(start_partition_key),
         start_row: key(start_row_key),
         end_partition: key(end_partition_key),

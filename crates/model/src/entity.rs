@@ -1,4 +1,4 @@
-//! One entity and what holds for it as a whole.
+//! An entity as a whole: its size and its checks.
 
 use crate::error::Error;
 use crate::key;
@@ -7,7 +7,7 @@ use crate::properties::Properties;
 use crate::text::utf16_len;
 use crate::ticks::Ticks;
 
-/// One entity, borrowed. A stored entity has both keys and a Timestamp; one that a query is still making may not.
+/// One entity, borrowed. A stored entity has both keys and a Timestamp; one that a query puts together may lack them.
 #[derive(Debug, Clone, Copy)]
 pub struct Entity<'a> {
     pub partition_key: Option<&'a str>,
@@ -33,7 +33,7 @@ pub fn check_size(partition_key: &str, row_key: &str, properties: Properties<'_>
     Ok(())
 }
 
-/// Everything that holds for a stored entity, in the service's order: characters of the keys, then the Timestamp, then
+/// Checks all that holds for a stored entity, in the service's order: characters of the keys, then the Timestamp, then
 /// the limits. `timestamp` is `None` when it is outside 0001..=9999.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ pub fn is_system_property(name: &str) -> bool {
     matches!(name, PARTITION_KEY | ROW_KEY | TIMESTAMP)
 }
 
-/// Refuses characters that no key may hold: `/ \ # ?` and control characters.
+/// Refuses a key with a character that no key may have: `/ \ # ?` and control characters.
 ///
 /// # Errors
 /// `OutOfRangeInput`, which names `key` and quotes the value.
@@ -27,14 +27,14 @@ pub fn check_characters(key: &'static str, value: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// [`check_characters`] for both keys of an entity.
+/// Checks both keys of an entity as [`check_characters`] does.
 pub fn check_characters_of_both(partition_key: &str, row_key: &str) -> Result<(), Error> {
     check_characters(PARTITION_KEY, partition_key)?;
     check_characters(ROW_KEY, row_key)
 }
 
-/// Whether an entity can have these keys. Where not, an insert raises [`Error::KeyTooLong`]; everything else finds no
-/// such entity.
+/// Whether both keys are within their limits. If not, an insert raises [`Error::KeyTooLong`], and every other operation
+/// finds no such entity.
 pub fn within_limits(partition_key: &str, row_key: &str) -> bool {
     let fits = |key: &str| key.len() <= KEY_UTF16_UNITS || utf16_len(key.as_bytes()) <= KEY_UTF16_UNITS;
     partition_key.len() + row_key.len() <= KEYS_BYTES && fits(partition_key) && fits(row_key)

@@ -26,7 +26,7 @@ pub const ENTITY_BYTES: usize = 1024 * 1024;
 pub const ENTITY_BASE_BYTES: usize = 4;
 
 /// Most members that one JSON object may have. Members whose value is `null` and annotations count here but not as
-/// properties, so this is well above [`PROPERTIES`]; it bounds what a hostile object can make the reader remember.
+/// properties, so this is well above [`PROPERTIES`]. It bounds the memory that a hostile object takes.
 pub const JSON_MEMBERS: usize = 4096;
 
 /// Longest filter, in bytes of UTF-8. The service has no limit but that of its URLs; this one has room for an `or` of

@@ -7,7 +7,7 @@ use crate::limits::{PROJECTION_NAMES, PROPERTY_NAME_UTF16_UNITS};
 use crate::properties::{Properties, PropertiesBuf};
 use crate::text::utf16_len;
 
-/// A choice of properties by name.
+/// Which properties to give back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Projection {
     All,
@@ -19,9 +19,9 @@ pub enum Projection {
 pub struct Names(Vec<String>);
 
 impl Projection {
-    /// Reads a comma list of names. Space around a name does not count, nor does a name given again. `*` among the
-    /// names, or no name at all, is everything. A name that no property can have is the name of no property; one that is
-    /// too long for a property, or belongs to `odata.*` or an annotation, is passed over.
+    /// Reads a comma-separated list of names. Space around names and repeated names are ignored. `*` among the names, or
+    /// no name at all, chooses everything. A name that is too long for a property, begins with `odata.` or contains `@`
+    /// is ignored. Any other name that no property can have chooses nothing.
     ///
     /// # Errors
     /// `InvalidInput` for more than 255 names.
@@ -57,7 +57,8 @@ impl Projection {
         }
     }
 
-    /// The chosen properties of a bag. The keys and the Timestamp are none of them: those are for the caller.
+    /// The chosen properties of a bag. A bag has neither keys nor Timestamp; [`Projection::has`] tells whether they are
+    /// chosen.
     pub fn apply(&self, properties: Properties<'_>) -> PropertiesBuf {
         match self {
             Projection::All => properties.to_buf(),
@@ -66,8 +67,8 @@ impl Projection {
     }
 }
 
-/// Whether a payload can have a member of this name that is a property. An entity that lacks it has null there, so a name
-/// must neither be endless nor take the place of what the payload says about itself.
+/// Whether a chosen name may become a member of a payload. An entity without the property has `null` under this name, so
+/// the name must be short, and must be neither an `odata.*` member nor an annotation.
 fn may_be_a_member(name: &str) -> bool {
     utf16_len(name.as_bytes()) <= PROPERTY_NAME_UTF16_UNITS && !name.starts_with("odata.") && !name.contains('@')
 }
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_payload_says_about_itself_is_not_chosen() {
+    fn odata_members_and_annotations_are_not_chosen() {
         assert_eq!(names("odata.etag,a@odata.type,a,odata"), ["a", "odata"]);
         assert_eq!(
             names("odata.etag"),
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn megabytes_are_no_trouble() {
+    fn megabytes_of_names_are_read_or_refused() {
         assert_eq!(names(&"x".repeat(3_000_000)).len(), 0);
         assert_eq!(names(&"x,".repeat(1_000_000)).len(), 1);
         assert_eq!(

@@ -7,7 +7,7 @@
 pub fn delay(retry: u32, default_backoff: i64, minimum: i64, maximum: i64, random: f64) -> i64 {
     let factor = 2f64.powi(i32::try_from(retry.min(1000)).unwrap_or(1000)) - 1.0;
     let increment = default_backoff as f64 * (0.8 + 0.4 * random) * factor;
-    // `as` saturates, which is what a wait beyond all bounds should do.
+    // `as` saturates, so a wait beyond all bounds is the longest one.
     minimum.saturating_add(increment as i64).min(maximum)
 }
 

@@ -25,7 +25,7 @@ impl TableFilter {
     /// Whether a table of this name passes.
     ///
     /// # Errors
-    /// Those of a bag with this name as a value; no name of a table has one.
+    /// Those of [`PropertiesBuilder::push`] for the name as a value. The name of a table has none of them.
     pub fn matches(&self, name: &str) -> Result<bool, Error> {
         let mut builder = PropertiesBuilder::new();
         builder.push(TABLE_NAME.into(), crate::Value::String(&fold(name)))?;

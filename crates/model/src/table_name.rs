@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// Refuses what cannot be the name of a new table.
+/// Refuses a text that cannot be the name of a new table.
 ///
 /// # Errors
 /// Those of [`check_form`], and `InvalidInput` for the reserved name.
@@ -14,7 +14,7 @@ pub fn check(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses what cannot be the name of any table, whatever is to be done with it.
+/// Refuses a text that cannot be the name of any table, whatever is to be done with it.
 ///
 /// # Errors
 /// `OutOfRangeInput` for the length, `InvalidResourceName` for characters.
@@ -29,7 +29,7 @@ pub fn check_form(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The form in which names are compared: they differ by more than case.
+/// The form in which names are compared: case does not count.
 pub fn fold(name: &str) -> String {
     name.to_ascii_lowercase()
 }

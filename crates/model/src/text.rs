@@ -13,7 +13,7 @@ pub(crate) fn utf16_len(utf8: &[u8]) -> usize {
         .sum()
 }
 
-/// At most `units` characters of a value that an error message quotes, so that a message never carries megabytes.
+/// The first `characters` characters of a value that an error message quotes, and `…` if there are more.
 pub(crate) fn abbreviate(value: &str, characters: usize) -> String {
     match value.char_indices().nth(characters) {
         None => value.to_owned(),

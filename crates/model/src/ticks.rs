@@ -24,7 +24,7 @@ const UNIX_EPOCH: i64 = 719_162 * PER_DAY;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(i64);
 
-/// Why a text is no DateTime.
+/// Why a text is not a DateTime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParseError {
     Syntax,
@@ -58,7 +58,8 @@ impl Ticks {
         self.0 >= Ticks::DATETIME_MIN.0
     }
 
-    /// From microseconds since 2000-01-01, PostgreSQL's `timestamptz`; `None` outside 0001..=9999.
+    /// The point in time so many microseconds after 2000-01-01, as PostgreSQL's `timestamptz` counts; `None` outside
+    /// 0001..=9999.
     pub const fn from_postgres_micros(micros: i64) -> Option<Ticks> {
         match micros.checked_mul(10) {
             Some(ticks) => match ticks.checked_add(POSTGRES_EPOCH) {
@@ -69,7 +70,7 @@ impl Ticks {
         }
     }
 
-    /// From seconds since 1970-01-01; `None` outside 0001..=9999.
+    /// The point in time so many seconds after 1970-01-01; `None` outside 0001..=9999.
     pub const fn from_unix_seconds(seconds: i64) -> Option<Ticks> {
         match seconds.checked_mul(PER_SECOND) {
             Some(ticks) => match ticks.checked_add(UNIX_EPOCH) {
@@ -80,19 +81,19 @@ impl Ticks {
         }
     }
 
-    /// The beginning of its second.
+    /// The start of the second that holds this point in time.
     pub const fn whole_seconds(self) -> Ticks {
         Ticks(self.0 - self.0.rem_euclid(PER_SECOND))
     }
 
-    /// To microseconds since 2000-01-01; a seventh fraction digit is cut off.
+    /// Microseconds since 2000-01-01; a seventh fraction digit is cut off.
     pub const fn to_postgres_micros(self) -> i64 {
         (self.0 - POSTGRES_EPOCH).div_euclid(10)
     }
 
     /// Reads `YYYY-MM-DD[Thh:mm[:ss[.fffffff]]]` with `Z`, an offset `±hh:mm`, or no zone, which is UTC. Fraction
-    /// digits beyond the seventh are cut off (semantics 1.6). Any year from 0001 on is understood; whether
-    /// Edm.DateTime has it is for [`Ticks::parse_datetime`].
+    /// digits beyond the seventh are cut off (semantics 1.6). Years from 0001 on are accepted;
+    /// [`Ticks::parse_datetime`] checks the range of Edm.DateTime.
     pub fn parse(text: &str) -> Option<Ticks> {
         let mut scan = Scan(text.as_bytes());
         let year = scan.digits(4)?;
@@ -134,7 +135,10 @@ impl Ticks {
         Ticks::new(ticks)
     }
 
-    /// Reads an Edm.DateTime: [`Ticks::parse`] within 1601..=9999.
+    /// Reads an Edm.DateTime: what [`Ticks::parse`] reads, within 1601..=9999.
+    ///
+    /// # Errors
+    /// [`ParseError`], which tells text of another form from a time out of range.
     pub fn parse_datetime(text: &str) -> Result<Ticks, ParseError> {
         match Ticks::parse(text) {
             Some(ticks) if ticks.is_datetime() => Ok(ticks),

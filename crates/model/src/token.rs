@@ -11,7 +11,7 @@
 //! ```
 //!
 //! with little-endian integers and UTF-8 text. The checksum finds a token that was cut short or altered on its way; it
-//! is no signature. A token grants nothing: it names a place in the order, and only there reading begins.
+//! is not a signature. A token grants nothing: it only says where reading begins.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -28,7 +28,7 @@ const CHECKSUM_BYTES: usize = 4;
 /// Longest text of a token, in bytes: that for the longest keys.
 pub const TOKEN_BYTES: usize = ((4 + KEYS_BYTES + CHECKSUM_BYTES) * 4).div_ceil(3);
 
-/// What comes first on the next page. It need not exist any more: the page begins with what is there or after it.
+/// Where the next page begins. If the entity or table is gone by then, the page begins with the one after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContinuationToken {
     /// An entity, for [`crate::filter::Plan::ranges_from`].
@@ -62,7 +62,7 @@ impl ContinuationToken {
     /// Reads the token of a query for entities.
     ///
     /// # Errors
-    /// `InvalidInput` for anything that no query for entities gave.
+    /// `InvalidInput` for any text that is not the token of a query for entities.
     pub fn parse_entity(text: &str) -> Result<(String, String), Error> {
         match ContinuationToken::parse(text) {
             Some(ContinuationToken::Entity { partition_key, row_key }) => Ok((partition_key, row_key)),
@@ -73,7 +73,7 @@ impl ContinuationToken {
     /// Reads the token of a query for tables.
     ///
     /// # Errors
-    /// `InvalidInput` for anything that no query for tables gave.
+    /// `InvalidInput` for any text that is not the token of a query for tables.
     pub fn parse_table(text: &str) -> Result<String, Error> {
         match ContinuationToken::parse(text) {
             Some(ContinuationToken::Table { name }) => Ok(name),

@@ -234,12 +234,12 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
     })
 }
 
-fn permission(action: Action) -> access::Operation {
+fn permission(action: Action) -> access::ServiceOperation {
     match action {
-        Action::Insert => access::Operation::InsertEntity,
-        Action::Replace | Action::Merge => access::Operation::UpdateEntity,
-        Action::InsertOrReplace | Action::InsertOrMerge => access::Operation::UpsertEntity,
-        Action::Delete => access::Operation::DeleteEntity,
+        Action::Insert => access::ServiceOperation::InsertEntity,
+        Action::Replace | Action::Merge => access::ServiceOperation::UpdateEntity,
+        Action::InsertOrReplace | Action::InsertOrMerge => access::ServiceOperation::UpsertEntity,
+        Action::Delete => access::ServiceOperation::DeleteEntity,
     }
 }
 
@@ -324,6 +324,6 @@ async fn read(context: &Context<'_>, request: &InnerRequest<'_>) -> Result<Reply
 
 async fn look_up(context: &Context<'_>, request: &InnerRequest<'_>, address: &EntityAddress) -> Result<Reply, Failure> {
     let grant = context.grant;
-    grant.permits(access::Operation::QueryEntities, Some(&address.table))?;
+    grant.permits(access::ServiceOperation::QueryEntities, Some(&address.table))?;
     entities::get(context, address, &request.query(), level(request)?).await
 }

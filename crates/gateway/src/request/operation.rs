@@ -134,21 +134,23 @@ impl Operation {
 
     /// What a grant must permit; `None` for a batch, whose operations are asked about one by one. `conditional` says
     /// whether If-Match was sent.
-    pub fn permission(&self, conditional: bool) -> Option<access::Operation> {
+    pub fn permission(&self, conditional: bool) -> Option<access::ServiceOperation> {
         Some(match self {
-            Operation::QueryTables | Operation::GetTable(_) => access::Operation::QueryTables,
-            Operation::CreateTable => access::Operation::CreateTable,
-            Operation::DeleteTable(_) => access::Operation::DeleteTable,
-            Operation::GetTableAcl(_) => access::Operation::GetTableAcl,
-            Operation::SetTableAcl(_) => access::Operation::SetTableAcl,
-            Operation::QueryEntities(_) | Operation::GetEntity(_) => access::Operation::QueryEntities,
-            Operation::InsertEntity(_) => access::Operation::InsertEntity,
-            Operation::ReplaceEntity(_) | Operation::MergeEntity(_) if conditional => access::Operation::UpdateEntity,
-            Operation::ReplaceEntity(_) | Operation::MergeEntity(_) => access::Operation::UpsertEntity,
-            Operation::DeleteEntity(_) => access::Operation::DeleteEntity,
-            Operation::GetServiceProperties => access::Operation::GetServiceProperties,
-            Operation::SetServiceProperties => access::Operation::SetServiceProperties,
-            Operation::GetServiceStats => access::Operation::GetServiceStats,
+            Operation::QueryTables | Operation::GetTable(_) => access::ServiceOperation::QueryTables,
+            Operation::CreateTable => access::ServiceOperation::CreateTable,
+            Operation::DeleteTable(_) => access::ServiceOperation::DeleteTable,
+            Operation::GetTableAcl(_) => access::ServiceOperation::GetTableAcl,
+            Operation::SetTableAcl(_) => access::ServiceOperation::SetTableAcl,
+            Operation::QueryEntities(_) | Operation::GetEntity(_) => access::ServiceOperation::QueryEntities,
+            Operation::InsertEntity(_) => access::ServiceOperation::InsertEntity,
+            Operation::ReplaceEntity(_) | Operation::MergeEntity(_) if conditional => {
+                access::ServiceOperation::UpdateEntity
+            }
+            Operation::ReplaceEntity(_) | Operation::MergeEntity(_) => access::ServiceOperation::UpsertEntity,
+            Operation::DeleteEntity(_) => access::ServiceOperation::DeleteEntity,
+            Operation::GetServiceProperties => access::ServiceOperation::GetServiceProperties,
+            Operation::SetServiceProperties => access::ServiceOperation::SetServiceProperties,
+            Operation::GetServiceStats => access::ServiceOperation::GetServiceStats,
             Operation::Batch => return None,
         })
     }

@@ -1,7 +1,7 @@
 //! Credentials, at the level of what is sent (semantics 7).
 
 use table_service_model::Ticks;
-use table_service_model::access::{AddressRange, KeyRange, Permissions, TableSas};
+use table_service_model::access::{AddressRange, GrantedRange, Permissions, TableSas};
 use time::OffsetDateTime;
 
 use crate::gateway::{Gateway, Service, url};
@@ -112,7 +112,7 @@ fn a_signature_for_a_table_reaches_what_it_says() {
             .permissions(Permissions::parse(letters).unwrap())
             .expiry(expiry)
     };
-    let range = KeyRange {
+    let range = GrantedRange {
         start_partition: Some("b".to_owned()),
         start_row: Some("1".to_owned()),
         end_partition: Some("b".to_owned()),

@@ -18,6 +18,8 @@ pub struct Account {
 }
 
 impl Account {
+    /// An account with this name and these keys.
+    ///
     /// # Errors
     /// `InvalidInput` for a name that is not 3 to 24 lower-case letters and digits, and unless there are one or two
     /// keys.
@@ -55,14 +57,14 @@ impl Account {
         let Ok(signature) = STANDARD.decode(signature) else {
             return false;
         };
-        // Both keys are tried in any case: the time does not tell which one signed.
+        // Both keys are always tried, so that the time does not tell which one signed.
         self.keys.iter().fold(false, |verified, key| {
             key.mac(text).verify_slice(&signature).is_ok() | verified
         })
     }
 }
 
-/// A key that signs: what its Base64 text stands for.
+/// A key that signs requests.
 #[derive(Clone)]
 pub struct AccountKey(Hmac<Sha256>);
 

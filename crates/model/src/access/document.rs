@@ -1,4 +1,4 @@
-//! What the two documents share: how they are read and refused.
+//! What access policies and service properties share: how the documents are read and refused.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serializer};

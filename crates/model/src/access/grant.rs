@@ -2,14 +2,14 @@
 
 use strum::VariantArray;
 
-use super::key_range::KeyRange;
+use super::granted_range::GrantedRange;
 use super::permissions::{AccountPermissions, Permissions, ResourceTypes};
 use crate::error::Error;
 use crate::table_name::fold;
 
 /// What a request, or one operation of an entity group transaction, wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray)]
-pub enum Operation {
+pub enum ServiceOperation {
     GetServiceProperties,
     SetServiceProperties,
     GetServiceStats,
@@ -28,9 +28,9 @@ pub enum Operation {
     DeleteEntity,
 }
 
-impl Operation {
+impl ServiceOperation {
     /// Every operation, for tests.
-    pub const ALL: &[Operation] = Operation::VARIANTS;
+    pub const ALL: &[ServiceOperation] = ServiceOperation::VARIANTS;
 }
 
 /// What the bearer of a token may do.
@@ -51,7 +51,7 @@ pub enum Grant {
     Table {
         table: String,
         permissions: Permissions,
-        range: KeyRange,
+        range: GrantedRange,
     },
     /// An account SAS.
     Account {
@@ -67,7 +67,7 @@ impl Grant {
     /// # Errors
     /// `AuthorizationFailure` for what no signature of this kind allows, `AuthorizationResourceTypeMismatch` and
     /// `AuthorizationPermissionMismatch` for what this one does not.
-    pub fn permits(&self, operation: Operation, table: Option<&str>) -> Result<(), Error> {
+    pub fn permits(&self, operation: ServiceOperation, table: Option<&str>) -> Result<(), Error> {
         match self {
             Grant::Owner => Ok(()),
             Grant::Table {
@@ -104,8 +104,8 @@ impl Grant {
         }
     }
 
-    /// The filter of a query for what the grant lets it see: [`KeyRange::clip`] for a table SAS with a range, the same
-    /// filter otherwise.
+    /// The filter of a query, limited to what the grant allows: [`GrantedRange::clip`] for a table SAS with a range, the
+    /// same filter otherwise.
     ///
     /// # Errors
     /// Those of the filter itself.
@@ -126,36 +126,38 @@ fn not_authorized(reason: &str) -> Error {
 type HasPermission = fn(&Permissions) -> bool;
 
 /// The permission that an operation on entities needs, by name and as a test; `None` for other operations.
-fn entity_permission(operation: Operation) -> Option<(&'static str, HasPermission)> {
+fn entity_permission(operation: ServiceOperation) -> Option<(&'static str, HasPermission)> {
     match operation {
-        Operation::QueryEntities => Some(("r", |p| p.read)),
-        Operation::InsertEntity => Some(("a", |p| p.add)),
-        Operation::UpdateEntity => Some(("u", |p| p.update)),
-        Operation::UpsertEntity => Some(("a and u", |p| p.add && p.update)),
-        Operation::DeleteEntity => Some(("d", |p| p.delete)),
+        ServiceOperation::QueryEntities => Some(("r", |p| p.read)),
+        ServiceOperation::InsertEntity => Some(("a", |p| p.add)),
+        ServiceOperation::UpdateEntity => Some(("u", |p| p.update)),
+        ServiceOperation::UpsertEntity => Some(("a and u", |p| p.add && p.update)),
+        ServiceOperation::DeleteEntity => Some(("d", |p| p.delete)),
         _ => None,
     }
 }
 
 fn permitted_by_account_sas(
-    operation: Operation,
+    operation: ServiceOperation,
     account: &AccountPermissions,
     types: ResourceTypes,
 ) -> Result<(), Error> {
     let (of_type, needed_type, has, needed) = match operation {
-        Operation::GetServiceProperties | Operation::GetServiceStats => (types.service, "s", account.read, "r"),
-        Operation::SetServiceProperties => (types.service, "s", account.write, "w"),
-        Operation::QueryTables => (types.container, "c", account.list, "l"),
-        Operation::CreateTable => (types.container, "c", account.create || account.write, "c or w"),
-        Operation::DeleteTable => (types.container, "c", account.delete, "d"),
-        Operation::GetTableAcl | Operation::SetTableAcl => {
+        ServiceOperation::GetServiceProperties | ServiceOperation::GetServiceStats => {
+            (types.service, "s", account.read, "r")
+        }
+        ServiceOperation::SetServiceProperties => (types.service, "s", account.write, "w"),
+        ServiceOperation::QueryTables => (types.container, "c", account.list, "l"),
+        ServiceOperation::CreateTable => (types.container, "c", account.create || account.write, "c or w"),
+        ServiceOperation::DeleteTable => (types.container, "c", account.delete, "d"),
+        ServiceOperation::GetTableAcl | ServiceOperation::SetTableAcl => {
             return Err(not_authorized("Only the account's key reaches access policies"));
         }
-        Operation::QueryEntities
-        | Operation::InsertEntity
-        | Operation::UpdateEntity
-        | Operation::UpsertEntity
-        | Operation::DeleteEntity => {
+        ServiceOperation::QueryEntities
+        | ServiceOperation::InsertEntity
+        | ServiceOperation::UpdateEntity
+        | ServiceOperation::UpsertEntity
+        | ServiceOperation::DeleteEntity => {
             let permissions = Permissions {
                 read: account.read,
                 add: account.add,
@@ -176,14 +178,14 @@ fn permitted_by_account_sas(
     Ok(())
 }
 
-fn permitted_by_role(operation: Operation, role: Role) -> Result<(), Error> {
+fn permitted_by_role(operation: ServiceOperation, role: Role) -> Result<(), Error> {
     let needed = match operation {
-        Operation::QueryTables | Operation::QueryEntities => return Ok(()),
-        Operation::GetServiceProperties
-        | Operation::SetServiceProperties
-        | Operation::GetServiceStats
-        | Operation::GetTableAcl
-        | Operation::SetTableAcl => "the account's key",
+        ServiceOperation::QueryTables | ServiceOperation::QueryEntities => return Ok(()),
+        ServiceOperation::GetServiceProperties
+        | ServiceOperation::SetServiceProperties
+        | ServiceOperation::GetServiceStats
+        | ServiceOperation::GetTableAcl
+        | ServiceOperation::SetTableAcl => "the account's key",
         _ if role == Role::Contributor => return Ok(()),
         _ => "the role Storage Table Data Contributor",
     };

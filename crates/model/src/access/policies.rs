@@ -15,7 +15,7 @@ const MAX_ID: usize = 64;
 /// The stored access policies of a table, in the order in which they were set.
 ///
 /// In JSON: `[{"Id": "readers", "Start": "2026-01-01T00:00:00.0000000Z", "Expiry": …, "Permission": "r"}]`, where all but
-/// the Id may lack.
+/// the Id may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessPolicies(Vec<SignedIdentifier>);
 
@@ -29,7 +29,7 @@ pub struct SignedIdentifier {
     pub policy: AccessPolicy,
 }
 
-/// What a signature may leave to the table's owner, who can change it later.
+/// Times and permissions of signatures that name the policy. The table's owner can change them later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AccessPolicy {
@@ -48,6 +48,8 @@ pub struct AccessPolicy {
 }
 
 impl AccessPolicies {
+    /// The policies of a table, checked.
+    ///
     /// # Errors
     /// `InvalidXmlDocument` for more than five policies, an identifier that is empty, longer than 64 characters or
     /// there twice.
@@ -83,7 +85,7 @@ impl AccessPolicies {
         serde_json::to_string(&self.0).unwrap_or_default()
     }
 
-    /// The policy of this name. Names differ by case.
+    /// The policy with this identifier. Case counts.
     pub fn find(&self, id: &str) -> Option<&AccessPolicy> {
         self.0.iter().find(|entry| entry.id == id).map(|entry| &entry.policy)
     }

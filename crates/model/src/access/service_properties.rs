@@ -17,6 +17,7 @@ const METHODS: [&str; 9] = [
     "DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH", "CONNECT",
 ];
 
+/// The properties of the account's table service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
 pub struct ServiceProperties {
@@ -65,7 +66,7 @@ pub struct RetentionPolicy {
     pub days: Option<u16>,
 }
 
-/// Which requests of pages from elsewhere a browser lets through.
+/// Which requests a browser may send for pages of other origins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
 pub struct CorsRule {
@@ -101,7 +102,7 @@ impl Default for Metrics {
     }
 }
 
-/// A change of the properties: what it lacks stays as it is.
+/// A change of the properties. What it lacks stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
 pub struct ServicePropertiesChange {
@@ -151,6 +152,8 @@ impl ServicePropertiesChange {
         serde_json::to_string(self).unwrap_or_default()
     }
 
+    /// Checks the values of the document.
+    ///
     /// # Errors
     /// `InvalidXmlDocument` for a document without any element, days of retention out of 1 to 365 or without retention,
     /// IncludeAPIs without metrics (or the other way round), and CORS rules beyond their limits.

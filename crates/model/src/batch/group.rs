@@ -14,10 +14,11 @@ use crate::limits;
 pub struct Batch<'a>(Vec<Operation<'a>>);
 
 impl<'a> Batch<'a> {
-    /// The batch of these operations. An operation that could not be made is the error of its place.
+    /// Makes a batch of operations. An operation that could not be made is an error at its index.
     ///
     /// # Errors
-    /// More than 100 operations before anything else; then the error of the operation with the lowest index.
+    /// `InvalidInput` for more than 100 operations, before anything else; then the error of the operation with the lowest
+    /// index; `RequestBodyTooLarge` for more than 4 MiB; `InvalidInput` for no operation.
     pub fn new(
         partition_key: &str,
         operations: impl ExactSizeIterator<Item = Result<Operation<'a>, Error>>,
@@ -43,8 +44,7 @@ impl<'a> Batch<'a> {
         collected.finish()
     }
 
-    /// Checks the limits of every entity that the batch gives whole. Those of a merged entity are known only with what
-    /// it is merged into.
+    /// Checks the limits of keys and entities. A merge must be checked again together with the stored entity.
     ///
     /// # Errors
     /// `PropertyValueTooLarge` for keys of an insert or upsert, `EntityTooLarge`.
@@ -68,7 +68,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Operations that come one after the other, so that the error of the first wrong one is found first.
+/// Collects operations in their order, so that the first wrong one is reported.
 #[derive(Default)]
 pub(super) struct Collector<'a> {
     pub(super) operations: Vec<Operation<'a>>,
@@ -76,7 +76,7 @@ pub(super) struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// Adds an operation that has a row of its own, or says what is wrong with it and where.
+    /// Adds an operation. It is an error, with its index, if it is wrong or an operation before it has its row.
     pub(super) fn push(&mut self, operation: Result<Operation<'a>, Error>) -> Result<(), Error> {
         let checked = operation.and_then(|operation| {
             key::check_characters(ROW_KEY, &operation.row_key)?;

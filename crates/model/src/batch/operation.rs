@@ -34,7 +34,7 @@ impl Action {
         name.parse().ok()
     }
 
-    /// Whether it is for an entity that exists, of the version that `if_match` says.
+    /// Whether the entity must exist, in the version that `if_match` names.
     pub const fn is_conditional(self) -> bool {
         matches!(self, Action::Replace | Action::Merge | Action::Delete)
     }
@@ -52,7 +52,7 @@ pub struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// An operation given by its parts, as SQL gives them; `None` is NULL.
+    /// Makes an operation from its parts as SQL has them; `None` is NULL.
     ///
     /// # Errors
     /// `InvalidInput` for an unknown action, for `if_match` where it has no meaning or is missing, and for missing

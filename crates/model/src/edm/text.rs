@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// The text of a finite double, or `NaN`, `Infinity`, `-Infinity`; `None` for anything else and for what overflows.
+/// Reads a finite double, `NaN`, `Infinity` or `-Infinity`; `None` for anything else and for a number that overflows.
 pub fn parse_double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
@@ -20,7 +20,7 @@ pub fn parse_double(text: &str) -> Option<f64> {
     }
 }
 
-/// `true` or `false` in any case.
+/// Reads `true` or `false` in any case.
 pub fn parse_boolean(text: &str) -> Option<bool> {
     if text.eq_ignore_ascii_case("true") {
         Some(true)
@@ -31,7 +31,7 @@ pub fn parse_boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The form 8-4-4-4-12 in any case, without braces.
+/// Reads a Guid in the form 8-4-4-4-12 in any case, without braces.
 pub fn parse_guid(text: &str) -> Option<[u8; 16]> {
     // Of the forms that the library reads, only this one has 36 characters.
     (text.len() == uuid::fmt::Hyphenated::LENGTH)
@@ -40,7 +40,7 @@ pub fn parse_guid(text: &str) -> Option<[u8; 16]> {
         .map(uuid::Uuid::into_bytes)
 }
 
-/// Base64 with padding.
+/// Reads Base64 with padding.
 pub fn parse_binary(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }

@@ -42,7 +42,7 @@ impl EdmType {
     }
 }
 
-/// The value of a property, borrowed from where it stands.
+/// The value of a property. Its text or bytes are borrowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     String(&'a str),
@@ -78,7 +78,7 @@ impl Value<'_> {
         String::from_utf8(out).unwrap_or_default()
     }
 
-    /// Appends [`Value::text`].
+    /// Appends what [`Value::text`] gives.
     pub(crate) fn write_text(self, out: &mut Vec<u8>) {
         match self {
             Value::String(text) => out.extend_from_slice(text.as_bytes()),

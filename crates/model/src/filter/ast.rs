@@ -97,7 +97,7 @@ pub struct Comparison {
     pub literal: Literal,
 }
 
-/// What a filter says of an entity's column or property.
+/// A column or property that a filter names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Property {
     pub column: Column,
@@ -234,7 +234,7 @@ impl From<Value<'_>> for Literal {
     }
 }
 
-/// The same constant, which is not the same as equal in a comparison: NaN is NaN here, and 0.0 is not -0.0.
+/// Whether both are the same constant. A comparison in a filter differs: there NaN equals nothing, and 0.0 equals -0.0.
 impl PartialEq for Literal {
     fn eq(&self, other: &Literal) -> bool {
         match (self, other) {

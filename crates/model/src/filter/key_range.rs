@@ -37,9 +37,10 @@ pub struct KeyRange {
     pub upper: Option<Bound>,
 }
 
-/// An end of a range: a key, or a whole partition where `row_key` is `None`, and whether the range has it.
+/// An end of a range: a key, or a whole partition if `row_key` is `None`.
 ///
-/// So an inclusive lower bound on a partition is before its first row, an exclusive one after its last.
+/// An inclusive bound belongs to the range. So an inclusive lower bound on a partition is before its first row, an
+/// exclusive one after its last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
     pub partition_key: String,

@@ -1,4 +1,4 @@
-//! Sets of keys, as exact as comparisons with literals can tell them apart.
+//! Sets of keys, as far as the literals of a filter tell keys apart.
 //!
 //! The literals that a filter compares a key with cut its axis into pieces: each literal, and what lies between. A cut
 //! is a number: `2 i` just before the literal `i`, `2 i + 1` just after it. A set is a list of rectangles over the two
@@ -48,7 +48,7 @@ fn cut(index: usize) -> u32 {
     u32::try_from(index * 2).unwrap_or(u32::MAX)
 }
 
-/// What lies between two cuts, which is not nothing: `start < end`.
+/// The part of an axis between two cuts. It is not empty: `start < end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Span {
     pub start: u32,
@@ -167,7 +167,7 @@ impl KeySet {
         *work > 0 && !self.may_intersect(&space.complement(other), work)
     }
 
-    /// What both sets have; `None` if that has more than `cells` cells.
+    /// The keys that both sets have; `None` if these take more than `cells` cells.
     pub fn intersection(&self, other: &KeySet, cells: usize) -> Option<KeySet> {
         let mut set = KeySet::EMPTY;
         overlaps(self, other, |partitions, a, b| {
@@ -182,7 +182,7 @@ impl KeySet {
         (set.len() <= cells).then_some(set)
     }
 
-    /// What either set has; `None` if that has more than `cells` cells.
+    /// The keys that one of the sets has, or both; `None` if these take more than `cells` cells.
     pub fn union(&self, other: &KeySet, cells: usize) -> Option<KeySet> {
         let mut set = KeySet::EMPTY;
         let (mut left, mut right) = (self.groups().peekable(), other.groups().peekable());
@@ -372,8 +372,8 @@ impl Space {
         }
     }
 
-    /// The set with all rows of those partitions that are no single literal: keys between two partitions cannot be
-    /// skipped in key order.
+    /// The set, with all rows of every span of several partitions: a range in key order cannot skip rows between the
+    /// first partition and the last.
     pub fn widened(self, set: &KeySet) -> KeySet {
         let mut wide = KeySet::EMPTY;
         for group in set.groups() {

@@ -42,7 +42,7 @@ pub(super) struct Spanned<'f> {
     pub end: usize,
 }
 
-/// Takes a filter apart, one token after the other; after the last, [`Token::End`] for ever.
+/// Splits a filter into tokens. After the last one, every further token is [`Token::End`].
 pub(super) struct Tokens<'f> {
     rest: &'f str,
     offset: usize,
@@ -69,7 +69,7 @@ impl<'f> Tokens<'f> {
         let apart = parenthesis || self.after_parenthesis || !space.is_empty() || token == Token::End;
         self.after_parenthesis = parenthesis;
         Spanned {
-            // Whatever a token says, right after another word it has no place: `1'x'`, `eq'x'`, `1and`.
+            // A word right after another word is out of place: `1'x'`, `eq'x'`, `1and`.
             token: if apart { token } else { Token::Unexpected },
             text,
             start,
@@ -101,7 +101,7 @@ fn token(input: &str) -> IResult<&str, Token<'_>> {
         number,
         map(identifier, Token::Word),
         value(Token::Minus, char('-')),
-        // A quote without its partner swallows all that follows.
+        // Without a closing quote, the literal goes to the end of the text.
         value(Token::Unexpected, pair(char('\''), rest)),
         value(Token::Unexpected, anychar),
     ))

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use crate::filter::ast::{Column, Expression, Filter, Literal};
 use crate::filter::key_range::{AccessClass, Bound, KeyRange};
 use crate::filter::key_set::{Axis, KeySet, Space, Span};
-use crate::filter::predicate::Outcomes;
+use crate::filter::outcomes::Outcomes;
 use crate::limits;
 
 /// How to find the entities that a filter lets pass: exactly those in one of `ranges` that pass `residual`.
@@ -18,7 +18,7 @@ use crate::limits;
 pub struct Plan {
     /// In key order, without overlap, none empty. No range at all where no entity can pass.
     pub ranges: Vec<KeyRange>,
-    /// What the ranges do not guarantee already; `None` if that is nothing.
+    /// What is left to test on each entity in the ranges; `None` if nothing is.
     pub residual: Option<Filter>,
 }
 
@@ -27,8 +27,8 @@ impl Plan {
         Plan::within(filter, WORK, limits::FILTER_RANGES)
     }
 
-    /// A plan that takes about `work` steps at most and has at most about `cells` ranges. It is correct whatever they
-    /// are, and as fine as they let it be.
+    /// A plan that takes about `work` steps at most and has at most about `cells` ranges. It is correct in any case; with
+    /// fewer steps or ranges it reads more entities, or tests more on each.
     pub(super) fn within(filter: &Filter, work: usize, cells: usize) -> Plan {
         let mut literals = Literals::default();
         literals.collect(filter.expression());
@@ -79,7 +79,7 @@ impl Plan {
             .unwrap_or(AccessClass::Nothing)
     }
 
-    /// What of the ranges is left when a page begins at this key, which is the first that it may give.
+    /// The part of the ranges from this key on, the key included: what is left when a page begins there.
     pub fn ranges_from(&self, partition_key: &str, row_key: &str) -> Vec<KeyRange> {
         let from = Bound {
             partition_key: partition_key.to_owned(),

@@ -78,7 +78,7 @@ impl Display for Literal {
     }
 }
 
-/// Text in single quotes, those within doubled.
+/// Appends text in single quotes; quotes in it are doubled.
 pub(super) fn write_quoted(f: &mut impl Write, text: &str) -> fmt::Result {
     f.write_char('\'')?;
     for (index, part) in text.split('\'').enumerate() {

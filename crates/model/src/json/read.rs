@@ -1,4 +1,5 @@
-//! From JSON to bags: one pass that keeps the text of numbers, sees duplicates, and remembers nothing nested.
+//! Reads bags and entities from JSON, in one pass. It keeps the text of numbers, finds duplicates, and keeps nothing of
+//! nested values.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,8 @@ use crate::ticks::{ParseError, Ticks};
 
 const ANNOTATION: &str = "@odata.type";
 
-/// No value that the service stores has a longer text: 32 Ki units of three bytes each, 64 KiB of Binary as base64.
+/// Longest text of a value that can be stored, in bytes: 32 Ki units of three bytes each. 64 KiB of Binary have less as
+/// Base64.
 const LONGEST_TEXT: usize = 3 * limits::STRING_UTF16_UNITS;
 
 /// An entity read from JSON.
@@ -46,8 +48,8 @@ pub fn parse_entity(json: &str) -> Result<ParsedEntity, Error> {
     entity(members, timestamp)
 }
 
-/// [`parse_entity`] for an insert: a Timestamp, whatever it is, means nothing. Clients send the one that their entity has,
-/// which for a new one may be no DateTime of the service at all.
+/// Reads an entity to insert, as [`parse_entity`] does, but ignores its Timestamp. Clients send the one of their object,
+/// which for a new entity may be out of the range of Edm.DateTime.
 ///
 /// # Errors
 /// As [`parse_entity`].
@@ -220,7 +222,7 @@ impl<'j> Members<'j> {
                 reader.skip()?;
                 Token::Nested
             }
-            // The rest of a nested value tells nothing more.
+            // The contents of a nested value do not matter: it is refused.
             Kind::Array | Kind::Object => return Err(nested(&name)),
         };
         // Writers put an annotation immediately before its value.

@@ -49,7 +49,7 @@ impl<'j> Reader<'j> {
             Peek::String => Kind::String,
             Peek::Array => Kind::Array,
             Peek::Object => Kind::Object,
-            // Anything else is a number, or no JSON, which reading it will tell.
+            // Anything else is a number or malformed, and reading it tells which.
             _ => Kind::Number,
         })
     }
@@ -106,18 +106,18 @@ impl<'j> Reader<'j> {
         Ok(self.json.get(range).unwrap_or_default())
     }
 
-    /// Passes over the value that comes next, whatever it is. Nesting is bounded.
+    /// Skips the value that comes next. The parser bounds how deep it nests.
     pub(crate) fn skip(&mut self) -> Result<(), Error> {
         self.peeked = None;
         self.jiter.next_skip().map_err(|e| self.malformed(&e))
     }
 
-    /// The end of the text, which nothing may follow.
+    /// Checks that nothing follows but white space.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         self.jiter.finish().map_err(|e| self.malformed(&e))
     }
 
-    /// A string whose escapes the parser has seen to be well-formed but not decoded.
+    /// The string in this range. The parser has found its escapes well-formed, and has not decoded them.
     fn unescape(&self, range: std::ops::Range<usize>) -> Result<Cow<'j, str>, Error> {
         let raw = self.json.get(range.clone()).unwrap_or_default();
         if !raw.as_bytes().contains(&b'\\') {

@@ -901,7 +901,7 @@ fn a_chosen_name_cannot_break_the_payload() {
 }
 
 #[test]
-fn an_entity_in_the_making_has_nulls() {
+fn a_missing_key_or_timestamp_is_null() {
     let bag = PropertiesBuf::empty();
     let entity = Entity {
         partition_key: None,

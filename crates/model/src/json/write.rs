@@ -1,4 +1,4 @@
-//! From bags to JSON.
+//! Writes bags and entities as JSON.
 
 use crate::edm::{EdmType, Value, format_double};
 use crate::entity::Entity;
@@ -8,12 +8,12 @@ use crate::projection::Projection;
 use crate::properties::Properties;
 use crate::ticks::Ticks;
 
-/// How much a payload says about itself (semantics 3.3).
+/// How much metadata a payload has (semantics 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metadata {
     /// No `odata.*` members and no type annotations: Int64, Guid, DateTime and Binary are just strings.
     None,
-    /// Everything needed to read the payload back.
+    /// What is needed to read the payload back.
     Minimal,
     /// Also the type of Timestamp.
     Full,
@@ -45,8 +45,8 @@ pub fn properties_to_json(properties: Properties<'_>) -> Vec<u8> {
     object.finish()
 }
 
-/// [`properties_to_json`] in a form that survives `jsonb`, which keeps numbers as decimals: a double that would come
-/// back as an integer or without its sign is an annotated string.
+/// A bag as a JSON object that survives `jsonb`, which keeps numbers as decimals. It is that of [`properties_to_json`],
+/// but a double that would come back as an integer or without its sign is an annotated string.
 pub fn jsonb_text(properties: Properties<'_>) -> Vec<u8> {
     let mut object = Object::new(properties.as_bytes().len());
     for (name, value) in properties.iter() {
@@ -83,15 +83,15 @@ pub fn entity_to_json(entity: &Entity<'_>, metadata: Metadata) -> Vec<u8> {
     projected_to_json(entity, &Projection::All, metadata)
 }
 
-/// [`entity_to_json`] with a choice of properties: one that the entity lacks is `null` (semantics 6.5). The keys and the
-/// Timestamp are always there.
+/// An entity as a JSON object with the chosen properties. One that the entity lacks is `null` (semantics 6.5). The keys
+/// and the Timestamp are always there.
 pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata: Metadata) -> Vec<u8> {
     let mut out = Vec::with_capacity(entity.properties.as_bytes().len() + 256);
     append_entity(&mut out, entity, projection, metadata);
     out
 }
 
-/// Appends [`projected_to_json`].
+/// Appends what [`projected_to_json`] gives.
 pub fn append_entity(out: &mut Vec<u8>, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
     out.push(b'{');
     let mut object = Object(std::mem::take(out));
@@ -117,9 +117,8 @@ pub fn append_entity(out: &mut Vec<u8>, entity: &Entity<'_>, projection: &Projec
     *out = object.finish();
 }
 
-/// Appends the members of an entity to an object that `out` ends in, without `odata.*`: those of the REST protocol are
-/// the caller's. With a choice of properties the keys and the Timestamp are there only if chosen, as the service has it
-/// (semantics 6.5).
+/// Appends the members of an entity to the object at the end of `out`, but not `odata.*`, which the caller writes. With a
+/// projection, the keys and the Timestamp are there only if it names them (semantics 6.5).
 pub fn append_members(out: &mut Vec<u8>, entity: &Entity<'_>, projection: &Projection, metadata: Metadata) {
     let mut object = Object(std::mem::take(out));
     for (name, key) in [(PARTITION_KEY, entity.partition_key), (ROW_KEY, entity.row_key)] {
@@ -193,7 +192,7 @@ impl Object {
         self.0.push(b'"');
     }
 
-    /// What [`etag::format`] gives, as a string.
+    /// What [`crate::etag::format`] gives, as a JSON string.
     fn etag(&mut self, timestamp: Ticks) {
         self.raw("\"W/\\\"datetime'");
         timestamp.write(&mut self.0, "%3A");
@@ -211,7 +210,7 @@ impl Object {
                 for name in names.iter().filter(|name| !is_system_property(name)) {
                     match entity.properties.get(name) {
                         Some(value) => self.property(name, value, metadata),
-                        // Whoever chose the name wrote it as they liked.
+                        // The projection may have any text as a name.
                         None => {
                             self.separator();
                             self.string(name);
@@ -252,6 +251,6 @@ fn write_value(out: &mut Vec<u8>, value: Value<'_>) {
 }
 
 fn write_string(out: &mut Vec<u8>, text: &str) {
-    // A string always serialises, and a Vec takes everything.
+    // Writing a string to a Vec cannot fail.
     let _ = serde_json::to_writer(out, text);
 }

@@ -37,7 +37,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Properties<'a> {
-    /// The bag in bytes that this crate wrote, without looking at more than the header.
+    /// The bag in bytes that this crate wrote. Only the header is looked at.
     ///
     /// For other bytes the contents are unspecified, but reading them is safe and does not panic. Use
     /// [`Properties::validate`] for bytes from outside.
@@ -59,10 +59,10 @@ impl<'a> Properties<'a> {
         Self::split(bytes)
     }
 
-    /// The bag in bytes from outside, every part of which is checked.
+    /// The bag in bytes from outside. Every part of them is checked.
     ///
     /// # Errors
-    /// `InvalidInput` for bytes that are no bag in its only representation, and the errors of the limits.
+    /// `InvalidInput` for bytes that are not the one representation of a bag; the errors of the limits.
     pub fn validate(bytes: &'a [u8]) -> Result<Properties<'a>, Error> {
         let malformed = |reason| Error::MalformedBinary { reason };
         let bag = Self::split(bytes).ok_or(malformed("These bytes are no property bag of a known version"))?;
@@ -225,8 +225,8 @@ impl<'a> Properties<'a> {
             .and_then(edm_type)
     }
 
-    /// The place of the property of this name, its type and the bytes that hold its value. It is looked for at the
-    /// place `hint` first: bags of one table tend to have the same names.
+    /// The index of the property of this name, its type and the bytes of its value. The index `hint` is tried first:
+    /// bags of one table tend to have the same names.
     pub(crate) fn stored(&self, name: &[u8], hint: usize) -> Option<(usize, EdmType, &'a [u8])> {
         let index = if hint < self.count && self.name_at(hint) == name {
             hint
@@ -239,7 +239,7 @@ impl<'a> Properties<'a> {
 
     /// The properties in ascending order of their names.
     pub fn iter(self) -> impl ExactSizeIterator<Item = (&'a str, Value<'a>)> {
-        // All names at once: most are short.
+        // One check for all names: most of them are short.
         let names = std::str::from_utf8(self.names).unwrap_or_default();
         let mut start = 0;
         self.entries().map(move |entry| {
@@ -250,7 +250,7 @@ impl<'a> Properties<'a> {
         })
     }
 
-    /// Both bags in one; where both have a property, that of `other` stays.
+    /// Both bags as one. Where both have a property, the value of `other` counts.
     ///
     /// # Errors
     /// `TooManyProperties` and `EntityTooLarge` when the result is beyond a limit.

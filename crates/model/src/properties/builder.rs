@@ -31,7 +31,7 @@ impl<'n> PropertiesBuilder<'n> {
         Self::default()
     }
 
-    /// With room for so many properties.
+    /// A builder with room for so many properties.
     pub fn with_capacity(properties: usize) -> Self {
         Self {
             entries: Vec::with_capacity(properties),
@@ -40,7 +40,7 @@ impl<'n> PropertiesBuilder<'n> {
         }
     }
 
-    /// Adds a property. A system property is ignored: it is none of the bag's.
+    /// Adds a property. A system property is ignored: no bag has one.
     ///
     /// # Errors
     /// `PropertyNameInvalid`, `PropertyNameTooLong`; `PropertyValueTooLarge` for a String or Binary beyond its limit;

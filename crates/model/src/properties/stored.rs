@@ -22,7 +22,7 @@ pub(super) fn contribution(name: &[u8], value: Value<'_>) -> usize {
     PROPERTY_BASE_BYTES + utf16_len(name) * 2 + value
 }
 
-/// Properties that could not be stored under any keys are refused where they enter.
+/// Refuses properties that are too large for an entity, whatever its keys.
 pub(super) fn check_size(size: usize) -> Result<(), Error> {
     if limits::ENTITY_BASE_BYTES + size > limits::ENTITY_BYTES {
         return Err(Error::EntityTooLarge);
@@ -125,7 +125,7 @@ pub(super) fn decode_checked(tag: u8, bytes: &[u8]) -> Option<Value<'_>> {
     })
 }
 
-/// The value in stored bytes; an empty String where they are none, which no stored bag has.
+/// The value in stored bytes. Bytes that [`encode`] cannot have written give an empty String.
 pub(super) fn decode(tag: u8, bytes: &[u8]) -> Value<'_> {
     decode_checked(tag, bytes).unwrap_or(Value::String(""))
 }

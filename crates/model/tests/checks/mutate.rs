@@ -1,9 +1,9 @@
-//! A plain fuzzer for a tool chain without one: changes what is in a corpus, for as long as FUZZ_SECONDS says.
+//! A small fuzzer that needs no nightly Rust: it changes files of a corpus for FUZZ_SECONDS seconds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What texts are sensitive to.
+/// Pieces of text that parsers treat in a special way.
 const PIECES: [&[u8]; 24] = [
     b"'",
     b"''",

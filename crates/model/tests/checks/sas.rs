@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use percent_encoding::percent_decode_str;
-use table_service_model::access::{AccessPolicies, Account, AccountKey, Client, Grant, Operation, Sas};
+use table_service_model::access::{AccessPolicies, Account, AccountKey, Client, Grant, Sas, ServiceOperation};
 use table_service_model::entity::Entity;
 use table_service_model::filter::Filter;
 use table_service_model::{Code, PropertiesBuf, Ticks};
@@ -49,12 +49,12 @@ pub fn sas(query: &str) {
             return;
         }
     };
-    for operation in Operation::ALL.iter().copied() {
+    for operation in ServiceOperation::ALL.iter().copied() {
         if let Err(error) = grant.permits(operation, Some("table")) {
             assert_eq!(error.code().http_status(), 403);
         }
     }
-    assert!(grant.permits(Operation::SetTableAcl, Some("table")).is_err());
+    assert!(grant.permits(ServiceOperation::SetTableAcl, Some("table")).is_err());
     let Grant::Table { range, .. } = &grant else {
         return;
     };

@@ -19,7 +19,7 @@ pub struct AccountSas {
 
 impl AccountSas {
     pub(super) fn read(parameters: &Parameters<'_>, common: Common) -> Result<AccountSas, Error> {
-        // There were none before.
+        // Earlier versions have no such signatures.
         if common.version.as_str() < ADDRESS_AND_PROTOCOL {
             return Err(failed("Signatures of accounts have version 2015-04-05 or later"));
         }

@@ -27,7 +27,7 @@ impl Sas {
     /// Reads the signature among the percent-decoded parameters of a query; `None` if there is no `sig`.
     ///
     /// # Errors
-    /// `AuthenticationFailed` if a parameter lacks, occurs twice, or cannot go with another.
+    /// `AuthenticationFailed` if a parameter is missing, occurs twice, or excludes another.
     pub fn parse<'q>(query: impl IntoIterator<Item = (&'q str, &'q str)>) -> Result<Option<Sas>, Error> {
         let mut parameters = Parameters::default();
         for (name, value) in query {
@@ -46,8 +46,8 @@ impl Sas {
         ))
     }
 
-    /// Checks that the signature was made with a key of the account. Comes first: until then nothing else in the query
-    /// is worth a look at stored policies.
+    /// Checks that the signature was made with a key of the account. This comes first: before it, nothing in the query can
+    /// be trusted.
     ///
     /// # Errors
     /// `AuthenticationFailed`.

@@ -36,8 +36,10 @@ pub struct Common {
 }
 
 impl Common {
+    /// Reads the parameters that both kinds have.
+    ///
     /// # Errors
-    /// `AuthenticationFailed` if a parameter lacks.
+    /// `AuthenticationFailed` if one is missing or `sv` is not a version.
     pub fn read(parameters: &Parameters<'_>) -> Result<Common, Error> {
         let common = Common {
             version: parameters.need("sv")?,
@@ -128,7 +130,7 @@ impl<'q> Parameters<'q> {
         self.0.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
     }
 
-    /// A parameter that may lack. Keys may be empty; for the others that is as good as absent.
+    /// A parameter that may be missing. A key may be empty; any other parameter that is empty counts as missing.
     pub fn take(&self, name: &str) -> Option<String> {
         let is_key = matches!(name, "spk" | "srk" | "epk" | "erk");
         self.get(name)
@@ -151,7 +153,7 @@ pub fn failed(reason: impl Into<Cow<'static, str>>) -> Error {
 /// The time that a parameter names.
 ///
 /// # Errors
-/// `AuthenticationFailed` for what is no time.
+/// `AuthenticationFailed` for text that is not a time.
 pub fn time(name: &str, text: &Option<String>) -> Result<Option<Ticks>, Error> {
     let parse = |text: &String| {
         Ticks::parse(text).ok_or_else(|| failed(format!("{name} is a time in UTC such as 2026-01-31T12:00:00Z")))

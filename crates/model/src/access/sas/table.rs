@@ -4,7 +4,7 @@ use super::addresses::AddressRange;
 use super::parameters::{ADDRESS_AND_PROTOCOL, Client, Common, Parameters, failed, time};
 use crate::access::account::Account;
 use crate::access::grant::Grant;
-use crate::access::key_range::KeyRange;
+use crate::access::granted_range::GrantedRange;
 use crate::access::permissions::Permissions;
 use crate::access::policies::{AccessPolicies, AccessPolicy};
 use crate::error::Error;
@@ -20,12 +20,12 @@ pub struct TableSas {
     pub(super) common: Common,
     pub(super) table: String,
     pub(super) policy: Option<String>,
-    range: KeyRange,
+    range: GrantedRange,
 }
 
 impl TableSas {
     pub(super) fn read(parameters: &Parameters<'_>, mut common: Common) -> Result<TableSas, Error> {
-        let range = KeyRange {
+        let range = GrantedRange {
             start_partition: parameters.take("spk"),
             start_row: parameters.take("srk"),
             end_partition: parameters.take("epk"),
@@ -34,7 +34,7 @@ impl TableSas {
         if !range.is_complete() {
             return Err(failed("srk needs spk, and erk needs epk"));
         }
-        // Versions before do not sign these, so nobody can have meant them.
+        // Earlier versions do not sign these, so they do not count.
         if common.version.as_str() < ADDRESS_AND_PROTOCOL {
             common.addresses = None;
             common.protocols = None;
@@ -59,7 +59,7 @@ impl TableSas {
         }
     }
 
-    /// Sets `sp`; left out, a stored policy has the permissions.
+    /// Sets `sp`. Without it, the stored policy must have the permissions.
     pub fn permissions(mut self, permissions: Permissions) -> TableSas {
         self.common.permissions = Some(permissions.to_string());
         self
@@ -104,7 +104,7 @@ impl TableSas {
     ///
     /// # Errors
     /// `InvalidInput` for a row without its partition.
-    pub fn range(mut self, range: KeyRange) -> Result<TableSas, Error> {
+    pub fn range(mut self, range: GrantedRange) -> Result<TableSas, Error> {
         if !range.is_complete() {
             return Err(Error::ArgumentInvalid {
                 reason: "The first or last row of a range needs its partition".to_owned(),

@@ -1,8 +1,8 @@
 use super::*;
 
 /// The operations that a grant permits on the table `t`, and the codes with which it refuses the others.
-fn permitted(grant: &Grant) -> Vec<Operation> {
-    Operation::ALL
+fn permitted(grant: &Grant) -> Vec<ServiceOperation> {
+    ServiceOperation::ALL
         .iter()
         .copied()
         .filter(|operation| grant.permits(*operation, Some("T")).is_ok())
@@ -13,13 +13,13 @@ fn table_grant(letters: &str) -> Grant {
     Grant::Table {
         table: "t".to_owned(),
         permissions: Permissions::parse(letters).unwrap(),
-        range: KeyRange::default(),
+        range: GrantedRange::default(),
     }
 }
 
 #[test]
 fn a_table_sas_permits_its_letters_on_its_table_only() {
-    use Operation::*;
+    use ServiceOperation::*;
     for (letters, operations) in [
         ("r", vec![QueryEntities]),
         ("a", vec![InsertEntity]),
@@ -33,7 +33,7 @@ fn a_table_sas_permits_its_letters_on_its_table_only() {
     ] {
         let grant = table_grant(letters);
         assert_eq!(permitted(&grant), operations, "{letters}");
-        for operation in Operation::ALL.iter().copied() {
+        for operation in ServiceOperation::ALL.iter().copied() {
             for table in [Some("other"), None] {
                 assert_eq!(code(grant.permits(operation, table)), Code::AuthorizationFailure);
             }
@@ -43,7 +43,7 @@ fn a_table_sas_permits_its_letters_on_its_table_only() {
 
 #[test]
 fn an_account_sas_permits_by_resource_type_and_letter() {
-    use Operation::*;
+    use ServiceOperation::*;
     let grant = |resource_types: &str, letters: &str| Grant::Account {
         permissions: AccountPermissions::parse(letters).unwrap(),
         resource_types: ResourceTypes::parse(resource_types).unwrap(),
@@ -65,7 +65,7 @@ fn an_account_sas_permits_by_resource_type_and_letter() {
         (
             "sco",
             "rwdlacup",
-            Operation::ALL
+            ServiceOperation::ALL
                 .iter()
                 .copied()
                 .filter(|operation| !matches!(operation, GetTableAcl | SetTableAcl))
@@ -92,8 +92,8 @@ fn an_account_sas_permits_by_resource_type_and_letter() {
 
 #[test]
 fn the_key_permits_everything_and_roles_permit_data() {
-    use Operation::*;
-    assert_eq!(permitted(&Grant::Owner), Operation::ALL);
+    use ServiceOperation::*;
+    assert_eq!(permitted(&Grant::Owner), ServiceOperation::ALL);
     assert_eq!(permitted(&Grant::Role(Role::Reader)), [QueryTables, QueryEntities]);
     assert_eq!(
         permitted(&Grant::Role(Role::Contributor)),
@@ -116,9 +116,9 @@ fn the_key_permits_everything_and_roles_permit_data() {
     }
 }
 
-fn range(spk: Option<&str>, srk: Option<&str>, epk: Option<&str>, erk: Option<&str>) -> KeyRange {
+fn range(spk: Option<&str>, srk: Option<&str>, epk: Option<&str>, erk: Option<&str>) -> GrantedRange {
     let owned = |text: Option<&str>| text.map(str::to_owned);
-    KeyRange {
+    GrantedRange {
         start_partition: owned(spk),
         start_row: owned(srk),
         end_partition: owned(epk),

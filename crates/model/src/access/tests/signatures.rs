@@ -191,7 +191,7 @@ fn a_stored_policy_completes_the_signature_and_never_repeats_it() {
         Ok(Grant::Table {
             table: "t".to_owned(),
             permissions: Permissions::parse("ra").unwrap(),
-            range: KeyRange::default(),
+            range: GrantedRange::default(),
         })
     );
     assert!(grant("&si=expiry&sp=r").is_ok());
@@ -235,7 +235,7 @@ fn signatures_are_made_as_the_sdks_make_them() {
         .expiry(at("2030-01-02T03:04:05Z"))
         .addresses(AddressRange::parse("168.1.5.60-168.1.5.70").unwrap())
         .https_only()
-        .range(KeyRange {
+        .range(GrantedRange {
             start_partition: Some("a b".to_owned()),
             start_row: Some("O'B".to_owned()),
             end_partition: Some("é".to_owned()),
@@ -262,9 +262,9 @@ fn signatures_are_made_as_the_sdks_make_them() {
         .expiry(at("2030-01-01"))
         .sign(&account());
     assert_eq!(code(useless), Code::InvalidInput);
-    let half = KeyRange {
+    let half = GrantedRange {
         end_row: Some(String::new()),
-        ..KeyRange::default()
+        ..GrantedRange::default()
     };
     assert_eq!(code(TableSas::new("2019-02-02", "t").range(half)), Code::InvalidInput);
 }

@@ -10,7 +10,7 @@ use crate::key;
 use crate::properties::PropertiesBuilder;
 use crate::ticks::Ticks;
 
-/// Few enough that keys, values and literals meet.
+/// Few texts, so that keys, values and literals are often equal.
 const TEXTS: [&str; 12] = [
     "",
     "a",

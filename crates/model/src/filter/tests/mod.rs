@@ -1,4 +1,4 @@
-//! The proof of the filter: golden cases for each row of semantics 6, the table of type pairs, laws on random
+//! Tests of filters: golden cases for each row of semantics 6, the table of type pairs, laws on random
 //! filters, and hostile text.
 
 mod golden;
@@ -65,7 +65,7 @@ fn invalid_input(text: &str) -> String {
         .to_owned()
 }
 
-/// Whether an entity passes, after every way to find out has given the same answer.
+/// Whether an entity passes. Every evaluator must give the same answer.
 fn passes(filter: &Filter, sample: &Sample) -> bool {
     let entity = sample.entity();
     let expected = filter.matches(&entity);

@@ -5,7 +5,7 @@ use crate::filter::Filter;
 
 /// A range of keys, in key order, with both ends included: from (`spk`, `srk`) to (`epk`, `erk`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct KeyRange {
+pub struct GrantedRange {
     pub start_partition: Option<String>,
     /// Only with a `start_partition`: from this row on in it.
     pub start_row: Option<String>,
@@ -14,7 +14,7 @@ pub struct KeyRange {
     pub end_row: Option<String>,
 }
 
-impl KeyRange {
+impl GrantedRange {
     /// Whether every row has its partition.
     pub(super) fn is_complete(&self) -> bool {
         (self.start_row.is_none() || self.start_partition.is_some())
@@ -23,7 +23,7 @@ impl KeyRange {
 
     /// Whether all entities of the table are in the range.
     pub fn is_everything(&self) -> bool {
-        *self == KeyRange::default()
+        *self == GrantedRange::default()
     }
 
     /// Whether the entity with these keys is in the range.
@@ -39,11 +39,11 @@ impl KeyRange {
         after_start && before_end
     }
 
-    /// The filter of a query cut down to the range; `None` for all entities.
+    /// The filter of a query, limited to the range; `None` for all entities.
     ///
     /// # Errors
-    /// Those of [`Filter::parse`], for the query's own filter: it is read by itself, so that no text of it can be taken
-    /// for a part of the range's.
+    /// Those of [`Filter::parse`] for the query's own filter. It is parsed on its own, so that no text in it can change
+    /// what the range's part means.
     pub fn clip(&self, filter: Option<&str>) -> Result<Option<String>, Error> {
         let mut terms = Vec::new();
         if let Some(filter) = filter {

@@ -1,0 +1,198 @@
+//! Compiled filters as bytes.
+
+use super::{LastIndex, Predicate, Target, Test};
+use crate::edm::EdmType;
+use crate::error::Error;
+use crate::filter::ast::{Column, Literal};
+use crate::filter::outcomes::Outcomes;
+use crate::ticks::Ticks;
+
+/// The first byte of a serialised predicate.
+const FORMAT: u8 = 1;
+/// Targets that are no test.
+const PASS: u32 = u32::MAX;
+const FAIL: u32 = u32::MAX - 1;
+/// Columns that are no property, in place of the length of a name.
+const PARTITION_KEY: u32 = u32::MAX;
+const ROW_KEY: u32 = u32::MAX - 1;
+const TIMESTAMP: u32 = u32::MAX - 2;
+
+/// ```text
+/// u8   format
+/// u32  first test
+/// per test, to the end:
+///   u32  length of the property's name, or a mark for a system property
+///   name
+///   u8   outcomes for which it holds, as bits
+///   u32  next test if it holds
+///   u32  next test if not
+///   u8   type of the literal, as its place in EdmType::ALL
+///   literal: 4, 8, 1 or 16 bytes, or u32 length and bytes
+/// ```
+///
+/// Integers are little-endian.
+impl Predicate {
+    /// The predicate as bytes, for [`Predicate::from_bytes`] of the same version.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer(vec![FORMAT]);
+        out.target(self.first);
+        for test in &self.tests {
+            match &test.column {
+                Column::PartitionKey => out.u32(PARTITION_KEY),
+                Column::RowKey => out.u32(ROW_KEY),
+                Column::Timestamp => out.u32(TIMESTAMP),
+                Column::Property(name) => out.text(name.as_bytes()),
+            }
+            out.0.push(test.holds_for.0);
+            out.target(test.then);
+            out.target(test.otherwise);
+            out.literal(&test.literal);
+        }
+        out.0
+    }
+
+    /// Reads what [`Predicate::to_bytes`] gave.
+    ///
+    /// # Errors
+    /// `InvalidInput` for any other bytes. Whatever bytes are accepted, they make a predicate that ends and does not
+    /// panic.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Predicate, Error> {
+        Reader(bytes).predicate().ok_or(Error::MalformedBinary {
+            reason: "These bytes are no compiled filter of this version",
+        })
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u32(&mut self, n: u32) {
+        self.0.extend_from_slice(&n.to_le_bytes());
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        // A filter is much shorter than 4 GiB, and so is everything in it.
+        self.u32(u32::try_from(bytes.len()).unwrap_or_default());
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn target(&mut self, target: Target) {
+        self.u32(match target {
+            Target::Pass => PASS,
+            Target::Fail => FAIL,
+            Target::Test(index) => index,
+        });
+    }
+
+    fn literal(&mut self, literal: &Literal) {
+        let edm = literal.edm_type();
+        let tag = EdmType::ALL.iter().position(|&e| e == edm).unwrap_or_default();
+        self.0.push(u8::try_from(tag).unwrap_or_default());
+        match literal {
+            Literal::String(text) => self.text(text.as_bytes()),
+            Literal::Int32(n) => self.0.extend_from_slice(&n.to_le_bytes()),
+            Literal::Int64(n) => self.0.extend_from_slice(&n.to_le_bytes()),
+            Literal::Double(n) => self.0.extend_from_slice(&n.to_le_bytes()),
+            Literal::Boolean(b) => self.0.push(u8::from(*b)),
+            Literal::DateTime(ticks) => self.0.extend_from_slice(&ticks.get().to_le_bytes()),
+            Literal::Guid(guid) => self.0.extend_from_slice(guid),
+            Literal::Binary(bytes) => self.text(bytes),
+        }
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn predicate(mut self) -> Option<Predicate> {
+        if self.u8()? != FORMAT {
+            return None;
+        }
+        let first = self.target()?;
+        let mut tests = Vec::new();
+        while !self.0.is_empty() {
+            tests.push(Test {
+                column: self.column()?,
+                holds_for: Outcomes(self.u8().filter(|&bits| bits <= Outcomes::ALL.0)?),
+                then: self.target()?,
+                otherwise: self.target()?,
+                literal: self.literal()?,
+                last_index: LastIndex::default(),
+            });
+        }
+        let exists = |target, after: usize| match target {
+            Target::Test(index) => usize::try_from(index).is_ok_and(|index| after <= index && index < tests.len()),
+            Target::Pass | Target::Fail => true,
+        };
+        let forward = tests
+            .iter()
+            .enumerate()
+            .all(|(index, test)| exists(test.then, index + 1) && exists(test.otherwise, index + 1));
+        (forward && exists(first, 0)).then_some(Predicate { first, tests })
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (&array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(array)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn bytes(&mut self, length: u32) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(usize::try_from(length).ok()?)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn text(&mut self, length: u32) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes(length)?).ok()
+    }
+
+    fn target(&mut self) -> Option<Target> {
+        Some(match self.u32()? {
+            PASS => Target::Pass,
+            FAIL => Target::Fail,
+            index => Target::Test(index),
+        })
+    }
+
+    fn column(&mut self) -> Option<Column> {
+        Some(match self.u32()? {
+            PARTITION_KEY => Column::PartitionKey,
+            ROW_KEY => Column::RowKey,
+            TIMESTAMP => Column::Timestamp,
+            length => Column::Property(self.text(length)?.into()),
+        })
+    }
+
+    fn literal(&mut self) -> Option<Literal> {
+        let tag = usize::from(self.u8()?);
+        Some(match EdmType::ALL.get(tag)? {
+            EdmType::String => {
+                let length = self.u32()?;
+                Literal::String(self.text(length)?.into())
+            }
+            EdmType::Int32 => Literal::Int32(self.array().map(i32::from_le_bytes)?),
+            EdmType::Int64 => Literal::Int64(self.array().map(i64::from_le_bytes)?),
+            EdmType::Double => Literal::Double(self.array().map(f64::from_le_bytes)?),
+            EdmType::Boolean => match self.u8()? {
+                0 => Literal::Boolean(false),
+                1 => Literal::Boolean(true),
+                _ => return None,
+            },
+            EdmType::DateTime => Literal::DateTime(Ticks::new(self.array().map(i64::from_le_bytes)?)?),
+            EdmType::Guid => Literal::Guid(self.array()?),
+            EdmType::Binary => {
+                let length = self.u32()?;
+                Literal::Binary(self.bytes(length)?.into())
+            }
+        })
+    }
+}
