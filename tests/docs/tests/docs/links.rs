@@ -49,7 +49,7 @@ fn links(text: &str) -> Vec<String> {
 fn links_lead_to_files_and_headings() {
     let project = project();
     let mut dead = Vec::new();
-    let others = ["ARCHITECTURE.md", "CHANGELOG.md"].map(PathBuf::from);
+    let others = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(PathBuf::from);
     for page in pages().into_iter().chain(others) {
         let text = std::fs::read_to_string(project.join(&page)).unwrap();
         for link in links(&text) {
