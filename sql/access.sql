@@ -1,7 +1,8 @@
 -- What the service keeps beside entities. Accounts and their keys are the gateway's; no key is ever stored here.
 --
--- The database's owner owns both tables, so that a dump and its restore work without a superuser. Everybody else is subject to
--- the rules below, which hold for the functions and for direct SQL alike.
+-- The database's owner owns both tables, so that a dump and its restore work without a superuser. Others only read them: whoever may write
+-- a table may also lock it, and keep everybody else waiting. The functions write with the owner's rights, after they have checked
+-- the caller's.
 
 -- By the table's OID, which no table that is created later under the same name has. It dumps as a name.
 CREATE TABLE table_service.access_policies (
@@ -11,13 +12,10 @@ CREATE TABLE table_service.access_policies (
 COMMENT ON TABLE table_service.access_policies IS 'Stored access policies of tables';
 ALTER TABLE table_service.access_policies OWNER TO pg_database_owner;
 ALTER TABLE table_service.access_policies ENABLE ROW LEVEL SECURITY;
-GRANT SELECT, INSERT, UPDATE, DELETE ON table_service.access_policies TO PUBLIC;
--- Who may work with a table's entities sees its policies; who owns the table sets them.
+GRANT SELECT ON table_service.access_policies TO PUBLIC;
+-- Who may work with a table's entities sees its policies.
 CREATE POLICY readable ON table_service.access_policies FOR SELECT
     USING (pg_catalog.has_table_privilege(relation, 'SELECT, INSERT, UPDATE, DELETE'));
-CREATE POLICY owned ON table_service.access_policies
-    USING (pg_catalog.pg_has_role(
-        (SELECT c.relowner FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) relation), 'USAGE'));
 SELECT pg_catalog.pg_extension_config_dump('table_service.access_policies',
     'WHERE relation IN (SELECT oid FROM pg_catalog.pg_class)');
 

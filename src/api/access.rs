@@ -10,14 +10,14 @@ use table_service_model::access::{
 };
 use table_service_model::{Error, Ticks, table_name};
 
-use crate::engine::policies::forget_policies;
+use crate::engine::policies;
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::clock::ticks_of;
 use crate::postgres::error::OrRaise;
-use crate::postgres::spi::{Rows, connect, with_row_security};
+use crate::postgres::spi::{Rows, connect};
 use crate::postgres::types::{JsonArg, JsonOut, TextArg};
-use crate::postgres::value::{Text, Value};
+use crate::postgres::value::Text;
 
 /// The version of signatures, that of the current SDKs.
 const SAS_VERSION: &str = "2019-02-02";
@@ -34,25 +34,9 @@ fn set_access_policies(table_name: Option<TextArg<'_>>, policies: Option<JsonArg
 }
 
 fn set_policies(table_name: Option<TextArg<'_>>, policies: Option<JsonArg<'_>>) -> Result<(), Error> {
-    const IS_OWNER: &str = "SELECT true FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) $1 AND pg_catalog.pg_has_role(c.relowner, 'USAGE')";
-    const SET: &str = "INSERT INTO table_service.access_policies AS p (relation, policies) VALUES ($1, $2::pg_catalog.jsonb) ON CONFLICT (relation) DO UPDATE SET policies = excluded.policies";
     let name = required("table_name", table_name)?.get();
     let policies = AccessPolicies::from_json(required("policies", policies)?.0)?;
-    let table = Table::open(name, TableLock::Write)?;
-    with_row_security(|spi| {
-        if spi.read(IS_OWNER, &[Value::oid(table.oid())]).first().is_none() {
-            return Err(Error::NotAuthorized {
-                reason: "Only the table's owner sets its access policies".to_owned(),
-            });
-        }
-        if policies.iter().len() == 0 {
-            forget_policies(spi, table.oid());
-        } else {
-            let json = Text::new(&policies.to_json());
-            spi.write(SET, &[Value::oid(table.oid()), json.value()]);
-        }
-        Ok(())
-    })
+    policies::set(&Table::open(name, TableLock::Write)?, &policies)
 }
 
 /// The stored access policies of a table, in the form in which they are set.
@@ -65,21 +49,8 @@ fn get_access_policies(table_name: Option<TextArg<'_>>) -> JsonOut {
 }
 
 fn get_policies(table_name: Option<TextArg<'_>>) -> Result<AccessPolicies, Error> {
-    const MAY_READ: &str = "SELECT true WHERE pg_catalog.has_table_privilege($1, 'SELECT, INSERT, UPDATE, DELETE')";
-    const GET: &str = "SELECT p.policies::pg_catalog.text FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
     let table = Table::open(required("table_name", table_name)?.get(), TableLock::Read)?;
-    let oid = Value::oid(table.oid());
-    with_row_security(|spi| {
-        if spi.read(MAY_READ, &[oid]).first().is_none() {
-            return Err(Error::NotAuthorized {
-                reason: "Reading a table's access policies needs a right to its entities".to_owned(),
-            });
-        }
-        match first_text(&spi.read(GET, &[oid])) {
-            Some(json) => AccessPolicies::from_json(json),
-            None => Ok(AccessPolicies::default()),
-        }
-    })
+    policies::get(&table)
 }
 
 /// Changes the properties of the service: the members Logging, HourMetrics, MinuteMetrics and Cors that the object has.

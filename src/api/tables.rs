@@ -9,14 +9,14 @@ use table_service_model::table_filter::TableFilter;
 use table_service_model::token::ContinuationToken;
 use table_service_model::{Error, table_name};
 
-use crate::engine::policies::forget_policies;
-use crate::engine::table::{Table, primary_key_name, relation_in_data_schema, same_name, table_by_oid};
+use crate::engine::policies;
+use crate::engine::table::{Table, free_primary_key_name, same_name};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::catalog;
 use crate::postgres::error::OrRaise;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::result_set::{ResultSet, Tables};
-use crate::postgres::spi::{connect, with_row_security};
+use crate::postgres::spi::connect;
 use crate::postgres::subtransaction::{in_subtransaction, message, sqlerrcode};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
 use crate::postgres::value::{Text, Value};
@@ -26,9 +26,6 @@ const FILLFACTOR: u32 = 90;
 
 /// How often a name is tried that is neither free nor a table's: it is something else's if it stays so.
 const CREATIONS: u32 = 5;
-
-/// How many tables that hold each other's primary key names are set right at once.
-const RENAMES: u32 = 100;
 
 /// Creates a table of the service.
 ///
@@ -51,14 +48,13 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
             Err(Error::TableAlreadyExists)
         }
     };
-    let definition = definition(name);
     let mut in_the_way = String::new();
     for _ in 0..CREATIONS {
         if let Some(table) = Table::find(name) {
             return exists(table);
         }
         let create = || {
-            free_primary_key_name(name, RENAMES);
+            let definition = definition(name, &free_primary_key_name(name)?);
             connect(|spi| spi.run_definition(&definition));
             Ok::<_, Error>(())
         };
@@ -66,8 +62,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
             Ok(done) => {
                 done?;
                 let table = Table::find(name).ok_or(Error::TableNotFound)?;
-                // OIDs come round again, and a plain DROP TABLE leaves the policies of the old one's table behind.
-                with_row_security(|spi| forget_policies(spi, table.oid()));
+                policies::forget(&table);
                 return Ok(RegClass(table.oid()));
             }
             // Somebody else was faster, and may have deleted it again.
@@ -85,9 +80,9 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
 }
 
 /// The statements that make a table.
-fn definition(name: &str) -> String {
+fn definition(name: &str, primary_key: &str) -> String {
     let table = QualifiedName::new(name.into());
-    let primary_key = quote_identifier(primary_key_name(name));
+    let primary_key = quote_identifier(primary_key);
     format!(
         "CREATE TABLE {table} OF table_service.entity (\
             partition_key WITH OPTIONS NOT NULL, \
@@ -101,35 +96,6 @@ fn definition(name: &str) -> String {
         CREATE TRIGGER rising_timestamp BEFORE UPDATE ON {table} \
             FOR EACH ROW EXECUTE FUNCTION table_service.rising_timestamp()"
     )
-}
-
-/// A table that a user renamed keeps its primary key's name, which a new table of the old name needs. It gets the one of
-/// its new name, which another renamed table may keep in turn.
-fn free_primary_key_name(name: &str, renames_left: u32) {
-    let primary_key = primary_key_name(name);
-    let Some(index) = relation_in_data_schema(&primary_key) else {
-        return;
-    };
-    // SAFETY: as in `by_index`.
-    let owner = table_by_oid(unsafe { pg_sys::IndexGetRelation(index, true) });
-    let Some(table) = owner.filter(|table| !same_name(table.name().name(), name)) else {
-        return;
-    };
-    if renames_left > 0 {
-        free_primary_key_name(table.name().name(), renames_left - 1);
-    }
-    let mut free = primary_key_name(table.name().name());
-    if relation_in_data_schema(&free).is_some() {
-        // A user gave one name in two spellings to two tables. This one is found by its name alone.
-        free = format!("pk_of_{}", table.oid().to_u32());
-    }
-    connect(|spi| {
-        spi.run_definition(&format!(
-            "ALTER INDEX {} RENAME TO {}",
-            QualifiedName::new(primary_key.as_str().into()),
-            quote_identifier(free)
-        ));
-    });
 }
 
 /// The errors of two sessions that create one table, in one spelling or two.
@@ -168,8 +134,8 @@ fn delete(table_name: Option<TextArg<'_>>, if_exists: Option<bool>) -> Result<bo
     let statement = format!("DROP TABLE {}", table.name());
     let dropped = in_subtransaction(move || {
         prevent_if_read_only(c"DROP TABLE");
-        with_row_security(|spi| forget_policies(spi, table.oid()));
         connect(|spi| spi.run_definition(&statement));
+        policies::forget(&table);
         Ok(true)
     });
     match dropped {

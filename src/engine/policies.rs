@@ -1,12 +1,60 @@
-//! Stored access policies, as far as tables come and go with them.
+//! Stored access policies: who may do with them what, and how they are stored.
 
-use pgrx::prelude::*;
+use table_service_model::Error;
+use table_service_model::access::AccessPolicies;
 
-use crate::postgres::spi::Connection;
-use crate::postgres::value::Value;
+use super::table::Table;
+use crate::postgres::spi::{connect, with_owners_rights};
+use crate::postgres::types::TextArg;
+use crate::postgres::value::{Text, Value};
 
-/// Removes the policies of a table that is to be dropped, or whose OID a table had that is gone.
-pub fn forget_policies(spi: &Connection, table: pg_sys::Oid) {
+/// The policies of a table.
+///
+/// # Errors
+/// `AuthorizationFailure` for a caller who may do nothing with the table's entities.
+pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
+    const MAY_READ: &str = "SELECT true WHERE pg_catalog.has_table_privilege($1, 'SELECT, INSERT, UPDATE, DELETE')";
+    const GET: &str = "SELECT p.policies::pg_catalog.text FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
+    let relation = Value::oid(table.oid());
+    if !connect(|spi| spi.read(MAY_READ, &[relation]).first().is_some()) {
+        return Err(Error::NotAuthorized {
+            reason: "Reading a table's access policies needs a right to its entities".to_owned(),
+        });
+    }
+    with_owners_rights(c"access_policies", |spi| {
+        let rows = spi.read(GET, &[relation]);
+        match rows.first().and_then(|row| row.text(1)).map(TextArg::get) {
+            Some(json) => AccessPolicies::from_json(json),
+            None => Ok(AccessPolicies::default()),
+        }
+    })
+}
+
+/// Sets the policies of a table, all at once.
+///
+/// # Errors
+/// `AuthorizationFailure` unless the caller has the rights of the table's owner.
+pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
+    const IS_OWNER: &str = "SELECT true FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) $1 AND pg_catalog.pg_has_role(c.relowner, 'USAGE')";
+    const SET: &str = "INSERT INTO table_service.access_policies AS p (relation, policies) VALUES ($1, $2::pg_catalog.jsonb) ON CONFLICT (relation) DO UPDATE SET policies = excluded.policies";
+    let relation = Value::oid(table.oid());
+    if !connect(|spi| spi.read(IS_OWNER, &[relation]).first().is_some()) {
+        return Err(Error::NotAuthorized {
+            reason: "Only the table's owner sets its access policies".to_owned(),
+        });
+    }
+    if policies.iter().len() == 0 {
+        forget(table);
+    } else {
+        let json = Text::new(&policies.to_json());
+        with_owners_rights(c"access_policies", |spi| spi.write(SET, &[relation, json.value()]));
+    }
+    Ok(())
+}
+
+/// Removes the policies of a table that the caller has dropped or made: OIDs come round again, and a plain DROP TABLE leaves the
+/// policies of the old one's table behind.
+pub fn forget(table: &Table) {
     const FORGET: &str = "DELETE FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
-    spi.write(FORGET, &[Value::oid(table)]);
+    with_owners_rights(c"access_policies", |spi| spi.write(FORGET, &[Value::oid(table.oid())]));
 }

@@ -109,10 +109,15 @@ fn by_spelling(name: &str) -> Option<Table> {
 
 /// Another spelling: the primary key's name is made of the folded name.
 fn by_index(name: &str) -> Option<Table> {
-    let index = relation_in_data_schema(&primary_key_name(name))?;
+    primary_key_names(name)
+        .map_while(|index| relation_in_data_schema(&index))
+        .find_map(|index| table_of_index(index).filter(|table| same_name(table.name.name(), name)))
+}
+
+/// The table that an index belongs to, if it is one of the service's.
+fn table_of_index(index: pg_sys::Oid) -> Option<Table> {
     // SAFETY: the OID is that of a relation; for anything but an index the result is InvalidOid.
-    let oid = unsafe { pg_sys::IndexGetRelation(index, true) };
-    table_by_oid(oid).filter(|table| same_name(table.name.name(), name))
+    table_by_oid(unsafe { pg_sys::IndexGetRelation(index, true) })
 }
 
 /// After a user's RENAME the primary key still has the old name. Also the way to say that there is no such table.
@@ -161,7 +166,7 @@ fn by_scan(name: &str) -> Option<Table> {
 }
 
 /// The table with this OID, if it is one of the service's.
-pub fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
+fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
     // SAFETY: a syscache look-up; the name is a palloc'ed copy or NULL.
     let name = unsafe {
         let name = pg_sys::get_rel_name(oid);
@@ -174,7 +179,7 @@ pub fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
 }
 
 /// The relation in the schema of the tables of the service, of whatever kind, that has exactly this name.
-pub fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
+fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
     if name.len() >= pg_sys::NAMEDATALEN as usize {
         return None;
     }
@@ -204,7 +209,32 @@ pub fn same_name(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
 }
 
-/// One name for all spellings, so that two of them collide in `pg_class` whoever commits first.
-pub fn primary_key_name(table: &str) -> String {
-    format!("pk_{:x}", Md5::digest(table_name::fold(table)))
+/// How many names of a primary key are tried.
+const PRIMARY_KEY_NAMES: u32 = 100;
+
+/// The names that the primary key of a table may have: one for all spellings, so that two of them collide in `pg_class` whoever commits
+/// first. Only if something else has the first name is there a second: a table that its owner renamed keeps its primary key's name, and
+/// anybody may give the name to a relation of theirs.
+fn primary_key_names(table: &str) -> impl Iterator<Item = String> {
+    let hash = Md5::digest(table_name::fold(table));
+    (0..PRIMARY_KEY_NAMES).map(move |number| match number {
+        0 => format!("pk_{hash:x}"),
+        _ => format!("pk_{hash:x}_{number}"),
+    })
+}
+
+/// The name that the primary key of a new table gets.
+///
+/// # Errors
+/// `TableAlreadyExists` if others have all of them.
+pub fn free_primary_key_name(table: &str) -> Result<String, Error> {
+    primary_key_names(table)
+        .find(|name| {
+            // A table of this name would be found, so what has the name is something else; or another session has just made the table.
+            relation_in_data_schema(name)
+                .is_none_or(|index| table_of_index(index).is_some_and(|other| same_name(other.name.name(), table)))
+        })
+        .ok_or_else(|| Error::TableNameTaken {
+            reason: "other relations have the names of its primary key".to_owned(),
+        })
 }

@@ -168,6 +168,29 @@ pub fn batch_operation_type() -> pg_sys::Oid {
     known().batch_operation_type
 }
 
+/// The owner of a relation of the extension's own.
+pub fn owner_of(relation: &CStr) -> pg_sys::Oid {
+    // SAFETY: catalog look-ups in a transaction; the tuple is released before the function returns.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(SCHEMA.as_ptr(), false);
+        let oid = pg_sys::get_relname_relid(relation.as_ptr(), schema);
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as c_int, pg_sys::Datum::from(oid));
+        if tuple.is_null() {
+            ereport!(
+                ERROR,
+                PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+                format!(
+                    "a table of the extension table_service is missing: {}",
+                    relation.to_string_lossy()
+                )
+            );
+        }
+        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
+        pg_sys::ReleaseSysCache(tuple);
+        owner
+    }
+}
+
 fn type_oid(schema: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
     // SAFETY: TYPENAMENSP takes a name and a namespace; the other keys are unused.
     unsafe {

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 
 /// Runs `f` with other values of settings that any user may set.
-pub fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
+fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
     // SAFETY: the settings are undone at the end of the nesting level, and by PostgreSQL when an error passes through.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();

@@ -1,14 +1,14 @@
 //! Statements, executed through SPI.
 
 use std::cell::UnsafeCell;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 
 use pgrx::prelude::*;
 use table_service_model::Properties;
 
 use super::catalog;
-use super::guc::{planning_for_keys, with_kept_plans, with_settings};
+use super::guc::{planning_for_keys, with_kept_plans};
 use super::name::QualifiedName;
 use super::plan;
 use super::receiver::Receiver;
@@ -41,9 +41,19 @@ pub fn connect<R>(f: impl FnOnce(&Connection) -> R) -> R {
     }
 }
 
-/// [`connect`] for statements on tables with policies: they apply, and are no error, whatever the session prefers.
-pub fn with_row_security<R>(f: impl FnOnce(&Connection) -> R) -> R {
-    with_settings(&[(c"row_security", c"on")], || connect(f))
+/// [`connect`] with the rights of the owner of a relation, for a table of the extension's own that its callers may not write. Check the
+/// caller's rights first.
+pub fn with_owners_rights<R>(relation: &CStr, f: impl FnOnce(&Connection) -> R) -> R {
+    let owner = catalog::owner_of(relation);
+    let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+    // SAFETY: as PostgreSQL's own checks of foreign keys do it. When an error passes through, PostgreSQL restores the user.
+    unsafe {
+        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+        pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
+        let result = connect(f);
+        pg_sys::SetUserIdAndSecContext(user, context);
+        result
+    }
 }
 
 impl Connection {

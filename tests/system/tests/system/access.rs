@@ -49,12 +49,8 @@ fn cannot_write_directly(user: &Session) {
     for statement in [
         "UPDATE table_service.access_policies SET policies = '[]' RETURNING 1",
         "DELETE FROM table_service.access_policies RETURNING 1",
-    ] {
-        assert!(user.run(statement).is_empty(), "{statement}");
-    }
-    for statement in [
         "TRUNCATE table_service.access_policies",
-        "DROP POLICY owned ON table_service.access_policies",
+        "DROP POLICY readable ON table_service.access_policies",
         "ALTER TABLE table_service.access_policies DISABLE ROW LEVEL SECURITY",
         "CREATE TRIGGER t BEFORE INSERT ON table_service.access_policies EXECUTE FUNCTION suppress_redundant_updates_trigger()",
     ] {

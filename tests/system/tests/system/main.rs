@@ -10,6 +10,7 @@ mod crash;
 mod dump;
 mod golden;
 mod hostile_json;
+mod hostile_roles;
 mod index_entities;
 mod install;
 mod interrupts;
