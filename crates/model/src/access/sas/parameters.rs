@@ -122,6 +122,10 @@ impl<'q> Parameters<'q> {
         if self.get(name).is_some() {
             return Err(failed(format!("The parameter {name} occurs twice")));
         }
+        // Fields are signed one a line: a line end in one of them would make it several.
+        if value.contains(char::is_control) {
+            return Err(failed(format!("The parameter {name} has a control character")));
+        }
         self.0.push((name, value));
         Ok(())
     }

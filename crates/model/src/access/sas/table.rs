@@ -103,11 +103,22 @@ impl TableSas {
     /// Sets `spk`, `srk`, `epk` and `erk`.
     ///
     /// # Errors
-    /// `InvalidInput` for a row without its partition.
+    /// `InvalidInput` for a row without its partition, and for an empty bound.
     pub fn range(mut self, range: GrantedRange) -> Result<TableSas, Error> {
         if !range.is_complete() {
             return Err(Error::ArgumentInvalid {
                 reason: "The first or last row of a range needs its partition".to_owned(),
+            });
+        }
+        let bounds = [
+            &range.start_partition,
+            &range.start_row,
+            &range.end_partition,
+            &range.end_row,
+        ];
+        if bounds.iter().any(|bound| bound.as_deref() == Some("")) {
+            return Err(Error::ArgumentInvalid {
+                reason: "An empty bound of a range is signed like no bound, so that the client could leave it out: name a key, or give no bound".to_owned(),
             });
         }
         self.range = range;
@@ -122,6 +133,12 @@ impl TableSas {
         if self.policy.is_none() && (self.common.permissions.is_none() || self.common.expiry.is_none()) {
             return Err(Error::ArgumentInvalid {
                 reason: "A signature without a stored access policy needs permissions and an expiry".to_owned(),
+            });
+        }
+        let has_control = |(_, value): &(_, Option<&str>)| value.is_some_and(|value| value.contains(char::is_control));
+        if self.own_parameters().iter().any(has_control) {
+            return Err(Error::ArgumentInvalid {
+                reason: "What a signature signs has no control characters".to_owned(),
             });
         }
         self.common.signature = account.sign(&self.string_to_sign(account.name()));

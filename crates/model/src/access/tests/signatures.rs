@@ -268,3 +268,52 @@ fn signatures_are_made_as_the_sdks_make_them() {
     };
     assert_eq!(code(TableSas::new("2019-02-02", "t").range(half)), Code::InvalidInput);
 }
+
+#[test]
+fn a_line_end_in_a_field_does_not_make_it_several() {
+    for field in [
+        "spk", "srk", "epk", "erk", "si", "tn", "sp", "st", "se", "sip", "spr", "sv",
+    ] {
+        let others = [
+            "sv=2019-02-02",
+            "tn=t",
+            "sp=r",
+            "se=2030-01-01",
+            "spk=a",
+            "epk=b",
+            "sig=x",
+        ];
+        let others: Vec<&str> = others
+            .into_iter()
+            .filter(|pair| !pair.starts_with(&format!("{field}=")))
+            .collect();
+        let query = format!("{}&{field}=a%0A%0Az", others.join("&"));
+        assert_eq!(code(parse(&query)), Code::AuthenticationFailed, "{field}");
+    }
+    let range = GrantedRange {
+        start_partition: Some("a\n\nz".to_owned()),
+        end_partition: Some("a\n\nz".to_owned()),
+        ..GrantedRange::default()
+    };
+    let sas = || TableSas::new("2019-02-02", "t").policy("p");
+    let made = sas().range(range).and_then(|sas| sas.sign(&account()));
+    assert_eq!(code(made), Code::InvalidInput);
+    assert_eq!(
+        code(TableSas::new("2019-02-02", "t").policy("p\n").sign(&account())),
+        Code::InvalidInput
+    );
+}
+
+#[test]
+fn an_empty_bound_is_not_signed_because_it_could_be_left_out() {
+    for (partition, row) in [("", None), ("a", Some(""))] {
+        let range = GrantedRange {
+            end_partition: Some(partition.to_owned()),
+            end_row: row.map(str::to_owned),
+            ..GrantedRange::default()
+        };
+        let error = TableSas::new("2019-02-02", "t").range(range).unwrap_err();
+        assert_eq!(error.code(), Code::InvalidInput);
+        assert!(error.hint().unwrap().contains("empty bound"), "{error:?}");
+    }
+}
