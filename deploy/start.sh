@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs PostgreSQL and the gateway in one container; when one of them ends, so does the other.
+# Runs PostgreSQL and the gateway in one container. When one of them ends, the other one is stopped.
 set -uo pipefail
 
 docker-entrypoint.sh postgres &
@@ -7,7 +7,7 @@ database=$!
 gosu nobody table-service-gateway "$@" &
 gateway=$!
 
-# The gateway finishes what it has accepted before its database goes.
+# The gateway finishes the requests that it has accepted before its database stops.
 stop() {
   kill -TERM "$gateway" 2>/dev/null
   wait "$gateway"
