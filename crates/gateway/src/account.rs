@@ -1,18 +1,23 @@
-//! The accounts that are served, each from its own database.
+//! The accounts of the gateway. Each has its own database.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use table_service_model::access::Account;
 
-use crate::config::Config;
+use crate::bearer::Bearer;
+use crate::config::{AccountConfig, Config};
 use crate::cors::CorsCache;
 use crate::database::{Database, PoolSettings};
 
-/// An account and where its tables are.
+/// An account with its database.
 pub struct Tenant {
+    /// Its number among the accounts, from zero.
+    pub number: usize,
     pub account: Account,
     pub database: Database,
+    /// Whose tokens it accepts, if any.
+    pub bearer: Option<Bearer>,
     pub cors: CorsCache,
 }
 
@@ -21,33 +26,49 @@ pub struct Tenant {
 pub struct Tenants(Arc<HashMap<String, Arc<Tenant>>>);
 
 impl Tenants {
-    /// Nothing connects yet.
+    /// Makes the accounts. This does not connect to any database.
     ///
     /// # Errors
-    /// A database URL that asks for what there is not.
+    /// For a database URL that needs TLS without certificates, and for keys of an issuer that cannot be read.
     pub fn new(config: &Config, tls: Option<Arc<rustls::ClientConfig>>) -> Result<Tenants, String> {
         let settings = PoolSettings {
             size: config.pool_size,
             timeout: config.pool_timeout,
             statement_timeout: config.statement_timeout,
         };
-        let tenant = |account: &crate::config::AccountConfig| {
+        let tenant = |(number, account): (usize, &AccountConfig)| {
             let name = account.account.name();
             let database = Database::new(account.database.clone(), settings, tls.clone())
                 .map_err(|problem| format!("the database of the account {name}: {problem}"))?;
+            let bearer = account.bearer.clone().map(Bearer::new).transpose();
             let tenant = Tenant {
+                number,
                 account: account.account.clone(),
                 database,
+                bearer: bearer.map_err(|problem| format!("the account {name}: {problem}"))?,
                 cors: CorsCache::default(),
             };
             Ok((name.to_owned(), Arc::new(tenant)))
         };
-        let tenants = config.accounts.iter().map(tenant).collect::<Result<_, String>>()?;
+        let tenants = config
+            .accounts
+            .iter()
+            .enumerate()
+            .map(tenant)
+            .collect::<Result<_, String>>()?;
         Ok(Tenants(Arc::new(tenants)))
     }
 
     pub fn get(&self, name: &str) -> Option<&Arc<Tenant>> {
         self.0.get(name)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Tenant>> {

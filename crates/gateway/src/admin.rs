@@ -1,4 +1,4 @@
-//! The port of the operators: whether the gateway lives, whether it is ready, and what it counts.
+//! The port for operators: /live, /ready and /metrics.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 /// The admin endpoint.
 pub struct Admin {
     pub gateway: Arc<Gateway>,
-    /// Set when the gateway is about to end.
+    /// Set when the gateway is shutting down.
     pub stopping: AtomicBool,
 }
 
@@ -57,7 +57,11 @@ impl Admin {
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            return text(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET, please\n".to_owned());
+            return text(
+                StatusCode::METHOD_NOT_ALLOWED,
+                TEXT,
+                "Only GET and HEAD are allowed\n".to_owned(),
+            );
         }
         match request.uri().path() {
             "/live" => text(StatusCode::OK, TEXT, "live\n".to_owned()),
@@ -74,6 +78,7 @@ impl Admin {
                 StatusCode::OK,
                 OPENMETRICS,
                 self.gateway.metrics.text(
+                    self.gateway.memory.used(),
                     self.gateway
                         .tenants
                         .iter()
@@ -88,7 +93,7 @@ impl Admin {
         }
     }
 
-    /// Whether every database answers and has the extension, and a line about each.
+    /// Whether every database can be reached and has the extension, and a line about each.
     async fn readiness(&self) -> (bool, String) {
         let mut ready = true;
         let mut report = String::new();

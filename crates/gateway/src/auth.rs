@@ -1,8 +1,4 @@
-//! Who sends a request, and what that allows (semantics 7). The rules are the model's; here requests are brought to them.
-
-mod bearer;
-
-pub use bearer::{Bearer, BearerError};
+//! Checks the credentials of a request (semantics 7). The rules are in the model crate.
 
 use table_service_model::Error;
 use table_service_model::access::{AccessPolicies, Authorization, Client, Grant, Sas, SignedRequest};
@@ -14,16 +10,11 @@ use crate::failure::Failure;
 use crate::request::Head;
 use crate::request::target::Target;
 
-/// What the credentials of a request allow.
+/// Checks the credentials of a request and returns what they allow.
 ///
 /// # Errors
-/// The service's refusals of credentials that are missing, wrong, or not for this client.
-pub async fn authenticate(
-    tenant: &Tenant,
-    session: &Session<'_>,
-    bearer: Option<&Bearer>,
-    head: &Head,
-) -> Result<Grant, Failure> {
+/// For credentials that are missing, wrong, or not valid for this client.
+pub async fn authenticate(tenant: &Tenant, session: &Session<'_>, head: &Head) -> Result<Grant, Failure> {
     if let Some(value) = head.header("authorization") {
         return match Authorization::parse(value)? {
             Authorization::SharedKey(credentials) => {
@@ -45,14 +36,14 @@ pub async fn authenticate(
                     (verified, _) => verified?,
                 })
             }
-            Authorization::Bearer(token) => match bearer {
+            Authorization::Bearer(token) => match &tenant.bearer {
                 Some(bearer) => Ok(bearer.grant(token, head.peer.https)?),
                 None => Err(failed("Bearer tokens are not accepted here")),
             },
         };
     }
     let Some(sas) = Sas::parse(head.query.pairs())? else {
-        return Err(match bearer {
+        return Err(match tenant.bearer {
             Some(_) => Error::NotAuthenticated.into(),
             None => failed("The request has neither an Authorization header nor a shared access signature"),
         });
@@ -70,13 +61,26 @@ pub async fn authenticate(
     Ok(sas.grant(policies.as_ref(), &client)?)
 }
 
-/// The stored policies of a table: none for one that does not exist. They are read for every request, so that a changed
-/// policy acts at once.
+/// The stored access policies of a table; none if the table does not exist. They are read for every request, so a change
+/// takes effect at once.
 async fn policies(session: &Session<'_>, table: &str) -> Result<AccessPolicies, Failure> {
     match session.get_access_policies(table).await {
         Ok(json) => Ok(AccessPolicies::from_json(&json)?),
         Err(failure) if failure.is_of_table() => Ok(AccessPolicies::default()),
         Err(failure) => Err(failure),
+    }
+}
+
+/// The error for a request to an account that does not exist. It is the same as for wrong credentials, so that nobody
+/// learns which accounts exist.
+pub fn refuse_unknown_account(head: &Head) -> Failure {
+    let readable = match head.header("authorization") {
+        Some(value) => Authorization::parse(value).map(drop),
+        None => Sas::parse(head.query.pairs()).map(drop),
+    };
+    match readable {
+        Ok(()) => failed("There is no such account"),
+        Err(error) => error.into(),
     }
 }
 

@@ -1,8 +1,11 @@
-//! Bearer tokens: JSON Web Tokens of one issuer, whose roles are those of the service (semantics 7.4).
+//! Bearer tokens of an account: JSON Web Tokens of its issuer, whose roles are those of the service (semantics 7.4).
 
 use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
 
-use jsonwebtoken::jwk::JwkSet;
+use jsonwebtoken::jwk::{CommonParameters, JwkSet, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::Value;
 use table_service_model::Error;
@@ -10,7 +13,7 @@ use table_service_model::access::{Grant, Role};
 
 use crate::config::{BearerSettings, ConfigError};
 
-/// The algorithms with a public key: a shared secret would let everyone who checks tokens make them.
+/// The accepted algorithms. All have a public key: with a shared secret, whoever checks tokens could also make them.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -23,32 +26,61 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDSA,
 ];
 
-/// An issuer whose tokens are accepted.
+/// How often the file with the issuer's keys is looked at.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// An issuer whose tokens an account accepts.
 pub struct Bearer {
     settings: BearerSettings,
-    keys: JwkSet,
+    keys: Mutex<Keys>,
 }
 
-pub type BearerError = ConfigError;
+/// The issuer's keys as they were read last.
+struct Keys {
+    keys: Arc<JwkSet>,
+    file: Stamp,
+    checked: Instant,
+}
+
+/// Time of change and length of a file. If they differ, the file has changed.
+type Stamp = Option<(SystemTime, u64)>;
 
 impl Bearer {
     /// Reads the issuer's keys.
     ///
     /// # Errors
-    /// A file that is not there or is no key set.
-    pub fn new(settings: BearerSettings) -> Result<Bearer, BearerError> {
-        let problem = |error: &dyn std::fmt::Display| {
-            ConfigError::new("bearer.jwks_file", format!("{}: {error}", settings.jwks_file.display()))
-        };
-        let text = std::fs::read_to_string(&settings.jwks_file).map_err(|error| problem(&error))?;
-        let keys: JwkSet = serde_json::from_str(&text).map_err(|error| problem(&error))?;
-        if keys.keys.is_empty() {
-            return Err(problem(&"it has no keys"));
-        }
-        Ok(Bearer { settings, keys })
+    /// A file that is missing or is not a key set.
+    pub fn new(settings: BearerSettings) -> Result<Bearer, ConfigError> {
+        let file = stamp(&settings.jwks_file);
+        let keys = read_keys(&settings.jwks_file)?;
+        Ok(Bearer {
+            keys: Mutex::new(Keys {
+                keys: Arc::new(keys),
+                file,
+                checked: Instant::now(),
+            }),
+            settings,
+        })
     }
 
-    /// The header WWW-Authenticate of a 401: where there are tokens, and for what.
+    /// The issuer's keys. They are read again when the file has changed. If it cannot be used, the old keys stay valid.
+    fn keys(&self) -> Arc<JwkSet> {
+        let mut known = self.keys.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if known.checked.elapsed() >= CHECK_INTERVAL {
+            known.checked = Instant::now();
+            let file = stamp(&self.settings.jwks_file);
+            if file != known.file {
+                known.file = file;
+                match read_keys(&self.settings.jwks_file) {
+                    Ok(keys) => known.keys = Arc::new(keys),
+                    Err(error) => tracing::warn!(%error, "the issuer's keys stay as they were"),
+                }
+            }
+        }
+        known.keys.clone()
+    }
+
+    /// The value of WWW-Authenticate in a 401: where clients get tokens, and for which resource.
     pub fn challenge(&self) -> String {
         let BearerSettings { issuer, audiences, .. } = &self.settings;
         let authorization_uri = self.settings.authorization_uri.as_ref().unwrap_or(issuer);
@@ -56,12 +88,13 @@ impl Bearer {
         format!("Bearer authorization_uri={authorization_uri} resource_id={resource}")
     }
 
-    /// What a token allows.
+    /// Checks a token and returns what it allows.
     ///
     /// # Errors
-    /// `AuthenticationFailed` for one that does not come over HTTPS; `NoAuthenticationInformation`, which makes SDKs get
-    /// another, for one that is not the issuer's, not for us or not valid now; `AuthorizationPermissionMismatch` for one
-    /// without a role.
+    /// - `AuthenticationFailed` if the request did not come over HTTPS
+    /// - `NoAuthenticationInformation` if the token has another issuer or audience, a wrong signature, or is not valid now;
+    ///   SDKs then get a new token
+    /// - `AuthorizationPermissionMismatch` if it has no role of the service
     pub fn grant(&self, token: &str, https: bool) -> Result<Grant, Error> {
         if !https {
             return Err(Error::AuthenticationFailed {
@@ -91,11 +124,16 @@ impl Bearer {
         if !ALGORITHMS.contains(&header.alg) {
             return Err(failed("The token's algorithm is not accepted"));
         }
-        let key = match &header.kid {
-            Some(id) => self.keys.find(id),
-            None => self.keys.keys.first().filter(|_| self.keys.keys.len() == 1),
+        let keys = self.keys();
+        let key = match (&header.kid, keys.keys.as_slice()) {
+            (Some(id), _) => keys.find(id),
+            (None, [key]) => Some(key),
+            (None, _) => None,
         };
         let key = key.ok_or_else(|| failed("The token's key is not among the issuer's"))?;
+        if !is_for(&key.common, header.alg) {
+            return Err(failed("The issuer's key is for another algorithm or use"));
+        }
         let key = DecodingKey::from_jwk(key).map_err(|_| failed("The issuer's key cannot be used"))?;
         let mut validation = Validation::new(header.alg);
         validation.set_issuer(&[&self.settings.issuer]);
@@ -109,7 +147,40 @@ impl Bearer {
     }
 }
 
-/// The log tells the operator why; the client is told to get another token.
+/// Whether a key may verify signatures of this algorithm, by its own `alg`, `use` and `key_ops`.
+fn is_for(key: &CommonParameters, algorithm: Algorithm) -> bool {
+    let verifies = match &key.public_key_use {
+        None => true,
+        Some(given) => *given == PublicKeyUse::Signature,
+    };
+    let has_operation = match &key.key_operations {
+        None => true,
+        Some(operations) => operations.contains(&KeyOperations::Verify),
+    };
+    let has_algorithm = match key.key_algorithm {
+        None => true,
+        Some(given) => given.to_string().parse() == Ok(algorithm),
+    };
+    verifies && has_operation && has_algorithm
+}
+
+fn stamp(file: &Path) -> Stamp {
+    let metadata = std::fs::metadata(file).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+fn read_keys(file: &Path) -> Result<JwkSet, ConfigError> {
+    let problem =
+        |error: &dyn std::fmt::Display| ConfigError::new("bearer.jwks_file", format!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| problem(&error))?;
+    let keys: JwkSet = serde_json::from_str(&text).map_err(|error| problem(&error))?;
+    if keys.keys.is_empty() {
+        return Err(problem(&"it has no keys"));
+    }
+    Ok(keys)
+}
+
+/// The error that makes clients get another token. The reason is only for the log.
 fn failed(reason: &str) -> Error {
     tracing::debug!(reason, "a bearer token is refused");
     Error::NotAuthenticated

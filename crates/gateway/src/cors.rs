@@ -1,4 +1,4 @@
-//! Requests of web pages from elsewhere, by the rules of the service properties (semantics 4.10).
+//! Cross-origin requests of web pages (CORS), by the rules in the service properties (semantics 4.10).
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,15 +17,18 @@ use crate::failure::Failure;
 use crate::request::Head;
 use crate::response::Reply;
 
-/// How long rules are kept that another gateway, or SQL, may have changed.
+/// How long rules are kept. Another gateway or SQL may change them in the meantime.
 const TIME_TO_LIVE: Duration = Duration::from_secs(5);
+
+/// Most headers that a preflight may ask for: each is compared with each of the rules.
+const MAX_HEADERS: usize = 128;
 
 /// The service properties as they were read last.
 #[derive(Default)]
 pub struct CorsCache(Mutex<Option<(Instant, Arc<ServiceProperties>)>>);
 
 impl CorsCache {
-    /// What is changed here acts here at once.
+    /// Forgets the rules, so that a change through this gateway takes effect at once.
     pub fn forget(&self) {
         *self.entry() = None;
     }
@@ -47,36 +50,58 @@ impl CorsCache {
     }
 }
 
-/// Answers a browser that asks before it sends the request itself. It shows no credentials.
-///
-/// # Errors
-/// `MissingRequiredHeader` without an origin or a method, `CorsPreflightFailure` if no rule allows them.
-pub async fn preflight(cache: &CorsCache, session: &Session<'_>, head: &Head) -> Result<Reply, Failure> {
-    let missing = |name| RequestError::CorsHeaderMissing { name };
-    let origin = head.header("origin").ok_or(missing("Origin"))?;
-    let method = head.header("access-control-request-method");
-    let method = method.ok_or(missing("Access-Control-Request-Method"))?;
-    let headers = head.header("access-control-request-headers").unwrap_or_default();
-    let names: Vec<&str> = headers
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .collect();
-
-    let properties = cache.rules(session).await?;
-    let rule = properties
-        .cors_rule(origin, method, &names)
-        .ok_or(RequestError::CorsPreflightFailure)?;
-    let mut reply = allow(rule, origin, Reply::new(StatusCode::OK))
-        .with_text(ACCESS_CONTROL_ALLOW_METHODS, method)
-        .with_text(ACCESS_CONTROL_MAX_AGE, &rule.max_age_in_seconds.to_string());
-    if !headers.is_empty() {
-        reply = reply.with_text(ACCESS_CONTROL_ALLOW_HEADERS, headers);
-    }
-    Ok(reply)
+/// A preflight request. It has no credentials.
+pub struct Preflight<'h> {
+    origin: &'h str,
+    method: &'h str,
+    /// As they were sent.
+    headers: &'h str,
 }
 
-/// Adds what lets a page from elsewhere read an answer, and what tells caches that pages differ.
+impl<'h> Preflight<'h> {
+    /// Reads the headers of a preflight request.
+    ///
+    /// # Errors
+    /// `MissingRequiredHeader` without an origin or a method, `CorsPreflightFailure` for too many headers.
+    pub fn read(head: &'h Head) -> Result<Preflight<'h>, RequestError> {
+        let need = |name| head.header(name).ok_or(RequestError::CorsHeaderMissing { name });
+        let preflight = Preflight {
+            origin: need("Origin")?,
+            method: need("Access-Control-Request-Method")?,
+            headers: head.header("Access-Control-Request-Headers").unwrap_or_default(),
+        };
+        if preflight.names().count() > MAX_HEADERS {
+            return Err(RequestError::CorsPreflightFailure);
+        }
+        Ok(preflight)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'h str> {
+        let names = self.headers.split(',').map(str::trim);
+        names.filter(|name| !name.is_empty())
+    }
+
+    /// Answers it by the rules of the account.
+    ///
+    /// # Errors
+    /// `CorsPreflightFailure` if no rule allows it.
+    pub async fn answer(&self, cache: &CorsCache, session: &Session<'_>) -> Result<Reply, Failure> {
+        let properties = cache.rules(session).await?;
+        let names: Vec<&str> = self.names().collect();
+        let rule = properties
+            .cors_rule(self.origin, self.method, &names)
+            .ok_or(RequestError::CorsPreflightFailure)?;
+        let reply = allow(rule, self.origin, Reply::new(StatusCode::OK))
+            .with_text(ACCESS_CONTROL_ALLOW_METHODS, self.method)
+            .with_text(ACCESS_CONTROL_MAX_AGE, &rule.max_age_in_seconds.to_string());
+        Ok(match self.headers {
+            "" => reply,
+            headers => reply.with_text(ACCESS_CONTROL_ALLOW_HEADERS, headers),
+        })
+    }
+}
+
+/// Adds the headers that let a page of another origin read a response, and `Vary` for caches.
 pub async fn decorate(cache: &CorsCache, session: &Session<'_>, head: &Head, reply: Reply) -> Reply {
     match cache.rules(session).await {
         Ok(properties) => decorated(
@@ -85,12 +110,12 @@ pub async fn decorate(cache: &CorsCache, session: &Session<'_>, head: &Head, rep
             head.header("origin"),
             reply,
         ),
-        // Whether a page may read the answer must not decide whether there is one.
+        // Without the rules the response is still right, only not readable for pages of other origins.
         Err(_) => reply,
     }
 }
 
-/// The table of semantics 4.10: which headers an answer gets.
+/// Adds the headers of the table in semantics 4.10.
 fn decorated(rules: &[CorsRule], method: &str, origin: Option<&str>, reply: Reply) -> Reply {
     let is_cached = matches!(method, "GET" | "HEAD");
     let mut matching = rules
@@ -98,7 +123,7 @@ fn decorated(rules: &[CorsRule], method: &str, origin: Option<&str>, reply: Repl
         .filter(|rule| rule.allowed_methods.iter().any(|allowed| allowed == method));
     let rule = match origin {
         Some(origin) => matching.find(|rule| rule.allowed_origins.iter().any(|o| o == "*" || o == origin)),
-        // A cache may give the answer to any page.
+        // A cache may use the response for any page.
         None => matching.find(|rule| is_cached && allows_all(rule)),
     };
     let reply = match rule {
@@ -136,7 +161,8 @@ fn expose(rule: &CorsRule, reply: Reply) -> Reply {
     reply.with_text(ACCESS_CONTROL_EXPOSE_HEADERS, &exposed)
 }
 
-/// The headers of a rule, with those of the answer for its prefixes: browsers know no prefixes.
+/// The exposed headers of a rule. A prefix becomes the headers of the response that begin with it, because browsers know
+/// no prefixes.
 fn exposed(rule: &CorsRule, reply: &Reply) -> String {
     let mut names: Vec<String> = Vec::new();
     for header in &rule.exposed_headers {
@@ -204,7 +230,7 @@ mod tests {
                 );
             }
         }
-        // Nobody caches the answers to other methods.
+        // Responses to other methods are not cached.
         assert_eq!(
             headers(std::slice::from_ref(&exact), "PUT", Some(page)),
             (false, Some(page.to_owned()), true)

@@ -1,17 +1,17 @@
-//! A request that cannot be served, and what the client is told.
+//! An error of a request, as the client gets it.
 
 use table_service_model::error::{Report, RequestError, Stage};
 use table_service_model::{Code, Error};
 
-/// An error of the service, from the catalog or as the database raised it.
+/// An error of the service, from the catalog or raised by the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub code: Code,
     /// The service's message.
     pub message: String,
-    /// Which layer of the service finds it: some headers and the prefixes of batches depend on it.
+    /// The layer of the service that finds it. Some headers and the index prefix in batches depend on it.
     pub stage: Stage,
-    /// What the service's message does not say.
+    /// Details that the service's message does not have.
     pub hint: Option<String>,
 }
 
@@ -26,16 +26,21 @@ impl Failure {
         }
     }
 
-    /// The error as that of the operation with this index of a batch.
+    /// Adds the index of the operation in a batch to the message.
     pub fn at(mut self, index: usize) -> Failure {
         self.message = format!("{index}:{}", self.message);
         self
     }
 
-    /// Whether it says that there is no such table, or that none can have the name.
+    /// Whether the table does not exist, or no table can have its name.
     pub fn is_of_table(&self) -> bool {
         let is_name_length = || self.code == Code::OutOfRangeInput && self.stage == Stage::BackEnd;
         matches!(self.code, Code::TableNotFound | Code::InvalidResourceName) || is_name_length()
+    }
+
+    /// Whether the request is well-formed and the stored data is the reason.
+    pub fn is_of_data(&self) -> bool {
+        matches!(self.status().as_u16(), 404 | 409 | 412)
     }
 
     pub fn status(&self) -> http::StatusCode {

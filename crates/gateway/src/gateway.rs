@@ -1,24 +1,24 @@
-//! One request after the other through its stages: head, account, operation, credentials, body, execution, answer. Each
-//! stage can end it.
+//! Takes a request through its stages: head, account, operation, credentials, body, execution, response. Each stage can
+//! end it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::WWW_AUTHENTICATE;
-use http::{HeaderMap, Method, Request, Response};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Body, Incoming};
+use http::{Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
 use table_service_model::error::RequestError;
 use table_service_model::json::Metadata;
 use table_service_model::{Code, Error};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::account::Tenants;
-use crate::auth::{Bearer, authenticate};
-use crate::cors;
+use crate::account::{Tenant, Tenants};
+use crate::auth::{authenticate, refuse_unknown_account};
+use crate::body::Pending;
+use crate::cors::{self, Preflight};
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::observe::{self, Event, Metrics, Outcome};
@@ -26,39 +26,45 @@ use crate::operations::{self, Context};
 use crate::request::forwarded::TrustedProxies;
 use crate::request::negotiation::{Prefer, accepted};
 use crate::request::operation::Operation;
+use crate::request::query::Query;
 use crate::request::resource::Resource;
 use crate::request::target::Target;
-use crate::request::{Head, Peer, header};
+use crate::request::{Head, Peer};
 use crate::response::error::{self, Form};
 use crate::response::odata::Base;
 use crate::response::{Echo, Reply};
+use crate::shares::{Share, Shares};
 
-/// What is read of a body that is not wanted, so that the client gets to read why.
-const UNWANTED_BYTES: usize = 16 * 1024 * 1024;
-const UNWANTED_TIME: Duration = Duration::from_secs(5);
+/// The longest page, and the longest entity in it.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
+const ENTITY_BYTES: usize = 1024 * 1024;
+/// The estimate for other responses until they are known.
+const ANSWER_BYTES: usize = 64 * 1024;
 
-/// How long everything may take.
+/// Time limits.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeLimits {
-    /// The operation, from the head of the request to the last answer of the database.
+    /// From the head of the request to the last result of the database.
     pub request: Duration,
     pub body: Duration,
+    /// How long a request waits for memory.
+    pub memory: Duration,
 }
 
 /// Everything that requests have in common.
 pub struct Gateway {
     pub tenants: Tenants,
-    pub bearer: Option<Bearer>,
     pub metrics: Metrics,
-    /// How many requests may be served at a time, and how many more may be now.
-    pub max_requests: usize,
-    pub permits: Semaphore,
+    /// Places for requests. A request takes its place when it can run, so a client that sends slowly holds none.
+    pub places: Arc<Shares>,
+    /// Memory for bodies that have arrived and responses that clients have not taken, in bytes.
+    pub memory: Arc<Shares>,
     pub limits: TimeLimits,
     pub proxies: TrustedProxies,
 }
 
 impl Gateway {
-    /// Answers a request. What it has begun it finishes, even if the client does not wait for it.
+    /// Answers a request. A request that has begun is finished even if its client disconnects.
     pub async fn serve(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let id = Uuid::new_v4();
         let event = Event::begin(id);
@@ -74,7 +80,7 @@ impl Gateway {
                     let reply = gateway.respond(&head, body, &mut event).await;
                     gateway.finish(reply, &event, repeated)
                 });
-                // If it panicked, the connection and all others go on.
+                // After a panic the connection and all other requests go on.
                 served.await.unwrap_or_else(|fault| {
                     let reason = fault.to_string();
                     let reply = plain_error(RequestError::Internal { reason }.into(), form, id);
@@ -85,7 +91,7 @@ impl Gateway {
         }
     }
 
-    /// Adds what all answers have, and tells the metrics and the log.
+    /// Adds the common headers, counts the request and logs it.
     fn finish(&self, reply: Reply, event: &Event, echo: Echo) -> Response<Full<Bytes>> {
         let outcome = Outcome {
             status: reply.status,
@@ -100,33 +106,31 @@ impl Gateway {
 
     async fn respond(&self, head: &Head, body: Incoming, event: &mut Event) -> Reply {
         let _active = Active::begin(&self.metrics);
-        let mut body = Some(body);
+        let mut body = Pending::new(body);
         let accepted = accepted(head.query.get("$format"), head.header("accept"));
         let form = match &accepted {
             _ if is_xml(head) => Form::Xml,
             Ok(metadata) => Form::Json(*metadata),
-            // Who takes Atom alone reads XML.
+            // A client that accepts only Atom reads XML.
             Err(RequestError::AtomFormatNotSupported) => Form::Xml,
             Err(_) => Form::Json(Metadata::Minimal),
         };
         let mut prefer = Prefer::parse(head.header("prefer"));
         let result = self.stages(head, &mut body, event, accepted, &mut prefer).await;
-        if let Some(body) = body
-            && !head.headers.contains_key("expect")
-        {
-            drain(body).await;
+        if !head.headers.contains_key("expect") {
+            body.drain().await;
         }
         let reply = match result {
             Ok(reply) => reply,
-            Err(failure) => self.refuse(&failure, form, prefer, head.id),
+            Err(failure) => self.refuse(&failure, form, prefer, head),
         };
         self.for_browsers(head, reply).await
     }
 
-    fn refuse(&self, failure: &Failure, form: Form, prefer: Option<Prefer>, id: Uuid) -> Reply {
-        let reply = error::reply(failure, form, prefer, id);
-        match &self.bearer {
-            // SDKs learn from it where they get a token.
+    fn refuse(&self, failure: &Failure, form: Form, prefer: Option<Prefer>, head: &Head) -> Reply {
+        let reply = error::reply(failure, form, prefer, head.id);
+        match self.tenant(head).and_then(|tenant| tenant.bearer.as_ref()) {
+            // SDKs read in it where they get a token.
             Some(bearer) if failure.code == Code::NoAuthenticationInformation => {
                 reply.with_text(WWW_AUTHENTICATE, &bearer.challenge())
             }
@@ -134,14 +138,31 @@ impl Gateway {
         }
     }
 
+    /// The account of a request, if it exists.
+    fn tenant(&self, head: &Head) -> Option<&Arc<Tenant>> {
+        let target = Target::parse(&head.host, &head.path)?;
+        self.tenants.get(target.account)
+    }
+
+    /// Takes a place for a request that can run.
+    fn place(&self, tenant: &Tenant) -> Result<Share, Failure> {
+        self.places.try_take(tenant.number, 1).ok_or_else(|| {
+            let reason = "The account has as many requests running as it may".to_owned();
+            RequestError::ServerBusy { reason }.into()
+        })
+    }
+
     async fn for_browsers(&self, head: &Head, reply: Reply) -> Reply {
         let is_asked = head.headers.contains_key("origin") || head.sent_method == Method::GET;
-        // A database that does not answer is not asked again.
+        // If the database has just failed, it is not asked again.
         if !is_asked || head.method == Method::OPTIONS || reply.status.is_server_error() {
             return reply;
         }
-        let target = Target::parse(&head.host, &head.path);
-        let Some(tenant) = target.and_then(|target| self.tenants.get(target.account)) else {
+        let Some(tenant) = self.tenant(head) else {
+            return reply;
+        };
+        // Reading the rules takes a place too, because anonymous requests get here.
+        let Ok(_place) = self.place(tenant) else {
             return reply;
         };
         let session = Session::new(&tenant.database, Instant::now() + self.limits.request);
@@ -151,26 +172,24 @@ impl Gateway {
     async fn stages(
         &self,
         head: &Head,
-        body: &mut Option<Incoming>,
+        body: &mut Pending,
         event: &mut Event,
         accepted: Result<Metadata, RequestError>,
         prefer: &mut Option<Prefer>,
     ) -> Result<Reply, Failure> {
         let target = Target::parse(&head.host, &head.path).ok_or(RequestError::UriInvalid)?;
-        let tenant = self
-            .tenants
-            .get(target.account)
-            .ok_or_else(|| Error::AuthenticationFailed {
-                reason: "There is no such account here".to_owned(),
-            })?;
-        event.account = target.account.to_owned();
+        let tenant = self.tenants.get(target.account);
         let time_limit = head
             .timeout()?
             .map_or(self.limits.request, |given| given.min(self.limits.request));
-        let session = Session::new(&tenant.database, Instant::now() + time_limit);
+        let deadline = Instant::now() + time_limit;
         if head.method == Method::OPTIONS {
             event.operation = "Preflight";
-            return cors::preflight(&tenant.cors, &session, head).await;
+            let preflight = Preflight::read(head)?;
+            let tenant = tenant.ok_or(RequestError::CorsPreflightFailure)?;
+            let _place = self.place(tenant)?;
+            let session = Session::new(&tenant.database, deadline);
+            return preflight.answer(&tenant.cors, &session).await;
         }
 
         let resource = Resource::parse(target.path)?;
@@ -178,28 +197,32 @@ impl Gateway {
         event.operation = operation.name();
         *prefer = prefer.filter(|_| operation.has_preference());
 
-        let _permit = self.permits.try_acquire().map_err(|_| {
-            Error::from(RequestError::ServerBusy {
-                reason: "As many requests are served as may be at a time".to_owned(),
-            })
-        })?;
-        let grant = authenticate(tenant, &session, self.bearer.as_ref(), head).await?;
+        // Only here the client gets an error, so that the checks before are the same for every account name.
+        let tenant = tenant.ok_or_else(|| refuse_unknown_account(head))?;
+        event.account = target.account.to_owned();
+        let session = Session::new(&tenant.database, deadline);
+        let place = self.place(tenant)?;
+        let grant = authenticate(tenant, &session, head).await?;
+        drop(place);
         if let Some(permission) = operation.permission(head.headers.contains_key("if-match")) {
             grant.permits(permission, operation.table())?;
         }
-        // Only those who may ask have a part in what is hot.
-        event.table = operation.table().unwrap_or_default().to_owned();
-        event.partition = operation.address().map(|address| address.partition_key.clone());
         check_endpoint(&operation, target.secondary)?;
         let metadata = match operation {
-            // In a batch the Accept of each part counts, and that of the whole does not.
+            // In a batch the Accept of each part counts, not that of the request.
             Operation::Batch => accepted.unwrap_or(Metadata::Minimal),
             _ if is_xml(head) => Metadata::Minimal,
             _ => accepted?,
         };
 
-        let bytes = self.read_body(body, &head.headers, operation.body_limit()).await?;
+        let mut received = self.memory.try_take(tenant.number, 0).ok_or_else(out_of_memory)?;
+        let limit = operation.body_limit();
+        let bytes = body.read(&head.headers, limit, self.limits.body, &mut received).await?;
         event.request_bytes = bytes.len();
+        let estimate = estimate(&operation, &head.query);
+        let answer = self.memory.take(tenant.number, estimate, self.limits.memory).await;
+        let mut answer = answer.ok_or_else(out_of_memory)?;
+        let _place = self.place(tenant)?;
         let context = Context {
             tenant,
             session,
@@ -211,54 +234,52 @@ impl Gateway {
             partition: OnceLock::new(),
         };
         let result = operations::execute(&context, &operation, bytes).await;
+        event.table = operation.table().unwrap_or_default().to_owned();
+        event.partition = operation.address().map(|address| address.partition_key.clone());
         if let Some((table, partition)) = context.partition.into_inner() {
             event.table = table;
             event.partition = Some(partition);
         }
-        result
-    }
-
-    /// The body, which the client has to send in time and within the limit.
-    async fn read_body(
-        &self,
-        body: &mut Option<Incoming>,
-        headers: &HeaderMap,
-        limit: usize,
-    ) -> Result<Bytes, Failure> {
-        let announced = header(headers, "content-length").and_then(|length| length.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > limit) {
-            return Err(Error::BatchTooLarge.into());
+        // Only permitted and well-formed requests count for the most requested partitions.
+        if matches!(&result, Err(failure) if failure.status().is_client_error() && !failure.is_of_data()) {
+            event.partition = None;
         }
-        let Some(mut incoming) = body.take() else {
-            return Ok(Bytes::new());
-        };
-        let mut bytes = BytesMut::with_capacity(announced.unwrap_or_default());
-        let read = timeout(self.limits.body, async {
-            while let Some(frame) = incoming.frame().await {
-                let frame = frame.map_err(|error| Error::MalformedJson {
-                    reason: format!("The body cannot be read: {error}"),
-                })?;
-                if let Ok(data) = frame.into_data() {
-                    bytes.extend_from_slice(&data);
-                }
-                if bytes.len() > limit {
-                    return Err(Error::BatchTooLarge);
-                }
-            }
-            Ok(())
+        let mut reply = result?;
+        answer.correct(reply.body.len());
+        reply.body = Bytes::from_owner(Unsent {
+            body: reply.body,
+            _share: answer,
         });
-        match read.await {
-            Ok(Ok(())) => Ok(bytes.freeze()),
-            Ok(Err(error)) => {
-                *body = Some(incoming);
-                Err(error.into())
-            }
-            Err(_) => Err(Error::from(RequestError::OperationTimedOut {
-                reason: "The body did not arrive in time".to_owned(),
-            })
-            .into()),
-        }
+        Ok(reply)
     }
+}
+
+/// The body of a response. It holds its memory until all of it is written to the connection.
+struct Unsent {
+    body: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+/// How many bytes the response to an operation may have.
+fn estimate(operation: &Operation, query: &Query) -> usize {
+    match operation {
+        Operation::QueryEntities(_) => {
+            let top = query.get("$top").and_then(|top| top.parse::<usize>().ok());
+            top.map_or(PAGE_BYTES, |top| top.saturating_mul(ENTITY_BYTES).min(PAGE_BYTES))
+        }
+        _ => ANSWER_BYTES,
+    }
+}
+
+fn out_of_memory() -> Failure {
+    let reason = "The account has as many bytes in bodies and answers that were not taken as it may".to_owned();
+    RequestError::ServerBusy { reason }.into()
 }
 
 /// Counts a request while it is served.
@@ -277,12 +298,12 @@ impl Drop for Active<'_> {
     }
 }
 
-/// Whether the operation speaks XML, whatever the client accepts.
+/// Whether the response is XML, whatever the client accepts.
 fn is_xml(head: &Head) -> bool {
     head.query.get("comp") == Some("acl") || head.query.get("restype") == Some("service")
 }
 
-/// The secondary endpoint reads, and it alone knows how far behind it is.
+/// Refuses writes on the secondary endpoint, and stats on the primary one.
 fn check_endpoint(operation: &Operation, secondary: bool) -> Result<(), Error> {
     if secondary && !operation.reads() {
         return Err(RequestError::WriteOnSecondary.into());
@@ -306,15 +327,6 @@ fn base(head: &Head, target: &Target<'_>) -> Base {
         },
         account: account.to_owned(),
     }
-}
-
-/// Reads what is left of a body, within limits: a client that is still sending would not read our answer.
-async fn drain(body: Incoming) {
-    if body.is_end_stream() {
-        return;
-    }
-    let mut body = Limited::new(body, UNWANTED_BYTES);
-    let _ = timeout(UNWANTED_TIME, async { while let Some(Ok(_)) = body.frame().await {} }).await;
 }
 
 fn plain_error(error: Error, form: Form, id: Uuid) -> Reply {

@@ -1,9 +1,11 @@
-//! The gateway: the REST protocol of the Azure Table service, so that its SDKs work unmodified, over databases with the
-//! extension table_service. It is an ordinary client of the SQL API.
+//! The gateway. It serves the REST protocol of the Azure Table service from databases with the extension table_service, so
+//! that unmodified SDKs work. It is an ordinary client of the SQL API.
 
 pub mod account;
 pub mod admin;
 pub mod auth;
+pub mod bearer;
+pub mod body;
 pub mod clock;
 pub mod config;
 pub mod cors;
@@ -16,5 +18,7 @@ pub mod request;
 pub mod response;
 pub mod run;
 pub mod server;
+pub mod shares;
 pub mod tls;
+pub mod work;
 pub mod write_limit;

@@ -1,4 +1,4 @@
-//! Start-up, and the end.
+//! Start and shutdown.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -7,29 +7,28 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
 use tracing_subscriber::EnvFilter;
 
 use crate::account::{Tenant, Tenants};
 use crate::admin::Admin;
-use crate::auth::Bearer;
 use crate::config::{Config, ConfigError, LogFormat};
 use crate::gateway::{Gateway, TimeLimits};
 use crate::observe::Metrics;
 use crate::server::Server;
+use crate::shares::Shares;
 use crate::tls;
 
-/// Most connections of clients where nothing else is set.
+/// The default of `max_connections`.
 const CONNECTIONS: usize = 10_000;
-/// File descriptors that are not for clients: databases, the log, the admin port.
+/// File descriptors for everything but clients: databases, the log, the admin port.
 const OTHER_FILES: usize = 256;
-/// How often a database that was away at the start is tried again.
+/// The pause between attempts to reach a database.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// Starts the log, on standard error.
 ///
 /// # Errors
-/// A filter that is none.
+/// For a filter that does not parse.
 pub fn start_log(config: &Config) -> Result<(), ConfigError> {
     let filter = EnvFilter::try_new(&config.log).map_err(|error| ConfigError::new("log", error))?;
     let log = tracing_subscriber::fmt()
@@ -42,13 +41,12 @@ pub fn start_log(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Runs the gateway until it is asked to stop by SIGTERM or SIGINT.
+/// Runs the gateway until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// What keeps it from starting: addresses that are taken, files that are missing, a database without the extension.
+/// If it cannot start: an address is in use, a file is missing, a database lacks the extension.
 pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
     let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
-    let bearer = config.bearer.clone().map(Bearer::new).transpose()?;
     let tenants = Tenants::new(&config, tls::database(config.database_ca.as_deref())?)?;
     for tenant in tenants.iter() {
         check_database(tenant).await?;
@@ -61,7 +59,7 @@ pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
         return Err(ConfigError::new(
             "expose_development_account",
             format!(
-                "the account devstoreaccount1 has a key that everybody knows, and {} can be reached from other machines: \
+                "the key of the account devstoreaccount1 is public, and {} can be reached from other machines: \
                  listen on 127.0.0.1, configure another account, or set this to true",
                 config.listen
             ),
@@ -72,15 +70,15 @@ pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
     let admin_address = admin_listener.local_addr()?;
 
     let gateway = Arc::new(Gateway {
+        places: Shares::new(config.max_requests, tenants.len()),
+        memory: Shares::new(config.max_memory, tenants.len()),
         tenants,
-        bearer,
         metrics: Metrics::default(),
-        max_requests: config.max_requests,
-        permits: Semaphore::new(config.max_requests),
         proxies: config.trusted_proxies.clone(),
         limits: TimeLimits {
             request: config.statement_timeout,
             body: config.body_timeout,
+            memory: config.pool_timeout,
         },
     });
     let admin = Arc::new(Admin {
@@ -118,7 +116,8 @@ async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> 
         .map_err(|error| ConfigError::new(setting, format!("cannot listen on {address}: {error}")))
 }
 
-/// Refuses a database without the extension. One that is away is waited for while requests get 503.
+/// Refuses a database without the extension. If a database cannot be reached, the gateway starts, retries in the
+/// background, and answers 503 meanwhile.
 async fn check_database(tenant: &Arc<Tenant>) -> Result<(), String> {
     match state(tenant).await {
         Ok(()) => Ok(()),
@@ -171,7 +170,7 @@ async fn state(tenant: &Tenant) -> Result<(), State> {
     }
 }
 
-/// As many connections as there may be open files, within reason.
+/// The limit of connections: the setting, or less if the limit of open files is lower.
 fn max_connections(config: &Config) -> usize {
     let files = match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(files) => usize::try_from(files).unwrap_or(usize::MAX),

@@ -1,4 +1,4 @@
-//! Connections: listening, TLS, limits, the end.
+//! Connections: listening, TLS, limits, shutdown.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,9 +23,9 @@ use crate::write_limit::WriteLimited;
 /// The longest head of a request: the request line, with a filter of 64 KiB, and all headers.
 const HEAD_BYTES: usize = 128 * 1024;
 const TLS_TIMEOUT: Duration = Duration::from_secs(10);
-/// When no connection can be accepted, for want of file descriptors most likely.
+/// The pause after a connection could not be accepted, most likely for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What a client is told that is one too many.
+/// The response to a connection beyond the limit.
 const TOO_MANY: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
@@ -37,12 +37,12 @@ pub struct Server {
     pub max_connections: usize,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
-    /// How long it may take to take an answer.
+    /// How long a client may take to receive a response.
     pub response_timeout: Duration,
 }
 
 impl Server {
-    /// Serves until `stop` ends, then finishes what has been accepted, for `patience` at most.
+    /// Serves until `stop` ends, then finishes the accepted requests, for `patience` at most.
     pub async fn run(self, stop: impl Future<Output = ()>, patience: Duration) {
         let connections = Arc::new(Semaphore::new(self.max_connections));
         let graceful = GracefulShutdown::new();
@@ -57,7 +57,7 @@ impl Server {
                     Ok(permit) => self.connected(stream, address, permit, &graceful),
                     Err(_) => {
                         self.gateway.metrics.refused_connections.inc();
-                        // Whoever cannot take these bytes at once does without them.
+                        // If the bytes cannot be written at once, the client gets nothing.
                         let _ = stream.try_write(TOO_MANY);
                     }
                 },
@@ -68,11 +68,10 @@ impl Server {
             }
         }
         drop(self.listener);
-        // A request that nobody waits for any more still holds its permit.
-        let permits = u32::try_from(self.gateway.max_requests).unwrap_or(u32::MAX);
+        // A request whose client has disconnected is still running.
         let finished = timeout(patience, async {
             graceful.shutdown().await;
-            let _ = self.gateway.permits.acquire_many(permits).await;
+            self.gateway.places.all_given_back().await;
         });
         if finished.await.is_err() {
             tracing::warn!("requests were still running when the time to finish them was over");

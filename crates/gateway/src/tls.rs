@@ -1,4 +1,4 @@
-//! TLS towards clients and towards databases.
+//! TLS for clients and for databases.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{ConfigError, TlsFiles};
 
-/// What clients are greeted with.
+/// The certificate and the key for clients.
 ///
 /// # Errors
-/// Files that are not there or are no certificate and its key.
+/// If the files are missing, or are not a certificate and its key.
 pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ConfigError> {
     let certificates = certificates("tls_certificate", &files.certificate)?;
     let key_problem =
@@ -27,10 +27,10 @@ pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ConfigError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// How the servers of databases are checked; `None` if nothing is there to check them with.
+/// The certificates that database servers are checked against. `None` if the system has none.
 ///
 /// # Errors
-/// A file that is not there or has no certificates.
+/// If the file is missing or has no certificates.
 pub fn database(ca: Option<&Path>) -> Result<Option<Arc<ClientConfig>>, ConfigError> {
     let mut roots = RootCertStore::empty();
     match ca {

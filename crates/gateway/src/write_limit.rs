@@ -1,4 +1,4 @@
-//! Connections whose other side has to take what it is sent.
+//! A time limit for clients to receive a response.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream that fails when what was written to it is not taken in time, all of it: a client that takes a few bytes now and
-/// then would else keep its connection and its answer for ever.
+/// A stream that fails if the client does not receive all that was written to it in time. The limit is for the whole
+/// response: else a client that reads a byte now and then would keep it for ever.
 pub struct WriteLimited<S> {
     stream: S,
     limit: Duration,
-    /// Since when there has been something to take, plus the limit.
+    /// The time by which everything that was written must be received.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -26,7 +26,7 @@ impl<S> WriteLimited<S> {
         }
     }
 
-    /// The result of a write, or an error if it has to wait beyond the deadline.
+    /// Passes on the result of a write, or an error if the deadline has passed.
     fn in_time<T>(&mut self, context: &mut Context<'_>, result: Poll<Result<T>>) -> Poll<Result<T>> {
         if result.is_ready() {
             return result;
@@ -67,7 +67,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteLimited<S> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes when it has nothing more to write: then the answer is taken.
+    /// Flushes the stream. hyper does so when it has nothing more to write, so then the response is complete.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let result = Pin::new(&mut self.stream).poll_flush(context);
         if result.is_ready() {

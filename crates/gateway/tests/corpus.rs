@@ -1,4 +1,4 @@
-//! Replays the corpora of the fuzz targets, and tries what is near to them.
+//! Replays the corpora of the fuzz targets, and inputs near to them.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -30,7 +30,7 @@ fn batch() {
     assert!(files.len() >= 8);
     for file in files {
         checks::batch(&file);
-        // Cut anywhere, and with any byte gone.
+        // Cut at any byte, and without any one byte.
         for index in 0..file.len() {
             checks::batch(&file[..index]);
             checks::batch(&[&file[..index], &file[index + 1..]].concat());

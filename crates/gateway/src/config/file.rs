@@ -1,4 +1,4 @@
-//! What only the file can have: several accounts, and the issuer of bearer tokens.
+//! The settings that only the file can have: several accounts, and issuers of bearer tokens.
 
 use std::path::PathBuf;
 
@@ -11,17 +11,21 @@ pub struct AccountSettings {
     pub name: String,
     pub keys: Vec<String>,
     pub database_url: String,
+    /// Whose bearer tokens the account accepts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bearer: Option<BearerSettings>,
 }
 
-/// `[bearer]` in the file: tokens of one issuer, checked against its published keys.
+/// `[accounts.bearer]` in the file, or `[bearer]` for a single account: tokens of one issuer, checked against its
+/// published keys.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BearerSettings {
     /// The claim `iss` that tokens must have.
     pub issuer: String,
-    /// The claims `aud` that tokens may have; the first one is that of clients which ask for it.
+    /// The claims `aud` that tokens may have. The first one is named in the challenge to clients.
     pub audiences: Vec<String>,
-    /// Where clients without a valid token are sent for one, such as `https://login.microsoftonline.com/<tenant>/oauth2/authorize`
+    /// Where clients get a token, such as `https://login.microsoftonline.com/<tenant>/oauth2/authorize`
     /// [default: the issuer].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorization_uri: Option<String>,

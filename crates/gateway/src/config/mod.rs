@@ -1,4 +1,4 @@
-//! Settings: flags beat environment variables, which beat the file, which beats the defaults.
+//! Settings. A flag overrides an environment variable, which overrides the file, which overrides the default.
 
 mod command_line;
 mod error;

@@ -87,6 +87,12 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_requests: Option<usize>,
 
+    /// Most MiB of bodies that have arrived and answers that clients have not taken; beyond it requests wait, then are
+    /// refused with ServerBusy [default: 512]
+    #[arg(long, env = "TABLE_SERVICE_MAX_MEMORY", value_name = "MIB")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_memory: Option<usize>,
+
     /// How long a client may take to send the head of a request, or be idle before it [default: 60]
     #[arg(long, env = "TABLE_SERVICE_HEADER_TIMEOUT", value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,7 +138,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accounts: Vec<AccountSettings>,
 
-    /// Whose bearer tokens are accepted.
+    /// Whose bearer tokens the account accepts.
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearer: Option<BearerSettings>,

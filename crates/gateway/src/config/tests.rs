@@ -44,7 +44,7 @@ fn without_an_account_it_is_the_development_account_on_loopback() {
 
 #[test]
 fn flags_beat_the_file() {
-    let file = "listen = \"0.0.0.0:1\"\npool_size = 3\naccount = \"one\"\nkey = [\"a2V5\"]\ndatabase_url = \"postgresql://h/d\"\n";
+    let file = "listen = \"0.0.0.0:1\"\npool_size = 3\naccount = \"one\"\nkey = [\"a2V5\"]\ndatabase_url = \"postgresql://localhost/d\"\n";
     let config = with_file(file, &["--listen", "127.0.0.1:2"]).unwrap();
     assert_eq!((config.listen.as_str(), config.pool_size), ("127.0.0.1:2", 3));
     assert!(!config.loopback_only);
@@ -52,8 +52,8 @@ fn flags_beat_the_file() {
 
 #[test]
 fn several_accounts_have_a_database_each() {
-    let file = "[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\"]\ndatabase_url = \"postgresql://h/one\"\n\
-                    [[accounts]]\nname = \"two\"\nkeys = [\"a2V5\", \"a2V6\"]\ndatabase_url = \"postgresql://h/two\"\n";
+    let file = "[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\"]\ndatabase_url = \"postgresql://localhost/one\"\n\
+                    [[accounts]]\nname = \"two\"\nkeys = [\"a2V5\", \"a2V6\"]\ndatabase_url = \"postgresql://localhost/two\"\n";
     let config = with_file(file, &[]).unwrap();
     let databases: Vec<_> = config
         .accounts
@@ -72,27 +72,41 @@ fn errors_name_the_setting() {
         ),
         (&["--database-url", "nonsense"], "database_url (--database-url"),
         (
-            &["--database-url", "postgresql://h/d", "--account", "one"],
+            &["--database-url", "postgresql://localhost/d", "--account", "one"],
             "key (--key, TABLE_SERVICE_KEY",
         ),
         (
-            &["--database-url", "postgresql://h/d", "--account", "one", "--key", "%"],
+            &[
+                "--database-url",
+                "postgresql://localhost/d",
+                "--account",
+                "one",
+                "--key",
+                "%",
+            ],
             "key (--key, TABLE_SERVICE_KEY",
         ),
         (
-            &["--database-url", "postgresql://h/d", "--account", "One!", "--key", KEY],
+            &[
+                "--database-url",
+                "postgresql://localhost/d",
+                "--account",
+                "One!",
+                "--key",
+                KEY,
+            ],
             "account (--account",
         ),
         (
-            &["--database-url", "postgresql://h/d", "--pool-size", "0"],
+            &["--database-url", "postgresql://localhost/d", "--pool-size", "0"],
             "pool_size (--pool-size",
         ),
         (
-            &["--database-url", "postgresql://h/d", "--pool-size", "many"],
+            &["--database-url", "postgresql://localhost/d", "--pool-size", "many"],
             "--pool-size",
         ),
         (
-            &["--database-url", "postgresql://h/d", "--tls-key", "k"],
+            &["--database-url", "postgresql://localhost/d", "--tls-key", "k"],
             "tls_certificate (--tls-certificate",
         ),
         (&["--config", "/does/not/exist.toml"], "/does/not/exist.toml"),
@@ -108,7 +122,7 @@ fn errors_of_the_file_name_the_setting() {
         ("lissten = \"x\"", "lissten"),
         ("pool_size = \"x\"", "pool_size"),
         (
-            "[[accounts]]\nname = \"one\"\nkeys = [\"%\"]\ndatabase_url = \"postgresql://h/d\"",
+            "[[accounts]]\nname = \"one\"\nkeys = [\"%\"]\ndatabase_url = \"postgresql://localhost/d\"",
             "accounts[0].keys",
         ),
         (
@@ -123,7 +137,7 @@ fn errors_of_the_file_name_the_setting() {
 
 #[test]
 fn proxies_are_trusted_by_address_and_network() {
-    let url = "postgresql://role@host/db";
+    let url = "postgresql://role@localhost/db";
     let config = |proxies: &str| config(&["--database-url", url, "--trusted-proxies", proxies]);
     assert!(config("10.0.0.0/8, fd00::1").is_ok());
     let error = config("10.0.0.0/8,proxy").unwrap_err();
@@ -135,9 +149,56 @@ fn proxies_are_trusted_by_address_and_network() {
 
 #[test]
 fn no_secret_is_in_an_error_or_the_debug_form() {
-    let url = "postgresql://role:secret@host:port/db";
+    let url = "postgresql://role:secret@localhost:port/db";
     assert!(!config(&["--database-url", url]).unwrap_err().contains("secret"));
-    let config = config(&["--database-url", "postgresql://role:secret@host/db"]).unwrap();
+    let config = config(&["--database-url", "postgresql://role:secret@localhost/db"]).unwrap();
     let debug = format!("{config:?}");
     assert!(!debug.contains("secret") && !debug.contains("Eby8"), "{debug}");
+}
+
+#[test]
+fn another_machine_is_reached_with_tls_or_on_purpose_without() {
+    let config = |url: &str| config(&["--database-url", url]);
+    let error = config("postgresql://role@db.example.com/db").unwrap_err();
+    assert!(error.contains("database_url") && error.contains("sslmode"), "{error}");
+    assert!(config("postgresql://role@127.0.0.1,10.0.0.1/db").is_err());
+    for url in [
+        "postgresql://role@db.example.com/db?sslmode=require",
+        "postgresql://role@db.example.com/db?sslmode=disable",
+        "postgresql://role@127.0.0.1/db",
+        "postgresql://role@[::1]/db",
+        "postgresql://role@%2Frun%2Fpostgresql/db",
+    ] {
+        assert!(config(url).is_ok(), "{url}");
+    }
+}
+
+#[test]
+fn an_issuer_belongs_to_one_account() {
+    let account = |name: &str| {
+        format!(
+            "[[accounts]]\nname = \"{name}\"\nkeys = [\"a2V5\"]\ndatabase_url = \"postgresql://localhost/{name}\"\n"
+        )
+    };
+    let issuer = |issuer: &str| format!("issuer = \"{issuer}\"\naudiences = [\"a\"]\njwks_file = \"/keys\"\n");
+    let file = format!(
+        "{}[accounts.bearer]\n{}{}",
+        account("one"),
+        issuer("https://one"),
+        account("two")
+    );
+    let config = with_file(&file, &[]).unwrap();
+    let issuers: Vec<_> = config
+        .accounts
+        .iter()
+        .map(|account| account.bearer.as_ref().map(|bearer| bearer.issuer.as_str()))
+        .collect();
+    assert_eq!(issuers, [Some("https://one"), None]);
+    let for_all = format!(
+        "[bearer]\n{}{}{}",
+        issuer("https://one"),
+        account("one"),
+        account("two")
+    );
+    assert!(with_file(&for_all, &[]).unwrap_err().contains("accounts.bearer"));
 }

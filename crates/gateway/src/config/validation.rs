@@ -1,9 +1,11 @@
-//! The settings, checked: what the gateway runs with.
+//! Checks the settings and fills in defaults.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use table_service_model::access::{Account, AccountKey};
+use tokio_postgres::config::{Host, SslMode};
 
 use super::error::ConfigError;
 use super::file::BearerSettings;
@@ -15,7 +17,9 @@ pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// What the gateway runs with.
+const MIB: usize = 1024 * 1024;
+
+/// The checked settings.
 #[derive(Debug)]
 pub struct Config {
     pub listen: String,
@@ -23,14 +27,15 @@ pub struct Config {
     pub accounts: Vec<AccountConfig>,
     pub database_ca: Option<PathBuf>,
     pub tls: Option<TlsFiles>,
-    pub bearer: Option<BearerSettings>,
-    /// The well-known account is among the accounts, and must not be reachable from other machines.
+    /// Whether clients may connect from this machine only, because the development account is among the accounts.
     pub loopback_only: bool,
     pub pool_size: usize,
     pub pool_timeout: Duration,
     pub statement_timeout: Duration,
     pub max_connections: Option<usize>,
     pub max_requests: usize,
+    /// In bytes.
+    pub max_memory: usize,
     pub header_timeout: Duration,
     pub body_timeout: Duration,
     pub response_timeout: Duration,
@@ -44,6 +49,7 @@ pub struct Config {
 pub struct AccountConfig {
     pub account: Account,
     pub database: tokio_postgres::Config,
+    pub bearer: Option<BearerSettings>,
 }
 
 #[derive(Debug)]
@@ -76,7 +82,6 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         accounts,
         database_ca: settings.database_ca,
         tls,
-        bearer: settings.bearer,
         loopback_only: has_development_account && !settings.expose_development_account.unwrap_or(false),
         pool_size: number("pool_size", settings.pool_size, 16)?,
         pool_timeout: seconds("pool_timeout", settings.pool_timeout, 5)?,
@@ -86,6 +91,7 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
             .map(|given| number("max_connections", Some(given), given))
             .transpose()?,
         max_requests: number("max_requests", settings.max_requests, 512)?,
+        max_memory: number("max_memory", settings.max_memory, 512)?.saturating_mul(MIB),
         header_timeout: seconds("header_timeout", settings.header_timeout, 60)?,
         body_timeout: seconds("body_timeout", settings.body_timeout, 30)?,
         response_timeout: seconds("response_timeout", settings.response_timeout, 120)?,
@@ -111,8 +117,8 @@ fn number(setting: &str, given: Option<usize>, default: usize) -> Result<usize, 
     }
 }
 
-/// The accounts of the file, and the one that flags, environment or the file's first lines name. Without any it is the
-/// development account.
+/// All accounts: those of `[[accounts]]`, and the one of `account`, `key` and `database_url`. Without any of them it is
+/// the development account.
 fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
     let mut accounts = Vec::new();
     for (index, account) in settings.accounts.iter().enumerate() {
@@ -120,6 +126,7 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
         accounts.push(AccountConfig {
             account: read_account(&account.name, &account.keys, &setting("name"), &setting("keys"))?,
             database: read_database_url(&account.database_url, &setting("database_url"))?,
+            bearer: account.bearer.clone(),
         });
     }
     if accounts.is_empty() || settings.account.is_some() || settings.database_url.is_some() {
@@ -128,6 +135,12 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
         return Err(ConfigError::new(
             "key",
             "needs an account; those of the file have keys of their own",
+        ));
+    }
+    if settings.bearer.is_some() && (accounts.len() > 1 || !settings.accounts.is_empty()) {
+        return Err(ConfigError::new(
+            "bearer.issuer",
+            "belongs to one account: with several of them write [accounts.bearer] behind its [[accounts]]",
         ));
     }
     let mut names: Vec<&str> = accounts.iter().map(|account| account.account.name()).collect();
@@ -155,6 +168,7 @@ fn single_account(settings: &Settings) -> Result<AccountConfig, ConfigError> {
     Ok(AccountConfig {
         account: read_account(name, &keys, "account", "key")?,
         database: read_database_url(database_url, "database_url")?,
+        bearer: settings.bearer.clone(),
     })
 }
 
@@ -175,12 +189,26 @@ fn read_account(name: &str, keys: &[String], name_setting: &str, key_setting: &s
 }
 
 fn read_database_url(url: &str, setting: &str) -> Result<tokio_postgres::Config, ConfigError> {
-    url.parse::<tokio_postgres::Config>().map_err(|error| {
-        // The text holds a password: it is not repeated.
+    let config = url.parse::<tokio_postgres::Config>().map_err(|error| {
+        // The URL may contain a password, so the error does not repeat it.
         let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
         ConfigError::new(
             setting,
-            format!("is no database URL ({reason}); it looks like postgresql://role:password@host/database"),
+            format!("is not a database URL ({reason}); it looks like postgresql://role:password@host/database"),
         )
-    })
+    })?;
+    if config.get_ssl_mode() == SslMode::Prefer && !config.get_hosts().iter().all(is_this_machine) {
+        return Err(ConfigError::new(
+            setting,
+            "names another machine without sslmode: add ?sslmode=require for TLS, or ?sslmode=disable to do without",
+        ));
+    }
+    Ok(config)
+}
+
+fn is_this_machine(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+        Host::Unix(_) => true,
+    }
 }

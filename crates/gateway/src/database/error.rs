@@ -1,4 +1,4 @@
-//! From PostgreSQL's errors to those of the service, by the one error catalog.
+//! Converts PostgreSQL's errors to those of the service, by the error catalog.
 
 use table_service_model::error::{Report, RequestError, Retry};
 use table_service_model::{Code, Error};
@@ -6,13 +6,13 @@ use tokio_postgres::error::DbError;
 
 use crate::failure::{Failure, with_sources};
 
-/// What is to be done after a statement failed.
+/// What a failed statement means for the request and the connection.
 #[derive(Debug)]
 pub struct Diagnosis {
     pub failure: Failure,
-    /// The statement was certainly rolled back, and may succeed when it is sent again.
+    /// The statement was certainly rolled back and may succeed on retry.
     pub rolled_back: bool,
-    /// The connection is of no use any more, or what it has prepared is not.
+    /// The connection, or its prepared statements, cannot be used any more.
     pub connection_lost: bool,
 }
 
@@ -20,7 +20,7 @@ impl Diagnosis {
     pub fn of(error: &tokio_postgres::Error) -> Diagnosis {
         match error.as_db_error() {
             Some(error) => Diagnosis::of_statement(error),
-            // Without an answer from the server it is the connection that failed, or the driver refused.
+            // Without an error from the server, the connection failed or the driver refused the statement.
             None => {
                 let closed = error.is_closed() || has_io_error(error);
                 let reason = with_sources(error);
@@ -52,7 +52,11 @@ impl Diagnosis {
         let error = match code {
             Code::ServerBusy => RequestError::ServerBusy { reason }.into(),
             Code::OperationTimedOut => RequestError::OperationTimedOut { reason }.into(),
-            Code::AuthorizationFailure => Error::NotAuthorized { reason },
+            Code::AuthorizationFailure => {
+                tracing::warn!(reason, "the role of the gateway lacks a privilege");
+                let reason = "The role of the gateway lacks a privilege in the database".to_owned();
+                Error::NotAuthorized { reason }
+            }
             Code::TableNotFound => Error::TableNotFound,
             Code::TableAlreadyExists => Error::TableAlreadyExists,
             Code::EntityAlreadyExists => Error::EntityAlreadyExists,
@@ -60,10 +64,10 @@ impl Diagnosis {
         };
         let class = sqlstate.get(..2).unwrap_or_default();
         Diagnosis {
-            // A lost race for locks: PostgreSQL has undone it and says to try again.
+            // Serialization failures, deadlocks and lock timeouts: PostgreSQL has rolled back.
             rolled_back: code.retry() == Retry::WithBackOff && (class == "40" || class == "55"),
-            // 57P: the server ends; 0A, 26, 42: the extension was replaced under what this connection has prepared, or a
-            // pooler lost it.
+            // 57P: the server shuts down. 0A, 26, 42: the extension was replaced after this connection prepared its
+            // statements, or a pooler lost them.
             connection_lost: matches!(class, "08" | "0A" | "26" | "42" | "53" | "XX") || sqlstate.starts_with("57P"),
             failure: error.into(),
         }

@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::statements::READY;
 use crate::failure::{Failure, with_sources};
 
-/// How many connections there may be, and how long everything may take.
+/// The size and the time limits of a pool.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolSettings {
     pub size: usize,
@@ -23,35 +23,35 @@ pub struct PoolSettings {
     pub statement_timeout: Duration,
 }
 
-/// What the pool of one database does right now.
+/// The state of the pool of one database.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolStatus {
     pub in_use: usize,
     pub waiting: usize,
     pub size: usize,
-    /// How many requests have waited in vain, since the start.
+    /// How many requests got no connection in time, since the start.
     pub timeouts: u64,
 }
 
 /// The database of an account.
 pub struct Database {
     pool: Pool,
-    /// A connection of its own tells whether the database is ready, however busy the others are.
+    /// A separate connection for /ready, so that it works when all others are busy.
     readiness: Pool,
     tls: Option<MakeRustlsConnect>,
     timeouts: AtomicU64,
 }
 
-/// A connection may take this long to be made; a server that hangs must not hold a request for minutes.
+/// How long it may take to connect. A server that hangs must not hold a request for minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Database {
-    /// A database that is connected to when it is needed. TLS is used for `sslmode=require`, and then checks the
-    /// server's certificate.
+    /// Makes the pool. It connects when a connection is needed. With `sslmode=require` it uses TLS and checks the server's
+    /// certificate.
     pub fn new(mut config: Config, settings: PoolSettings, tls: Option<Arc<ClientConfig>>) -> Result<Database, String> {
         let milliseconds = settings.statement_timeout.as_millis();
         let mut options = config.get_options().unwrap_or_default().to_owned();
-        // `jit` costs more than any of our statements gains.
+        // `jit` costs more than our statements gain from it.
         options.push_str(&format!(" -c statement_timeout={milliseconds} -c jit=off"));
         config.options(options.trim());
         if config.get_application_name().is_none() {
@@ -60,7 +60,7 @@ impl Database {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
-        // A network that swallows everything must not keep connections that nobody can use.
+        // Closes connections over a network that has stopped to deliver.
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(settings.statement_timeout);
         }
@@ -100,7 +100,7 @@ impl Database {
         drop(Object::take(connection));
     }
 
-    /// Ends what a connection is doing.
+    /// Cancels the statement that a connection is running.
     pub(super) async fn cancel(&self, connection: &Object) {
         let token = connection.cancel_token();
         let cancelled = tokio::time::timeout(CONNECT_TIMEOUT, async {

@@ -1,4 +1,4 @@
-//! One request's use of a database: calls, the deadline, what is sent again.
+//! The database as one request uses it: calls, deadline, retries.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use super::statements::{Effect, Statement};
 use super::types::{BagParameter, BatchOperation, Json, JsonParameter};
 use crate::failure::{Failure, with_sources};
 
-/// How often a statement is sent again at most.
+/// Most retries of a statement.
 const RETRIES: u32 = 3;
-/// The pause before the first time; it doubles.
+/// The pause before the first retry. It doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -35,8 +35,8 @@ impl<'a> Session<'a> {
 
     /// Runs a statement and returns its rows when PostgreSQL has confirmed that its transaction is complete.
     ///
-    /// What lost a race for locks was rolled back and is sent again, as is a read whose connection broke. A write whose
-    /// connection broke is not: nobody knows whether it happened.
+    /// A statement is retried if PostgreSQL has certainly rolled it back, and a read also if its connection broke. A write
+    /// whose connection broke is not retried, because it may have been committed.
     ///
     /// # Errors
     /// Those of the SQL API; `ServerBusy` when the database cannot be reached or has no connection free,
@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
             Ok(Ok(rows)) => return Ok(rows),
             Ok(Err(error)) => Diagnosis::of(&error),
             Err(_) => {
-                // What is still running must not hold up the connection's next user.
+                // The statement may still run; the next user of the connection must not wait for it.
                 self.database.cancel(&connection).await;
                 let reason = "The request's own time limit has passed".to_owned();
                 Diagnosis {
@@ -103,11 +103,12 @@ impl<'a> Session<'a> {
     }
 
     pub async fn create_table(&self, name: &str) -> Result<(), Failure> {
+        check_table_name(name)?;
         self.rows(Statement::CreateTable, &[&name]).await.map(drop)
     }
 
     pub async fn delete_table(&self, name: &str) -> Result<(), Failure> {
-        // To delete a table that cannot be is no other error than to delete one that is not there (semantics 1.2).
+        // The service does not check names here (semantics 1.2).
         if check_table_name(name).is_err() {
             return Err(Error::TableToDeleteNotFound.into());
         }
@@ -229,7 +230,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Refuses the name of a table that cannot be, where the table would be looked up (semantics 0.2, 1.2).
+/// Refuses a name that no table can have. It is called where the table would be looked up (semantics 0.2, 1.2).
 ///
 /// # Errors
 /// `InvalidResourceName`, `OutOfRangeInput`.
@@ -243,7 +244,7 @@ pub fn check_table_name(name: &str) -> Result<(), Error> {
 /// A value of a row.
 ///
 /// # Errors
-/// `InternalError` if it is of another type: the extension is not of this version.
+/// `InternalError` if it has another type: then the extension has another version.
 pub fn column<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Failure> {
     row.try_get(index).map_err(|error| {
         let reason = with_sources(&error);

@@ -1,7 +1,7 @@
-//! Every statement that the gateway sends: calls of the SQL API, and nothing else. A test checks them against the
-//! catalog of a database.
+//! All statements of the gateway. They only call functions of the SQL API; a test compares them with the catalog of a
+//! database.
 
-/// Whether the database has the extension, and which version: asked before there is a function to call.
+/// The version of the extension. This works also in a database without the extension.
 pub const READY: &str = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'table_service'";
 
 /// A call of one function of the extension.
@@ -26,7 +26,7 @@ pub enum Statement {
     SetServiceProperties,
 }
 
-/// Whether a statement may be sent again when nobody knows what became of it.
+/// Whether a statement may be retried if it is not known whether it was executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     Reads,

@@ -8,7 +8,7 @@ use table_service_model::{Properties, PropertiesBuf, Ticks};
 
 type Failure = Box<dyn Error + Sync + Send>;
 
-/// A bag as a parameter: its binary form is its own bytes.
+/// A bag as a parameter. Its binary form is its own bytes.
 #[derive(Debug)]
 pub struct BagParameter<'a>(pub &'a PropertiesBuf);
 
@@ -30,7 +30,7 @@ pub struct Bag<'a>(pub Properties<'a>);
 
 impl<'a> FromSql<'a> for Bag<'a> {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {
-        // The database checked it when it came in.
+        // The database validated it when it was stored.
         Ok(Bag(Properties::from_stored(raw)))
     }
 

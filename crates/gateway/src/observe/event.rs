@@ -1,4 +1,4 @@
-//! A request that was answered, for the metrics and the log.
+//! What the metrics and the log record of a request.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ pub struct Event {
     pub operation: &'static str,
     pub account: String,
     pub table: String,
-    /// The partition that it was on, if it was on one.
+    /// The partition of the request, if it has one.
     pub partition: Option<String>,
     pub request_bytes: usize,
 }
@@ -40,6 +40,6 @@ pub struct Outcome<'a> {
     pub error: Option<(Code, Option<&'a str>)>,
     pub response_bytes: usize,
     pub duration: Duration,
-    /// The client's own name for the request.
+    /// The client's own id of the request.
     pub client_request_id: Option<&'a HeaderValue>,
 }

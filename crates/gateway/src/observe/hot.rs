@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-/// Counts that are at most this much too high share the memory of this many partitions.
+/// How many partitions are counted at a time.
 const COUNTERS: usize = 128;
-/// After this many requests all counts are halved, so that the sketch tells of now and not of last week.
+/// After this many requests all counts are halved, so that the counts are recent.
 const HALF_LIFE: u64 = 100_000;
 
 /// What is counted: account, table, partition.
@@ -30,7 +30,7 @@ impl HotPartitions {
             *count += 1;
             return;
         }
-        // The least requested one gives up its counter, and its count.
+        // The new partition takes the counter of the least requested one, with its count.
         let mut inherited = 0;
         if self.counts.len() >= COUNTERS
             && let Some(least) = self.counts.iter().min_by_key(|(_, count)| **count)

@@ -2,7 +2,7 @@
 
 use super::event::{Event, Outcome};
 
-/// Faults are errors, what the client did is information for those who ask for it.
+/// Logs a request. Faults of the server are errors or warnings; everything else is for debugging.
 pub fn log(event: &Event, outcome: &Outcome<'_>) {
     macro_rules! write {
         ($level:ident) => {

@@ -1,10 +1,11 @@
-//! Metrics in Prometheus' text form.
+//! Metrics in the text format of Prometheus.
 
+use std::fmt::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,7 +16,7 @@ use super::event::{Event, Outcome};
 use super::hot::HotPartitions;
 use crate::database::PoolStatus;
 
-/// How many of the most requested partitions are told.
+/// How many of the most requested partitions are exported.
 const HOT_PARTITIONS: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,8 +39,26 @@ struct AccountLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PartitionLabels {
     account: String,
-    table: String,
-    partition: String,
+    table: LabelText,
+    partition: LabelText,
+}
+
+/// A label value that clients choose. The encoder does not escape values, so this does.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct LabelText(String);
+
+impl EncodeLabelValue for LabelText {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
+        for character in self.0.chars() {
+            match character {
+                '\\' => encoder.write_str("\\\\")?,
+                '"' => encoder.write_str("\\\"")?,
+                '\n' => encoder.write_str("\\n")?,
+                other => encoder.write_char(other)?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What has been counted since the start.
@@ -98,10 +117,11 @@ impl Metrics {
         }
     }
 
-    /// Everything that can be told, as text.
+    /// All metrics, as text.
     ///
-    /// `pools` has every account's name and its connections to the database.
-    pub fn text<'a>(&self, pools: impl Iterator<Item = (&'a str, PoolStatus)>) -> String {
+    /// `held_bytes` is the memory of bodies and answers, `pools` has every account's name and its connections to the
+    /// database.
+    pub fn text<'a>(&self, held_bytes: usize, pools: impl Iterator<Item = (&'a str, PoolStatus)>) -> String {
         let mut registry = Registry::with_prefix("table_service");
         let mut tell = |name: &str, help: &str, metric: Box<dyn Tell>| metric.register(&mut registry, name, help);
         tell("requests", "Requests answered", Box::new(self.requests.clone()));
@@ -130,6 +150,14 @@ impl Metrics {
             "active_requests",
             "Requests being served",
             Box::new(self.active_requests.clone()),
+        );
+
+        let held = Gauge::<i64, AtomicI64>::default();
+        held.set(i64::try_from(held_bytes).unwrap_or(i64::MAX));
+        tell(
+            "held_bytes",
+            "Bytes of bodies that have arrived and of answers that clients have not taken",
+            Box::new(held),
         );
 
         let (size, in_use, waiting) = (gauges(), gauges(), gauges());
@@ -164,8 +192,8 @@ impl Metrics {
         for ((account, table, partition), count) in top {
             let labels = PartitionLabels {
                 account,
-                table,
-                partition,
+                table: LabelText(table),
+                partition: LabelText(partition),
             };
             hot.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
         }

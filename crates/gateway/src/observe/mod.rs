@@ -1,4 +1,4 @@
-//! What the gateway tells about itself: one type of event, which the metrics count and the log records.
+//! Metrics and log. Both record the same event for each request.
 
 mod event;
 mod hot;

@@ -1,8 +1,8 @@
 //! Entity group transactions (semantics 5).
 //!
-//! Everything that can be told without data is checked here, operation by operation, so that the first wrong one is
-//! reported; the rest is the database's. A failure is one part of an answer that is 202 all the same, but for what is
-//! no fault of any operation.
+//! What can be checked without data is checked here, in the order of the operations, so that the first wrong one is
+//! reported. The database checks the rest. If an operation fails, the response is still 202 and has one part with the
+//! error. If the whole request fails, the response is an error.
 
 use std::collections::HashSet;
 
@@ -27,12 +27,13 @@ use crate::request::{MERGE, body, if_match};
 use crate::response::batch::Part;
 use crate::response::error::{self, Form};
 use crate::response::{Reply, batch as response};
+use crate::work::on_payload;
 
-/// DataServiceVersion of what returns data, and of what does not.
+/// The DataServiceVersion of parts with data, and of parts without.
 const DATA: &str = "3.0;";
 const NOTHING: &str = "1.0;";
 
-/// One operation, read and checked.
+/// One operation that was read and checked.
 struct Change<'b> {
     action: Action,
     table: String,
@@ -44,7 +45,9 @@ struct Change<'b> {
 }
 
 pub async fn execute(context: &Context<'_>, content: &[u8]) -> Result<Reply, Failure> {
-    match batch::read(context.head.header("content-type"), content)? {
+    match on_payload(content.len(), || {
+        batch::read(context.head.header("content-type"), content)
+    })? {
         Batch::Read(request) => read(context, &request).await,
         Batch::Changes { requests, further } => {
             let (parts, error) = match execute_changes(context, &requests).await {
@@ -63,7 +66,7 @@ pub async fn execute(context: &Context<'_>, content: &[u8]) -> Result<Reply, Fai
     }
 }
 
-/// The answer to a change set behind the first.
+/// The response to a change set behind the first.
 fn refused(context: &Context<'_>) -> Part {
     let failure = RequestError::MalformedBatch {
         reason: "A batch has one change set: this one was not looked at".to_owned(),
@@ -76,9 +79,10 @@ fn refused(context: &Context<'_>) -> Part {
     }
 }
 
-/// Executes the operations; the message of a failure begins with the index of its operation.
+/// Executes the operations. The message of an error begins with the index of its operation.
 async fn execute_changes(context: &Context<'_>, requests: &[InnerRequest<'_>]) -> Result<Vec<Part>, Failure> {
-    let changes = match read_changes(context, requests) {
+    let bytes = requests.iter().map(|request| request.body.len()).sum();
+    let changes = match on_payload(bytes, || read_changes(context, requests)) {
         Ok(changes) => changes,
         Err(failure) => return Err(without_table(context, requests, failure).await),
     };
@@ -103,8 +107,8 @@ async fn execute_changes(context: &Context<'_>, requests: &[InnerRequest<'_>]) -
         .collect()
 }
 
-/// That there is no such table is said before what is said late: [`entities::found_first`]. The first operation was
-/// permitted, or nothing said of it is late.
+/// Replaces an error that comes after TableNotFound by TableNotFound, if the table does not exist: see
+/// [`entities::found_first`]. Such an error is only raised for operations that are permitted.
 async fn without_table(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Failure {
     let resource = requests
         .first()
@@ -118,7 +122,7 @@ async fn without_table(context: &Context<'_>, requests: &[InnerRequest<'_>], fai
     }
 }
 
-/// The answer to an operation that has succeeded.
+/// The response to an operation that has succeeded.
 fn answer(
     context: &Context<'_>,
     change: &Change<'_>,
@@ -143,8 +147,8 @@ fn answer(
     })
 }
 
-/// Reads and checks all operations. The first one that is wrong is told, but for limits, which the service's second layer
-/// checks: an operation that the first refuses comes before them, wherever it stands.
+/// Reads and checks all operations, and reports the first one that is wrong. Exceeded limits are reported only if nothing
+/// else is wrong, because the service checks them in its back end.
 fn read_changes<'b>(context: &Context<'_>, requests: &'b [InnerRequest<'b>]) -> Result<Vec<Change<'b>>, Failure> {
     if requests.len() > BATCH_OPERATIONS {
         return Err(Error::TooManyOperations.into());
@@ -243,12 +247,12 @@ fn permission(action: Action) -> access::ServiceOperation {
     }
 }
 
-/// The form of the answer to one operation.
+/// The metadata level of the response to one operation.
 fn level(request: &InnerRequest<'_>) -> Result<json::Metadata, RequestError> {
     accepted(request.query().get("$format"), request.header("accept"))
 }
 
-/// The answer to a change set that was not executed, unless the whole request fails.
+/// The response to a change set that failed, unless the whole request fails.
 fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Result<Part, Failure> {
     let (index, mut failure) = match split_index(&failure.message) {
         Some((index, _)) => (index, failure),
@@ -277,7 +281,7 @@ fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure
     })
 }
 
-/// Whether the request as a whole fails, and not one of its operations: credentials are those of the request.
+/// Whether the whole request fails, and not one of its operations. Credentials belong to the whole request.
 fn concerns_all(failure: &Failure) -> bool {
     let of_the_service = matches!(
         failure.code,
@@ -286,13 +290,13 @@ fn concerns_all(failure: &Failure) -> bool {
     of_the_service || failure.status() == StatusCode::FORBIDDEN
 }
 
-/// The index before a message, and the message.
+/// Splits a message into the index before it and the rest.
 fn split_index(message: &str) -> Option<(usize, &str)> {
     let (index, message) = message.split_once(':')?;
     Some((index.parse().ok()?, message))
 }
 
-/// A query by keys, alone in its batch. What is wrong with it is said in its part.
+/// Executes a point query that is alone in its batch. Its errors are in the part.
 async fn read(context: &Context<'_>, request: &InnerRequest<'_>) -> Result<Reply, Failure> {
     let result = match request.resource(context.tenant.account.name()) {
         Ok(Resource::Entity(address)) => look_up(context, request, &address).await,

@@ -1,4 +1,4 @@
-//! What every operation is given.
+//! What every operation needs.
 
 use std::sync::OnceLock;
 
@@ -11,16 +11,16 @@ use crate::request::Head;
 use crate::request::negotiation::Prefer;
 use crate::response::odata::Base;
 
-/// What an operation needs to know beside its own parameters.
+/// What an operation needs beside its own parameters.
 pub struct Context<'a> {
     pub tenant: &'a Tenant,
     pub session: Session<'a>,
     pub grant: &'a Grant,
     pub head: &'a Head,
     pub base: Base,
-    /// The form of the response.
+    /// The metadata level of the response.
     pub metadata: Metadata,
     pub prefer: Option<Prefer>,
-    /// The table and the partition that the body names, for the metrics.
+    /// Table and partition of the request body, for the metrics.
     pub partition: OnceLock<(String, String)>,
 }

@@ -19,10 +19,11 @@ use crate::request::query::Query;
 use crate::request::resource::EntityAddress;
 use crate::request::{body, if_match};
 use crate::response::{DATA_SERVICE_ID, Reply};
+use crate::work::on_payload;
 
 pub async fn insert(context: &Context<'_>, table: &str, content: &[u8]) -> Result<Reply, Failure> {
     check_content_type(context.head.header("content-type"))?;
-    let entity = match body::new_entity(content) {
+    let entity = match on_payload(content.len(), || body::new_entity(content)) {
         Ok(entity) => entity,
         Err(error) => return Err(found_first(context, table, ["", ""], None, error.into()).await),
     };
@@ -46,7 +47,7 @@ pub async fn insert(context: &Context<'_>, table: &str, content: &[u8]) -> Resul
     ))
 }
 
-/// The answer to an insert.
+/// The response to an insert.
 pub fn inserted(
     context: &Context<'_>,
     table: &str,
@@ -60,7 +61,7 @@ pub fn inserted(
     let reply = match prefer {
         Some(Prefer::ReturnNoContent) => Reply::no_content().with_text(DATA_SERVICE_ID, &url),
         _ => {
-            // What was stored is what was sent, at the time that the ETag tells.
+            // The stored entity is the one that was sent, with the Timestamp of the ETag.
             let timestamp = match IfMatch::parse(etag) {
                 Ok(IfMatch::Version(timestamp)) => Some(timestamp),
                 _ => None,
@@ -118,7 +119,7 @@ pub async fn get(
     Ok(reply)
 }
 
-/// A payload that is one entity.
+/// The payload for one entity.
 fn element(
     context: &Context<'_>,
     table: &str,
@@ -180,7 +181,7 @@ async fn write(
         row_key,
     } = address;
     context.grant.permits_key(partition_key, row_key)?;
-    let properties = match body::properties(content) {
+    let properties = match on_payload(content.len(), || body::properties(content)) {
         Ok(properties) => properties,
         Err(error) => {
             let keys = [partition_key.as_str(), row_key];
@@ -196,9 +197,10 @@ async fn write(
     Ok(Reply::no_content().with_text(ETAG, &etag))
 }
 
-/// What the service finds before what is wrong with the body of a write: that there is no such table, comes before keys that
-/// lack and limits that are exceeded; that there is no such entity or another version of it, before limits (semantics 0.2,
-/// 3.1). `if_match` is that of a write that does not insert.
+/// The error that the service reports when the body of a write is wrong (semantics 0.2).
+///
+/// A missing table is reported before missing keys and exceeded limits. A missing entity, or another ETag, is reported
+/// before exceeded limits. `if_match` is the condition of an update or merge; other writes have none.
 pub async fn found_first(
     context: &Context<'_>,
     table: &str,
@@ -222,7 +224,7 @@ pub async fn found_first(
     }
 }
 
-/// Whether a row is of the version that If-Match asks for.
+/// Whether If-Match holds for a row.
 fn is_version(row: &Row, tag: &str) -> bool {
     match IfMatch::parse(tag) {
         Ok(IfMatch::Any) => true,

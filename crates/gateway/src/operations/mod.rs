@@ -16,7 +16,8 @@ use crate::failure::Failure;
 use crate::request::operation::Operation;
 use crate::response::Reply;
 
-/// Executes an operation that is authenticated and permitted; that is, but for single keys and the operations of a batch.
+/// Executes an operation. It is authenticated and permitted already, except for keys in its body and the operations of a
+/// batch, which are checked here.
 ///
 /// # Errors
 /// Those of the operation.

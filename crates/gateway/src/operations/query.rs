@@ -1,7 +1,7 @@
 //! Queries over entities (semantics 4.8, 6).
 //!
-//! Without metadata that only the gateway knows, the page is the JSON text that the database has made, and nothing is
-//! read or printed again. With links or a selection the entities come as rows and are printed here.
+//! In the common case the database makes the JSON of a page, and the gateway passes it on without parsing it. Links
+//! (level full) and selections need the gateway: then the entities come as rows and are written here.
 
 use http::{HeaderName, StatusCode};
 use table_service_model::entity::Entity;
@@ -10,6 +10,7 @@ use table_service_model::filter::Filter;
 use table_service_model::json::Metadata;
 use table_service_model::projection::Projection;
 use table_service_model::token::ContinuationToken;
+use tokio_postgres::Row;
 
 use super::context::Context;
 use crate::database::{Bag, Json, Statement, Timestamp, check_table_name, column};
@@ -17,7 +18,10 @@ use crate::failure::Failure;
 use crate::request::options::{check_options, continuation, top};
 use crate::request::token;
 use crate::response::Reply;
+use crate::work::on_payload;
 
+/// The estimated size of a row.
+const ROW_BYTES: usize = 1024;
 const NEXT_PARTITION_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
 const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
 
@@ -75,7 +79,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Appends the payload with the database's own list of entities; the token of the next page.
+    /// Appends the payload with the database's own list of entities, and returns the token of the next page.
     async fn splice(
         &self,
         context: &Context<'_>,
@@ -107,7 +111,7 @@ impl Page<'_> {
         Ok(next.map(str::to_owned))
     }
 
-    /// Appends entities to a list; the token of the next page.
+    /// Appends entities to a list, and returns the token of the next page.
     async fn print(
         &self,
         context: &Context<'_>,
@@ -125,10 +129,22 @@ impl Page<'_> {
             .session
             .rows(Statement::QueryPage, &[table, filter, &select, top, from])
             .await?;
+        on_payload(rows.len() * ROW_BYTES, || {
+            self.print_rows(context, body, projection, &rows)
+        })
+    }
+
+    fn print_rows(
+        &self,
+        context: &Context<'_>,
+        body: &mut Vec<u8>,
+        projection: &Projection,
+        rows: &[Row],
+    ) -> Result<Option<String>, Failure> {
         let mut next = None;
         for (index, row) in rows.iter().enumerate() {
             next = column(row, 4)?;
-            // A page that found nothing before its time was over is one row with the token alone.
+            // A page that reached its time limit without a result is one row with only the token.
             let Some(partition_key) = column::<Option<&str>>(row, 0)? else {
                 continue;
             };
@@ -145,16 +161,16 @@ impl Page<'_> {
             }
             context
                 .base
-                .write_entity(body, table, &entity, projection, context.metadata, None);
+                .write_entity(body, self.table, &entity, projection, context.metadata, None);
         }
         Ok(next)
     }
 }
 
-/// The list's content and the token in `{"value":[…],"continuationToken":…}`.
+/// Splits a page into the content of its list and the token: `{"value":[…],"continuationToken":…}`.
 fn split_page(page: &str) -> Option<(&str, Option<&str>)> {
     let content = page.strip_prefix("{\"value\":[")?.strip_suffix('}')?;
-    // A token is base64url text: what looks like the name of its member cannot come later.
+    // The token is base64url text, so the last occurrence is the member's name.
     let (list, token) = content.rsplit_once("],\"continuationToken\":")?;
     match token {
         "null" => Some((list, None)),

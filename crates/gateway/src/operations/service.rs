@@ -28,7 +28,7 @@ pub async fn set_properties(context: &Context<'_>, body: &[u8]) -> Result<Reply,
     Ok(Reply::new(StatusCode::ACCEPTED))
 }
 
-/// The secondary endpoint reads from the same database, so it is never behind.
+/// Stats of the secondary endpoint. It reads the same database, so it is never behind.
 pub fn stats() -> Result<Reply, Failure> {
     let now = OffsetDateTime::now_utc().format(HTTP_DATE).unwrap_or_default();
     Ok(Reply::xml(format!(

@@ -7,6 +7,7 @@ use table_service_model::error::RequestError;
 use table_service_model::token::ContinuationToken;
 
 use super::context::Context;
+use crate::database::check_table_name;
 use crate::failure::Failure;
 use crate::request::negotiation::{Prefer, check_content_type};
 use crate::request::options::{check_options, next_table, top};
@@ -52,6 +53,9 @@ pub async fn delete(context: &Context<'_>, name: &str) -> Result<Reply, Failure>
 }
 
 pub async fn get(context: &Context<'_>, name: &str) -> Result<Reply, Failure> {
+    if check_table_name(name).is_err() {
+        return Err(Error::EntityNotFound.into());
+    }
     let filter = format!("TableName eq '{}'", name.replace('\'', "''"));
     let (names, _) = context.session.query_tables(Some(&filter), 1, None).await?;
     let name = names.first().ok_or(Error::EntityNotFound)?;

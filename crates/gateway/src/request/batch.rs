@@ -1,4 +1,4 @@
-//! Entity group transactions as clients send them: requests within a multipart body (semantics 5.1).
+//! Entity group transactions: requests in a multipart body (semantics 5.1).
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use table_service_model::error::RequestError;
@@ -20,30 +20,30 @@ pub struct InnerRequest<'b> {
     pub content_id: Option<HeaderValue>,
 }
 
-/// What a batch holds.
+/// The content of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Batch<'b> {
-    /// The operations of one transaction, and how many change sets come behind it: the service refuses those.
+    /// The operations of one change set, and the number of further change sets, which the service refuses.
     Changes {
         requests: Vec<InnerRequest<'b>>,
         further: usize,
     },
-    /// One read, which stands alone.
+    /// A point query, which is alone in its batch.
     Read(InnerRequest<'b>),
 }
 
 const BLANK: [char; 2] = [' ', '\t'];
-/// Most headers of a part, and of a request in it.
+/// Most headers of a part, and of the request in it.
 const MAX_HEADERS: usize = 64;
-/// The service tells a batch of more operations than it takes from one that is malformed; beyond this many, of operations or of
-/// change sets, nobody needs to hear by how many.
+/// Most operations, and most change sets, that are read. Fewer are already too many for the service; they are only counted
+/// to report the right error.
 const MAX_CHANGES: usize = 1000;
 
 /// Reads the body of a batch.
 ///
 /// # Errors
-/// `MediaTypeNotSupported` for a Content-Type that is no multipart with a boundary; `InvalidInput` for a body that is not
-/// what the Content-Type says.
+/// `MediaTypeNotSupported` if the Content-Type is not multipart with a boundary; `InvalidInput` if the body does not match
+/// it.
 pub fn read<'b>(content_type: Option<&str>, body: &'b [u8]) -> Result<Batch<'b>, RequestError> {
     let boundary = content_type
         .and_then(media_type::boundary)
@@ -95,7 +95,7 @@ fn parts<'b>(body: &'b [u8], boundary: &str) -> Result<Parts<'b>, RequestError> 
     Parts::new(body, boundary).map_err(|error| malformed(&error.to_string()))
 }
 
-/// A part: its headers, and what they are about.
+/// A part: its headers and its content.
 struct Part<'b> {
     headers: HeaderMap,
     body: &'b [u8],
@@ -108,7 +108,7 @@ fn next_part<'b>(parts: &mut Parts<'b>) -> Result<Option<Part<'b>>, RequestError
     Ok(Some(Part { headers, body }))
 }
 
-/// How long the part at the beginning of these bytes is at least, by the Content-Length of the request in it.
+/// The least length of the part at the beginning of these bytes, by the Content-Length of the request in it.
 fn length(bytes: &[u8]) -> Option<usize> {
     let (_, request) = read_headers(bytes)?;
     let (_, line_end) = line(request)?;
@@ -117,11 +117,11 @@ fn length(bytes: &[u8]) -> Option<usize> {
     (bytes.len() - body.len()).checked_add(length)
 }
 
-/// The headers at the beginning of these bytes, and what comes after the empty line behind them.
+/// Splits bytes into the headers at their beginning and what comes after the empty line.
 fn read_headers(bytes: &[u8]) -> Option<(HeaderMap, &[u8])> {
     match parse_headers(bytes)? {
         Some((headers, end)) => Some((headers, bytes.get(end..)?)),
-        // The line end of the empty line may be taken for that of the boundary.
+        // The empty line may be missing, because its line end counts as part of the boundary.
         None => {
             let mut closed = bytes.to_vec();
             closed.extend_from_slice(if bytes.is_empty() || bytes.ends_with(b"\n") {
@@ -135,7 +135,8 @@ fn read_headers(bytes: &[u8]) -> Option<(HeaderMap, &[u8])> {
     }
 }
 
-/// Headers and where they end; nothing inside if their end is missing, nothing at all for what are no headers.
+/// Parses headers, and returns them and where they end. `Some(None)` if their end is missing, `None` if they are not
+/// headers.
 fn parse_headers(bytes: &[u8]) -> Option<Option<(HeaderMap, usize)>> {
     let mut parsed = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let httparse::Status::Complete((end, parsed)) = httparse::parse_headers(bytes, &mut parsed).ok()? else {
@@ -163,7 +164,7 @@ fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, RequestError> {
     }
     let read = || {
         let (request_line, end) = line(part.body)?;
-        // The target is everything between the first and the last blank: keys in it may have blanks of their own.
+        // The target is everything between the first and the last blank, because keys in it may contain blanks.
         let (method, rest) = std::str::from_utf8(request_line).ok()?.trim().split_once(BLANK)?;
         let (url, version) = rest.rsplit_once(BLANK)?;
         let url = url.trim_matches(BLANK);
@@ -175,7 +176,7 @@ fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, RequestError> {
         // A request without headers and body may end with its first line.
         let (headers, body) = read_headers(rest)?;
         let body = match header(&headers, "content-length") {
-            // A length cuts off the line end before the boundary that some clients send twice.
+            // The length excludes an additional line end, which some clients send before the boundary.
             Some(length) => body.get(..length.parse().ok()?)?,
             None => body,
         };
@@ -196,8 +197,7 @@ impl InnerRequest<'_> {
         header(&self.headers, name)
     }
 
-    /// The resource that the URL names, of this account: absolute, or relative to the host or the account. Its query
-    /// does not matter.
+    /// The resource of the URL. The URL is absolute, or relative to the host or to the account. Its query is ignored.
     ///
     /// # Errors
     /// Those of [`Resource::parse`].
@@ -208,7 +208,7 @@ impl InnerRequest<'_> {
             None => path,
         };
         let path = path.trim_start_matches('/');
-        // In the emulator's style the account comes first.
+        // In path style the account comes first.
         let path = match path.split_once('/') {
             Some((first, rest)) if first.strip_suffix("-secondary").unwrap_or(first) == account => rest,
             _ => path,

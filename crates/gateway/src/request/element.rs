@@ -1,7 +1,7 @@
-//! XML as the service's documents have it: elements with text or with elements, and nothing else.
+//! The XML of the service's documents: elements with text or with elements, and nothing else.
 //!
-//! What no document has (attributes, document types, entities of its own, deep nesting) is refused while it is read, so
-//! that the work is linear in the length of the text.
+//! Attributes, document types, declared entities and deep nesting are refused while the text is read. So the work is
+//! linear in the length of the text.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use table_service_model::Error;
 
-/// The deepest document: rules, a rule, one of its elements.
+/// The deepest nesting that is read. The documents have less.
 const DEPTH: usize = 8;
 
-/// An element with its text, without the text between elements.
+/// An element with its text or its children.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Element {
     pub name: String,

@@ -1,4 +1,4 @@
-//! Who sends a request that comes through a reverse proxy.
+//! The client of a request that comes through a reverse proxy.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,8 +10,8 @@ use super::peer::Peer;
 const FOR: &str = "x-forwarded-for";
 const PROTO: &str = "x-forwarded-proto";
 
-/// The proxies whose word is taken for the address and the protocol of their clients. Of anybody else the headers are
-/// claims that anyone can make.
+/// The proxies that are believed about the address and the protocol of their clients. From anybody else the headers are
+/// ignored, because any client can send them.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies(Vec<IpNet>);
 
@@ -31,10 +31,10 @@ impl TrustedProxies {
         texts.iter().map(read).collect::<Result<_, _>>().map(TrustedProxies)
     }
 
-    /// The client of a request that `peer` has sent: `peer` itself, unless it is one of the proxies.
+    /// The client of a request that came from `peer`: `peer` itself, unless it is a trusted proxy.
     ///
-    /// Each proxy adds to X-Forwarded-For the address that the request came from, so the list is read from its end, for as
-    /// long as the addresses are proxies' own. X-Forwarded-Proto is that of the last proxy.
+    /// Each proxy appends the address of its peer to X-Forwarded-For. So the list is read from its end, as long as the
+    /// addresses are those of trusted proxies. X-Forwarded-Proto is that of the last proxy.
     pub fn client(&self, peer: Peer, headers: &HeaderMap) -> Peer {
         if !self.contain(peer.address) {
             return peer;
@@ -60,7 +60,7 @@ impl TrustedProxies {
 /// The items of a header's lists, the last one first.
 fn items<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
     let values = headers.get_all(name).iter().rev();
-    // What is no text stops the reading as any other item that is no address does.
+    // A value that is not text becomes an item that is not an address, which ends the reading.
     values
         .flat_map(|value| value.to_str().unwrap_or_default().rsplit(','))
         .map(str::trim)
@@ -103,7 +103,7 @@ mod tests {
             ("10.0.0.1", &["203.0.113.7"][..], Some("https"), "203.0.113.7", true),
             ("10.0.0.1", &["203.0.113.7"], Some("http"), "203.0.113.7", false),
             ("10.0.0.1", &["203.0.113.7"], None, "203.0.113.7", false),
-            // What stands before a client's address the client has written itself.
+            // The client itself can have written what stands before its address.
             ("10.0.0.1", &["198.51.100.1, 203.0.113.7"], None, "203.0.113.7", false),
             ("10.0.0.1", &["198.51.100.1", "203.0.113.7"], None, "203.0.113.7", false),
             (
@@ -118,7 +118,7 @@ mod tests {
             ("10.0.0.1", &["203.0.113.7:4711"], None, "203.0.113.7", false),
             ("fd00::1", &["[2001:db8::7]:80"], None, "2001:db8::7", false),
             ("10.0.0.1", &["::ffff:203.0.113.7"], None, "203.0.113.7", false),
-            // Nothing is believed beyond what is no address.
+            // Nothing is believed before an item that is not an address.
             ("10.0.0.1", &["203.0.113.7, unknown"], None, "10.0.0.1", false),
             ("10.0.0.1", &["203.0.113.7, unknown, 10.0.0.2"], None, "10.0.0.2", false),
             ("10.0.0.1", &["203.0.113.7,"], None, "10.0.0.1", false),

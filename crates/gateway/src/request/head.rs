@@ -1,4 +1,4 @@
-//! Everything of a request but its body.
+//! The head of a request.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::headers::{header, is_version, meant_method};
 use super::peer::Peer;
 use super::query::Query;
 
-/// Everything of a request but its body.
+/// The head of a request: everything but its body.
 #[derive(Debug)]
 pub struct Head {
     pub id: Uuid,
     pub peer: Peer,
-    /// The verb of the request line.
+    /// The method of the request line.
     pub sent_method: Method,
-    /// The verb that is meant: that of X-HTTP-Method, if there is one.
+    /// The method that is meant: that of X-HTTP-Method, if there is one.
     pub method: Method,
     pub host: String,
     /// The path as it stands in the request line.
@@ -30,13 +30,20 @@ impl Head {
     /// Reads the head of a request.
     ///
     /// # Errors
-    /// A request without a host, with a framing that two servers might read differently, with a wrong version or
-    /// tunnelled verb.
+    /// For a missing or invalid host, an ambiguous length of the body, and a wrong version or X-HTTP-Method.
     pub fn read(id: Uuid, peer: Peer, parts: http::request::Parts) -> Result<Head, RequestError> {
-        check_framing(&parts.headers)?;
+        check_framing(&parts.method, &parts.headers)?;
         check_version(&parts.headers)?;
-        let host = host(&parts.uri, &parts.headers).ok_or(RequestError::HostMissing)?;
+        let host = host(&parts.uri, &parts.headers)?;
         let method = meant_method(&parts.method, &parts.headers)?;
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        // PostgreSQL's text cannot contain it.
+        if query
+            .pairs()
+            .any(|(name, value)| name.contains('\0') || value.contains('\0'))
+        {
+            return Err(RequestError::UrlSyntax);
+        }
         Ok(Head {
             id,
             peer,
@@ -44,7 +51,7 @@ impl Head {
             method,
             host,
             path: parts.uri.path().to_owned(),
-            query: Query::parse(parts.uri.query().unwrap_or_default()),
+            query,
             headers: parts.headers,
         })
     }
@@ -53,10 +60,10 @@ impl Head {
         header(&self.headers, name)
     }
 
-    /// The time that the client gives the operation, if it says so.
+    /// The time limit that the client sets for the operation, if any.
     ///
     /// # Errors
-    /// `InvalidQueryParameterValue` for what is no number of seconds.
+    /// `InvalidQueryParameterValue` if it is not a number of seconds.
     pub fn timeout(&self) -> Result<Option<Duration>, RequestError> {
         let invalid = RequestError::QueryParameterInvalid { name: "timeout" };
         let Some(text) = self.query.get("timeout") else {
@@ -69,10 +76,18 @@ impl Head {
     }
 }
 
-/// Two ways to say how long the body is: whoever stands between may choose the other one.
-fn check_framing(headers: &HeaderMap) -> Result<(), RequestError> {
+/// Refuses a body with two lengths, because a proxy may use the other one, and a body of a method that has none, because
+/// nobody would read it.
+fn check_framing(method: &Method, headers: &HeaderMap) -> Result<(), RequestError> {
     let lengths = headers.get_all("content-length").iter().count();
     if lengths > 1 || (lengths > 0 && headers.contains_key("transfer-encoding")) {
+        return Err(RequestError::HeaderInvalid { name: "Content-Length" });
+    }
+    let has_body = headers.contains_key("transfer-encoding")
+        || headers
+            .get("content-length")
+            .is_some_and(|length| length.as_bytes() != b"0");
+    if has_body && [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS].contains(method) {
         return Err(RequestError::HeaderInvalid { name: "Content-Length" });
     }
     Ok(())
@@ -86,12 +101,20 @@ fn check_version(headers: &HeaderMap) -> Result<(), RequestError> {
     }
 }
 
-fn host(uri: &http::Uri, headers: &HeaderMap) -> Option<String> {
+/// The host: a name or an address, perhaps with a port. Links in responses repeat it.
+fn host(uri: &http::Uri, headers: &HeaderMap) -> Result<String, RequestError> {
     let host = match uri.authority() {
         Some(authority) => authority.as_str(),
-        None => header(headers, "host")?,
+        None => header(headers, "host").ok_or(RequestError::HostMissing)?,
     };
-    (!host.is_empty() && headers.get_all("host").iter().count() <= 1).then(|| host.to_owned())
+    if host.is_empty() || headers.get_all("host").iter().count() > 1 {
+        return Err(RequestError::HostMissing);
+    }
+    let is_valid = |b: u8| b.is_ascii_alphanumeric() || b"-._~:[]".contains(&b);
+    if !host.bytes().all(is_valid) || host.parse::<http::uri::Authority>().is_err() {
+        return Err(RequestError::HeaderInvalid { name: "Host" });
+    }
+    Ok(host.to_owned())
 }
 
 #[cfg(test)]
@@ -147,6 +170,10 @@ mod tests {
             (&[][..], RequestError::HostMissing),
             (&[("host", "")][..], RequestError::HostMissing),
             (&[("host", "a"), ("host", "b")][..], RequestError::HostMissing),
+            (&[("host", "a\"b")][..], RequestError::HeaderInvalid { name: "Host" }),
+            (&[("host", "a@b")][..], RequestError::HeaderInvalid { name: "Host" }),
+            (&[("host", "a/b")][..], RequestError::HeaderInvalid { name: "Host" }),
+            (&[("host", "a:b:c")][..], RequestError::HeaderInvalid { name: "Host" }),
             (
                 &[("host", "a"), ("content-length", "1"), ("transfer-encoding", "chunked")][..],
                 RequestError::HeaderInvalid { name: "Content-Length" },

@@ -1,10 +1,10 @@
-//! Single headers of a request, and of the requests in a batch.
+//! Reads single headers of requests and of the requests in a batch.
 
 use http::{HeaderMap, Method};
 use table_service_model::Error;
 use table_service_model::error::RequestError;
 
-/// The verb of classic clients that has no other name.
+/// The method of classic clients that HTTP does not know.
 pub const MERGE: &str = "MERGE";
 
 /// The value of a header, if it is text.
@@ -12,10 +12,10 @@ pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     std::str::from_utf8(headers.get(name)?.as_bytes()).ok().map(str::trim)
 }
 
-/// What If-Match and If-None-Match ask for, where an entity is written (semantics 2.2).
+/// The condition of a write: the value of If-Match (semantics 2.2).
 ///
 /// # Errors
-/// Conditions that the verb cannot have.
+/// For conditions that a write cannot have.
 pub fn if_match<'h>(method: &Method, headers: &'h HeaderMap) -> Result<Option<&'h str>, Error> {
     let given = header(headers, "if-match");
     if headers.contains_key("if-none-match") {
@@ -44,10 +44,10 @@ pub fn is_version(text: &[u8]) -> bool {
         })
 }
 
-/// The verb that is meant by a verb and X-HTTP-Method.
+/// The method that a request means: that of X-HTTP-Method in a POST, else that of its request line.
 ///
 /// # Errors
-/// For anything but one of four verbs in one header of a POST.
+/// For X-HTTP-Method with another value, twice, or with another method than POST.
 pub fn meant_method(method: &Method, headers: &HeaderMap) -> Result<Method, RequestError> {
     let mut all = headers.get_all("x-http-method").iter();
     let Some(tunnelled) = all.next() else {

@@ -1,4 +1,4 @@
-//! Media types, as Content-Type and Accept have them (RFC 9110, 8.3.1 and 12.5.1).
+//! The media types of Content-Type and Accept (RFC 9110, 8.3.1 and 12.5.1).
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ const MULTIPART_MIXED: MediaType<'_> = MediaType::new(names::MULTIPART, Name::ne
 /// The longest boundary that RFC 2046 allows.
 const BOUNDARY_BYTES: usize = 70;
 
-/// A media type without its parameters: names are compared without regard to case.
+/// Whether two media types are the same without their parameters. Case does not matter.
 pub fn is(media_type: &MediaType<'_>, wanted: &MediaType<'_>) -> bool {
     media_type.essence() == *wanted
 }

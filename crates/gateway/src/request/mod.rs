@@ -1,4 +1,4 @@
-//! Reading requests. Nothing here needs I/O.
+//! Reads requests. Nothing here does I/O.
 
 pub mod batch;
 pub mod body;

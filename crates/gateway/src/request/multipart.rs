@@ -1,10 +1,10 @@
-//! Multipart bodies (RFC 2046), read by boundaries and lengths.
+//! Reads multipart bodies (RFC 2046) by boundaries and lengths.
 //!
 //! Lines end with CRLF; a bare LF is accepted too.
 
 use std::ops::Range;
 
-/// Why a body is no multipart body.
+/// Why a body is not a multipart body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("The body does not begin with its boundary")]
@@ -26,7 +26,7 @@ pub struct Parts<'b> {
 }
 
 impl<'b> Parts<'b> {
-    /// Finds the first boundary; what stands before it is passed over.
+    /// Finds the first boundary. Text before it is ignored.
     ///
     /// # Errors
     /// A body without its boundary.
@@ -44,9 +44,10 @@ impl<'b> Parts<'b> {
         Ok(parts)
     }
 
-    /// The next part, with its headers, if there is one. The last boundary may lack its closing `--`: then the body ends
-    /// behind it. `length` says how long the body of a part is, by its bytes
-    /// from the beginning of its headers on, if it can tell; a boundary is looked for only behind it.
+    /// The next part with its headers, if there is one.
+    ///
+    /// `length` returns the least length of the part that begins with these bytes, if it is known; the boundary is searched
+    /// only behind it. If the last boundary lacks its closing `--`, the end of the body ends the parts.
     ///
     /// # Errors
     /// A body that ends too early.
@@ -78,7 +79,7 @@ impl<'b> Parts<'b> {
             let found = at + find(self.body.get(at..)?, &self.delimiter)?;
             let end = found + self.delimiter.len();
             let before = self.body.get(..found)?;
-            // A boundary begins a line, and only the rest of its line may follow: another boundary may begin with it.
+            // A boundary is a whole line. Another boundary may begin with the same text.
             let begins_line = before.is_empty() || found == self.position || before.ends_with(b"\n");
             let follows = self.body.get(end..)?;
             let ends =

@@ -1,4 +1,4 @@
-//! Which form of payload a client wants, and which it sends (semantics 3.3).
+//! The form of the payload that a client accepts, and of the one that it sends (semantics 3.3).
 
 use mediatype::MediaType;
 use table_service_model::error::RequestError;
@@ -15,15 +15,15 @@ pub fn content_type(metadata: Metadata) -> &'static str {
     }
 }
 
-/// The form of the response by `$format`, which comes first, and Accept.
+/// The metadata level of the response, by `$format` or else by Accept.
 ///
 /// # Errors
-/// 415 with the reason's code if the client takes none that there is.
+/// 415 if the client accepts none of the levels.
 pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, RequestError> {
     let Some(wanted) = format.or(accept).filter(|wanted| !wanted.trim().is_empty()) else {
         return Ok(Metadata::Minimal);
     };
-    // OData's short forms, which `$format` alone may have.
+    // OData's short forms for `$format`.
     match wanted.trim() {
         "json" => return Ok(Metadata::Minimal),
         "atom" => return Err(RequestError::AtomFormatNotSupported),
@@ -36,7 +36,7 @@ pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, 
             (range, weight)
         })
         .collect();
-    // The client's favourite; of equals, the first.
+    // The one with the highest weight; of equal ones, the first.
     ranges.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let mut refusal = None;
     for (range, weight) in &ranges {
@@ -49,14 +49,14 @@ pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, 
     Err(refusal.unwrap_or(RequestError::MediaTypeNotSupported))
 }
 
-/// How much a client wants a media range, in thousandths: all of it without a readable `q`.
+/// The weight of a media range in thousandths. It is 1000 without a readable `q`.
 fn weight(range: &MediaType<'_>) -> u16 {
     let q = media_type::parameter(range, "q").and_then(|q| q.parse::<f32>().ok());
     q.filter(|q| (0.0..=1.0).contains(q))
         .map_or(1000, |q| (q * 1000.0) as u16)
 }
 
-/// The form of the response that a media range stands for.
+/// The metadata level that a media range stands for.
 fn metadata_of(range: &MediaType<'_>) -> Result<Metadata, RequestError> {
     if range.subty == "*" && (range.ty == "*" || range.ty == "application") {
         return Ok(Metadata::Minimal);
@@ -77,7 +77,7 @@ fn metadata_of(range: &MediaType<'_>) -> Result<Metadata, RequestError> {
     }
 }
 
-/// Refuses a payload that is not JSON. One without a Content-Type is taken for JSON.
+/// Refuses a payload that is not JSON. A payload without Content-Type counts as JSON.
 ///
 /// # Errors
 /// 415.
@@ -100,7 +100,7 @@ pub enum Prefer {
 }
 
 impl Prefer {
-    /// Reads the header; what it does not know it passes over.
+    /// Reads the header. Unknown preferences are ignored.
     pub fn parse(header: Option<&str>) -> Option<Prefer> {
         header?.split(',').find_map(|preference| {
             let preference = preference.trim();

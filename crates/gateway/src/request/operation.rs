@@ -1,4 +1,4 @@
-//! Which operation of the service a request asks for (semantics 4).
+//! The operation that a request asks for (semantics 4).
 
 use http::Method;
 use table_service_model::error::RequestError;
@@ -33,10 +33,10 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The operation of a verb on a resource.
+    /// The operation for a method on a resource.
     ///
     /// # Errors
-    /// For verbs that the resource does not have, and parameters that it cannot have.
+    /// For a method that the resource does not have, and for parameters that it cannot have.
     pub fn read(method: &Method, resource: Resource, query: &Query) -> Result<Operation, RequestError> {
         let is = |name: &str| method.as_str() == name;
         let (comp, restype) = (query.get("comp"), query.get("restype"));
@@ -63,7 +63,7 @@ impl Operation {
             (Resource::Table(name), ..) if is("DELETE") => Ok(Operation::DeleteTable(name)),
             (Resource::Entities(table), ..) if is("GET") => Ok(Operation::QueryEntities(table)),
             (Resource::Entities(table), ..) if is("POST") => Ok(Operation::InsertEntity(table)),
-            // An entity without its keys.
+            // The path of an entity without its keys.
             (Resource::Entities(_), ..) if is("PUT") || is("PATCH") || is(MERGE) || is("DELETE") => {
                 Err(RequestError::UrlKeyCount)
             }
@@ -72,7 +72,7 @@ impl Operation {
             (Resource::Entity(address), ..) if is("PATCH") || is(MERGE) => Ok(Operation::MergeEntity(address)),
             (Resource::Entity(address), ..) if is("DELETE") => Ok(Operation::DeleteEntity(address)),
             (Resource::Batch, ..) if is("POST") => Ok(Operation::Batch),
-            // The service takes these for an insert and for a batch that it cannot read. SDKs know what that means.
+            // The service answers as to an insert, and to a batch that it cannot read. SDKs explain these answers.
             (Resource::Misplaced { table, resource }, ..) if is("POST") => match resource {
                 Misplaced::Tables => Ok(Operation::InsertEntity(table)),
                 Misplaced::Batch => Err(RequestError::MediaTypeNotSupported),
@@ -104,7 +104,7 @@ impl Operation {
         }
     }
 
-    /// The table that it is on.
+    /// The table of the operation.
     pub fn table(&self) -> Option<&str> {
         match self {
             Operation::GetTable(table)
@@ -121,7 +121,7 @@ impl Operation {
         }
     }
 
-    /// The entity that it is on, if the URL names it.
+    /// The entity of the operation, if its URL names one.
     pub fn address(&self) -> Option<&EntityAddress> {
         match self {
             Operation::GetEntity(address)
@@ -132,8 +132,8 @@ impl Operation {
         }
     }
 
-    /// What a grant must permit; `None` for a batch, whose operations are asked about one by one. `conditional` says
-    /// whether If-Match was sent.
+    /// What a grant must permit. `None` for a batch, whose operations are checked one by one. `conditional` says whether
+    /// there is an If-Match.
     pub fn permission(&self, conditional: bool) -> Option<access::ServiceOperation> {
         Some(match self {
             Operation::QueryTables | Operation::GetTable(_) => access::ServiceOperation::QueryTables,
@@ -155,7 +155,7 @@ impl Operation {
         })
     }
 
-    /// Whether it can be asked of the read-only endpoint.
+    /// Whether the operation only reads, so that the secondary endpoint has it.
     pub fn reads(&self) -> bool {
         matches!(
             self,
@@ -169,7 +169,7 @@ impl Operation {
         )
     }
 
-    /// The longest body that it can have.
+    /// The longest body of the operation.
     pub fn body_limit(&self) -> usize {
         match self {
             Operation::SetTableAcl(_) | Operation::SetServiceProperties => XML_BYTES,
@@ -177,7 +177,7 @@ impl Operation {
         }
     }
 
-    /// Whether `Prefer` has a meaning for it.
+    /// Whether `Prefer` has a meaning for the operation.
     pub fn has_preference(&self) -> bool {
         matches!(self, Operation::CreateTable | Operation::InsertEntity(_))
     }

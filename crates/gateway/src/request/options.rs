@@ -6,7 +6,7 @@ use table_service_model::token::ContinuationToken;
 use super::query::Query;
 use super::token;
 
-/// Refuses what an OData request may ask for and this service does not have (semantics 6.1).
+/// Refuses query options that OData has and the service does not (semantics 6.1).
 ///
 /// # Errors
 /// `NotImplemented`.
@@ -22,7 +22,7 @@ pub fn check_options(query: &Query) -> Result<(), Error> {
     Ok(())
 }
 
-/// The number of entities or tables that a page is to have: `$top`, at most 1000.
+/// `$top`: how many entities or tables a page has, at most 1000.
 ///
 /// # Errors
 /// `InvalidInput`.
@@ -39,7 +39,7 @@ pub fn top(query: &Query) -> Result<Option<i64>, Error> {
     }
 }
 
-/// The database's token for the place that the parameters of a query name.
+/// The database's token for the continuation parameters of a query.
 pub fn continuation(query: &Query) -> Result<Option<String>, Error> {
     let (partition_key, row_key) = (query.get("NextPartitionKey"), query.get("NextRowKey"));
     let Some(partition_key) = partition_key else {

@@ -1,8 +1,8 @@
-//! Who sends a request.
+//! The sender of a request.
 
 use std::net::IpAddr;
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
     pub address: IpAddr,

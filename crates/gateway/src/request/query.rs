@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-/// The decoded parameters, in their order.
+/// The decoded parameters, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads a query string: `+` is a space, as clients of every language write and read it.
+    /// Reads a query string. `+` is a space.
     pub fn parse(text: &str) -> Query {
         Query(
             form_urlencoded::parse(text.as_bytes())
@@ -26,7 +26,7 @@ impl Query {
     }
 }
 
-/// A query string as it may be logged: without signatures.
+/// A query string without its signatures, for the log.
 pub fn without_signature(text: &str) -> Cow<'_, str> {
     if !text.contains("sig=") {
         return Cow::Borrowed(text);

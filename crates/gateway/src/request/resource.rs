@@ -1,4 +1,4 @@
-//! What a URL's path names (semantics 3.1), after the account is taken off.
+//! The resource of a path (semantics 3.1), without the account.
 
 use std::borrow::Cow;
 
@@ -21,11 +21,11 @@ pub enum Resource {
     Entity(EntityAddress),
     /// `/$batch`
     Batch,
-    /// `/name/Tables` and `/name/$batch`: the client's endpoint ends with the name of a table by mistake.
+    /// `/name/Tables` and `/name/$batch`: by mistake, the client's endpoint ends with the name of a table.
     Misplaced { table: String, resource: Misplaced },
 }
 
-/// What stands behind the name of a table by mistake.
+/// What stands by mistake behind the name of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Misplaced {
     Tables,
@@ -44,8 +44,7 @@ impl Resource {
     /// Reads a path as it stands in the URL. Empty segments do not count.
     ///
     /// # Errors
-    /// `InvalidInput` for a path whose keys do not parse or are not those of a resource, `InvalidUri` for a path that
-    /// names nothing.
+    /// `InvalidInput` if the keys do not parse or do not belong to the resource, `InvalidUri` if there is no such resource.
     pub fn parse(path: &str) -> Result<Resource, RequestError> {
         let mut segments = path.split('/').filter(|segment| !segment.is_empty());
         let path = segments.next().unwrap_or_default();
@@ -95,7 +94,7 @@ impl Resource {
 
     /// Reads a path of several segments, which no resource has.
     fn parse_misplaced(first: &str, second: &str, third: Option<&str>) -> Result<Resource, RequestError> {
-        // A slash within a key is percent-encoded, or it would end the segment.
+        // In a key a slash must be percent-encoded.
         if first.contains('\'') {
             return Err(RequestError::UrlSyntax);
         }
@@ -136,7 +135,7 @@ impl EntityAddress {
     /// Refuses keys that no entity can have, for an operation that reads.
     ///
     /// # Errors
-    /// `InvalidInput` for `/`, `\` and what is no text in a URL; for the rest there is just no such entity.
+    /// `InvalidInput` for `/`, `\` and control characters, `ResourceNotFound` for the rest.
     pub fn check_for_read(&self) -> Result<(), Error> {
         self.check_separators()?;
         let refused = |c: char| {
@@ -163,8 +162,8 @@ impl EntityAddress {
     }
 }
 
-/// Whether two hexadecimal digits follow every `%`. Anything else has no meaning in a URL, and a key that was meant to be
-/// encoded and is not would name another entity.
+/// Whether two hexadecimal digits follow every `%`. If not, the client forgot to encode a key, and the path would name
+/// another entity.
 fn escapes_are_whole(path: &str) -> bool {
     path.split('%').skip(1).all(|rest| {
         let digits = rest.as_bytes().get(..2);
@@ -174,8 +173,8 @@ fn escapes_are_whole(path: &str) -> bool {
 
 type Keys<'a> = Vec<(Option<&'a str>, Cow<'a, str>)>;
 
-/// The keys behind a `(`, with their names: `'literal')` or `Name='literal',Name='literal')`. In a literal a quote is
-/// doubled.
+/// Parses the keys behind a `(`, with their names: `'literal')` or `Name='literal',Name='literal')`. In a literal, quotes
+/// are doubled.
 fn parse_keys(text: &str) -> Option<Keys<'_>> {
     let mut keys = Vec::new();
     let mut rest = text.trim_start();
@@ -203,14 +202,14 @@ fn parse_keys(text: &str) -> Option<Keys<'_>> {
             Some(more) => rest = more.trim_start(),
             None => return (rest.strip_prefix(')')?.trim().is_empty()).then_some(keys),
         }
-        // No resource has more keys; reading on would only cost.
+        // No resource has more keys.
         if keys.len() > 2 {
             return Some(keys);
         }
     }
 }
 
-/// Where the quote stands that ends a literal: the first that is not doubled.
+/// The position of the quote that ends a literal: the first one that is not doubled.
 fn end_of_literal(text: &str) -> Option<usize> {
     let mut from = 0;
     loop {

@@ -1,14 +1,14 @@
-//! Which account a request is for, and which of its endpoints: both URL styles (semantics 3.1).
+//! The account and the endpoint of a request, in both URL styles (semantics 3.1).
 
 use std::net::IpAddr;
 
-/// Where a request goes.
+/// The account and the endpoint of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
     pub account: &'a str,
     /// The read-only secondary endpoint.
     pub secondary: bool,
-    /// The account stands in the path, as with the emulator, and not in the host's name.
+    /// The account is in the path, as with the emulator, and not in the host name.
     pub path_style: bool,
     /// The rest of the path, without the slash before it.
     pub path: &'a str,
@@ -34,7 +34,7 @@ impl<'a> Target<'a> {
         }
         let (segment, path) = path.split_once('/').unwrap_or((path, ""));
         let (account, secondary) = split_secondary(segment);
-        // Some clients make this of an endpoint in path style when they fail over: /account-secondary/account/Tables.
+        // When they fail over, some clients turn /account/Tables into /account-secondary/account/Tables.
         let doubled = path.strip_prefix(account).and_then(|rest| rest.strip_prefix('/'));
         (!account.is_empty()).then_some(Target {
             account,
@@ -44,8 +44,8 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// The path that a client may have signed instead of the one that it sent: in path style, that of the primary
-    /// endpoint for a request to the secondary one.
+    /// The path of the primary endpoint, for a request to the secondary endpoint in path style. Some clients sign it instead
+    /// of the path that they send.
     pub fn primary_path(&self, sent: &str) -> Option<String> {
         (self.path_style && self.secondary).then(|| sent.replacen(SECONDARY, "", 1))
     }

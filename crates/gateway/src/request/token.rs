@@ -1,17 +1,17 @@
-//! Continuation tokens as the service's headers and parameters have them: `1!<length>!<text>` (semantics 6.6).
+//! Continuation tokens in the service's form, `1!<length>!<text>` (semantics 6.6).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use table_service_model::Error;
 use table_service_model::token::TOKEN_BYTES;
 
-/// A key or a table's name in the service's envelope.
+/// Encodes a key or the name of a table.
 pub fn seal(key: &str) -> String {
     let text = translate(STANDARD.encode(key), [('+', '*'), ('/', '_'), ('=', '-')]);
     format!("1!{}!{text}", text.len())
 }
 
-/// What an envelope holds.
+/// Decodes a key or the name of a table.
 ///
 /// # Errors
 /// `InvalidInput` for anything that [`seal`] never gives.
@@ -25,7 +25,8 @@ pub fn open(token: &str) -> Result<String, Error> {
             return None;
         }
         let text = translate(text.to_owned(), [('*', '+'), ('_', '/'), ('-', '=')]);
-        String::from_utf8(STANDARD.decode(text).ok()?).ok()
+        let key = String::from_utf8(STANDARD.decode(text).ok()?).ok()?;
+        (!key.contains('\0')).then_some(key)
     };
     read().ok_or_else(|| Error::ArgumentInvalid {
         reason: "A continuation token is sent back as it came".to_owned(),
@@ -68,6 +69,7 @@ mod tests {
             "1!3!MTE",
             "1!4!____",
             "x!4!MTE-",
+            "1!4!AAAA",
             &long,
         ] {
             assert!(open(token).is_err(), "{token}");

@@ -9,7 +9,7 @@ use table_service_model::{Error, Ticks};
 
 use super::element::{Element, invalid};
 
-/// The longest document. What may be stored is much shorter.
+/// The longest document that is read. Valid ones are much shorter.
 pub const XML_BYTES: usize = 64 * 1024;
 const SIGNED_IDENTIFIERS: &str = "SignedIdentifiers";
 const SERVICE_PROPERTIES: &str = "StorageServiceProperties";
@@ -41,7 +41,7 @@ struct Policy {
     permission: Option<String>,
 }
 
-/// Reads the stored access policies of a table. Nothing at all is an empty list.
+/// Reads the stored access policies of a table. An empty text is an empty list.
 ///
 /// # Errors
 /// `InvalidXmlDocument`.
@@ -82,7 +82,7 @@ fn read_policy(policy: &Element) -> Result<AccessPolicy, Error> {
 /// The stored access policies of a table as the service gives them back.
 ///
 /// # Errors
-/// None that can happen: `InvalidXmlDocument` if they cannot be written.
+/// `InvalidXmlDocument` if they cannot be written, which does not happen.
 pub fn write_policies(policies: &AccessPolicies) -> Result<String, Error> {
     let identifier = |identifier: &SignedIdentifier| {
         let AccessPolicy {
@@ -122,7 +122,7 @@ struct Cors {
     rules: Vec<Rule>,
 }
 
-/// Lists are texts with commas.
+/// A CORS rule. Its lists are texts with commas.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Rule {
@@ -204,7 +204,7 @@ fn read_rule(rule: &Element) -> Result<CorsRule, Error> {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    // The service gives headers back with prefixes last.
+    // The service returns headers with prefixes last.
     let headers = |name: &str| {
         let mut headers = list(name);
         headers.sort_by_key(|header| header.ends_with('*'));
@@ -222,7 +222,7 @@ fn read_rule(rule: &Element) -> Result<CorsRule, Error> {
 /// The properties of the service as it gives them back.
 ///
 /// # Errors
-/// None that can happen: `InvalidXmlDocument` if they cannot be written.
+/// `InvalidXmlDocument` if they cannot be written, which does not happen.
 pub fn write_properties(properties: &ServiceProperties) -> Result<String, Error> {
     let rule = |rule: &CorsRule| Rule {
         allowed_origins: rule.allowed_origins.join(","),
@@ -244,7 +244,7 @@ pub fn write_properties(properties: &ServiceProperties) -> Result<String, Error>
 
 fn write<T: Serialize>(document: &T, root: &str) -> Result<String, Error> {
     let body = quick_xml::se::to_string_with_root(root, document).map_err(|error| invalid(error.to_string()))?;
-    // The service's spelling of an empty element. In texts > is escaped.
+    // This is the service's form of an empty element. In texts, > is escaped.
     let body = body.replace("/>", " />");
     Ok(format!("{HEAD}{body}"))
 }

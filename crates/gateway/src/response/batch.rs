@@ -1,4 +1,4 @@
-//! Answers to entity group transactions: responses within a multipart body (semantics 5.3, 5.4).
+//! Responses to entity group transactions: responses in a multipart body (semantics 5.3, 5.4).
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderName, StatusCode};
@@ -8,17 +8,18 @@ use super::reply::Reply;
 
 const DATA_SERVICE_VERSION: &str = "DataServiceVersion";
 
-/// The answer to one operation.
+/// The response to one operation.
 #[derive(Debug)]
 pub struct Part {
     pub reply: Reply,
-    /// `1.0;` for what returns nothing, `3.0;` for the rest.
+    /// The DataServiceVersion: `1.0;` without data, else `3.0;`.
     pub version: &'static str,
-    /// The Content-ID of the operation, by which some clients find its answer.
+    /// The Content-ID of the operation. Some clients find its response by it.
     pub content_id: Option<HeaderValue>,
 }
 
-/// The whole answer with a part for every operation of a change set, and one for every other change set, which is refused.
+/// The whole response: a part for every operation of the change set, and one for every further change set, which is
+/// refused.
 pub fn changes(parts: &[Part], refused: &[Part]) -> Reply {
     let changes = format!("changesetresponse_{}", Uuid::new_v4());
     let mut content = Vec::with_capacity(256 + 512 * parts.len());
@@ -37,7 +38,7 @@ pub fn changes(parts: &[Part], refused: &[Part]) -> Reply {
     envelope(std::iter::once(content).chain(others))
 }
 
-/// The whole answer to a read.
+/// The whole response to a point query.
 pub fn read(part: &Part) -> Reply {
     let mut body = Vec::new();
     write_part(&mut body, part);
@@ -88,8 +89,8 @@ fn write_part(body: &mut Vec<u8>, part: &Part) {
 
 type Headers<'r> = Vec<(&'r str, &'r HeaderValue)>;
 
-/// The headers before and after the DataServiceVersion, in the service's order: there are clients that read parts with
-/// regular expressions.
+/// The headers before and after the DataServiceVersion, in the service's order. Some clients read parts with regular
+/// expressions.
 fn spelled_in_order(reply: &Reply) -> (Headers<'_>, Headers<'_>) {
     const FIRST: [&str; 3] = ["X-Content-Type-Options", "Cache-Control", "Preference-Applied"];
     const THEN: [&str; 4] = ["Content-Type", "Location", "DataServiceId", "ETag"];
@@ -110,7 +111,7 @@ fn headers(body: &mut Vec<u8>, headers: &[(&str, &HeaderValue)]) {
     }
 }
 
-/// Within a body nothing folds the case of headers, and old clients compare it.
+/// The name of a header in the service's spelling. Old clients compare it with case.
 fn spelled(name: &HeaderName) -> &str {
     match name.as_str() {
         "cache-control" => "Cache-Control",

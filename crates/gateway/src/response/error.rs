@@ -1,4 +1,4 @@
-//! Errors as payloads (semantics 3.5).
+//! Error responses (semantics 3.5).
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::ext::ReasonPhrase;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::request::negotiation::{Prefer, content_type};
 
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
-/// What the service's message does not say: of which property, why, what to do.
+/// Details that the service's message does not have: which property, why, what to do.
 const HINT: HeaderName = HeaderName::from_static("x-table-service-hint");
 
 /// The form of an error's payload.
@@ -25,7 +25,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form for a request that is refused before anything of it but its query is read.
+    /// The form for a request that is refused before its headers are read.
     pub fn of_query(query: &str) -> Form {
         let xml = query
             .split('&')
@@ -34,7 +34,7 @@ impl Form {
     }
 }
 
-/// The answer to a request that failed.
+/// The response to a request that failed.
 pub fn reply(failure: &Failure, form: Form, prefer: Option<Prefer>, id: Uuid) -> Reply {
     let message = with_id_and_time(&failure.message, id);
     let reply = Reply::new(failure.status());
@@ -69,12 +69,16 @@ pub fn reply(failure: &Failure, form: Form, prefer: Option<Prefer>, id: Uuid) ->
     reply
 }
 
-/// What a fault is due to is the operator's business.
+/// Whether the client gets the hint. The cause of a fault is for the operator. A client without valid credentials is not
+/// told what is wrong with them.
 fn is_for_the_client(code: Code) -> bool {
-    !matches!(code, Code::InternalError | Code::ServerBusy | Code::OperationTimedOut)
+    !matches!(
+        code,
+        Code::AuthenticationFailed | Code::InternalError | Code::OperationTimedOut | Code::ServerBusy
+    )
 }
 
-/// The payload of a JSON error whose message has its id and time already.
+/// The payload of an error in JSON. The message has its id and time already.
 pub fn json(code: Code, message: &str) -> Vec<u8> {
     #[derive(Serialize)]
     struct Document<'a> {
@@ -112,7 +116,7 @@ fn xml(code: Code, message: &str) -> String {
     )
 }
 
-/// A message as payloads have it: with the id of the request and the time.
+/// Adds the id of the request and the time to a message.
 pub fn with_id_and_time(message: &str, id: Uuid) -> String {
     format!("{message}\nRequestId:{id}\nTime:{}", now().with_seven_digits())
 }

@@ -1,4 +1,4 @@
-//! Answers in the service's forms.
+//! Writes responses.
 
 pub mod batch;
 pub mod error;

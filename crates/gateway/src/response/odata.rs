@@ -1,4 +1,4 @@
-//! Tables and entities as OData payloads at the three metadata levels (semantics 4.1 to 4.8).
+//! Writes tables and entities as OData payloads at the three metadata levels (semantics 4.1 to 4.8).
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use table_service_model::entity::Entity;
@@ -6,7 +6,7 @@ use table_service_model::etag;
 use table_service_model::json::{Metadata, append_members};
 use table_service_model::projection::Projection;
 
-/// What stays as it is in the keys of a URL.
+/// The characters that are percent-encoded in the keys of a URL.
 const KEY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -18,7 +18,7 @@ const KEY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'(')
     .remove(b')');
 
-/// Where the account is served: what the links in payloads and headers begin with.
+/// The base URL of the account, with which links in payloads and headers begin.
 #[derive(Debug, Clone)]
 pub struct Base {
     /// Such as `http://127.0.0.1:10002/devstoreaccount1`.
@@ -35,12 +35,12 @@ impl Base {
         format!("{}/{}", self.url, entity_path(table, partition_key, row_key))
     }
 
-    /// The member `odata.metadata` of a payload; none at the lowest level.
+    /// The context URL, the member `odata.metadata` of a payload. There is none at the level none.
     pub fn context_url(&self, metadata: Metadata, what: &str) -> Option<String> {
         (metadata != Metadata::None).then(|| format!("{}/$metadata#{what}", self.url))
     }
 
-    /// Appends an entity. `context_url` is for a payload that is only this entity.
+    /// Appends an entity. It has a `context_url` if the payload is only this entity.
     pub fn write_entity(
         &self,
         out: &mut Vec<u8>,
@@ -139,7 +139,7 @@ impl<'o> Object<'o> {
     }
 
     fn string(&mut self, text: &str) {
-        // A string always serialises, and a Vec takes everything.
+        // Writing a string to a Vec cannot fail.
         let _ = serde_json::to_writer(&mut *self.0, text);
     }
 

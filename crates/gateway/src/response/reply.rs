@@ -1,4 +1,4 @@
-//! An answer: status, headers and body (semantics 3.4).
+//! A response: status, headers and body (semantics 3.4).
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, SERVER};
@@ -17,23 +17,23 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 
-/// The longest id of a client that comes back, in bytes.
+/// The longest client request id that is returned, in bytes.
 const CLIENT_REQUEST_ID_BYTES: usize = 1024;
-/// Clients that name no version get that of their time.
+/// The version in the response if the client names none.
 const DEFAULT_VERSION: HeaderValue = HeaderValue::from_static("2019-02-02");
 const SERVER_NAME: HeaderValue = HeaderValue::from_static("Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0");
-/// What a client waits before it tries again, in seconds.
+/// How long a client waits before a retry, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
-/// What a request is answered with, but for the headers that all answers have.
+/// A response without the headers that all responses have.
 #[derive(Debug)]
 pub struct Reply {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// The phrase behind the status, if it is another than the standard's.
+    /// The reason phrase, if it is not the standard one.
     pub reason: Option<ReasonPhrase>,
-    /// The error that it tells of, for metrics and logs.
+    /// The error in the response, for metrics and the log.
     pub error: Option<(Code, Option<String>)>,
 }
 
@@ -56,7 +56,7 @@ impl Reply {
             .with_body(body)
     }
 
-    /// An answer without a payload to a write of data.
+    /// The response to a write that returns no data.
     pub fn no_content() -> Reply {
         Reply::new(StatusCode::NO_CONTENT).of_data()
     }
@@ -67,7 +67,7 @@ impl Reply {
             .with_body(body)
     }
 
-    /// Headers of everything that is about tables and entities.
+    /// Adds the headers of responses about tables and entities.
     pub fn of_data(self) -> Reply {
         self.with(CACHE_CONTROL, HeaderValue::from_static("no-cache"))
             .with(NOSNIFF, HeaderValue::from_static("nosniff"))
@@ -78,7 +78,7 @@ impl Reply {
         self
     }
 
-    /// A header whose value is made of what clients gave; one that no header can have is left out.
+    /// Adds a header with a value from the client. A value that no header can have is left out.
     pub fn with_text(self, name: HeaderName, value: &str) -> Reply {
         match HeaderValue::from_str(value) {
             Ok(value) => self.with(name, value),
@@ -98,7 +98,7 @@ impl Reply {
         self
     }
 
-    /// Adds the headers that all answers have.
+    /// Adds the headers that all responses have.
     pub fn finish(mut self, id: uuid::Uuid, echo: Echo) -> Reply {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             self.headers.insert(RETRY_AFTER, RETRY_SECONDS);
@@ -117,7 +117,7 @@ impl Reply {
     }
 }
 
-/// What an answer repeats of its request.
+/// The headers of a request that its response repeats.
 #[derive(Debug, Clone)]
 pub struct Echo {
     version: HeaderValue,

@@ -1,4 +1,4 @@
-//! Credentials, at the level of what is sent (semantics 7).
+//! Credentials in requests (semantics 7).
 
 use table_service_model::Ticks;
 use table_service_model::access::{AddressRange, GrantedRange, Permissions, TableSas};
@@ -60,7 +60,7 @@ fn both_schemes_and_both_keys_are_accepted() {
 }
 
 #[test]
-fn credentials_that_are_none_are_refused() {
+fn missing_and_malformed_credentials_are_refused() {
     let service = Service::start();
     let client = &service.client;
     with_query(client, "GET", "Tables", &[], "").fails_with(403, "AuthenticationFailed", "");
@@ -83,7 +83,7 @@ fn credentials_that_are_none_are_refused() {
         let answer = client.send("GET", "Tables", &[("x-ms-date", &date)], b"");
         assert_eq!(answer.status, status, "{date}");
     }
-    // A body that is refused before it is read does not break the connection before the answer is read.
+    // If a body is refused before it is read, the client can still read the response.
     let large = vec![b'x'; 3 * 1024 * 1024];
     client
         .send(
@@ -124,7 +124,7 @@ fn a_signature_for_a_table_reaches_what_it_says() {
         let separator = if target.contains('?') { '&' } else { '?' };
         with_query(client, "GET", &format!("{target}{separator}{query}"), &[], "")
     };
-    // A query sees what is in the range, whatever its filter says.
+    // A query returns only entities in the range, whatever its filter.
     for filter in [
         "",
         "?$filter=PartitionKey%20ge%20'a'",
@@ -146,7 +146,7 @@ fn a_signature_for_a_table_reaches_what_it_says() {
     );
     let others = get("Others()", &reader);
     others.fails_with(403, "AuthorizationFailure", "");
-    // The service's first layer refuses.
+    // The front end refuses these.
     assert_eq!(others.header("Cache-Control"), None);
     get("Tables", &reader).fails_with(403, "AuthorizationFailure", "");
     get("Things?comp=acl", &reader).expect(403);
@@ -171,7 +171,7 @@ fn a_signature_for_a_table_reaches_what_it_says() {
     );
     get("Things()", &reader.replace("sp=r", "sp=raud")).fails_with(403, "AuthenticationFailed", "");
 
-    // In a batch each operation has to be permitted.
+    // In a batch each operation must be permitted.
     let send = |letters: &str, requests: &[&str]| {
         let part = |request: &&str| format!("--c\r\nContent-Type: application/http\r\n\r\n{request}\r\n");
         let parts: Vec<String> = requests.iter().map(part).collect();
@@ -193,7 +193,7 @@ fn a_signature_for_a_table_reaches_what_it_says() {
     let delete = "DELETE Things(PartitionKey='b',RowKey='2') HTTP/1.1\r\nIf-Match: *\r\n\r\n";
     let batch = |letters: &str| send(letters, &[insert, delete]);
     assert_eq!((batch("a"), batch("d"), batch("ad")), (403, 403, 202));
-    // Nobody learns from a bad body whether a table of others exists.
+    // A bad body does not tell whether a table exists that the client may not use.
     for table in ["Others", "Absent"] {
         let request = format!("POST {table} HTTP/1.1\r\n\r\n{{}}");
         assert_eq!(send("raud", &[&request]), 403, "{table}");
@@ -221,7 +221,7 @@ fn a_stored_policy_can_be_withdrawn() {
     get().expect(200);
     set("");
     get().fails_with(403, "AuthenticationFailed", "");
-    // Also where its table does not exist.
+    // Also if its table does not exist.
     client.send("DELETE", "Tables('Things')", &[], b"").expect(204);
     get().fails_with(403, "AuthenticationFailed", "");
 }

@@ -24,7 +24,7 @@ fn send(service: &Service, body: &str) -> Answer {
     service.client.send("POST", "$batch", &headers, body.as_bytes())
 }
 
-/// The parts of an answer: status line, headers, body.
+/// The parts of a response: status line, headers, body.
 fn parts(answer: &Answer) -> Vec<(String, Vec<String>, String)> {
     let text = answer.text();
     let outer = answer
@@ -174,7 +174,7 @@ fn the_index_stands_before_a_message_as_the_service_has_it() {
     };
     let good = ("POST", good.1, "", good.3.as_str());
     let one = insert("1");
-    // One operation: errors of the back end stand alone, those of the front end have their index.
+    // One operation: errors of the front end have an index, those of the back end have none.
     assert_eq!(
         of(&[("POST", "Things", "", &one)]),
         "EntityAlreadyExists The specified entity already exists."
@@ -221,9 +221,9 @@ fn the_index_stands_before_a_message_as_the_service_has_it() {
         of(&[good, good])
             .starts_with("InvalidDuplicateRow 1:The batch request contains multiple changes with same row key.")
     );
-    // What can be told without data comes before what cannot.
+    // Errors that need no data come before errors that do.
     assert!(of(&[("POST", "Things", "", &one), good, ("POST", "Things", "", "{")]).starts_with("InvalidInput 2:"));
-    // Limits come after everything that the service's first layer finds, tables included.
+    // Limits come after everything that the front end finds, also after TableNotFound.
     let large = format!(
         "{{\"PartitionKey\":\"p\",\"RowKey\":\"l\",\"s\":\"{}\"}}",
         "x".repeat(40_000)
@@ -272,7 +272,7 @@ fn a_lone_query_by_keys_is_a_batch() {
 }
 
 #[test]
-fn what_is_no_batch_is_refused_as_a_whole() {
+fn malformed_batches_are_refused_as_a_whole() {
     let service = Service::with_table("Things");
     let good = body(&[("POST", "Things", "", &insert("1"))]);
     let client = &service.client;
@@ -309,7 +309,7 @@ fn what_is_no_batch_is_refused_as_a_whole() {
             .len(),
         0
     );
-    // A boundary may be anything, quoted too, and lines may end with LF alone.
+    // A boundary may be any text, also quoted. Lines may end with LF alone.
     let quoted = [("Content-Type", "multipart/mixed; boundary=\"b (1)\"")];
     let renamed = good.replace("batch_1", "b (1)").replace("\r\n", "\n");
     client.send("POST", "$batch", &quoted, renamed.as_bytes()).expect(202);

@@ -1,4 +1,4 @@
-//! What clients send that the service's documents do not mention, and rely on.
+//! Requests of real clients that the service's documents do not mention.
 
 use raw_http::{ACCOUNT, Answer, Client, raw};
 
@@ -31,7 +31,7 @@ fn empty_segments_and_a_slash_at_the_end_of_a_path_do_not_count() {
 }
 
 #[test]
-fn a_name_that_no_table_can_have_is_told_from_one_that_no_table_has() {
+fn a_name_that_no_table_can_have_is_400_and_a_missing_table_404() {
     let service = Service::start();
     let client = &service.client;
     let invalid = (
@@ -90,7 +90,7 @@ fn a_name_that_no_table_can_have_is_told_from_one_that_no_table_has() {
             assert!(text.contains(&format!("\"value\":\"{index}{message}\\n")), "{text}");
             assert!(text.contains(&format!("\"code\":\"{code}\"")), "{text}");
         }
-        // To delete it as a table is no other error than to delete one that is not there.
+        // Delete Table does not check names.
         client
             .send("DELETE", &format!("Tables('{name}')"), &[], b"")
             .fails_with(404, "ResourceNotFound", "");
@@ -99,7 +99,7 @@ fn a_name_that_no_table_can_have_is_told_from_one_that_no_table_has() {
 }
 
 #[test]
-fn an_endpoint_that_ends_with_a_tables_name_is_answered_so_that_sdks_can_tell() {
+fn an_endpoint_that_ends_with_a_table_name_gets_errors_that_sdks_explain() {
     let service = Service::start();
     let client = &service.client;
     let create = || client.post("Things/Tables", r#"{"TableName":"Things"}"#);
@@ -276,7 +276,7 @@ fn a_content_id_comes_back_first_in_the_part_of_its_operation() {
         "\r\nContent-ID: 1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 204";
     assert!(text.contains(first), "{text}");
     assert!(text.contains(&first.replace(": 1", ": 2")), "{text}");
-    // The second time both exist: the part that failed first is told by its own.
+    // The second time both exist. The part for the error has the Content-ID of the operation that failed.
     let text = send_batch(client, "$batch", &[], &numbered)
         .expect(202)
         .text()
@@ -315,7 +315,7 @@ fn an_empty_change_set_comes_back_empty() {
         "{text}"
     );
     assert!(!text.contains("HTTP/1.1"), "{text}");
-    // Today's SDK for Python sends an empty part, and takes 400 for an empty result.
+    // The current SDK for Python sends an empty part instead, and treats 400 as an empty result.
     let part = empty.replace("--changeset_1--", "--changeset_1\r\n\r\n--changeset_1--\r\n");
     send_batch(client, "$batch", &[], &part).fails_with(400, "InvalidInput", "");
 }

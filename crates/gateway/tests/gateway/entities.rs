@@ -107,7 +107,7 @@ fn bad_entities_have_the_services_errors() {
             b"{\"a\":\"\xff\"}",
         )
         .fails_with(400, "InvalidInput", "");
-    // The message does not name the property; a header does.
+    // A header names the property, because the message does not.
     let named = client.post("People", r#"{"PartitionKey":"p","RowKey":"r","a b":1}"#);
     assert!(named.header("x-table-service-hint").unwrap().contains("a b"));
 }
@@ -139,7 +139,7 @@ fn writes_to_a_url_follow_if_match() {
     assert_eq!((&json["a"], &json["b"]), (&1.into(), &3.into()));
     write("PUT", Some("*"), r#"{"c":1}"#).expect(204);
     assert!(client.get(URL).expect(200).json().get("a").is_none());
-    // Classic clients tunnel the verb.
+    // Classic clients use X-HTTP-Method.
     let headers = [
         ("X-HTTP-Method", "MERGE"),
         ("If-Match", "*"),

@@ -1,4 +1,4 @@
-//! What happens when the database, or a client, goes away.
+//! Failures of the database, and clients that disconnect.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use system_tests::{Cluster, wait_until};
 use crate::gateway::{Gateway, Service, url};
 use raw_http::{Client, Connection};
 
-/// A server of one's own, with a database that has the extension, and a gateway before it.
+/// A PostgreSQL server for one test, a database with the extension, and a gateway.
 fn own_server() -> (Gateway, Cluster) {
     let cluster = Cluster::start(&[]);
     cluster.session().run("CREATE EXTENSION table_service");
@@ -17,7 +17,7 @@ fn own_server() -> (Gateway, Cluster) {
     (gateway, cluster)
 }
 
-/// Inserts entities from several clients until `stop`; the keys of those that were acknowledged, and all other statuses.
+/// Inserts entities from several clients until `stop`. Returns the keys that were acknowledged, and all other statuses.
 struct Load {
     stop: AtomicBool,
     acknowledged: Mutex<BTreeSet<String>>,
@@ -76,7 +76,7 @@ fn nothing_acknowledged_is_lost_when_postgresql_is_killed() {
             // It recovers without being started again.
             load.wait_for(200);
         }
-        // An orderly end of all sessions, as in a switch-over.
+        // All sessions are terminated, as in a switchover.
         let terminate =
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'table-service-gateway'";
         cluster.session().run(terminate);
@@ -126,7 +126,7 @@ fn a_database_that_is_away_is_waited_for() {
     session.run(&format!("DROP DATABASE {name} WITH (FORCE)"));
 }
 
-/// Holds up everything on the table until the session ends.
+/// Locks the table until the session ends.
 const LOCK: &str = "BEGIN; LOCK TABLE table_service_data.\"Things\"";
 
 #[test]
@@ -204,7 +204,7 @@ fn a_client_that_vanishes_leaves_nothing_behind() {
         gauge("table_service_connections ") == Some(0.0)
     });
     blocker.run("ROLLBACK");
-    // What was accepted is finished, and the connections are free again.
+    // The accepted requests are finished, and the connections are free again.
     wait_until("they are free", || {
         gauge(in_use) == Some(0.0) && gauge("table_service_active_requests ") == Some(0.0)
     });

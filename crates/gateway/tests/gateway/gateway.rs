@@ -1,4 +1,4 @@
-//! Gateways for tests, and where their tables are.
+//! Gateways and databases for tests.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -95,6 +95,22 @@ impl Gateway {
         line.rsplit_once(' ').unwrap().1.parse().ok()
     }
 
+    /// The bytes of memory that it has now, and the most that it has had.
+    pub fn memory(&self) -> f64 {
+        self.status("VmRSS:")
+    }
+
+    pub fn most_memory(&self) -> f64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        let kib: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kib * 1024.0
+    }
+
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -125,7 +141,7 @@ impl Drop for Gateway {
     }
 }
 
-/// A gateway before a database of its own.
+/// A gateway with a database of its own.
 pub struct Service {
     pub gateway: Gateway,
     pub client: Client,

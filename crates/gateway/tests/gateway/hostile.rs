@@ -1,4 +1,4 @@
-//! What no SDK sends.
+//! Requests of hostile or broken clients.
 
 use std::net::TcpStream;
 
@@ -14,7 +14,7 @@ fn entities(client: &Client) -> usize {
         .len()
 }
 
-/// A signed insert with other headers about its length.
+/// A signed insert with other headers for the length of its body.
 fn insert_with(client: &Client, framing: &str, body: &[u8]) -> Vec<u8> {
     let request = client.request("POST", "Things", &[("Content-Type", "application/json")], b"");
     let text = String::from_utf8(request)
@@ -26,10 +26,10 @@ fn insert_with(client: &Client, framing: &str, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_request_that_two_servers_would_read_differently_is_refused() {
+fn a_request_with_ambiguous_framing_is_refused() {
     let service = Service::with_table("Things");
     let client = &service.client;
-    // A request that is hidden in what one of two readings takes for the body.
+    // A second request, which is part of the body in one reading and a request in the other.
     let hidden = String::from_utf8(client.request("DELETE", "Tables('Things')", &[], b"")).unwrap();
     let chunked = format!("0\r\n\r\n{hidden}");
     let length = chunked.len();
@@ -53,7 +53,7 @@ fn a_request_that_two_servers_would_read_differently_is_refused() {
             answer.as_ref().is_none_or(|answer| answer.status == 400),
             "{framing}: {answer:?}"
         );
-        // Nothing behind it is taken for another request.
+        // The second request is not executed.
         let second = connection.answer();
         assert!(second.is_none(), "{framing}: {second:?}");
     }
@@ -61,7 +61,7 @@ fn a_request_that_two_servers_would_read_differently_is_refused() {
 }
 
 #[test]
-fn bytes_that_are_no_request_end_their_connection() {
+fn bytes_that_are_not_a_request_are_refused() {
     let service = Service::start();
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
@@ -110,7 +110,7 @@ fn a_body_that_ends_too_early_is_not_executed() {
         assert!(answer.as_ref().is_none_or(|answer| answer.status == 400), "{answer:?}");
         assert_eq!(entities(client), 0, "{framing}");
     }
-    // The same, whole.
+    // The same request with its whole body.
     let body = [format!("{:x}\r\n", ENTITY.len()).as_bytes(), ENTITY, b"\r\n0\r\n\r\n"].concat();
     client
         .exchange(&insert_with(client, "Transfer-Encoding: chunked\r\n", &body))
@@ -132,12 +132,12 @@ fn bodies_and_heads_have_limits() {
     let chunked = [format!("{:x}\r\n", large.len()).as_bytes(), &large, b"\r\n0\r\n\r\n"].concat();
     let answer = client.exchange(&insert_with(client, "Transfer-Encoding: chunked\r\n", &chunked));
     answer.fails_with(413, "RequestBodyTooLarge", "");
-    // A client that has still more to send gets to read why, too.
+    // A client that still sends can read the response, too.
     let megabyte = [b"100000\r\n".as_slice(), &vec![b' '; 1024 * 1024], b"\r\n"].concat();
     let chunked = [megabyte.repeat(10).as_slice(), b"0\r\n\r\n"].concat();
     let answer = client.exchange(&insert_with(client, "Transfer-Encoding: chunked\r\n", &chunked));
     answer.fails_with(413, "RequestBodyTooLarge", "");
-    // The largest that is allowed is read.
+    // The largest body that is allowed.
     client
         .send("POST", "Things", &json, &large[1..])
         .fails_with(400, "InvalidInput", "");
@@ -158,7 +158,7 @@ fn bodies_and_heads_have_limits() {
 }
 
 #[test]
-fn slow_clients_are_not_waited_for() {
+fn slow_clients_are_disconnected() {
     let service = Service::with(&["--header-timeout", "1", "--body-timeout", "1"]);
     let client = &service.client;
     let mut idle = Connection::open(client.address);
@@ -178,24 +178,28 @@ fn slow_clients_are_not_waited_for() {
 }
 
 #[test]
-fn more_requests_than_there_may_be_are_told_to_come_back() {
+fn requests_beyond_the_limit_get_503_with_retry_after() {
     let service = Service::with(&["--max-requests", "1"]);
     let client = &service.client;
+    service.create_table("Things");
+    let blocker = service.database.session("blocker");
+    blocker.run("BEGIN; LOCK TABLE table_service_data.\"Things\"");
     let mut holding = Connection::open(client.address);
-    holding.write(&insert_with(client, "Content-Length: 10\r\n", b"{"));
-    system_tests::wait_until("it is being read", || {
-        service.gateway.metric("table_service_active_requests ") == Some(1.0)
+    holding.write(&client.request("POST", "Things", &[], ENTITY));
+    let mut refused = client.get("Tables");
+    system_tests::wait_until("it runs", || {
+        refused = client.get("Tables");
+        refused.status == 503
     });
-    let refused = client.get("Tables");
     refused.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
     assert_eq!(refused.header("Retry-After"), Some("1"));
-    holding.write(b"        }");
-    holding.answer().unwrap().expect(404);
+    blocker.run("ROLLBACK");
+    holding.answer().unwrap().expect(201);
     client.get("Tables").expect(200);
 }
 
 #[test]
-fn ten_thousand_connections_do_not_bring_it_down() {
+fn ten_thousand_connections_do_not_stop_the_gateway() {
     let files = rlimit::increase_nofile_limit(u64::MAX).unwrap();
     let number = 10_000.min(usize::try_from(files).unwrap() - 1000);
     let service = Service::with(&["--max-connections", "2000"]);
@@ -207,11 +211,11 @@ fn ten_thousand_connections_do_not_bring_it_down() {
             Err(error) => panic!("connection {index}: {error}"),
         }
     }
-    // Those beyond the limit are told so.
+    // Connections beyond the limit get a response.
     let refused = service.gateway.metric("table_service_connections_refused_total");
     assert!(refused.is_some_and(|refused| refused > 0.0), "{refused:?}");
     service.gateway.admin("/live").expect(200);
-    // Those within it are served all the same.
+    // Connections within the limit are served.
     let mut first = open.swap_remove(0);
     use std::io::{Read, Write};
     first.write_all(&client.request("GET", "Tables", &[], b"")).unwrap();
@@ -227,7 +231,7 @@ fn ten_thousand_connections_do_not_bring_it_down() {
 }
 
 #[test]
-fn a_client_that_does_not_read_its_answers_holds_nothing_but_its_connection_and_that_not_for_ever() {
+fn a_client_that_does_not_read_its_responses_is_disconnected_and_blocks_nobody() {
     let service = Service::with(&["--response-timeout", "2", "--max-requests", "1", "--pool-size", "1"]);
     service.create_table("Things");
     let client = &service.client;
@@ -242,7 +246,7 @@ fn a_client_that_does_not_read_its_answers_holds_nothing_but_its_connection_and_
             ),
         );
     }
-    // Some 9 MB each: more than the sockets on both sides take.
+    // About 9 MB each, which is more than the buffers of the sockets.
     let mut deaf = Connection::open(client.address);
     deaf.write(&client.request("GET", "Things()", &[], b"").repeat(4));
     let connections = || service.gateway.metric("table_service_connections ");
@@ -252,7 +256,7 @@ fn a_client_that_does_not_read_its_answers_holds_nothing_but_its_connection_and_
             .metric("table_service_requests_total{operation=\"QueryEntities\"")
             .is_some_and(|answers| answers > 0.0)
     });
-    // There is one permit and one connection to the database.
+    // There is one place and one database connection.
     system_tests::wait_until("others are served", || client.get("Tables").status == 200);
     system_tests::wait_until("its connection is ended", || connections() == Some(0.0));
     system_tests::wait_until("the log says why", || {
@@ -261,7 +265,7 @@ fn a_client_that_does_not_read_its_answers_holds_nothing_but_its_connection_and_
 }
 
 #[test]
-fn whoever_reads_gets_all_however_large() {
+fn a_client_that_reads_gets_large_responses_whole() {
     let service = Service::with(&["--response-timeout", "2"]);
     service.create_table("Things");
     let text = "x".repeat(30_000);
@@ -273,5 +277,123 @@ fn whoever_reads_gets_all_however_large() {
     for _ in 0..4 {
         connection.write(&service.client.request("GET", "Things()", &[], b""));
         assert!(connection.answer().unwrap().body.len() > 3_000_000);
+    }
+}
+
+#[test]
+fn u_0000_is_a_client_error_everywhere() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    service.insert("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+    for target in [
+        "a%00b()",
+        "a%00b(PartitionKey='p',RowKey='r')",
+        "Things(PartitionKey='p%00',RowKey='r')",
+        "Things()?$filter=a%20eq%20'%00'",
+        "Things()?$select=a%00",
+        "Things(PartitionKey='p',RowKey='r')?$select=a%00",
+        "Things()?NextPartitionKey=1!4!AAAA&NextRowKey=1!0!",
+        "Tables?$filter=TableName%20eq%20'%00'",
+        "Tables?NextTableName=1!4!AAAA",
+        "Tables()?%00=1",
+    ] {
+        client.get(target).expect(400);
+    }
+    client.get("Tables('a%00b')").expect(404);
+    client.send("DELETE", "Tables('a%00b')", &[], b"").expect(404);
+    client.post("Tables", r#"{"TableName":"a\u0000b"}"#).expect(400);
+    client
+        .post("Things", r#"{"PartitionKey":"p","RowKey":"s","v":"a\u0000b"}"#)
+        .expect(400);
+    client.send("GET", "a%00b?comp=acl", &[], b"").expect(400);
+}
+
+#[test]
+fn nobody_learns_which_accounts_there_are() {
+    let service = Service::start();
+    let client = &service.client;
+    let other = |key: &str, name: &str| Client {
+        account: raw_http::account(name, key),
+        prefix: format!("/{name}"),
+        ..client.clone()
+    };
+    let without_id = |answer: raw_http::Answer| {
+        let changes = |name: &str| matches!(name, "date" | "x-ms-request-id" | "content-length");
+        let headers: Vec<_> = answer
+            .headers
+            .iter()
+            .filter(|(name, _)| !changes(name))
+            .cloned()
+            .collect();
+        let json = answer.json();
+        (answer.status, headers, json["odata.error"]["code"].clone())
+    };
+    let (known, unknown) = (other("d3Jvbmc=", raw_http::ACCOUNT), other("d3Jvbmc=", "nobodyhasthis"));
+    for (method, target) in [
+        ("GET", "Tables"),
+        ("POST", "Things"),
+        ("PUT", "Tables"),
+        ("GET", "a/b"),
+        ("OPTIONS", "Things"),
+    ] {
+        let answers = [&known, &unknown].map(|client| without_id(client.send(method, target, &[], b"")));
+        assert_eq!(answers[0], answers[1], "{method} {target}");
+        for credentials in ["", "SharedKey", "Basic YTpi", "Bearer abc"] {
+            let headers = [("Authorization", credentials)];
+            let answers = [&known, &unknown].map(|client| without_id(client.send(method, target, &headers, b"")));
+            assert_eq!(answers[0], answers[1], "{method} {target} {credentials}");
+        }
+    }
+}
+
+#[test]
+fn an_invalid_host_is_refused_and_not_repeated() {
+    let service = Service::with_table("Things");
+    for host in ["h\"<x>", "user@h", "h/path", "h h", "h:1:2", "\u{e4}"] {
+        let client = Client {
+            host: host.to_owned(),
+            ..service.client.clone()
+        };
+        let answer = client.get("Tables").expect(400);
+        assert!(!answer.text().contains(host), "{}", answer.text());
+    }
+}
+
+#[test]
+fn messages_of_postgresql_are_only_in_the_log() {
+    let service = Service::with_table("Things");
+    let session = service.database.session("owner");
+    let role = service.database.role("reader");
+    session.run("GRANT SELECT ON table_service_data.\"Things\" TO PUBLIC");
+    let url = crate::gateway::url(service.database.cluster(), service.database.name(), &role);
+    let gateway = crate::gateway::Gateway::start(&["--database-url", &url]);
+    let answer = gateway.client().post("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+    answer.fails_with(403, "AuthorizationFailure", "");
+    let hint = answer.header("x-table-service-hint").unwrap_or_default();
+    assert!(!hint.contains("42501") && !hint.contains("permission denied"), "{hint}");
+    system_tests::wait_until("the log has it", || gateway.log().contains("42501"));
+}
+
+#[test]
+fn xml_with_attributes_nesting_or_length_is_refused() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let put = |document: &str| client.send("PUT", "Things?comp=acl", &[], document.as_bytes());
+    let attributes: String = (0..3000).map(|n| format!(" a{n}=\"1\"")).collect();
+    for (document, code) in [
+        (
+            format!(
+                "<SignedIdentifiers><SignedIdentifier><AccessPolicy{attributes}/></SignedIdentifier></SignedIdentifiers>"
+            ),
+            "InvalidXmlDocument",
+        ),
+        ("<a>".repeat(20_000), "InvalidXmlDocument"),
+        (
+            format!("<SignedIdentifiers>{}", " ".repeat(70_000)),
+            "RequestBodyTooLarge",
+        ),
+    ] {
+        let answer = put(&document);
+        assert_eq!(answer.header("x-ms-error-code"), Some(code), "{}", answer.status);
     }
 }

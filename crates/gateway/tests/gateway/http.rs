@@ -1,4 +1,4 @@
-//! What HTTP allows and few clients send.
+//! HTTP that is valid but rare.
 
 use crate::gateway::Service;
 use raw_http::{Client, Connection};
@@ -30,7 +30,7 @@ fn a_request_may_be_written_in_every_form() {
         let answer = client.exchange(written.as_bytes()).expect(200);
         assert_eq!(answer.json()["value"][0]["TableName"], "Things", "{written}");
     }
-    // An absolute URL names the host, too.
+    // An absolute URL has the host, too.
     let nameless = request.replace("GET /", &absolute).replace(&host, "");
     client.exchange(nameless.as_bytes()).expect(200);
     for version in ["HTTP/1.0", "HTTP/1.1"] {
@@ -79,7 +79,7 @@ fn a_body_may_come_in_chunks_or_on_demand() {
     connection.write(body.as_bytes());
     connection.answer().unwrap().expect(201);
 
-    // A body that is not wanted is not asked for, and the connection cannot be used any more.
+    // If the request is refused, the gateway does not ask for the body and closes the connection.
     let mut connection = Connection::open(client.address);
     let refused = head.replace("Authorization: SharedKey ", "Authorization: SharedKey x");
     connection.write(format!("{refused}\r\n\r\n").as_bytes());

@@ -1,7 +1,7 @@
-//! The gateway as a process of its own, before a PostgreSQL of its own, at the level of HTTP and of bytes: what no SDK
-//! sends, and what no SDK shows.
+//! Tests of the gateway as a separate process with a separate PostgreSQL, at the level of HTTP and of bytes: requests that
+//! no SDK sends, and details of responses that no SDK shows.
 //!
-//! Environment: as for the tests of the whole system (tests/system).
+//! They need the same environment as the system tests (tests/system).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -15,5 +15,6 @@ mod hostile;
 mod http;
 mod operations;
 mod pages;
+mod shares;
 mod statements;
 mod tables;

@@ -1,8 +1,9 @@
-//! Start-up, the admin port, the end, TLS.
+//! Start, admin port, shutdown, TLS.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::json;
@@ -115,20 +116,41 @@ fn the_admin_port_tells_what_happens() {
         let value = gateway.metric(metric);
         assert!(value.is_some_and(|value| value >= least), "{metric}: {value:?}");
     }
-    // Who may not ask has no part in it.
+    // Requests without permission do not count.
     let stranger = raw_http::Client {
         account: raw_http::account("devstoreaccount1", "d3Jvbmc="),
         ..service.client.clone()
     };
     stranger.get("Things(PartitionKey='strange',RowKey='r')").expect(403);
     assert!(!gateway.admin("/metrics").text().contains("strange"));
-    // The client's port has none of this.
+    // The port for clients does not have it.
     let outside = service.client.exchange(&raw("GET", "/metrics", &[("Host", "x")], b""));
-    assert_eq!(outside.status, 403);
+    assert_eq!(outside.status, 400);
 }
 
 #[test]
-fn what_was_accepted_is_finished_at_the_end() {
+fn no_client_writes_lines_into_the_metrics() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let metrics = || service.gateway.admin("/metrics").expect(200).text().to_owned();
+    // A key that no entity can have.
+    client
+        .get("Things(PartitionKey='x%22%7D%201%0Aplanted%201%0A',RowKey='r')")
+        .expect(400);
+    client
+        .send("PUT", "Things(PartitionKey='planted%0A',RowKey='r')", &[], b"{}")
+        .expect(400);
+    client.get("No_table(PartitionKey='planted',RowKey='r')").expect(400);
+    assert!(!metrics().contains("planted"), "{}", metrics());
+    // A key that an entity can have.
+    client.get("Things(PartitionKey='q%22%7D%201',RowKey='r')").expect(404);
+    let line =
+        r#"table_service_hot_partition_requests{account="devstoreaccount1",table="Things",partition="q\"} 1"} 1"#;
+    assert!(metrics().lines().any(|given| given == line), "{}", metrics());
+}
+
+#[test]
+fn accepted_requests_are_finished_on_shutdown() {
     let mut service = Service::with_table("Things");
     let client = service.client.clone();
     let blocker = service.database.session("blocker");
@@ -213,7 +235,7 @@ fn the_database_can_be_reached_over_tcp_with_tls() {
     };
     let (server, key) = certificate("server.pem");
     let (other, _) = certificate("other.pem");
-    // A key must be its server's alone.
+    // PostgreSQL requires that only the server's user can read the key.
     let key_file = directory.join("server.key").to_str().unwrap().to_owned();
     std::fs::write(&key_file, key).unwrap();
     make_servers_own(&key_file);
@@ -241,14 +263,14 @@ fn the_database_can_be_reached_over_tcp_with_tls() {
     let deceived = Gateway::start(&["--database-url", &url, "--database-ca", &other]);
     deceived.client().get("Tables").fails_with(503, "ServerBusy", "");
     assert!(deceived.admin("/ready").expect(503).text().contains("certificate"));
-    // Without TLS, too, as most do within a machine.
+    // The same without TLS.
     let plain = Gateway::start(&["--database-url", &url.replace("?sslmode=require", "")]);
     plain.client().get("Tables").expect(200);
     drop((gateway, deceived, plain, cluster));
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Gives a file to the user that servers run as, who alone may read it.
+/// Gives a file to the user of the servers, and removes access for all others.
 fn make_servers_own(file: &str) {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -270,9 +292,24 @@ struct Tls {
     directory: std::path::PathBuf,
 }
 
+/// The key set of an issuer with one key, with additional members.
+fn key_set(issuer: &rcgen::KeyPair, says: &serde_json::Value) -> String {
+    use base64::Engine;
+    let part = |from: usize| {
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&issuer.public_key_raw()[from..from + 32])
+    };
+    let mut key = json!({"kty": "EC", "crv": "P-256", "kid": "k1", "x": part(1), "y": part(33)});
+    for (name, value) in says.as_object().unwrap() {
+        key[name] = value.clone();
+    }
+    json!({"keys": [key]}).to_string()
+}
+
 impl Tls {
     fn start() -> Tls {
-        let directory = std::env::temp_dir().join(format!("gateway-tls-{}", std::process::id()));
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("gateway-tls-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let file = |name: &str, content: &str| {
             let path = directory.join(name);
@@ -281,13 +318,8 @@ impl Tls {
         };
         let server = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let issuer = rcgen::KeyPair::generate().unwrap();
-        use base64::Engine;
-        let part = |from: usize| {
-            base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&issuer.public_key_raw()[from..from + 32])
-        };
-        let jwks =
-            json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": "k1", "alg": "ES256", "x": part(1), "y": part(33)}]});
-        let jwks = file("jwks.json", &jwks.to_string());
+        let jwks = key_set(&issuer, &json!({"alg": "ES256"}));
+        let jwks = file("jwks.json", &jwks);
         let config = file(
             "gateway.toml",
             &format!(
@@ -340,7 +372,7 @@ impl Tls {
         let mut stream = rustls::Stream::new(&mut client, &mut tcp);
         stream.write_all(request).unwrap();
         let mut bytes = Vec::new();
-        // A peer that ends TLS by ending TCP is an error of its own, after all bytes.
+        // If the peer closes TCP without closing TLS, that is an error after all bytes.
         let _ = stream.read_to_end(&mut bytes);
         let text = String::from_utf8(bytes).unwrap();
         let status = text.split(' ').nth(1).unwrap().parse().unwrap();
@@ -382,7 +414,7 @@ fn https_and_bearer_tokens() {
     );
     let (status, text) = tls.send(&signed);
     assert_eq!(status, 200, "{text}");
-    // Plain HTTP is no TLS.
+    // The port does not serve plain HTTP.
     let mut plain = Connection::open(client.address);
     plain.write(&signed);
     assert!(plain.answer().is_none_or(|answer| answer.status == 400));
@@ -437,4 +469,38 @@ fn https_and_bearer_tokens() {
     let challenge =
         "www-authenticate: Bearer authorization_uri=https://issuer/authorize resource_id=https://storage.azure.com\r\n";
     assert!(text.contains(challenge), "{text}");
+}
+
+#[test]
+fn the_keys_of_an_issuer_are_read_again_and_used_for_what_they_say() {
+    let tls = Tls::start();
+    let file = tls.directory.join("jwks.json");
+    let status = |key: &EncodingKey| {
+        let token = tls.token(key, Algorithm::ES256, |_| {});
+        tls.with_token("GET", "Tables", &token, "").0
+    };
+    assert_eq!(status(&tls.issuer), 200);
+    let next = rcgen::KeyPair::generate().unwrap();
+    let next_key = EncodingKey::from_ec_der(&next.serialize_der());
+    assert_eq!(status(&next_key), 401);
+    std::fs::write(&file, key_set(&next, &json!({"use": "sig", "key_ops": ["verify"]}))).unwrap();
+    wait_until("the new key is known", || status(&next_key) == 200);
+    assert_eq!(status(&tls.issuer), 401);
+    // If the file cannot be read, the keys stay as they were.
+    std::fs::write(&file, "{").unwrap();
+    wait_until("the log says so", || {
+        assert_eq!(status(&next_key), 200);
+        tls.service.gateway.log().contains("stay as they were")
+    });
+    for says in [
+        json!({"alg": "ES384"}),
+        json!({"alg": "RSA-OAEP"}),
+        json!({"use": "enc"}),
+        json!({"key_ops": ["encrypt"]}),
+    ] {
+        std::fs::write(&file, key_set(&next, &says)).unwrap();
+        wait_until("the key is not for this", || status(&next_key) == 401);
+        std::fs::write(&file, key_set(&next, &json!({}))).unwrap();
+        wait_until("it is again", || status(&next_key) == 200);
+    }
 }

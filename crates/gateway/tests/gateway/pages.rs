@@ -59,7 +59,7 @@ fn pages_follow_each_other_by_their_tokens() {
     let first = service.client.get("Things?$top=1").expect(200);
     assert_eq!(first.header("x-ms-continuation-NextPartitionKey"), Some("1!4!YQ--"));
     assert_eq!(first.header("x-ms-continuation-NextRowKey"), Some("1!4!Mg--"));
-    // The token designates the next match, so a page that ends with the last one has none.
+    // The token names the next match, so a page that ends with the last match has none.
     let exact = service
         .client
         .get("Things?$top=2&$filter=PartitionKey%20eq%20'a'")
@@ -114,7 +114,7 @@ fn the_levels_of_metadata_differ() {
     let mut entity = selected["value"][0].as_object().unwrap().clone();
     assert!(entity.remove("odata.etag").is_some());
     assert_eq!(Value::Object(entity), serde_json::json!({"v": 1, "none": null}));
-    // Whatever is selected, the answer is JSON, and its ETag the entity's.
+    // With any selection the response is JSON and has the entity's ETag.
     let odd = query("minimalmetadata", "&$select=v%22:1,odata.etag").json();
     assert_eq!(odd["value"][0].get("v\":1"), Some(&Value::Null));
     assert!(odd["value"][0]["odata.etag"].is_string());
@@ -174,7 +174,7 @@ fn bad_queries_have_the_services_errors() {
     ] {
         client.get(target).fails_with(status, code, message);
     }
-    // A plus sign in a query is a space, as clients in Go write it.
+    // A plus sign in a query is a space. Clients in Go send it so.
     assert_eq!(rows(&client.get("Things?$filter=s+eq+'a2'").expect(200)), ["a2"]);
     let long = (0..1500)
         .map(|i| format!("s%20eq%20'{i}'"))

@@ -1,4 +1,4 @@
-//! The gateway sends nothing but calls of the SQL API, and all of them exist.
+//! The gateway's statements only call functions of the SQL API, and all of these exist.
 
 use system_tests::Database;
 use table_service_gateway::database::{READY, Statement};
@@ -36,12 +36,12 @@ fn every_statement_is_a_call_of_the_sql_api() {
             &[&name],
         );
         assert!(is_api, "{sql}");
-        // No relation, and no other schema, is named.
+        // It names no relation and no other schema.
         assert!(
             !sql.contains("table_service_data") && !sql.to_lowercase().contains("pg_"),
             "{sql}"
         );
-        // It has the parameters and the columns that the function has.
+        // It has the parameters and the columns of the function.
         session.run(&format!("PREPARE s AS {sql}; DEALLOCATE s"));
     }
     assert!(READY.contains("pg_extension"));

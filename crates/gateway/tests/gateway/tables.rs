@@ -314,7 +314,7 @@ fn service_properties_and_what_they_allow_to_web_pages() {
         .send("GET", "t1t", &[("Origin", "http://other")], b"")
         .expect(200);
     assert_eq!(other.header("Access-Control-Allow-Origin"), None);
-    // Caches learn that answers differ by origin, whoever asks.
+    // Also without a matching origin, caches learn that responses differ by origin.
     assert_eq!(other.header("Vary"), Some("Origin"));
     assert_eq!(client.get("t1t").expect(200).header("Vary"), Some("Origin"));
     let everybody = document.replace("http://page", "*");
@@ -363,7 +363,7 @@ fn an_error_is_in_the_form_that_the_client_reads() {
     assert_eq!(atom.header("Content-Type"), Some("application/xml"));
     assert_eq!(atom.header("x-ms-error-code"), Some("AtomFormatNotSupported"));
     assert_eq!(atom.reason, "Atom format is not supported.");
-    // Even where nothing but the query was looked at.
+    // Also if the request is refused before its other headers are read.
     let policies = client
         .send("GET", "t1t?comp=acl", &[("x-ms-version", "latest")], b"")
         .expect(400);
@@ -373,7 +373,7 @@ fn an_error_is_in_the_form_that_the_client_reads() {
         "{}",
         policies.text()
     );
-    // What is no version does not come back as one.
+    // An invalid version is not returned.
     assert_eq!(policies.header("x-ms-version"), Some("2019-02-02"));
     client
         .send("GET", "Tables", &[("Accept", "application/xml")], b"")

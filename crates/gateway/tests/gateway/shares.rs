@@ -1,0 +1,239 @@
+//! Attacks on shared resources: memory, places, connections. The tests assert bounds and that the other account is
+//! served, not times.
+
+use raw_http::{Answer, Client, Connection, account};
+use system_tests::{Database, wait_until};
+
+use crate::gateway::{Gateway, Service, url};
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// A gateway with two accounts. Each has its own database with the table Things.
+struct Two {
+    gateway: Gateway,
+    one: Client,
+    other: Client,
+    databases: [Database; 2],
+}
+
+impl Two {
+    fn start(arguments: &[&str]) -> Two {
+        let databases = [Database::new(), Database::new()];
+        let accounts: String = ["one", "two"]
+            .iter()
+            .zip(&databases)
+            .map(|(name, database)| {
+                let url = url(database.cluster(), database.name(), "postgres");
+                format!("[[accounts]]\nname = \"{name}\"\nkeys = [\"a2V5\"]\ndatabase_url = \"{url}\"\n")
+            })
+            .collect();
+        let file = std::env::temp_dir().join(format!("gateway-shares-{}.toml", databases[0].name()));
+        std::fs::write(&file, accounts).unwrap();
+        let mut all = vec!["--config", file.to_str().unwrap()];
+        all.extend(arguments);
+        let gateway = Gateway::start(&all);
+        std::fs::remove_file(&file).unwrap();
+        let client = |name: &str| Client {
+            account: account(name, "a2V5"),
+            prefix: format!("/{name}"),
+            ..gateway.client()
+        };
+        let two = Two {
+            one: client("one"),
+            other: client("two"),
+            gateway,
+            databases,
+        };
+        for client in [&two.one, &two.other] {
+            client.post("Tables", r#"{"TableName":"Things"}"#).expect(201);
+        }
+        two
+    }
+}
+
+/// Inserts entities of about 9 MB in all.
+fn fill(client: &Client) {
+    let text = "x".repeat(30_000);
+    for row in 0..30 {
+        let properties: Vec<String> = (0..10).map(|n| format!("\"s{n}\":\"{text}\"")).collect();
+        let body = format!(
+            "{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\",{}}}",
+            properties.join(",")
+        );
+        client.post("Things", &body).expect(201);
+    }
+}
+
+/// A signed insert that announces a longer body than it sends.
+fn unfinished(client: &Client, sent: &[u8]) -> Vec<u8> {
+    let request = client.request("POST", "Things", &[("Content-Type", "application/json")], b"");
+    let text = String::from_utf8(request).unwrap();
+    let mut bytes = text
+        .replace("Content-Length: 0", "Content-Length: 4000000")
+        .into_bytes();
+    bytes.extend_from_slice(sent);
+    bytes
+}
+
+#[track_caller]
+fn is_busy(answer: &Answer) {
+    answer.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
+    assert_eq!(answer.header("Retry-After"), Some("1"));
+}
+
+#[test]
+fn responses_that_are_not_read_have_a_memory_budget() {
+    let two = Two::start(&["--max-memory", "64", "--pool-timeout", "1"]);
+    let (gateway, one, other) = (&two.gateway, &two.one, &two.other);
+    fill(one);
+    fill(other);
+    let request = one.request("GET", "Things()", &[], b"");
+    // 900 MB, if all of them were answered.
+    let deaf: Vec<Connection> = (0..100)
+        .map(|_| {
+            let mut connection = Connection::open(one.address);
+            connection.write(&request);
+            connection
+        })
+        .collect();
+    let held = || gateway.metric("table_service_held_bytes ").unwrap();
+    let refused = "table_service_requests_total{operation=\"QueryEntities\",status=\"503\",code=\"ServerBusy\"}";
+    wait_until("the budget is used up and everybody has an answer", || {
+        gateway.metric(refused).is_some_and(|requests| requests > 0.0)
+            && gateway.metric("table_service_active_requests ") == Some(0.0)
+    });
+    // One of two accounts can have three quarters of the budget.
+    assert!((8.0 * MIB..=48.0 * MIB).contains(&held()), "{}", held());
+    assert!(gateway.most_memory() < 400.0 * MIB, "{}", gateway.most_memory());
+    is_busy(&one.get("Things()"));
+    assert!(other.get("Things()").expect(200).body.len() > 9_000_000);
+    drop(deaf);
+    wait_until("it is given back", || held() == 0.0);
+    assert!(one.get("Things()").expect(200).body.len() > 9_000_000);
+}
+
+#[test]
+fn unfinished_bodies_have_a_memory_budget() {
+    let two = Two::start(&["--max-memory", "16"]);
+    let (gateway, one, other) = (&two.gateway, &two.one, &two.other);
+    let part = vec![b' '; 1024 * 1024];
+    // 40 MB, if all of them were kept.
+    let slow: Vec<Connection> = (0..40)
+        .map(|_| {
+            let mut connection = Connection::open(one.address);
+            connection.write(&unfinished(one, &part));
+            connection
+        })
+        .collect();
+    let held = || gateway.metric("table_service_held_bytes ").unwrap();
+    let refused = "table_service_requests_total{operation=\"InsertEntity\",status=\"503\",code=\"ServerBusy\"}";
+    wait_until("the budget is used up", || {
+        gateway.metric(refused).is_some_and(|requests| requests >= 28.0)
+    });
+    assert!((4.0 * MIB..=12.0 * MIB).contains(&held()), "{}", held());
+    other.get("Things()").expect(200);
+    other.post("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#).expect(201);
+    drop(slow);
+    wait_until("it is given back", || held() == 0.0);
+    one.get("Things()").expect(200);
+}
+
+#[test]
+fn a_request_without_its_body_holds_no_place() {
+    let service = Service::with(&["--max-requests", "2", "--pool-size", "2"]);
+    service.create_table("Things");
+    let client = &service.client;
+    let slow: Vec<Connection> = (0..20)
+        .map(|_| {
+            let mut connection = Connection::open(client.address);
+            connection.write(&unfinished(client, b"{"));
+            connection
+        })
+        .collect();
+    wait_until("they wait for their bodies", || {
+        service.gateway.metric("table_service_active_requests ") == Some(20.0)
+    });
+    for row in 0..3 {
+        service.insert("Things", &format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#));
+        client.get("Things()").expect(200);
+    }
+    drop(slow);
+}
+
+#[test]
+fn a_body_of_get_and_delete_is_refused_at_once() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let any = ("If-Match", "*");
+    for (method, target) in [
+        ("GET", "Things()"),
+        ("DELETE", "Things(PartitionKey='p',RowKey='r')"),
+        ("OPTIONS", "Things"),
+    ] {
+        for framing in ["Content-Length: 10", "Transfer-Encoding: chunked"] {
+            let request = String::from_utf8(client.request(method, target, &[any], b"")).unwrap();
+            // Nothing of the body comes, and the answer does not wait for it.
+            let mut connection = Connection::open(client.address);
+            let request = request.replace("Content-Length: 0", framing);
+            connection.write(request.as_bytes());
+            connection.finish_writing();
+            let status = connection.answer().map(|answer| answer.status);
+            assert_eq!(status, Some(400), "{method} {framing}");
+        }
+    }
+}
+
+#[test]
+fn one_account_cannot_take_all_places() {
+    let two = Two::start(&["--max-requests", "8"]);
+    let (gateway, one, other) = (&two.gateway, &two.one, &two.other);
+    let blocker = two.databases[0].session("blocker");
+    blocker.run("BEGIN; LOCK TABLE table_service_data.\"Things\"");
+    let mut waiting: Vec<Connection> = (0..20)
+        .map(|row| {
+            let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#);
+            let mut connection = Connection::open(one.address);
+            connection.write(&one.request("POST", "Things", &[], body.as_bytes()));
+            connection
+        })
+        .collect();
+    let active = || gateway.metric("table_service_active_requests ");
+    wait_until("those with a place wait for the table, the others are refused", || {
+        active() == Some(6.0)
+    });
+    is_busy(&one.get("Things()"));
+    other.get("Things()").expect(200);
+    blocker.run("ROLLBACK");
+    let statuses: Vec<u16> = waiting
+        .iter_mut()
+        .map(|connection| connection.answer().unwrap().status)
+        .collect();
+    assert_eq!(
+        statuses.iter().filter(|status| **status == 201).count(),
+        6,
+        "{statuses:?}"
+    );
+    one.get("Things()").expect(200);
+}
+
+#[test]
+fn connections_that_send_nothing_cost_little() {
+    let service = Service::start();
+    let client = &service.client;
+    client.get("Tables").expect(200);
+    let before = service.gateway.memory();
+    let number = 1000;
+    let idle: Vec<Connection> = (0..number)
+        .map(|_| {
+            let mut connection = Connection::open(client.address);
+            connection.write(b"GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: h\r\nx-a: ");
+            connection
+        })
+        .collect();
+    wait_until("they are connected", || {
+        service.gateway.metric("table_service_connections ") == Some(f64::from(number))
+    });
+    let each = (service.gateway.memory() - before) / f64::from(number);
+    assert!(each < 40.0 * 1024.0, "{each} bytes each");
+    drop(idle);
+}
