@@ -12,6 +12,8 @@
 #   cluster      PostgreSQL, and a cluster of it that runs on port 5432
 #   user         an ordinary user without sudo, where one package is missing
 #   interrupted  set-up is killed again and again (not with --check)
+#
+# Environment: RELEASES; CARGO_PGRX=1 takes this machine's cargo-pgrx instead of building it, for a release whose libraries it runs with
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -80,6 +82,10 @@ enter() {
   mount --bind "$(rustc --print sysroot)" "$system/opt/rust"
   mount -t overlay overlay -o "lowerdir=${CARGO_HOME:-$HOME/.cargo},upperdir=$work/cargo-upper,workdir=$work/cargo-overlay" "$system/opt/cargo"
   cp -L /etc/resolv.conf "$system/etc/resolv.conf"
+  if [[ ${CARGO_PGRX:-} == 1 ]]; then
+    mkdir -p "$system/var/cache/table_service"
+    cp -rL "$cache/cargo-pgrx-$cargo_pgrx_version" "$system/var/cache/table_service/"
+  fi
   git -C "$project" ls-files -z --cached --others --exclude-standard --deduplicate | while IFS= read -r -d '' file; do
     if [[ -e $project/$file ]]; then printf '%s\0' "$file"; fi
   done | (cd "$project" && xargs -0 cp --parents -t "$system/project")
@@ -186,11 +192,11 @@ state_user() {
 }
 
 state_interrupted() {
-  local seconds rounds=0
-  # At steps of the way that are reached sooner or later, wherever that is.
-  for seconds in 2 5 10 20 40 80 160 320; do
-    rounds=$((rounds + 1))
+  local seconds
+  # The longer a machine takes, the more steps these hit.
+  for seconds in 1 3 5 10 15 20 30 40 60 80 120 160 320; do
     if inside "timeout -s KILL $seconds pgrx-config/setup.sh $PG" >"$work/log" 2>&1; then break; fi
+    echo "         $state $release killed after $seconds s: $(grep '^.*==' "$work/log" | tail -n 1)"
   done
   inside "pgrx-config/setup.sh $PG" >"$work/log" 2>&1 || true
   expect "set-up has nothing left to do" "" "$(missing)"

@@ -2,6 +2,8 @@
 
 use system_tests::{Database, Expect, Raw, Session};
 
+use crate::random::Random;
+
 /// Bags of every shape: none, one and many properties, every type, short and long offsets.
 const BAGS: [&str; 7] = [
     "{}",
@@ -189,43 +191,26 @@ fn start(bytes: &[u8]) -> String {
     format!("{:02x?}", &bytes[..bytes.len().min(200)])
 }
 
-/// A small generator of reproducible noise (splitmix64).
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(bound).unwrap()).unwrap()
-    }
-}
-
 #[test]
 fn mutated_bytes_are_refused_or_are_another_bag() {
     let db = Database::new();
     let session = db.session("s");
-    let mut noise = Noise(1);
+    let mut random = Random::new(1);
     let bags: Vec<_> = BAGS.iter().map(|json| bag(&session, json).0).collect();
     let (mut accepted, mut refused) = (0, 0);
     for _ in 0..4000 {
-        let mut bytes = bags[noise.below(bags.len())].clone();
-        for _ in 0..=noise.below(3) {
+        let mut bytes = bags[random.below(bags.len())].clone();
+        for _ in 0..=random.below(3) {
             // Most of what can go wrong is at the beginning: header, types, directory.
-            let end = if noise.below(2) == 0 {
+            let end = if random.below(2) == 0 {
                 bytes.len()
             } else {
                 bytes.len().min(40)
             };
-            let at = noise.below(end);
-            match noise.below(4) {
-                0 => bytes[at] ^= 1 << noise.below(8),
-                1 => bytes[at] = [0, 1, 0x7F, 0x80, 0xFF][noise.below(5)],
+            let at = random.below(end);
+            match random.below(4) {
+                0 => bytes[at] ^= 1 << random.below(8),
+                1 => bytes[at] = [0, 1, 0x7F, 0x80, 0xFF][random.below(5)],
                 2 => bytes.insert(at, 0),
                 _ => drop(bytes.remove(at)),
             }
@@ -257,20 +242,20 @@ fn mutated_bytes_are_refused_or_are_another_bag() {
 }
 
 #[test]
-fn noise_is_refused() {
+fn random_bytes_are_refused() {
     let db = Database::new();
     let session = db.session("s");
-    let mut noise = Noise(2);
+    let mut random = Random::new(2);
     for _ in 0..500 {
-        let length = noise.below(200);
-        let mut bytes: Vec<u8> = (0..length).map(|_| noise.next().to_le_bytes()[0]).collect();
+        let length = random.below(200);
+        let mut bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
         if let Some(version) = bytes.first_mut() {
-            *version = [1, 0x81][noise.below(2)];
+            *version = [1, 0x81][random.below(2)];
         }
         let failure = send(&session, &bytes).unwrap_err();
         assert!(is_refusal(&failure), "{failure:?}: {}", start(&bytes));
     }
-    // Large noise too, which announces small things.
+    // So are many bytes whose header announces few.
     let mut bytes = vec![0xFF; 50_000_000];
     bytes[..6].copy_from_slice(&[1, 1, 0, 0, 0, 0]);
     send(&session, &bytes).fails_with("22P03", "InvalidInput");
