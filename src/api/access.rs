@@ -16,8 +16,8 @@ use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::clock::ticks_of;
 use crate::postgres::error::OrRaise;
 use crate::postgres::spi::{Rows, connect};
+use crate::postgres::types::value::Text;
 use crate::postgres::types::{JsonArg, JsonOut, TextArg};
-use crate::postgres::value::Text;
 
 /// The version of signatures, that of the current SDKs.
 const SAS_VERSION: &str = "2019-02-02";

@@ -13,8 +13,8 @@ use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
 use crate::postgres::result_set::{BatchResults, ResultSet};
+use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, TextArg};
-use crate::postgres::value::{Text, Value};
 
 /// Executes up to 100 operations on one partition: all of them or, with an error, none. Returns the new ETags in the
 /// order of the operations, NULL for a delete.

@@ -18,8 +18,8 @@ use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
 use crate::postgres::statement::scan_to_sql;
+use crate::postgres::types::value::{Array, Bag, Text, Value};
 use crate::postgres::types::{JsonOut, PropertiesArg, TextArg};
-use crate::postgres::value::{Array, Bag, Text, Value};
 
 /// The entities that pass a filter, in key order, at most `top` of them. `projection` is a comma list of the properties
 /// to return; `parameters` gives values to `@name` in the filter.

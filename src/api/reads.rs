@@ -15,8 +15,8 @@ use crate::postgres::result_set::{Entities, ResultSet};
 use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
 use crate::postgres::statement::Statement;
+use crate::postgres::types::value::{Array, Value};
 use crate::postgres::types::{TextArg, TextArrayArg};
-use crate::postgres::value::{Array, Value};
 
 /// The entity with these keys, or no row. `projection` is a comma list of the properties to return.
 #[pg_extern(stable, parallel_restricted)]

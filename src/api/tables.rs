@@ -18,8 +18,8 @@ use crate::postgres::name::QualifiedName;
 use crate::postgres::result_set::{ResultSet, Tables};
 use crate::postgres::spi::connect;
 use crate::postgres::subtransaction::{in_subtransaction, message, sqlerrcode};
+use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
-use crate::postgres::value::{Text, Value};
 
 /// Updates find room for the new version on the same page (HOT) if a page is not packed full.
 const FILLFACTOR: u32 = 90;

@@ -23,7 +23,7 @@ use crate::postgres::spi::{Connection, Rows, Tuple, connect};
 use crate::postgres::statement::{Change, Statement, WriteMany};
 use crate::postgres::subtransaction::{in_subtransaction, sqlerrcode};
 use crate::postgres::types::TextArg;
-use crate::postgres::value::{Array, Bag, Value};
+use crate::postgres::types::value::{Array, Bag, Value};
 
 /// The new Timestamps in the order of the operations, `None` for a delete.
 pub type Timestamps = Vec<Option<i64>>;

@@ -20,8 +20,8 @@ use crate::postgres::row::{Row, is_entity};
 use crate::postgres::settings;
 use crate::postgres::spi;
 use crate::postgres::statement::{Change, Statement};
+use crate::postgres::types::value::{Bag, Text};
 use crate::postgres::types::{PropertiesArg, TextArg};
-use crate::postgres::value::{Bag, Text};
 
 /// What is going to be done with the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

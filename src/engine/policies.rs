@@ -6,7 +6,7 @@ use table_service_model::access::AccessPolicies;
 use super::table::Table;
 use crate::postgres::spi::{connect, with_owners_rights};
 use crate::postgres::types::TextArg;
-use crate::postgres::value::{Text, Value};
+use crate::postgres::types::value::{Text, Value};
 
 /// The policies of a table.
 ///

@@ -7,8 +7,8 @@ use table_service_model::etag::IfMatch;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::{Error, Ticks};
 
+use super::types::value::{Text, Value};
 use super::types::{PropertiesArg, TextArg};
-use super::value::{Text, Value};
 
 /// The value of an argument that must not be NULL.
 ///

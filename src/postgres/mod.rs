@@ -16,5 +16,4 @@ pub mod spi;
 pub mod statement;
 pub mod subtransaction;
 pub mod types;
-pub mod value;
 pub mod varlena;

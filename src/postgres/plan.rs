@@ -11,7 +11,6 @@ use pgrx::prelude::*;
 use super::catalog;
 use super::guc::planning_for_keys;
 use super::name::QualifiedName;
-use super::spi::refused;
 use super::statement::{Kind, Statement};
 
 /// How many tables' plans a backend keeps.
@@ -187,4 +186,13 @@ fn keep(table: &QualifiedName, kind: Kind, plan: Rc<KeptPlan>) {
         kept.last_used = last_used;
         kept.plans.insert(kind, plan);
     });
+}
+
+/// SPI itself refuses a statement only for a mistake in this storey; errors of the statement are raised.
+pub(super) fn refused(result: i32) -> ! {
+    ereport!(
+        ERROR,
+        PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+        format!("SPI refused a statement: code {result}")
+    );
 }

@@ -9,8 +9,8 @@ use pgrx::prelude::*;
 use table_service_model::projection::Projection;
 
 use super::row::{Row, is_entity, type_of};
+use super::types::value::{Bag, Value};
 use super::types::{external_sql_type, sql_type};
-use super::value::{Bag, Value};
 
 /// The rows that a function has returned so far.
 pub struct ResultSet<'f> {

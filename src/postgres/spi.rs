@@ -10,12 +10,12 @@ use table_service_model::Properties;
 use super::catalog;
 use super::guc::{planning_for_keys, with_kept_plans};
 use super::name::QualifiedName;
-use super::plan;
+use super::plan::{self, refused};
 use super::receiver::Receiver;
 use super::row::broken;
 use super::statement::Statement;
 use super::types::TextArg;
-use super::value::Value;
+use super::types::value::Value;
 use super::varlena;
 
 /// An open connection. When an error passes through, PostgreSQL closes it.
@@ -281,15 +281,6 @@ fn rows<'c>(result: i32) -> Rows<'c> {
             connection: PhantomData,
         }
     }
-}
-
-/// SPI itself refuses a statement only for a mistake in this storey; errors of the statement are raised.
-pub(super) fn refused(result: i32) -> ! {
-    ereport!(
-        ERROR,
-        PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
-        format!("SPI refused a statement: code {result}")
-    );
 }
 
 /// Statement texts are made of validated names and constants, which have no NUL.

@@ -6,8 +6,8 @@ use pgrx::prelude::*;
 use table_service_model::{Ticks, Value as Edm};
 
 use crate::postgres::result_set::{EachProperty, ResultSet};
+use crate::postgres::types::value::Text;
 use crate::postgres::types::{PropertiesArg, TextArg};
-use crate::postgres::value::Text;
 
 /// The Edm type of a property, e.g. `Edm.Int32`.
 #[pg_extern(immutable, strict, parallel_safe)]

@@ -11,8 +11,8 @@ pub use scan::{RangeKeys, ScanFilter, range_to_sql, scan_to_sql};
 use super::arguments::Keys;
 use super::name::QualifiedName;
 use super::types::PropertiesArg;
-use super::value::{Array, Value};
-use scan::Shape;
+use super::types::value::{Array, Value};
+use scan::{ENTITY, Shape};
 
 /// A statement and the values of its parameters.
 pub struct Statement<'a> {
@@ -161,6 +161,13 @@ impl<'a> Statement<'a> {
         Statement::new(Kind::WriteMany(write), values)
     }
 
+    /// The entities of a key range that pass the filter, in key order, under the caller's snapshot. `all_rows` says that the caller
+    /// reads to the end.
+    pub fn scan(range: &'a RangeKeys, filter: Option<&'a ScanFilter>, all_rows: bool) -> Statement<'a> {
+        let shape = Shape::new(range, filter, all_rows);
+        Statement::new(Kind::Scan(shape), scan::values(range, filter))
+    }
+
     pub(super) fn kind(&self) -> Kind {
         self.kind
     }
@@ -172,8 +179,6 @@ impl<'a> Statement<'a> {
 
 /// The entity of `$1` and `$2`.
 const POINT: &str = "t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) $2";
-/// The columns of an entity.
-pub(super) const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
 /// The new Timestamp, and whether the bag is NULL: a merge into NULL is NULL, where a user took the NOT NULL away.
 const RETURNING: &str = "RETURNING t.\"timestamp\", t.properties IS NULL";
 /// The entities of `$1` and `$2`, an array.

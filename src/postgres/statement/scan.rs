@@ -2,10 +2,12 @@
 
 use table_service_model::filter::{Bound, Columns, KeyRange, Predicate};
 
-use super::{ENTITY, Kind, Statement};
 use crate::postgres::name::QualifiedName;
-use crate::postgres::value::{Text, Value};
+use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
+
+/// The columns of an entity.
+pub(super) const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
 
 /// The text of a scan, up to the values of its parameters: keys, then the compiled filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,19 +65,22 @@ impl ScanFilter {
     }
 }
 
-impl<'a> Statement<'a> {
-    /// The entities of a key range that pass the filter, in key order, under the caller's snapshot. `all_rows` says that the caller
-    /// reads to the end.
-    pub fn scan(range: &'a RangeKeys, filter: Option<&'a ScanFilter>, all_rows: bool) -> Statement<'a> {
-        let shape = Shape {
+impl Shape {
+    /// `all_rows` says that the caller reads to the end.
+    pub(super) fn new(range: &RangeKeys, filter: Option<&ScanFilter>, all_rows: bool) -> Shape {
+        Shape {
             range: range.shape,
             filter: filter.map_or(FilterArguments::None, |filter| filter.arguments),
             any_plan: all_rows && range.shape == RangeShape::TABLE,
-        };
-        let mut values: Vec<_> = range.keys.iter().map(Text::value).collect();
-        values.extend(filter.map(|filter| Value::bytea(&filter.predicate)));
-        Statement::new(Kind::Scan(shape), values)
+        }
     }
+}
+
+/// The parameters of a scan.
+pub(super) fn values<'a>(range: &'a RangeKeys, filter: Option<&'a ScanFilter>) -> Vec<Value<'a>> {
+    let mut values: Vec<_> = range.keys.iter().map(Text::value).collect();
+    values.extend(filter.map(|filter| Value::bytea(&filter.predicate)));
+    values
 }
 
 /// A key range without its keys. Its parameters are the partition if that is one, then the lower bound's, then the upper

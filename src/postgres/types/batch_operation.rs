@@ -4,9 +4,9 @@ use pgrx::PgTupleDesc;
 use pgrx::prelude::*;
 
 use super::composite::composite;
+use super::value::{Text, Value};
 use super::{PropertiesArg, TextArg, argument, result, sql_type};
 use crate::postgres::catalog;
-use crate::postgres::value::{Text, Value};
 
 /// The operations of a batch, read in place.
 pub struct BatchOperationsArg<'a>(Vec<Option<BatchOperationRow<'a>>>);

@@ -2,7 +2,7 @@
 
 use pgrx::prelude::*;
 
-use crate::postgres::value::Value;
+use super::value::Value;
 
 /// A datum of a composite type, allocated in the current memory context. `None` stands for NULL.
 ///

@@ -5,9 +5,9 @@ use table_service_model::entity::Entity;
 use table_service_model::{Properties, PropertiesBuf, Ticks};
 
 use super::composite::composite;
+use super::value::{Bag, Text, Value};
 use super::{PropertiesArg, RecordArg, TextArg, argument, result, sql_type};
 use crate::postgres::catalog;
-use crate::postgres::value::{Bag, Text, Value};
 
 /// An entity, read in place. Any of its attributes may be NULL.
 pub struct EntityArg<'a> {

@@ -9,6 +9,7 @@ mod record;
 mod regclass;
 mod text;
 mod trigger;
+pub mod value;
 
 pub use batch_operation::{BatchOperationOut, BatchOperationsArg};
 pub use entity::{EntityArg, EntityOut};

@@ -4,9 +4,9 @@ use std::marker::PhantomData;
 
 use pgrx::prelude::*;
 
-use super::catalog;
-use super::types::{PropertiesArg, TextArg};
-use super::varlena::{Builder, Varlena};
+use super::{PropertiesArg, TextArg};
+use crate::postgres::catalog;
+use crate::postgres::varlena::{Builder, Varlena};
 
 /// A value of an SQL type that is not NULL. It lives as long as what it was made from.
 #[derive(Clone, Copy)]
