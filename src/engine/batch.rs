@@ -15,9 +15,8 @@ use table_service_model::{Error, Properties, PropertiesBuf, Ticks, entity, key};
 
 use super::direct::{self, Purpose};
 use super::table::Table;
-use super::write::{not_inserted, suppressed, with_primary_key};
+use super::write::{Stamp, not_inserted, suppressed, with_primary_key};
 use crate::postgres::arguments::KeyTexts;
-use crate::postgres::clock::now;
 use crate::postgres::row::broken;
 use crate::postgres::spi::{Connection, Rows, Tuple, connect};
 use crate::postgres::statement::{Change, Statement, WriteMany};
@@ -94,16 +93,17 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
         .map(|operation| (&*operation.row_key, operation.properties()))
         .collect();
     entities.sort_unstable_by_key(|&(row_key, _)| row_key);
-    let clock = now();
+    let stamp = Stamp::new();
     direct::with(table, Purpose::Insert, |table| {
-        let insert = || table.insert_many(partition_key, &entities, clock).ok_or(());
+        let insert = || table.insert_many(partition_key, &entities, stamp.clock).ok_or(());
         match in_subtransaction(AssertUnwindSafe(insert)) {
             Ok(inserted) => inserted.ok(),
             Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION => None,
             Err(error) => error.rethrow(),
         }
     })?;
-    Some(vec![Some(clock); operations.len()])
+    let settle = |operation: &Operation<'_>| stamp.settle_key(table, partition_key, &operation.row_key, stamp.clock);
+    Some(operations.iter().map(settle).map(Some).collect())
 }
 
 /// The statements that operations of neighbouring keys can share.
@@ -320,15 +320,17 @@ impl<'a> Attempt<'a> {
     ) -> Vec<Step<'a>> {
         let keys = Array::of_texts(run.iter().map(Step::row_key));
         let bags = Array::of_bags(bags);
-        let rows = spi.run(
-            self.table.name(),
-            &Statement::write_many(write, self.partition_key(), &keys, now(), &bags),
-        );
+        let stamp = Stamp::new();
+        let statement = Statement::write_many(write, self.partition_key(), &keys, stamp.clock, &bags);
+        let rows = spi.run(self.table.name(), &statement);
         let written = timestamps(&rows);
         let mut unwritten = Vec::new();
         for &step in run {
             match written.get(step.row_key()) {
-                Some(&timestamp) => self.timestamps[step.index] = Some(timestamp),
+                Some(&timestamp) => {
+                    let settled = stamp.settle_key(self.table, self.partition_key, step.row_key(), timestamp);
+                    self.timestamps[step.index] = Some(settled);
+                }
                 None => unwritten.push(step),
             }
         }

@@ -29,6 +29,8 @@ pub enum Purpose {
     Get,
     Insert,
     Update,
+    /// What [`settle`] does with an entity that the caller has just inserted, whoever may do what else.
+    Stamp,
 }
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
@@ -45,7 +47,7 @@ pub struct Direct {
 ///
 /// When an error passes through, PostgreSQL closes what is open.
 pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&mut Direct) -> Option<R>) -> Option<R> {
-    if !settings::direct_access() {
+    if !settings::direct_access() && purpose != Purpose::Stamp {
         return None;
     }
     let mut direct = Direct::open(table, purpose)?;
@@ -65,6 +67,7 @@ fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpose) -> bool
         Purpose::Get => pg_sys::ACL_SELECT,
         Purpose::Insert => pg_sys::ACL_INSERT,
         Purpose::Update => pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,
+        Purpose::Stamp => return true,
     } as pg_sys::AclMode;
     // SAFETY: catalog look-ups in a transaction, and a pointer that other libraries set when they are loaded.
     unsafe {
@@ -99,18 +102,22 @@ unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose: Purpose) 
     // SAFETY: an entry of the relation cache, whose parts are there or NULL.
     unsafe {
         let class = &*(*relation).rd_rel;
-        let is_table = class.relkind == pg_sys::RELKIND_RELATION as c_char
+        let is_heap = class.relkind == pg_sys::RELKIND_RELATION as c_char
             && class.relam == pg_sys::HEAP_TABLE_AM_OID
-            && !class.relispartition
-            && !class.relhassubclass
-            && !class.relrowsecurity
-            && (*relation).rd_rules.is_null()
             && (*(*relation).rd_att).natts == 4
             && is_entity((*relation).rd_att)
             && has_only_stored_columns((*relation).rd_att);
-        is_table
-            && (purpose == Purpose::Get
-                || has_only_our_check(relation, known) && has_only_our_trigger(relation, known, purpose))
+        let is_all = || {
+            !class.relispartition && !class.relhassubclass && !class.relrowsecurity && (*relation).rd_rules.is_null()
+        };
+        is_heap
+            && match purpose {
+                Purpose::Stamp => true,
+                Purpose::Get => is_all(),
+                Purpose::Insert | Purpose::Update => {
+                    is_all() && has_only_our_check(relation, known) && has_only_our_trigger(relation, known, purpose)
+                }
+            }
     }
 }
 
@@ -161,7 +168,7 @@ unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known, purpos
             return true;
         };
         match purpose {
-            Purpose::Get => true,
+            Purpose::Get | Purpose::Stamp => true,
             Purpose::Insert => {
                 !(all.trig_insert_before_row
                     || all.trig_insert_after_row
@@ -206,24 +213,35 @@ fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
             Statement::update(Change::Replace, keys, 0, bag.arg(), None),
             pg_sys::NodeTag::T_ModifyTable,
         ),
+        Purpose::Stamp => return true,
     };
     spi::connect(|spi| spi.is_planned_as(table.name(), &statement, node))
 }
 
-/// The primary key's index, if there is no other: others are not kept up here.
+/// The primary key's index. Where rows are written, there must be no other index: others are not kept up here.
 ///
 /// # Safety
 /// An open relation.
-unsafe fn only_index(relation: pg_sys::Relation) -> Option<pg_sys::Oid> {
+unsafe fn primary_key(relation: pg_sys::Relation, purpose: Purpose) -> Option<pg_sys::Oid> {
+    // SAFETY: as in `count_of_indexes`.
+    unsafe {
+        let count = count_of_indexes(relation);
+        let primary_key = (*relation).rd_pkindex;
+        let suffices = count == 1 || purpose == Purpose::Stamp;
+        (suffices && primary_key != pg_sys::InvalidOid).then_some(primary_key)
+    }
+}
+
+/// # Safety
+/// An open relation.
+unsafe fn count_of_indexes(relation: pg_sys::Relation) -> c_int {
     // SAFETY: an entry of the relation cache. Its list is made when it is first asked for, as a copy, and there is one from then
     // on.
     unsafe {
         if !(*relation).rd_indexvalid {
             pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
         }
-        let indexes = (*relation).rd_indexlist.as_ref()?;
-        let primary_key = (*relation).rd_pkindex;
-        (indexes.length == 1 && (*indexes.elements).oid_value == primary_key).then_some(primary_key)
+        (*relation).rd_indexlist.as_ref().map_or(0, |indexes| indexes.length)
     }
 }
 
@@ -258,7 +276,7 @@ impl Direct {
     fn open(table: &Table, purpose: Purpose) -> Option<Direct> {
         let lock = match purpose {
             Purpose::Get => pg_sys::AccessShareLock,
-            Purpose::Insert | Purpose::Update => pg_sys::RowExclusiveLock,
+            Purpose::Insert | Purpose::Update | Purpose::Stamp => pg_sys::RowExclusiveLock,
         } as pg_sys::LOCKMODE;
         let known = catalog::known();
         if !is_allowed(table.oid(), known.data_schema, purpose) {
@@ -268,7 +286,7 @@ impl Direct {
         unsafe {
             let relation = pg_sys::table_open(table.oid(), NO_LOCK);
             let index = if is_plain(relation, &known, purpose) {
-                only_index(relation)
+                primary_key(relation, purpose)
             } else {
                 None
             };
@@ -525,9 +543,24 @@ impl Direct {
     /// # Safety
     /// The snapshot is active.
     unsafe fn seek(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> bool {
+        // SAFETY: as promised.
+        unsafe {
+            let scan = self.begin_scan(snapshot, keys);
+            let is_found = pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, self.stored);
+            // The slot keeps its row.
+            pg_sys::index_endscan(scan);
+            is_found
+        }
+    }
+
+    /// A scan of the primary key for these keys.
+    ///
+    /// # Safety
+    /// The snapshot is valid.
+    unsafe fn begin_scan(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> pg_sys::IndexScanDesc {
         let mut conditions = [pg_sys::ScanKeyData::default(); 2];
         let keys = [keys.partition_key, keys.row_key].map(TextArg::datum);
-        // SAFETY: the index has these two columns, of type text with collation "C".
+        // SAFETY: the index has these two columns, of type text with collation "C". It copies the conditions.
         unsafe {
             for (number, (condition, key)) in conditions.iter_mut().zip(keys).enumerate() {
                 pg_sys::ScanKeyEntryInitialize(
@@ -551,10 +584,7 @@ impl Direct {
                 0,
             );
             pg_sys::index_rescan(scan, conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
-            let is_found = pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, self.stored);
-            // The slot keeps its row.
-            pg_sys::index_endscan(scan);
-            is_found
+            scan
         }
     }
 
@@ -577,6 +607,125 @@ impl Direct {
                 index,
             );
         }
+    }
+}
+
+/// How many transactions have come to an end that wrote something, of all sessions.
+pub fn completed_transactions() -> u64 {
+    // SAFETY: a counter in shared memory, which only grows. Whoever waited for a transaction sees that it has ended.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        let variables = pg_sys::ShmemVariableCache;
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        let variables = pg_sys::TransamVariables;
+        std::ptr::read_volatile(&raw const (*variables).xactCompletionCount)
+    }
+}
+
+/// The Timestamp of an entity that was just inserted with `written`, so that it is later than those of all earlier versions.
+///
+/// An insert takes the clock before it waits for the lock on its key. Whoever held that has perhaps written and deleted an entity with
+/// a later Timestamp meanwhile. Its versions are still there as long as our snapshot is. So an insert compares, if a
+/// transaction has ended since it took the clock ([`completed_transactions`]), and writes a later Timestamp where it must.
+///
+/// Raises `serialization_failure` where that takes more than the table and its primary key.
+pub fn settle(table: &Table, keys: Keys<'_>, written: i64) -> i64 {
+    with(table, Purpose::Stamp, |direct| Some(direct.settle(keys, written))).unwrap_or(written)
+}
+
+impl Direct {
+    fn settle(&mut self, keys: Keys<'_>, written: i64) -> i64 {
+        let (mut own, mut latest) = (None, None);
+        // SAFETY: the snapshot sees all versions. The slot keeps its row until the next look-up.
+        unsafe {
+            self.versions(&raw mut pg_sys::SnapshotAnyData, keys, |slot| {
+                let Some(row) = Row::without_nulls(slot) else { return };
+                if row.timestamp() == written && is_own_version(slot) {
+                    own = Some((*slot).tts_tid);
+                } else {
+                    latest = latest.max(Some(row.timestamp()));
+                }
+            });
+        }
+        match (own, latest) {
+            (Some(own), Some(latest)) if latest >= written => self.restamp(keys, own, latest),
+            _ => written,
+        }
+    }
+
+    /// Writes a Timestamp later than `latest` into the row at `place`, which the caller has inserted.
+    fn restamp(&mut self, keys: Keys<'_>, place: pg_sys::ItemPointerData, latest: i64) -> i64 {
+        // SAFETY: the row is there: this transaction has inserted it, and nobody else sees it.
+        unsafe {
+            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+            let is_found = count_of_indexes(self.relation) == 1 && self.seek(pg_sys::GetActiveSnapshot(), keys);
+            let row = if is_found {
+                Row::without_nulls(self.stored)
+            } else {
+                None
+            };
+            let timestamp = ticks::next_timestamp(latest, now());
+            let is_written = row.is_some_and(|row| {
+                let [partition_key, row_key, _, properties] = *row.values();
+                (*self.stored).tts_tid.ip_posid == place.ip_posid
+                    && self.write_version([partition_key, row_key, timestamp.into(), properties])
+                        == Some(pg_sys::TM_Result::TM_Ok)
+            });
+            if !is_written {
+                ereport!(
+                    ERROR,
+                    PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                    "could not insert an entity after a concurrent delete of a later version"
+                );
+            }
+            pg_sys::PopActiveSnapshot();
+            pg_sys::CommandCounterIncrement();
+            timestamp
+        }
+    }
+
+    /// Gives all rows with these keys that the snapshot sees to `take`.
+    ///
+    /// # Safety
+    /// The snapshot is valid.
+    unsafe fn versions(
+        &mut self,
+        snapshot: pg_sys::Snapshot,
+        keys: Keys<'_>,
+        mut take: impl FnMut(*mut pg_sys::TupleTableSlot),
+    ) {
+        // SAFETY: as promised.
+        unsafe {
+            let scan = self.begin_scan(snapshot, keys);
+            let forward = pg_sys::ScanDirection::ForwardScanDirection;
+            while pg_sys::index_getnext_slot(scan, forward, self.stored) {
+                take(self.stored);
+            }
+            pg_sys::index_endscan(scan);
+        }
+    }
+}
+
+/// Whether a row was inserted by this transaction and not deleted since.
+///
+/// # Safety
+/// The slot holds a row of a heap.
+unsafe fn is_own_version(slot: *mut pg_sys::TupleTableSlot) -> bool {
+    // SAFETY: as promised; a slot of a heap has both system columns.
+    unsafe {
+        let Some(system_column) = (*(*slot).tts_ops).getsysattr else {
+            return false;
+        };
+        let mut is_null = false;
+        let [inserted_by, deleted_by] = [
+            pg_sys::MinTransactionIdAttributeNumber,
+            pg_sys::MaxTransactionIdAttributeNumber,
+        ]
+        .map(|column| {
+            let datum = guarded(|| system_column(slot, column, &mut is_null));
+            pg_sys::TransactionId::from(datum.value() as u32)
+        });
+        deleted_by == pg_sys::InvalidTransactionId && pg_sys::TransactionIdIsCurrentTransactionId(inserted_by)
     }
 }
 

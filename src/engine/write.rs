@@ -16,20 +16,22 @@ use crate::postgres::row::broken;
 use crate::postgres::spi::{Connection, Rows, connect};
 use crate::postgres::statement::{Change, Statement};
 use crate::postgres::subtransaction::{in_subtransaction, sqlerrcode};
-use crate::postgres::types::PropertiesArg;
+use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::postgres::value::Text;
 
 /// Inserts an entity. Returns its Timestamp.
 ///
 /// # Errors
 /// `EntityAlreadyExists`, and those of the limits.
 pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
-    let clock = now();
+    let stamp = Stamp::new();
+    let clock = stamp.clock;
     let direct = direct::with(table, Purpose::Insert, |table| {
         // An entity that it cannot see yet is a conflict with another transaction, which a statement tells from one that it can see.
         (!direct::has_one_snapshot()).then(|| table.insert(keys, clock, properties))
     });
     if let Some(inserted) = direct {
-        return inserted.map(|()| clock);
+        return inserted.map(|()| stamp.settle(table, keys, clock));
     }
     check_limits(keys, properties)?;
     let inserted = connect(|spi| {
@@ -39,7 +41,42 @@ pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> R
     if inserted == 0 {
         return Err(not_inserted(table, keys, properties));
     }
-    Ok(clock)
+    Ok(stamp.settle(table, keys, clock))
+}
+
+/// The clock of an insert, taken before it waits for locks.
+pub struct Stamp {
+    /// In microseconds since 2000-01-01.
+    pub clock: i64,
+    completed: u64,
+}
+
+impl Stamp {
+    pub fn new() -> Stamp {
+        let completed = direct::completed_transactions();
+        Stamp {
+            clock: now(),
+            completed,
+        }
+    }
+
+    /// The Timestamp of an entity that was inserted with `written`: later than those of all versions before it.
+    pub fn settle(&self, table: &Table, keys: Keys<'_>, written: i64) -> i64 {
+        if self.completed == direct::completed_transactions() {
+            return written;
+        }
+        direct::settle(table, keys, written)
+    }
+
+    /// As [`Stamp::settle`], for one entity of many in a partition.
+    pub fn settle_key(&self, table: &Table, partition_key: TextArg<'_>, row_key: &str, written: i64) -> i64 {
+        if self.completed == direct::completed_transactions() {
+            return written;
+        }
+        let row_key = Text::new(row_key);
+        let row_key = row_key.arg();
+        direct::settle(table, Keys { partition_key, row_key }, written)
+    }
 }
 
 /// Inserts an entity or changes the one with these keys. Returns its Timestamp.
@@ -48,13 +85,15 @@ pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> R
 /// Those of the limits, and `AuthorizationFailure` if a policy or a trigger kept it from being written.
 pub fn upsert(table: &Table, change: Change, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
     check_limits(keys, properties)?;
+    let stamp = Stamp::new();
     let written = with_primary_key(|| {
         connect(|spi| {
-            let statement = Statement::upsert(change, keys, now(), properties);
+            let statement = Statement::upsert(change, keys, stamp.clock, properties);
             written(keys, &spi.run(table.name(), &statement))
         })
     });
-    written.ok_or_else(suppressed)
+    let written = written.ok_or_else(suppressed)?;
+    Ok(stamp.settle(table, keys, written))
 }
 
 /// Changes an entity that must exist, in the version that `if_match` means. Returns its new Timestamp.

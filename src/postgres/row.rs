@@ -81,7 +81,8 @@ impl<'s> Row<'s> {
         self.slot
     }
 
-    pub(super) fn values(&self) -> &'s [pg_sys::Datum; 4] {
+    /// The columns as PostgreSQL has them.
+    pub fn values(&self) -> &'s [pg_sys::Datum; 4] {
         self.values
     }
 
