@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension docs drivers soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension schema docs drivers soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -13,6 +13,7 @@ help:
 	@echo '                       format architecture lints model extension golden isolation statements system gateway sdk docs'
 	@echo 'make golden            only the golden SQL tests; TEST=merge takes one file, ACCEPT=1 takes the results as the expected ones'
 	@echo 'make extension         only the tests of src/tests.rs; TEST=hostile takes those whose name contains it'
+	@echo 'make schema ACCEPT=1   takes the SQL objects that the code makes as those of sql/install.sql'
 	@echo 'make docs              only the documentation; ACCEPT=1 writes the outputs into the pages, PAGE=start takes one page'
 	@echo 'make drivers           the programs of docs/guide/drivers.md, with drivers from their registries'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
@@ -46,6 +47,9 @@ golden:
 
 extension:
 	@ONLY=extension TEST="$(TEST)" pgrx-config/test.sh $(PG)
+
+schema:
+	@ONLY=schema ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
 
 docs:
 	@ONLY=docs ACCEPT=$(ACCEPT) PAGE=$(PAGE) pgrx-config/test.sh $(PG)

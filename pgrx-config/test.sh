@@ -7,7 +7,7 @@
 #   ONLY="step ..."   only these steps; `postgres` stands for those that depend on the PostgreSQL major
 #   TEST="name ..."   golden, isolation: only these files; extension: only tests whose name contains it
 #   SOAK=N            soak: how many seeds
-#   ACCEPT=1          golden, isolation, docs: take the results as the expected ones
+#   ACCEPT=1          golden, isolation, schema, docs: take the results as the expected ones
 #   PAGE=TEXT         docs: only the pages whose path contains it
 set -euo pipefail
 
@@ -22,7 +22,7 @@ read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
 without_postgres=" format architecture model quick "
-on_request=" quick drivers soak "
+on_request=" quick schema drivers soak "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -208,7 +208,7 @@ run_statements() {
 run_system() {
   install_extension
   step "The whole system, over real connections"
-  cargo test -p system-tests
+  ACCEPT='' cargo test -p system-tests
 }
 
 run_gateway() {
@@ -229,6 +229,13 @@ run_docs() {
   install_extension
   step "The documentation: every SQL block, and its output"
   cargo test -p docs-tests
+}
+
+# Only on request: the step `system` has it too.
+run_schema() {
+  install_extension
+  step "The install script"
+  cargo test -p system-tests -- install_script::
 }
 
 # Only on request: it fetches drivers from their registries.

@@ -13,6 +13,7 @@ mod hostile_json;
 mod hostile_roles;
 mod index_entities;
 mod install;
+mod install_script;
 mod interrupts;
 mod oracle;
 mod privileges;
