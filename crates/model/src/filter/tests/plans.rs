@@ -1,7 +1,7 @@
 //! What `explain_query` shows: key ranges, residuals and classes.
 
 use super::{Sample, assert_plan, parse, planned};
-use crate::filter::{AccessClass, Plan};
+use crate::filter::{AccessClass, Filter, Plan};
 
 const NONE: &str = "";
 
@@ -350,6 +350,17 @@ fn a_product_beyond_the_limit_is_read_in_coarser_ranges() {
         ("0003", "0400", false),
     ] {
         assert_eq!(planned(&coarse, &Sample::new(pk, rk, "{}")), expected, "{pk} {rk}");
+    }
+}
+
+#[test]
+fn a_range_of_rows_counts_as_one() {
+    for text in [
+        "PartitionKey eq 'p' and RowKey le 'b'",
+        "PartitionKey eq 'p' and RowKey ge 'b'",
+    ] {
+        let filter = Filter::parse(text, None).unwrap();
+        assert_eq!(Plan::within(&filter, usize::MAX, 1), Plan::new(&filter), "{text}");
     }
 }
 
