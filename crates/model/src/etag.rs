@@ -32,7 +32,7 @@ impl IfMatch {
     /// Reads `*` or one weak tag.
     ///
     /// # Errors
-    /// `InvalidInput` for anything not of the shape `W/"..."`.
+    /// `InvalidInput` for anything that does not have the form `W/"..."`; the `W` may be small.
     pub fn parse(text: &str) -> Result<IfMatch, Error> {
         let text = text.trim_matches([' ', '\t']);
         if text == "*" {
@@ -53,7 +53,8 @@ impl IfMatch {
             .strip_prefix("datetime'")
             .and_then(|rest| rest.strip_suffix('\''))
             .and_then(|time| Ticks::parse(&time.replace("%3A", ":")))
-            .filter(|&ticks| format(ticks).get(3..).and_then(|tag| tag.strip_suffix('"')) == Some(opaque));
+            // All but the letter of a weak tag.
+            .filter(|&ticks| format(ticks).get(1..) == text.get(1..));
         Ok(version.map_or(IfMatch::Never, IfMatch::Version))
     }
 }

@@ -55,6 +55,9 @@ golden! {
         }
         // What is no keyword is a property.
         assert!(holds("Eq eq 1 and And and Null eq 'x'", r#"{"Eq": 1, "And": true, "Null": "x"}"#));
+        for (text, expected) in [("True", true), ("TRUE", true), ("False", false), ("fALSE", false)] {
+            assert_eq!(holds(text, "{}"), expected, "the exception: {text}");
+        }
         assert!(holds("nan eq 1 and inf eq 2", r#"{"nan": 1, "inf": 2}"#));
     }
 
