@@ -16,8 +16,8 @@ use crate::postgres::row::broken;
 use crate::postgres::spi::{Connection, Rows, connect};
 use crate::postgres::statement::{Change, Statement};
 use crate::postgres::subtransaction::{in_subtransaction, sqlerrcode};
+use crate::postgres::types::value::Text;
 use crate::postgres::types::{PropertiesArg, TextArg};
-use crate::postgres::value::Text;
 
 /// Inserts an entity. Returns its Timestamp.
 ///

@@ -1,46 +1,32 @@
-//! Direct access: one entity read or written through the primary key's index and the table themselves, where a statement
-//! would do just that. It saves setting up and tearing down the executor, which costs more than the work.
-//!
-//! "Just that" is a table that has what `create_table` gave it and nothing else that a statement would have to respect, and a
-//! caller who has the privileges on the whole table. Everything else is done by statements, which know how.
+//! A table opened with its index: entities read, inserted and updated.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::c_int;
 use std::panic::AssertUnwindSafe;
 
 use pgrx::prelude::*;
 use table_service_model::{Error, Properties, ticks};
 
-use super::contract;
-use super::table::Table;
+use super::eligibility::{Purpose, has_our_keys, is_allowed, is_plain, is_planned_plainly, primary_key};
+use crate::engine::contract;
+use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
-use crate::postgres::catalog::{self, Known};
+use crate::postgres::catalog;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
-use crate::postgres::row::{Row, is_entity};
+use crate::postgres::row::Row;
 use crate::postgres::settings;
-use crate::postgres::spi;
-use crate::postgres::statement::{Change, Statement};
+use crate::postgres::statement::Change;
 use crate::postgres::types::value::{Bag, Text};
 use crate::postgres::types::{PropertiesArg, TextArg};
-
-/// What is going to be done with the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    Get,
-    Insert,
-    Update,
-    /// What [`settle`] does with an entity that the caller has just inserted, whoever may do what else.
-    Stamp,
-}
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
 /// A table, opened with its index.
 pub struct Direct {
-    relation: pg_sys::Relation,
+    pub(super) relation: pg_sys::Relation,
     index: pg_sys::Relation,
     /// Where a row that is looked up is put, if any is.
-    stored: *mut pg_sys::TupleTableSlot,
+    pub(super) stored: *mut pg_sys::TupleTableSlot,
 }
 
 /// Does `f` on a table that is locked already; `None` if that takes a statement.
@@ -58,208 +44,6 @@ pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&mut Direct) -> O
     };
     direct.close();
     result
-}
-
-/// Whether the caller has the privileges on the whole table and may name it, and no library wants to be asked. If not, a statement
-/// says so, or finds that privileges on the columns are enough.
-fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpose) -> bool {
-    let rights = match purpose {
-        Purpose::Get => pg_sys::ACL_SELECT,
-        Purpose::Insert => pg_sys::ACL_INSERT,
-        Purpose::Update => pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,
-        Purpose::Stamp => return true,
-    } as pg_sys::AclMode;
-    // SAFETY: catalog look-ups in a transaction, and a pointer that other libraries set when they are loaded.
-    unsafe {
-        let user = pg_sys::GetUserId();
-        let has_rights = || pg_sys::pg_class_aclmask(table, user, rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights;
-        { pg_sys::ExecutorCheckPerms_hook }.is_none() && has_rights() && may_use(schema, user)
-    }
-}
-
-/// Whether a user may name what is in a schema.
-fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
-    let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
-    // SAFETY: a catalog look-up in a transaction.
-    let result = unsafe {
-        #[cfg(feature = "pg15")]
-        {
-            pg_sys::pg_namespace_aclcheck(schema, user, usage)
-        }
-        #[cfg(not(feature = "pg15"))]
-        {
-            pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, user, usage)
-        }
-    };
-    result == pg_sys::AclResult::ACLCHECK_OK
-}
-
-/// Whether the table is a heap that has nothing but what `create_table` makes.
-///
-/// # Safety
-/// An open relation.
-unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose: Purpose) -> bool {
-    // SAFETY: an entry of the relation cache, whose parts are there or NULL.
-    unsafe {
-        let class = &*(*relation).rd_rel;
-        let is_heap = class.relkind == pg_sys::RELKIND_RELATION as c_char
-            && class.relam == pg_sys::HEAP_TABLE_AM_OID
-            && (*(*relation).rd_att).natts == 4
-            && is_entity((*relation).rd_att)
-            && has_only_stored_columns((*relation).rd_att);
-        let is_all = || {
-            !class.relispartition && !class.relhassubclass && !class.relrowsecurity && (*relation).rd_rules.is_null()
-        };
-        is_heap
-            && match purpose {
-                Purpose::Stamp => true,
-                Purpose::Get => is_all(),
-                Purpose::Insert | Purpose::Update => {
-                    is_all() && has_only_our_check(relation, known) && has_only_our_trigger(relation, known, purpose)
-                }
-            }
-    }
-}
-
-/// Whether every row has all its columns as they are stored: none is generated, and none was added with a default that older rows do
-/// not have.
-///
-/// # Safety
-/// The descriptor of an open relation.
-unsafe fn has_only_stored_columns(descriptor: pg_sys::TupleDesc) -> bool {
-    // SAFETY: as promised; the constraints are there or NULL.
-    unsafe {
-        (*descriptor).constr.as_ref().is_none_or(|constraints| {
-            #[cfg(feature = "pg18")]
-            let is_generated = constraints.has_generated_stored || constraints.has_generated_virtual;
-            #[cfg(not(feature = "pg18"))]
-            let is_generated = constraints.has_generated_stored;
-            !is_generated && constraints.missing.is_null()
-        })
-    }
-}
-
-/// # Safety
-/// An open relation.
-unsafe fn has_only_our_check(relation: pg_sys::Relation, known: &Known) -> bool {
-    // SAFETY: as in `is_plain`. The expression is text, which begins with the function that is called.
-    unsafe {
-        let Some(constraints) = (*(*relation).rd_att).constr.as_ref() else {
-            return true;
-        };
-        let ours = || {
-            let expression = CStr::from_ptr((*constraints.check).ccbin).to_bytes();
-            let rest = expression.strip_prefix(b"{FUNCEXPR :funcid ").unwrap_or_default();
-            let digits = rest.split(|&byte| byte == b' ').next().unwrap_or_default();
-            std::str::from_utf8(digits).is_ok_and(|oid| oid.parse() == Ok(known.check_function.to_u32()))
-        };
-        constraints.num_check == 0 || constraints.num_check == 1 && ours()
-    }
-}
-
-/// Whether nothing fires that does more than set the Timestamp.
-///
-/// # Safety
-/// An open relation.
-unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known, purpose: Purpose) -> bool {
-    // SAFETY: as in `is_plain`.
-    unsafe {
-        let Some(all) = (*relation).trigdesc.as_ref() else {
-            return true;
-        };
-        match purpose {
-            Purpose::Get | Purpose::Stamp => true,
-            Purpose::Insert => {
-                !(all.trig_insert_before_row
-                    || all.trig_insert_after_row
-                    || all.trig_insert_before_statement
-                    || all.trig_insert_after_statement
-                    || all.trig_insert_new_table)
-            }
-            Purpose::Update => {
-                let others = all.trig_update_after_row
-                    || all.trig_update_before_statement
-                    || all.trig_update_after_statement
-                    || all.trig_update_old_table
-                    || all.trig_update_new_table;
-                let triggers =
-                    std::slice::from_raw_parts(all.triggers, usize::try_from(all.numtriggers).unwrap_or_default());
-                let foreign = |trigger: &pg_sys::Trigger| {
-                    trigger.tgtype as u32 & pg_sys::TRIGGER_TYPE_UPDATE != 0 && trigger.tgfoid != known.trigger_function
-                };
-                !others && !triggers.iter().any(foreign)
-            }
-        }
-    }
-}
-
-/// Whether the planner, or a library that takes its place (Citus for a distributed table, say), would read or write this very
-/// table.
-fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
-    // SAFETY: a pointer that other libraries set when they are loaded.
-    if unsafe { pg_sys::planner_hook }.is_none() {
-        return true;
-    }
-    // What the statement would be given makes no difference to its plan.
-    let (key, bag) = (Text::new(""), Bag::new(Properties::from_stored(&[])));
-    let keys = Keys {
-        partition_key: key.arg(),
-        row_key: key.arg(),
-    };
-    let (statement, node) = match purpose {
-        Purpose::Get => (Statement::get(keys), pg_sys::NodeTag::T_IndexScan),
-        Purpose::Insert => (Statement::insert(keys, 0, bag.arg()), pg_sys::NodeTag::T_ModifyTable),
-        Purpose::Update => (
-            Statement::update(Change::Replace, keys, 0, bag.arg(), None),
-            pg_sys::NodeTag::T_ModifyTable,
-        ),
-        Purpose::Stamp => return true,
-    };
-    spi::connect(|spi| spi.is_planned_as(table.name(), &statement, node))
-}
-
-/// The primary key's index. Where rows are written, there must be no other index: others are not kept up here.
-///
-/// # Safety
-/// An open relation.
-unsafe fn primary_key(relation: pg_sys::Relation, purpose: Purpose) -> Option<pg_sys::Oid> {
-    // SAFETY: as in `count_of_indexes`.
-    unsafe {
-        let count = count_of_indexes(relation);
-        let primary_key = (*relation).rd_pkindex;
-        let suffices = count == 1 || purpose == Purpose::Stamp;
-        (suffices && primary_key != pg_sys::InvalidOid).then_some(primary_key)
-    }
-}
-
-/// # Safety
-/// An open relation.
-unsafe fn count_of_indexes(relation: pg_sys::Relation) -> c_int {
-    // SAFETY: an entry of the relation cache. Its list is made when it is first asked for, as a copy, and there is one from then
-    // on.
-    unsafe {
-        if !(*relation).rd_indexvalid {
-            pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
-        }
-        (*relation).rd_indexlist.as_ref().map_or(0, |indexes| indexes.length)
-    }
-}
-
-/// Whether the primary key is that of `create_table`, and not one that its user put in its place.
-///
-/// # Safety
-/// An open index.
-unsafe fn has_our_keys(index: pg_sys::Relation) -> bool {
-    // SAFETY: the catalog's row of the index, whose keys are as many as it says; and their collations.
-    unsafe {
-        let row = &*(*index).rd_index;
-        let columns = row
-            .indkey
-            .values
-            .as_slice(usize::try_from(row.indnatts).unwrap_or_default());
-        let collations = std::slice::from_raw_parts((*index).rd_indcollation, columns.len());
-        row.indimmediate && columns == [1, 2] && collations == [pg_sys::C_COLLATION_OID; 2]
-    }
 }
 
 /// What became of an attempt to write.
@@ -508,7 +292,7 @@ impl Direct {
     ///
     /// # Safety
     /// There is such a row, and the values are of the types of its columns.
-    unsafe fn write_version(&mut self, values: [pg_sys::Datum; 4]) -> Option<pg_sys::TM_Result::Type> {
+    pub(super) unsafe fn write_version(&mut self, values: [pg_sys::Datum; 4]) -> Option<pg_sys::TM_Result::Type> {
         // SAFETY: the table's own access method, called as the executor calls it.
         unsafe {
             let tuple_update = (*(*self.relation).rd_tableam).tuple_update?;
@@ -542,7 +326,7 @@ impl Direct {
     ///
     /// # Safety
     /// The snapshot is active.
-    unsafe fn seek(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> bool {
+    pub(super) unsafe fn seek(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> bool {
         // SAFETY: as promised.
         unsafe {
             let scan = self.begin_scan(snapshot, keys);
@@ -557,7 +341,7 @@ impl Direct {
     ///
     /// # Safety
     /// The snapshot is valid.
-    unsafe fn begin_scan(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> pg_sys::IndexScanDesc {
+    pub(super) unsafe fn begin_scan(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> pg_sys::IndexScanDesc {
         let mut conditions = [pg_sys::ScanKeyData::default(); 2];
         let keys = [keys.partition_key, keys.row_key].map(TextArg::datum);
         // SAFETY: the index has these two columns, of type text with collation "C". It copies the conditions.
@@ -607,125 +391,6 @@ impl Direct {
                 index,
             );
         }
-    }
-}
-
-/// How many transactions have come to an end that wrote something, of all sessions.
-pub fn completed_transactions() -> u64 {
-    // SAFETY: a counter in shared memory, which only grows. Whoever waited for a transaction sees that it has ended.
-    unsafe {
-        #[cfg(any(feature = "pg15", feature = "pg16"))]
-        let variables = pg_sys::ShmemVariableCache;
-        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-        let variables = pg_sys::TransamVariables;
-        std::ptr::read_volatile(&raw const (*variables).xactCompletionCount)
-    }
-}
-
-/// The Timestamp of an entity that was just inserted with `written`, so that it is later than those of all earlier versions.
-///
-/// An insert takes the clock before it waits for the lock on its key. Whoever held that has perhaps written and deleted an entity with
-/// a later Timestamp meanwhile. Its versions are still there as long as our snapshot is. So an insert compares, if a
-/// transaction has ended since it took the clock ([`completed_transactions`]), and writes a later Timestamp where it must.
-///
-/// Raises `serialization_failure` where that takes more than the table and its primary key.
-pub fn settle(table: &Table, keys: Keys<'_>, written: i64) -> i64 {
-    with(table, Purpose::Stamp, |direct| Some(direct.settle(keys, written))).unwrap_or(written)
-}
-
-impl Direct {
-    fn settle(&mut self, keys: Keys<'_>, written: i64) -> i64 {
-        let (mut own, mut latest) = (None, None);
-        // SAFETY: the snapshot sees all versions. The slot keeps its row until the next look-up.
-        unsafe {
-            self.versions(&raw mut pg_sys::SnapshotAnyData, keys, |slot| {
-                let Some(row) = Row::without_nulls(slot) else { return };
-                if row.timestamp() == written && is_own_version(slot) {
-                    own = Some((*slot).tts_tid);
-                } else {
-                    latest = latest.max(Some(row.timestamp()));
-                }
-            });
-        }
-        match (own, latest) {
-            (Some(own), Some(latest)) if latest >= written => self.restamp(keys, own, latest),
-            _ => written,
-        }
-    }
-
-    /// Writes a Timestamp later than `latest` into the row at `place`, which the caller has inserted.
-    fn restamp(&mut self, keys: Keys<'_>, place: pg_sys::ItemPointerData, latest: i64) -> i64 {
-        // SAFETY: the row is there: this transaction has inserted it, and nobody else sees it.
-        unsafe {
-            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-            let is_found = count_of_indexes(self.relation) == 1 && self.seek(pg_sys::GetActiveSnapshot(), keys);
-            let row = if is_found {
-                Row::without_nulls(self.stored)
-            } else {
-                None
-            };
-            let timestamp = ticks::next_timestamp(latest, now());
-            let is_written = row.is_some_and(|row| {
-                let [partition_key, row_key, _, properties] = *row.values();
-                (*self.stored).tts_tid.ip_posid == place.ip_posid
-                    && self.write_version([partition_key, row_key, timestamp.into(), properties])
-                        == Some(pg_sys::TM_Result::TM_Ok)
-            });
-            if !is_written {
-                ereport!(
-                    ERROR,
-                    PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-                    "could not insert an entity after a concurrent delete of a later version"
-                );
-            }
-            pg_sys::PopActiveSnapshot();
-            pg_sys::CommandCounterIncrement();
-            timestamp
-        }
-    }
-
-    /// Gives all rows with these keys that the snapshot sees to `take`.
-    ///
-    /// # Safety
-    /// The snapshot is valid.
-    unsafe fn versions(
-        &mut self,
-        snapshot: pg_sys::Snapshot,
-        keys: Keys<'_>,
-        mut take: impl FnMut(*mut pg_sys::TupleTableSlot),
-    ) {
-        // SAFETY: as promised.
-        unsafe {
-            let scan = self.begin_scan(snapshot, keys);
-            let forward = pg_sys::ScanDirection::ForwardScanDirection;
-            while pg_sys::index_getnext_slot(scan, forward, self.stored) {
-                take(self.stored);
-            }
-            pg_sys::index_endscan(scan);
-        }
-    }
-}
-
-/// Whether a row was inserted by this transaction and not deleted since.
-///
-/// # Safety
-/// The slot holds a row of a heap.
-unsafe fn is_own_version(slot: *mut pg_sys::TupleTableSlot) -> bool {
-    // SAFETY: as promised; a slot of a heap has both system columns.
-    unsafe {
-        let Some(system_column) = (*(*slot).tts_ops).getsysattr else {
-            return false;
-        };
-        let mut is_null = false;
-        let [inserted_by, deleted_by] = [
-            pg_sys::MinTransactionIdAttributeNumber,
-            pg_sys::MaxTransactionIdAttributeNumber,
-        ]
-        .map(|column| {
-            let datum = guarded(|| system_column(slot, column, &mut is_null));
-            pg_sys::TransactionId::from(datum.value() as u32)
-        });
-        deleted_by == pg_sys::InvalidTransactionId && pg_sys::TransactionIdIsCurrentTransactionId(inserted_by)
     }
 }
 

@@ -1,0 +1,226 @@
+//! When direct access does just what a statement would do.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use pgrx::prelude::*;
+use table_service_model::Properties;
+
+use crate::engine::table::Table;
+use crate::postgres::arguments::Keys;
+use crate::postgres::catalog::Known;
+use crate::postgres::row::is_entity;
+use crate::postgres::spi;
+use crate::postgres::statement::{Change, Statement};
+use crate::postgres::types::value::{Bag, Text};
+
+/// What is going to be done with the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Get,
+    Insert,
+    Update,
+    /// What [`settle`] does with an entity that the caller has just inserted, whoever may do what else.
+    Stamp,
+}
+
+/// Whether the caller has the privileges on the whole table and may name it, and no library wants to be asked. If not, a statement
+/// says so, or finds that privileges on the columns are enough.
+pub(super) fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpose) -> bool {
+    let rights = match purpose {
+        Purpose::Get => pg_sys::ACL_SELECT,
+        Purpose::Insert => pg_sys::ACL_INSERT,
+        Purpose::Update => pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,
+        Purpose::Stamp => return true,
+    } as pg_sys::AclMode;
+    // SAFETY: catalog look-ups in a transaction, and a pointer that other libraries set when they are loaded.
+    unsafe {
+        let user = pg_sys::GetUserId();
+        let has_rights = || pg_sys::pg_class_aclmask(table, user, rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights;
+        { pg_sys::ExecutorCheckPerms_hook }.is_none() && has_rights() && may_use(schema, user)
+    }
+}
+
+/// Whether a user may name what is in a schema.
+fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
+    let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
+    // SAFETY: a catalog look-up in a transaction.
+    let result = unsafe {
+        #[cfg(feature = "pg15")]
+        {
+            pg_sys::pg_namespace_aclcheck(schema, user, usage)
+        }
+        #[cfg(not(feature = "pg15"))]
+        {
+            pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, user, usage)
+        }
+    };
+    result == pg_sys::AclResult::ACLCHECK_OK
+}
+
+/// Whether the table is a heap that has nothing but what `create_table` makes.
+///
+/// # Safety
+/// An open relation.
+pub(super) unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose: Purpose) -> bool {
+    // SAFETY: an entry of the relation cache, whose parts are there or NULL.
+    unsafe {
+        let class = &*(*relation).rd_rel;
+        let is_heap = class.relkind == pg_sys::RELKIND_RELATION as c_char
+            && class.relam == pg_sys::HEAP_TABLE_AM_OID
+            && (*(*relation).rd_att).natts == 4
+            && is_entity((*relation).rd_att)
+            && has_only_stored_columns((*relation).rd_att);
+        let is_all = || {
+            !class.relispartition && !class.relhassubclass && !class.relrowsecurity && (*relation).rd_rules.is_null()
+        };
+        is_heap
+            && match purpose {
+                Purpose::Stamp => true,
+                Purpose::Get => is_all(),
+                Purpose::Insert | Purpose::Update => {
+                    is_all() && has_only_our_check(relation, known) && has_only_our_trigger(relation, known, purpose)
+                }
+            }
+    }
+}
+
+/// Whether every row has all its columns as they are stored: none is generated, and none was added with a default that older rows do
+/// not have.
+///
+/// # Safety
+/// The descriptor of an open relation.
+unsafe fn has_only_stored_columns(descriptor: pg_sys::TupleDesc) -> bool {
+    // SAFETY: as promised; the constraints are there or NULL.
+    unsafe {
+        (*descriptor).constr.as_ref().is_none_or(|constraints| {
+            #[cfg(feature = "pg18")]
+            let is_generated = constraints.has_generated_stored || constraints.has_generated_virtual;
+            #[cfg(not(feature = "pg18"))]
+            let is_generated = constraints.has_generated_stored;
+            !is_generated && constraints.missing.is_null()
+        })
+    }
+}
+
+/// # Safety
+/// An open relation.
+unsafe fn has_only_our_check(relation: pg_sys::Relation, known: &Known) -> bool {
+    // SAFETY: as in `is_plain`. The expression is text, which begins with the function that is called.
+    unsafe {
+        let Some(constraints) = (*(*relation).rd_att).constr.as_ref() else {
+            return true;
+        };
+        let ours = || {
+            let expression = CStr::from_ptr((*constraints.check).ccbin).to_bytes();
+            let rest = expression.strip_prefix(b"{FUNCEXPR :funcid ").unwrap_or_default();
+            let digits = rest.split(|&byte| byte == b' ').next().unwrap_or_default();
+            std::str::from_utf8(digits).is_ok_and(|oid| oid.parse() == Ok(known.check_function.to_u32()))
+        };
+        constraints.num_check == 0 || constraints.num_check == 1 && ours()
+    }
+}
+
+/// Whether nothing fires that does more than set the Timestamp.
+///
+/// # Safety
+/// An open relation.
+unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known, purpose: Purpose) -> bool {
+    // SAFETY: as in `is_plain`.
+    unsafe {
+        let Some(all) = (*relation).trigdesc.as_ref() else {
+            return true;
+        };
+        match purpose {
+            Purpose::Get | Purpose::Stamp => true,
+            Purpose::Insert => {
+                !(all.trig_insert_before_row
+                    || all.trig_insert_after_row
+                    || all.trig_insert_before_statement
+                    || all.trig_insert_after_statement
+                    || all.trig_insert_new_table)
+            }
+            Purpose::Update => {
+                let others = all.trig_update_after_row
+                    || all.trig_update_before_statement
+                    || all.trig_update_after_statement
+                    || all.trig_update_old_table
+                    || all.trig_update_new_table;
+                let triggers =
+                    std::slice::from_raw_parts(all.triggers, usize::try_from(all.numtriggers).unwrap_or_default());
+                let foreign = |trigger: &pg_sys::Trigger| {
+                    trigger.tgtype as u32 & pg_sys::TRIGGER_TYPE_UPDATE != 0 && trigger.tgfoid != known.trigger_function
+                };
+                !others && !triggers.iter().any(foreign)
+            }
+        }
+    }
+}
+
+/// Whether the planner, or a library that takes its place (Citus for a distributed table, say), would read or write this very
+/// table.
+pub(super) fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
+    // SAFETY: a pointer that other libraries set when they are loaded.
+    if unsafe { pg_sys::planner_hook }.is_none() {
+        return true;
+    }
+    // What the statement would be given makes no difference to its plan.
+    let (key, bag) = (Text::new(""), Bag::new(Properties::from_stored(&[])));
+    let keys = Keys {
+        partition_key: key.arg(),
+        row_key: key.arg(),
+    };
+    let (statement, node) = match purpose {
+        Purpose::Get => (Statement::get(keys), pg_sys::NodeTag::T_IndexScan),
+        Purpose::Insert => (Statement::insert(keys, 0, bag.arg()), pg_sys::NodeTag::T_ModifyTable),
+        Purpose::Update => (
+            Statement::update(Change::Replace, keys, 0, bag.arg(), None),
+            pg_sys::NodeTag::T_ModifyTable,
+        ),
+        Purpose::Stamp => return true,
+    };
+    spi::connect(|spi| spi.is_planned_as(table.name(), &statement, node))
+}
+
+/// The primary key's index. Where rows are written, there must be no other index: others are not kept up here.
+///
+/// # Safety
+/// An open relation.
+pub(super) unsafe fn primary_key(relation: pg_sys::Relation, purpose: Purpose) -> Option<pg_sys::Oid> {
+    // SAFETY: as in `count_of_indexes`.
+    unsafe {
+        let count = count_of_indexes(relation);
+        let primary_key = (*relation).rd_pkindex;
+        let suffices = count == 1 || purpose == Purpose::Stamp;
+        (suffices && primary_key != pg_sys::InvalidOid).then_some(primary_key)
+    }
+}
+
+/// # Safety
+/// An open relation.
+pub(super) unsafe fn count_of_indexes(relation: pg_sys::Relation) -> c_int {
+    // SAFETY: an entry of the relation cache. Its list is made when it is first asked for, as a copy, and there is one from then
+    // on.
+    unsafe {
+        if !(*relation).rd_indexvalid {
+            pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
+        }
+        (*relation).rd_indexlist.as_ref().map_or(0, |indexes| indexes.length)
+    }
+}
+
+/// Whether the primary key is that of `create_table`, and not one that its user put in its place.
+///
+/// # Safety
+/// An open index.
+pub(super) unsafe fn has_our_keys(index: pg_sys::Relation) -> bool {
+    // SAFETY: the catalog's row of the index, whose keys are as many as it says; and their collations.
+    unsafe {
+        let row = &*(*index).rd_index;
+        let columns = row
+            .indkey
+            .values
+            .as_slice(usize::try_from(row.indnatts).unwrap_or_default());
+        let collations = std::slice::from_raw_parts((*index).rd_indcollation, columns.len());
+        row.indimmediate && columns == [1, 2] && collations == [pg_sys::C_COLLATION_OID; 2]
+    }
+}
