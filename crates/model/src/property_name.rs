@@ -76,7 +76,7 @@ fn is_letter(category: GeneralCategory) -> bool {
     )
 }
 
-/// .NET classifies UTF-16 units one by one, and half of a surrogate pair is no letter.
+/// .NET classifies UTF-16 units one by one, and half of a surrogate pair is not a letter.
 fn is_utf16_unit(c: char) -> bool {
     c.len_utf16() == 1
 }

@@ -62,7 +62,7 @@ pub struct AccountPermissions {
 }
 
 impl AccountPermissions {
-    /// Reads letters in any order; `None` for what is no lower-case letter.
+    /// Reads letters in any order; `None` for anything but lower-case letters.
     pub fn parse(text: &str) -> Option<AccountPermissions> {
         let has = |letter| text.contains(letter);
         text.bytes()

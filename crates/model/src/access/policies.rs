@@ -76,7 +76,7 @@ impl AccessPolicies {
     /// Reads the JSON form.
     ///
     /// # Errors
-    /// `InvalidInput` for what is no list of policies, and those of [`AccessPolicies::new`].
+    /// `InvalidInput` for text that is not a list of policies, and those of [`AccessPolicies::new`].
     pub fn from_json(json: &str) -> Result<AccessPolicies, Error> {
         AccessPolicies::new(document::parse(json)?)
     }

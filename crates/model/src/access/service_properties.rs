@@ -141,7 +141,7 @@ impl ServicePropertiesChange {
     /// Reads the JSON form and checks it.
     ///
     /// # Errors
-    /// `InvalidInput` for what is no such document, and those of [`ServicePropertiesChange::check`].
+    /// `InvalidInput` for text that is not such a document, and those of [`ServicePropertiesChange::check`].
     pub fn from_json(json: &str) -> Result<ServicePropertiesChange, Error> {
         let change: ServicePropertiesChange = document::parse(json)?;
         change.check()?;

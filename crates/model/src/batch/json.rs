@@ -14,7 +14,7 @@ impl<'a> Batch<'a> {
     /// Reads a batch from JSON: an array of `{"<action>": {entity}, "if_match": "…"}`. The payload is this text.
     ///
     /// # Errors
-    /// As [`Batch::new`]; `InvalidInput` for text that is no such array and for unknown members;
+    /// As [`Batch::new`]; `InvalidInput` for text that is not such an array and for unknown members;
     /// `CommandsInBatchActOnDifferentPartitions` for an entity with another PartitionKey.
     pub fn parse(partition_key: &str, json: &'a str) -> Result<Batch<'a>, Error> {
         let parsed = if json.len() > limits::BATCH_BYTES {

@@ -30,7 +30,7 @@ impl Display for AccessClass {
     }
 }
 
-/// All keys between two bounds; `None` is no bound.
+/// All keys between two bounds. A bound that is `None` is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRange {
     pub lower: Option<Bound>,

@@ -24,7 +24,7 @@ pub(super) enum Token<'f> {
     Quoted(EdmType, &'f str),
     /// Digits with an optional sign, and whether an `L` follows.
     Integer(&'f str, bool),
-    /// A number that is no integer, without its suffix.
+    /// A number that is not an integer, without its suffix.
     Double(&'f str),
     NegativeInfinity,
     Minus,

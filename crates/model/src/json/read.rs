@@ -31,7 +31,7 @@ pub struct ParsedEntity {
 /// are ignored, as the service ignores them in a body whose URL names the keys; so are members that are `null`.
 ///
 /// # Errors
-/// `InvalidInput` for text that is no JSON object, for nested values, and for a value that does not fit its
+/// `InvalidInput` for text that is not a JSON object, for nested values, and for a value that does not fit its
 /// annotation; otherwise those of [`PropertiesBuilder`].
 pub fn parse_properties(json: &str) -> Result<PropertiesBuf, Error> {
     whole(json)?.properties()
@@ -40,7 +40,7 @@ pub fn parse_properties(json: &str) -> Result<PropertiesBuf, Error> {
 /// Reads an entity from a JSON object in payload form. Both keys are required; a Timestamp is kept.
 ///
 /// # Errors
-/// `PropertiesNeedValue` for a missing key, `InvalidInput` for a key that is no string; otherwise those of
+/// `PropertiesNeedValue` for a missing key, `InvalidInput` for a key that is not a string; otherwise those of
 /// [`parse_properties`].
 pub fn parse_entity(json: &str) -> Result<ParsedEntity, Error> {
     let members = whole(json)?;

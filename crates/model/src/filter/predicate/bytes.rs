@@ -9,10 +9,10 @@ use crate::ticks::Ticks;
 
 /// The first byte of a serialised predicate.
 const FORMAT: u8 = 1;
-/// Targets that are no test.
+/// Targets other than tests.
 const PASS: u32 = u32::MAX;
 const FAIL: u32 = u32::MAX - 1;
-/// Columns that are no property, in place of the length of a name.
+/// Columns other than properties, in place of the length of a name.
 const PARTITION_KEY: u32 = u32::MAX;
 const ROW_KEY: u32 = u32::MAX - 1;
 const TIMESTAMP: u32 = u32::MAX - 2;
