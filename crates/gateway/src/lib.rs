@@ -12,6 +12,7 @@ pub mod cors;
 pub mod database;
 pub mod failure;
 pub mod gateway;
+pub mod head_limit;
 pub mod observe;
 pub mod operations;
 pub mod request;

@@ -20,6 +20,8 @@ use crate::tls;
 
 /// The default of `max_connections`.
 const CONNECTIONS: usize = 10_000;
+/// Unfinished heads of requests have this part of the memory.
+const HEAD_PART: usize = 8;
 /// File descriptors for everything but clients: databases, the log, the admin port.
 const OTHER_FILES: usize = 256;
 /// The pause between attempts to reach a database.
@@ -94,6 +96,7 @@ pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
         listener,
         tls,
         max_connections: max_connections(&config),
+        head_memory: Shares::new(config.max_memory / HEAD_PART, 1),
         header_timeout: config.header_timeout,
         response_timeout: config.response_timeout,
     };

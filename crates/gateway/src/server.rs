@@ -17,7 +17,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::failure::with_sources;
 use crate::gateway::Gateway;
+use crate::head_limit::{HeadLimited, HeadMeter};
 use crate::request::Peer;
+use crate::shares::Shares;
 use crate::write_limit::WriteLimited;
 
 /// The longest head of a request: the request line, with a filter of 64 KiB, and all headers.
@@ -35,6 +37,8 @@ pub struct Server {
     pub listener: TcpListener,
     pub tls: Option<TlsAcceptor>,
     pub max_connections: usize,
+    /// Memory for heads of requests that have not arrived completely, in bytes.
+    pub head_memory: Arc<Shares>,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
     /// How long a client may take to receive a response.
@@ -90,7 +94,7 @@ impl Server {
         }
         let watcher = graceful.watcher();
         let (gateway, tls, header_timeout) = (self.gateway.clone(), self.tls.clone(), self.header_timeout);
-        let response_timeout = self.response_timeout;
+        let (response_timeout, head) = (self.response_timeout, HeadMeter::new(self.head_memory.clone()));
         let peer = Peer {
             address: address.ip().to_canonical(),
             https: tls.is_some(),
@@ -101,12 +105,12 @@ impl Server {
             match tls {
                 None => {
                     let stream = WriteLimited::new(stream, response_timeout);
-                    serve(&gateway, stream, peer, header_timeout, watcher).await;
+                    serve(&gateway, stream, head, peer, header_timeout, watcher).await;
                 }
                 Some(acceptor) => match timeout(TLS_TIMEOUT, acceptor.accept(stream)).await {
                     Ok(Ok(stream)) => {
                         let stream = WriteLimited::new(stream, response_timeout);
-                        serve(&gateway, stream, peer, header_timeout, watcher).await;
+                        serve(&gateway, stream, head, peer, header_timeout, watcher).await;
                     }
                     Ok(Err(error)) => tracing::debug!(%error, client = %peer.address, "no TLS"),
                     Err(_) => tracing::debug!(client = %peer.address, "no TLS in time"),
@@ -120,13 +124,20 @@ impl Server {
 async fn serve(
     gateway: &Arc<Gateway>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    head: HeadMeter,
     peer: Peer,
     header_timeout: Duration,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
+    let stream = HeadLimited::new(stream, head.clone());
     let service = service_fn(|request| {
-        let gateway = gateway.clone();
-        async move { Ok::<_, Infallible>(gateway.serve(peer, request).await) }
+        head.complete();
+        let (gateway, head) = (gateway.clone(), head.clone());
+        async move {
+            let response = gateway.serve(peer, request).await;
+            head.expect_next();
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

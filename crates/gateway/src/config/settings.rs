@@ -21,7 +21,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_listen: Option<String>,
 
-    /// The name of the account; more accounts go into the file [default: devstoreaccount1]
+    /// The name of the account; the file can have more accounts [default: devstoreaccount1]
     #[arg(long, env = "TABLE_SERVICE_ACCOUNT", value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
@@ -42,7 +42,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database_url: Option<String>,
 
-    /// PEM certificates that databases with sslmode=require are checked against [default: the system's]
+    /// PEM certificates for checking databases with sslmode=require [default: the system's]
     #[arg(long, env = "TABLE_SERVICE_DATABASE_CA", value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database_ca: Option<PathBuf>,
@@ -57,17 +57,17 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
 
-    /// Serve the well-known development account also beyond this machine: everybody has its key
+    /// Let other machines connect although the development account is served, whose key is public
     #[arg(long, env = "TABLE_SERVICE_EXPOSE_DEVELOPMENT_ACCOUNT", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expose_development_account: Option<bool>,
 
-    /// Most connections to each database, without the one for /ready [default: 16]
+    /// Most connections to each database, besides one for /ready [default: 16]
     #[arg(long, env = "TABLE_SERVICE_POOL_SIZE", value_name = "NUMBER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool_size: Option<usize>,
 
-    /// How long a request waits for a connection to the database before it is refused [default: 5]
+    /// How long a request waits for a database connection or for memory before it is refused [default: 5]
     #[arg(long, env = "TABLE_SERVICE_POOL_TIMEOUT", value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool_timeout: Option<u64>,
@@ -82,12 +82,12 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<usize>,
 
-    /// Most requests at a time; more are refused with ServerBusy [default: 512]
+    /// Most requests that run at a time; more are refused with ServerBusy [default: 512]
     #[arg(long, env = "TABLE_SERVICE_MAX_REQUESTS", value_name = "NUMBER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_requests: Option<usize>,
 
-    /// Most MiB of bodies that have arrived and answers that clients have not taken; beyond it requests wait, then are
+    /// Memory for bodies that have arrived and responses that clients have not read; beyond it requests wait, then are
     /// refused with ServerBusy [default: 512]
     #[arg(long, env = "TABLE_SERVICE_MAX_MEMORY", value_name = "MIB")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,12 +103,12 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_timeout: Option<u64>,
 
-    /// How long a client may take to read an answer [default: 120]
+    /// How long a client may take to read a response [default: 120]
     #[arg(long, env = "TABLE_SERVICE_RESPONSE_TIMEOUT", value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_timeout: Option<u64>,
 
-    /// Reverse proxies, by address or network: their X-Forwarded-For and X-Forwarded-Proto are believed [default: none]
+    /// Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed [default: none]
     #[arg(
         long,
         env = "TABLE_SERVICE_TRUSTED_PROXIES",
@@ -118,7 +118,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trusted_proxies: Vec<String>,
 
-    /// How long requests may take to finish when the gateway is asked to stop [default: 30]
+    /// How long running requests may take to finish on shutdown [default: 30]
     #[arg(long, env = "TABLE_SERVICE_SHUTDOWN_TIMEOUT", value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shutdown_timeout: Option<u64>,

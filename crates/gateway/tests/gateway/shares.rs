@@ -217,7 +217,7 @@ fn one_account_cannot_take_all_places() {
 }
 
 #[test]
-fn connections_that_send_nothing_cost_little() {
+fn unfinished_heads_cost_little() {
     let service = Service::start();
     let client = &service.client;
     client.get("Tables").expect(200);
@@ -236,4 +236,38 @@ fn connections_that_send_nothing_cost_little() {
     let each = (service.gateway.memory() - before) / f64::from(number);
     assert!(each < 40.0 * 1024.0, "{each} bytes each");
     drop(idle);
+}
+
+#[test]
+fn long_unfinished_heads_have_a_memory_budget() {
+    // An eighth of it is for heads: 8 MiB.
+    let service = Service::with(&["--max-memory", "64"]);
+    let client = &service.client;
+    client.get("Tables").expect(200);
+    let before = service.gateway.memory();
+    let head = format!("GET / HTTP/1.1\r\nHost: h\r\nx-a: {}", "x".repeat(100_000));
+    // 100 MB, if all of them were kept.
+    let mut long: Vec<Connection> = (0..1000)
+        .map(|_| {
+            let mut connection = Connection::open(client.address);
+            connection.write(head.as_bytes());
+            connection
+        })
+        .collect();
+    wait_until("most of them are refused", || {
+        service
+            .gateway
+            .metric("table_service_connections ")
+            .is_some_and(|open| open < 200.0)
+    });
+    let more = service.gateway.memory() - before;
+    assert!(more < 64.0 * MIB, "{more} bytes");
+    // Ordinary requests are served meanwhile.
+    client.get("Tables").expect(200);
+    let filter = format!("Tables?$filter=TableName%20eq%20'{}'", "x".repeat(10_000));
+    client.get(&filter).expect(200);
+    long.clear();
+    // And long ones when the memory is free again.
+    let filter = format!("Tables?$filter=TableName%20eq%20'{}'", "x".repeat(60_000));
+    wait_until("the memory is free", || client.get(&filter).status == 200);
 }

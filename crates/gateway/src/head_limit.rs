@@ -1,0 +1,150 @@
+//! A memory budget for the heads of requests that have not arrived completely.
+//!
+//! Nobody knows yet whom such a request is for, so the budget is common to all connections. Only what is longer than
+//! nearly all heads counts, so that clients with ordinary requests are served even if the budget is used up.
+
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::shares::{Share, Shares};
+
+/// Heads up to this length do not count.
+const SHORT: usize = 16 * 1024;
+
+/// What a connection has received of the head of its next request.
+#[derive(Clone)]
+pub struct HeadMeter(Arc<Mutex<State>>);
+
+struct State {
+    budget: Arc<Shares>,
+    received: usize,
+    /// What of it counts.
+    share: Option<Share>,
+    /// Whether a request is served, so that its body arrives and no head.
+    is_served: bool,
+}
+
+impl HeadMeter {
+    pub fn new(budget: Arc<Shares>) -> HeadMeter {
+        HeadMeter(Arc::new(Mutex::new(State {
+            budget,
+            received: 0,
+            share: None,
+            is_served: false,
+        })))
+    }
+
+    /// The head is complete, and its request is served.
+    pub fn complete(&self) {
+        let mut state = self.lock();
+        state.received = 0;
+        state.share = None;
+        state.is_served = true;
+    }
+
+    /// The request is served; the next head may come.
+    pub fn expect_next(&self) {
+        self.lock().is_served = false;
+    }
+
+    /// Counts bytes that have arrived. Returns whether there is memory for them.
+    fn receive(&self, bytes: usize) -> bool {
+        let mut state = self.lock();
+        if state.is_served {
+            return true;
+        }
+        state.received += bytes;
+        let counted = bytes.min(state.received.saturating_sub(SHORT));
+        if counted == 0 {
+            return true;
+        }
+        if state.share.is_none() {
+            state.share = state.budget.try_take(0, 0);
+        }
+        state.share.as_mut().is_some_and(|share| share.try_grow(counted))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A stream that fails if the budget for unfinished heads is used up.
+pub struct HeadLimited<S> {
+    stream: S,
+    head: HeadMeter,
+}
+
+impl<S> HeadLimited<S> {
+    pub fn new(stream: S, head: HeadMeter) -> HeadLimited<S> {
+        HeadLimited { stream, head }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for HeadLimited<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        let before = buffer.filled().len();
+        let result = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if !self.head.receive(buffer.filled().len() - before) {
+            return Poll::Ready(Err(Error::new(
+                ErrorKind::OutOfMemory,
+                "there are too many unfinished heads",
+            )));
+        }
+        result
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for HeadLimited<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_heads_count_until_they_are_complete() {
+        let budget = Shares::new(SHORT, 1);
+        let (one, other) = (HeadMeter::new(budget.clone()), HeadMeter::new(budget.clone()));
+        assert!(one.receive(SHORT));
+        assert_eq!(budget.used(), 0);
+        assert!(one.receive(SHORT));
+        assert_eq!(budget.used(), SHORT);
+        assert!(other.receive(SHORT) && !other.receive(1));
+        one.complete();
+        assert_eq!(budget.used(), 0);
+        // The body does not count.
+        assert!(one.receive(10 * SHORT));
+        one.expect_next();
+        assert!(one.receive(2 * SHORT - 1) && !one.receive(2));
+        drop((one, other));
+        assert_eq!(budget.used(), 0);
+    }
+}
