@@ -1,6 +1,7 @@
-//! PostgreSQL with the semantics of the Azure Table service.
+//! The extension `table_service`: PostgreSQL with the semantics of the Azure Table service.
 //!
-//! This crate is the only one that knows PostgreSQL; what entities, ETags and limits are is in `table_service_model`.
+//! This crate is the only one that knows PostgreSQL. The crate `table_service_model` defines entities, ETags and
+//! limits.
 //! `ARCHITECTURE.md` has the map.
 
 use pgrx::prelude::*;
@@ -40,10 +41,11 @@ extension_sql_file!(
 extension_sql_file!("../sql/access.sql", name = "access", requires = ["schemas"]);
 extension_sql_file!("../sql/operators.sql", name = "operators", finalize);
 
-/// Called by PostgreSQL when it loads the library into a session.
+/// Initialises the library. PostgreSQL calls this when it loads the library into a session.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
-    // SAFETY: both are set before a library can be loaded into a session.
+    // SAFETY: both calls only read globals of this process. PostgreSQL sets them before it can load a library into a
+    // session. The postmaster, which loads `shared_preload_libraries`, has no database.
     let (in_database, encoding) = unsafe {
         (
             pg_sys::MyDatabaseId != pg_sys::InvalidOid,
@@ -61,7 +63,7 @@ pub extern "C-unwind" fn _PG_init() {
     postgres::catalog::watch();
 }
 
-/// What `cargo pgrx test` needs to set up its server.
+/// The hooks that `cargo pgrx test` calls to set up its server.
 #[cfg(test)]
 pub mod pg_test {
     pub fn setup(_options: Vec<&str>) {}

@@ -1,7 +1,8 @@
-//! Stored access policies, service properties and signatures: what the service keeps and makes beside entities.
+//! Stored access policies, service properties and shared access signatures.
 //!
-//! Who may read and write the first two is for the tables of `sql/access.sql` to say; these functions have no rights of
-//! their own.
+//! The functions for service properties run with the caller's privileges, which `sql/access.sql` grants. The functions
+//! for access policies first check the caller's privileges on the table, then read and write the policies as their
+//! owner.
 
 use pgrx::prelude::*;
 use table_service_model::access::{
@@ -19,14 +20,14 @@ use crate::postgres::spi::{Rows, connect};
 use crate::postgres::types::value::Text;
 use crate::postgres::types::{JsonArg, JsonOut, TextArg};
 
-/// The version of signatures, that of the current SDKs.
+/// The version of the signatures. The current SDKs use the same one.
 const SAS_VERSION: &str = "2019-02-02";
 
-/// Sets the stored access policies of a table, all at once: a list of up to five, such as
-/// `[{"Id": "readers", "Start": "2026-01-01", "Expiry": "2027-01-01", "Permission": "r"}]`. An empty list clears them.
+/// Replaces all stored access policies of a table. The argument is a list of at most five, such as
+/// `[{"Id": "readers", "Start": "2026-01-01", "Expiry": "2027-01-01", "Permission": "r"}]`. An empty list removes them.
 ///
-/// Raises `TableNotFound`, `InvalidInput` and `InvalidXmlDocument` for what is no such list, and `AuthorizationFailure`
-/// unless the caller has the rights of the table's owner.
+/// Raises `TableNotFound`; `InvalidInput` or `InvalidXmlDocument` if the argument is not such a list;
+/// `AuthorizationFailure` if the caller does not have the rights of the table's owner.
 #[pg_extern]
 fn set_access_policies(table_name: Option<TextArg<'_>>, policies: Option<JsonArg<'_>>) {
     prevent_if_read_only(c"set_access_policies()");
@@ -39,9 +40,9 @@ fn set_policies(table_name: Option<TextArg<'_>>, policies: Option<JsonArg<'_>>) 
     policies::set(&Table::open(name, TableLock::Write)?, &policies)
 }
 
-/// The stored access policies of a table, in the form in which they are set.
+/// Returns the stored access policies of a table, in the form that `set_access_policies` takes.
 ///
-/// Raises `TableNotFound`, and `AuthorizationFailure` for a caller who may do nothing with the table's entities.
+/// Raises `TableNotFound`, and `AuthorizationFailure` if the caller has no privilege on the table's entities.
 #[pg_extern(stable, parallel_restricted)]
 fn get_access_policies(table_name: Option<TextArg<'_>>) -> JsonOut {
     let policies = get_policies(table_name).or_raise();
@@ -53,11 +54,11 @@ fn get_policies(table_name: Option<TextArg<'_>>) -> Result<AccessPolicies, Error
     policies::get(&table)
 }
 
-/// Changes the properties of the service: the members Logging, HourMetrics, MinuteMetrics and Cors that the object has.
-/// What it lacks stays as it is; an empty Cors list removes all rules.
+/// Changes those properties of the service that the argument contains: Logging, HourMetrics, MinuteMetrics and Cors.
+/// The others stay as they are. An empty Cors list removes all rules.
 ///
-/// Raises `InvalidInput` and `InvalidXmlDocument` for what is no such object. Needs INSERT and UPDATE on
-/// `table_service.service_properties`, which the database's owner has and may grant.
+/// Raises `InvalidInput` or `InvalidXmlDocument` if the argument is not such an object. The caller needs INSERT and
+/// UPDATE on `table_service.service_properties`. The owner of the database has both and may grant them.
 #[pg_extern]
 fn set_service_properties(service_properties: Option<JsonArg<'_>>) {
     prevent_if_read_only(c"set_service_properties()");
@@ -65,7 +66,7 @@ fn set_service_properties(service_properties: Option<JsonArg<'_>>) {
 }
 
 fn set_properties(service_properties: Option<JsonArg<'_>>) -> Result<(), Error> {
-    // One statement, so that changes of different members that come at the same time all last.
+    // One statement, so that no concurrent change of another property is lost.
     const SET: &str = "INSERT INTO table_service.service_properties AS s (properties) VALUES ($1::pg_catalog.jsonb) ON CONFLICT (is_only) DO UPDATE SET properties = s.properties OPERATOR(pg_catalog.||) excluded.properties";
     let change = ServicePropertiesChange::from_json(required("service_properties", service_properties)?.0)?;
     let json = Text::new(&change.to_json());
@@ -73,7 +74,7 @@ fn set_properties(service_properties: Option<JsonArg<'_>>) -> Result<(), Error> 
     Ok(())
 }
 
-/// The properties of the service. What was never set is switched off.
+/// Returns the properties of the service. A property that was never set is switched off.
 #[pg_extern(stable, parallel_restricted)]
 fn get_service_properties() -> JsonOut {
     const GET: &str = "SELECT s.properties::pg_catalog.text FROM table_service.service_properties AS s";
@@ -85,21 +86,21 @@ fn get_service_properties() -> JsonOut {
     JsonOut(properties.to_json().into_bytes())
 }
 
-/// The first column, a text, of the first row.
+/// Returns the first column of the first row, which is a text.
 fn first_text<'c>(rows: &Rows<'c>) -> Option<&'c str> {
     rows.first()?.text(1).map(TextArg::get)
 }
 
-/// A shared access signature for a table: the parameters that a client puts after the `?` of its URLs.
+/// Returns a shared access signature for a table: the parameters that a client appends to a URL after `?`.
 ///
-/// `permissions` are letters of `raud`: read, add, update, delete. What a stored access policy, `policy_id`, has is left
-/// out here. `ip_range` is an address or two with `-` between them, `protocol` is `https` or `https,http`. The keys limit
-/// the signature to entities from (`start_partition_key`, `start_row_key`) to (`end_partition_key`, `end_row_key`), both
-/// included. Times are cut off to seconds. The table need not exist, and nothing is stored: pass the key as a parameter,
-/// or it may stand in the server's log.
+/// `permissions` consists of the letters `raud`: read, add, update, delete. Omit what the stored access policy
+/// `policy_id` specifies. `ip_range` is one address, or two with `-` between them. `protocol` is `https` or
+/// `https,http`. The keys limit the signature to the entities from (`start_partition_key`, `start_row_key`) to
+/// (`end_partition_key`, `end_row_key`), both included. Times are truncated to seconds. The table need not exist, and
+/// nothing is stored. Pass the account key as a parameter: a literal may be written to the server's log.
 ///
-/// Raises `InvalidInput` for what cannot be signed, and `InvalidResourceName` or `OutOfRangeInput` for what is no table's
-/// name.
+/// Raises `InvalidInput` for arguments that cannot be signed, and `InvalidResourceName` or `OutOfRangeInput` for an
+/// invalid table name.
 #[pg_extern(immutable, parallel_safe)]
 #[allow(clippy::too_many_arguments)]
 fn generate_sas(

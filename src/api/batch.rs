@@ -1,4 +1,4 @@
-//! Entity group transactions: all operations on one partition, or none.
+//! Entity group transactions: all operations on one partition succeed, or none.
 
 use std::ffi::CStr;
 
@@ -16,10 +16,10 @@ use crate::postgres::result_set::{BatchResults, ResultSet};
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, TextArg};
 
-/// Executes up to 100 operations on one partition: all of them or, with an error, none. Returns the new ETags in the
-/// order of the operations, NULL for a delete.
+/// Executes up to 100 operations on one partition: all of them, or none if one fails. Returns the new ETags in the
+/// order of the operations, with NULL for a delete.
 ///
-/// Raises the error of the operation with the lowest index, which stands before its message.
+/// Raises the error of the failed operation with the lowest index. The index precedes the error's message.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.execute_batch(
     table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
@@ -48,7 +48,7 @@ fn execute_batch(
     execute().or_raise()
 }
 
-/// `execute_batch` for drivers: the operations are a JSON array of `{"<operation>": {entity}, "if_match": "…"}`.
+/// Executes a batch that is given as JSON, for drivers: an array of `{"<operation>": {entity}, "if_match": "…"}`.
 #[pg_extern]
 fn execute_batch_json(
     table_name: Option<TextArg<'_>>,
@@ -64,13 +64,13 @@ fn execute_batch_json(
     execute().or_raise()
 }
 
-/// An insert for `execute_batch`.
+/// Makes an insert for `execute_batch`.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_insert(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
     operation(Action::Insert, row_key, properties, None)
 }
 
-/// A replace for `execute_batch`, of the version with the ETag `if_match`, or `*` for any.
+/// Makes a replace for `execute_batch`. `if_match` is the ETag that the entity must have, or `*` for any.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_replace(
     row_key: Option<TextArg<'_>>,
@@ -80,7 +80,7 @@ fn batch_replace(
     operation(Action::Replace, row_key, properties, if_match)
 }
 
-/// A merge for `execute_batch`, into the version with the ETag `if_match`, or `*` for any.
+/// Makes a merge for `execute_batch`. `if_match` is the ETag that the entity must have, or `*` for any.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_merge(
     row_key: Option<TextArg<'_>>,
@@ -90,19 +90,19 @@ fn batch_merge(
     operation(Action::Merge, row_key, properties, if_match)
 }
 
-/// An insert or replace for `execute_batch`.
+/// Makes an insert-or-replace for `execute_batch`.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_insert_or_replace(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
     operation(Action::InsertOrReplace, row_key, properties, None)
 }
 
-/// An insert or merge for `execute_batch`.
+/// Makes an insert-or-merge for `execute_batch`.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_insert_or_merge(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
     operation(Action::InsertOrMerge, row_key, properties, None)
 }
 
-/// A delete for `execute_batch`, of the version with the ETag `if_match`, or `*` for any.
+/// Makes a delete for `execute_batch`. `if_match` is the ETag that the entity must have, or `*` for any.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_delete(row_key: Option<TextArg<'_>>, if_match: default!(Option<TextArg<'_>>, "'*'")) -> BatchOperationOut {
     operation(Action::Delete, row_key, None, if_match)
@@ -141,9 +141,10 @@ fn execute(
     let table = Table::open(table_name, TableLock::Write).map_err(|error| error.at(0))?;
     batch.check_limits(partition_key.get())?;
     let timestamps = batch::write(&table, partition_key, batch)?;
-    // SAFETY: the functions return TABLE (index integer, row_key text, etag text).
+    // SAFETY: `fcinfo` is that of the running function. Both callers return TABLE (index integer, row_key text, etag
+    // text).
     let mut result = unsafe { ResultSet::open(fcinfo) };
-    // What is inserted together has one Timestamp.
+    // Entities that one statement inserts have the same Timestamp, so most ETags repeat the one before.
     let mut last: Option<(i64, Text)> = None;
     for ((index, operation), timestamp) in (0..).zip(batch.operations()).zip(timestamps) {
         if let Some(timestamp) = timestamp

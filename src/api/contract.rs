@@ -1,5 +1,7 @@
-//! The contract of the tables, for direct SQL writes too: the function of the CHECK of every table, that of its trigger, and those
-//! of our statements. Names and signatures are permanent, because the tables refer to them.
+//! The rules that a table enforces, also for direct SQL writes: the functions of its CHECK constraint and its trigger.
+//!
+//! `next_timestamp` and `merge_fits` are for the extension's own statements. Names and signatures never change, because
+//! the stored definitions of the tables refer to them.
 
 use pgrx::prelude::*;
 use table_service_model::{Error, entity, ticks};
@@ -8,7 +10,7 @@ use crate::engine::contract::check;
 use crate::postgres::error::{OrRaise, raise};
 use crate::postgres::types::{PropertiesArg, TextArg, TriggerRow};
 
-/// Raises the error of the API for an entity that the service would not store; otherwise true.
+/// Returns true for an entity that the service would store. Raises the API's error for any other.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn entity_is_valid(
     partition_key: TextArg<'_>,
@@ -26,7 +28,7 @@ fn entity_is_valid(
     .or_raise()
 }
 
-/// The Timestamp that follows `old` when the clock shows `clock`: the later of the clock and a microsecond after `old`.
+/// Returns the Timestamp after `old` when the clock shows `clock`: the clock, but at least one microsecond after `old`.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn next_timestamp(old: TimestampWithTimeZone, clock: TimestampWithTimeZone) -> TimestampWithTimeZone {
     let next = ticks::next_timestamp(old.into_inner(), clock.into_inner());
@@ -36,7 +38,7 @@ fn next_timestamp(old: TimestampWithTimeZone, clock: TimestampWithTimeZone) -> T
     TimestampWithTimeZone::try_from(next).map_err(|_| none()).or_raise()
 }
 
-/// Whether merging `new` into the `old` properties of an entity stays within the limits.
+/// Returns whether an entity stays within the limits when `new` is merged into its properties `old`.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn merge_fits(
     partition_key: TextArg<'_>,
@@ -50,7 +52,7 @@ fn merge_fits(
         .is_ok()
 }
 
-/// BEFORE UPDATE FOR EACH ROW: sets the Timestamp, so that no UPDATE can keep, rewind or forge one.
+/// Sets the Timestamp of an updated row, so that no UPDATE can keep, rewind or forge it. BEFORE UPDATE FOR EACH ROW.
 #[pg_extern]
 fn rising_timestamp(fcinfo: pg_sys::FunctionCallInfo) -> TriggerRow {
     let misused = |reason: &str| -> ! {
@@ -58,8 +60,9 @@ fn rising_timestamp(fcinfo: pg_sys::FunctionCallInfo) -> TriggerRow {
             reason: reason.to_owned(),
         })
     };
-    // SAFETY: the context is checked to be that of a trigger of the right kind, which then has both tuples and the
-    // relation. Anybody may put the trigger on a table of their own, so the column is checked too.
+    // SAFETY: the first test ensures that a BEFORE UPDATE FOR EACH ROW trigger is running, whose context has the
+    // relation and both tuples. A user may put the trigger on any table, so the column's type is tested before its
+    // value is used.
     unsafe {
         let trigger = (*fcinfo).context.cast::<pg_sys::TriggerData>();
         if trigger.is_null()
@@ -71,7 +74,7 @@ fn rising_timestamp(fcinfo: pg_sys::FunctionCallInfo) -> TriggerRow {
             misused("rising_timestamp() is called by a BEFORE UPDATE FOR EACH ROW trigger");
         }
         let descriptor = (*(*trigger).tg_relation).rd_att;
-        // By name: the columns of a partition may stand in another order.
+        // By name: the columns of a PostgreSQL partition may have another order.
         let mut column = pg_sys::SPI_fnumber(descriptor, c"timestamp".as_ptr());
         if column <= 0 || pg_sys::SPI_gettypeid(descriptor, column) != pg_sys::TIMESTAMPTZOID {
             misused("rising_timestamp() needs a column \"timestamp\" of type timestamptz");

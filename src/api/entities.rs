@@ -9,13 +9,13 @@ use crate::postgres::clock::ticks_of;
 use crate::postgres::error::OrRaise;
 use crate::postgres::types::{EntityArg, EntityOut, JsonOut, TextArg};
 
-/// The ETag of an entity; NULL while it has no Timestamp.
+/// Returns the ETag of an entity, or NULL if it has no Timestamp.
 #[pg_extern(name = "etag", immutable, strict, parallel_safe)]
 fn etag_of_entity(entity: EntityArg<'_>) -> Option<String> {
     entity.timestamp().map(|timestamp| etag_of_micros(timestamp).or_raise())
 }
 
-/// The ETag of an entity with this Timestamp.
+/// Returns the ETag of an entity with this Timestamp.
 #[pg_extern(name = "etag", immutable, strict, parallel_safe)]
 fn etag_of_timestamp(timestamp: TimestampWithTimeZone) -> String {
     etag_of_micros(timestamp.into_inner()).or_raise()
@@ -25,18 +25,18 @@ fn etag_of_micros(timestamp: i64) -> Result<String, Error> {
     ticks_of(TIMESTAMP, timestamp).map(etag::format)
 }
 
-/// An entity as the service's JSON payload. `metadata` is `none`, `minimal` or `full`; of `odata.*` only `odata.etag`
-/// is written.
+/// Returns an entity as the service's JSON payload. `metadata` is `none`, `minimal` or `full`. The only `odata.*`
+/// annotation of the entity that it writes is `odata.etag`.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn entity_to_json(entity: EntityArg<'_>, metadata: default!(TextArg<'_>, "'minimal'")) -> JsonOut {
     let metadata = Metadata::parse(metadata.get()).or_raise();
     JsonOut(json::entity_to_json(&entity.get(), metadata))
 }
 
-/// The entity in a JSON payload, with the Timestamp that it has there, or NULL.
+/// Returns the entity in a JSON payload. Its Timestamp is NULL if the payload has none.
 ///
-/// Raises `PropertiesNeedValue` for a missing key, `OutOfRangeInput` for a character that no key may hold, `InvalidInput`
-/// for what is no payload.
+/// Raises `PropertiesNeedValue` for a missing key, `OutOfRangeInput` for a character that a key must not contain, and
+/// `InvalidInput` for an invalid payload.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn entity_from_json(payload: TextArg<'_>) -> EntityOut {
     let entity = json::parse_entity(payload.get()).or_raise();

@@ -1,4 +1,4 @@
-//! Filters as predicates of SQL: what they become, and how they are tested on a row.
+//! Filters in SQL: testing a filter on a row, and translating it into a WHERE clause.
 
 use pgrx::prelude::*;
 use table_service_model::entity::Entity;
@@ -11,7 +11,7 @@ use crate::postgres::error::OrRaise;
 use crate::postgres::statement::range_to_sql;
 use crate::postgres::types::{EntityArg, PropertiesArg, TextArg};
 
-/// Whether an entity passes a filter. `parameters` gives values to `@name` in it.
+/// Returns whether an entity passes a filter. `parameters` has the values of `@name` in the filter.
 #[pg_extern(immutable, parallel_safe)]
 fn matches(
     entity: Option<EntityArg<'_>>,
@@ -24,11 +24,11 @@ fn matches(
         return Err(Error::null_argument(missing)).or_raise();
     };
     let parameters = parameters.map(|parameters| parameters.get());
-    // SAFETY: the running function's own fcinfo.
+    // SAFETY: `fcinfo` is that of the running function.
     unsafe { parsed(fcinfo, filter.get(), parameters) }.matches(&entity.get())
 }
 
-/// `matches` for the columns of an entity: what `filter_to_sql` writes.
+/// Returns whether the entity in these columns passes a filter. `filter_to_sql` writes calls of this function.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn entity_passes(
     partition_key: TextArg<'_>,
@@ -44,12 +44,11 @@ fn entity_passes(
         timestamp: Ticks::from_postgres_micros(timestamp.into_inner()),
         properties: properties.get(),
     };
-    // SAFETY: the running function's own fcinfo.
+    // SAFETY: `fcinfo` is that of the running function.
     unsafe { parsed(fcinfo, filter.get(), None) }.matches(&entity)
 }
 
-/// The predicate over the columns of an entity that a filter stands for, to be written into a WHERE clause. `alias` is
-/// the name that the columns are qualified with.
+/// Returns a filter as an SQL condition on the columns of an entity, for a WHERE clause. `alias` qualifies the columns.
 #[pg_extern(immutable, parallel_safe)]
 fn filter_to_sql(
     filter: Option<TextArg<'_>>,
@@ -72,7 +71,7 @@ fn filter_to_sql(
     to_sql().or_raise()
 }
 
-/// Parses a filter; NULL lets everything pass.
+/// Parses a filter. Every entity passes the filter NULL.
 pub fn parse(filter: Option<TextArg<'_>>, parameters: Option<PropertiesArg<'_>>) -> Result<Filter, Error> {
     Filter::parse(
         filter.map_or("", TextArg::get),
@@ -80,7 +79,7 @@ pub fn parse(filter: Option<TextArg<'_>>, parameters: Option<PropertiesArg<'_>>)
     )
 }
 
-/// The WHERE clause of a plan, which may stand beside any other.
+/// Returns the condition of a plan. It has parentheses where it needs them, so it can stand beside other conditions.
 fn plan_to_sql(plan: &Plan, alias: &str) -> String {
     let ranges: Vec<Vec<String>> = plan.ranges.iter().map(|range| range_to_sql(range, alias)).collect();
     let mut conditions = Vec::new();
@@ -105,7 +104,7 @@ fn plan_to_sql(plan: &Plan, alias: &str) -> String {
     }
 }
 
-/// The call that tests a row against a filter.
+/// Returns a call of `entity_passes` that tests a row against a filter.
 pub fn passes(alias: &str, filter: &Filter) -> String {
     format!(
         "table_service.entity_passes({alias}partition_key, {alias}row_key, {alias}\"timestamp\", {alias}properties, {})",

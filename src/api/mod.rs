@@ -1,4 +1,4 @@
-//! What SQL users call, one file a topic.
+//! The functions that SQL users call, one file for each topic.
 
 pub mod access;
 pub mod bag;

@@ -1,4 +1,4 @@
-//! Queries with a filter: whole results, pages, and what a filter becomes.
+//! Queries with a filter: complete results, pages, EXPLAIN, and statistics.
 
 use pgrx::prelude::*;
 use table_service_model::Error;
@@ -21,8 +21,8 @@ use crate::postgres::statement::scan_to_sql;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
 use crate::postgres::types::{JsonOut, PropertiesArg, TextArg};
 
-/// The entities that pass a filter, in key order, at most `top` of them. `projection` is a comma list of the properties
-/// to return; `parameters` gives values to `@name` in the filter.
+/// Returns the entities that pass a filter, in key order, at most `top` of them. `projection` is a comma-separated list
+/// of the properties to return. `parameters` has the values of `@name` in the filter.
 #[pg_extern(stable, parallel_restricted)]
 fn query_entities(
     table_name: Option<TextArg<'_>>,
@@ -38,7 +38,7 @@ fn query_entities(
             .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
             .transpose()?;
         let table = query.table()?;
-        // SAFETY: this function returns SETOF entity.
+        // SAFETY: `fcinfo` is that of the running function, which returns SETOF entity.
         let mut result = unsafe { ResultSet::open(fcinfo) };
         match top {
             None => connect(|spi| {
@@ -63,9 +63,11 @@ fn query_entities(
     query().or_raise()
 }
 
-/// One page of the entities that pass a filter: at most `top` or 1000 entities, 16 MiB, and the time of
-/// `table_service.page_time_limit`. When there may be more, the last row has the continuation token for the next page.
-/// A page without an entity that is not the last is one row of NULLs with the token.
+/// Returns one page of the entities that pass a filter, in key order.
+///
+/// A page has at most `top` entities (1000 without `top`) and at most 16 MiB, and takes at most
+/// `table_service.page_time_limit`. If there may be more entities, the last row has the continuation token of the next
+/// page. A page without entities that has a next page is one row: NULLs and the token.
 #[pg_extern(stable, parallel_restricted)]
 fn query_page(
     table_name: Option<TextArg<'_>>,
@@ -81,7 +83,7 @@ fn query_page(
         let request = query.page(top, continuation_token)?;
         let table = query.table()?;
         let rows = PageRows {
-            // SAFETY: this function returns the columns of `Page`.
+            // SAFETY: `fcinfo` is that of the running function, which returns the columns of `Page`.
             result: unsafe { ResultSet::open(fcinfo) },
             projection: &query.projection,
             waiting: None,
@@ -93,7 +95,8 @@ fn query_page(
     query().or_raise()
 }
 
-/// `query_page` for drivers: `{"value": […], "continuationToken": …}`. `metadata` is `none`, `minimal` or `full`.
+/// Returns a page as JSON, for drivers: `{"value": […], "continuationToken": …}`. `metadata` is `none`, `minimal` or
+/// `full`.
 #[pg_extern(stable, parallel_restricted)]
 fn query_page_json(
     table_name: Option<TextArg<'_>>,
@@ -120,8 +123,8 @@ fn query_page_json(
     query().or_raise()
 }
 
-/// How a query is run: the class of its access to the table, the key ranges that it reads, what is tested on every row,
-/// the statements, and PostgreSQL's plan for them.
+/// Explains how a query runs: its access class, its key ranges, the residual filter that each row must pass, its
+/// statements, and PostgreSQL's plans for them.
 #[pg_extern(stable, parallel_restricted)]
 fn explain_query(
     table_name: Option<TextArg<'_>>,
@@ -153,7 +156,8 @@ fn explain_query(
             .map(|filter| Text::new(&filter.to_string()));
         let [access, sql, plan] =
             [&query.plan.access().to_string(), &statements.join(";\n"), &plan].map(|text| Text::new(text));
-        // SAFETY: this function returns TABLE (access text, key_ranges text[], residual text, sql text, plan text).
+        // SAFETY: `fcinfo` is that of the running function, which returns TABLE (access text, key_ranges text[],
+        // residual text, sql text, plan text).
         let mut result = unsafe { ResultSet::open(fcinfo) };
         result.push([
             Some(access.value()),
@@ -167,8 +171,8 @@ fn explain_query(
     explain().or_raise()
 }
 
-/// How many entities each partition has and how many bytes they take, in the order of the keys. Counts exactly, so it
-/// reads the whole table.
+/// Returns for each partition how many entities it has and how many bytes they take, in key order. The numbers are
+/// exact: the function reads the whole table.
 #[pg_extern(stable, parallel_restricted)]
 fn partition_statistics(table_name: Option<TextArg<'_>>, fcinfo: pg_sys::FunctionCallInfo) -> PartitionStatistics {
     let statistics = || {
@@ -178,7 +182,8 @@ fn partition_statistics(table_name: Option<TextArg<'_>>, fcinfo: pg_sys::Functio
                 "SELECT t.partition_key, pg_catalog.count(*), pg_catalog.sum(pg_catalog.pg_column_size(t.*))::pg_catalog.int8 FROM {} AS t GROUP BY t.partition_key ORDER BY t.partition_key",
                 table.name()
             );
-            // SAFETY: the function returns TABLE (partition_key text, entities bigint, bytes bigint).
+            // SAFETY: `fcinfo` is that of the running function, which returns TABLE (partition_key text, entities
+            // bigint, bytes bigint).
             let mut result = unsafe { ResultSet::open(fcinfo) };
             for row in spi.read(&sql, &[]).iter() {
                 result.push([
@@ -193,7 +198,7 @@ fn partition_statistics(table_name: Option<TextArg<'_>>, fcinfo: pg_sys::Functio
     statistics().or_raise()
 }
 
-/// What all queries have in common.
+/// The arguments that all queries share, parsed.
 struct Query<'a> {
     table_name: &'a str,
     plan: Plan,
@@ -218,7 +223,7 @@ impl<'a> Query<'a> {
         Table::open(self.table_name, TableLock::Read)
     }
 
-    /// The page that begins at a token.
+    /// Returns the request for the page that begins at a token, or for the first page without one.
     fn page(&self, top: Option<i64>, continuation_token: Option<TextArg<'_>>) -> Result<PageRequest, Error> {
         let top = match top {
             None => PAGE_ENTITIES,
@@ -243,15 +248,15 @@ impl<'a> Query<'a> {
     }
 }
 
-/// The rows of `query_page`.
+/// Collects the rows of `query_page`.
 struct PageRows<'f, 'p> {
     result: ResultSet<'f>,
     projection: &'p Projection,
-    /// The latest entity, if it may be the last and has to wait for the token.
+    /// The latest entity, if it may be the last of the page: the last row gets the token.
     waiting: Option<Waiting>,
 }
 
-/// A copy of a row: its own memory goes when the next one comes.
+/// A copy of a row. PostgreSQL frees the row itself when the next one arrives.
 struct Waiting {
     partition_key: Text,
     row_key: Text,
@@ -301,7 +306,7 @@ impl PageRows<'_, '_> {
     }
 }
 
-/// The JSON of `query_page_json`.
+/// Collects the JSON of `query_page_json`.
 struct PageJson<'p> {
     json: Vec<u8>,
     projection: &'p Projection,
@@ -321,7 +326,7 @@ impl PageJson<'_> {
     fn finish(mut self, token: Option<String>) -> Vec<u8> {
         self.json.extend_from_slice(b"],\"continuationToken\":");
         match token {
-            // A token is base64url text.
+            // A token is base64url text, so it needs no JSON escapes.
             Some(token) => self.json.extend_from_slice(format!("\"{token}\"}}").as_bytes()),
             None => self.json.extend_from_slice(b"null}"),
         }

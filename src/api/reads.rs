@@ -1,5 +1,6 @@
-//! Reads of entities whose keys are known. They see the caller's snapshot and write nothing, so they also work in READ
-//! ONLY transactions and on a standby.
+//! Reads of entities by their keys.
+//!
+//! They use the caller's snapshot and write nothing. So they also work in READ ONLY transactions and on a hot standby.
 
 use pgrx::prelude::*;
 use table_service_model::Error;
@@ -18,7 +19,7 @@ use crate::postgres::statement::Statement;
 use crate::postgres::types::value::{Array, Value};
 use crate::postgres::types::{TextArg, TextArrayArg};
 
-/// The entity with these keys, or no row. `projection` is a comma list of the properties to return.
+/// Returns the entity with these keys, or no row. `projection` is a comma-separated list of the properties to return.
 #[pg_extern(stable, parallel_restricted)]
 fn get_entity(
     table_name: Option<TextArg<'_>>,
@@ -32,7 +33,7 @@ fn get_entity(
         let keys = Keys::new(partition_key, row_key)?;
         let projection = Projection::parse(projection.map_or("", TextArg::get))?;
         let table = Table::open(table_name, TableLock::Read)?;
-        // SAFETY: this function returns SETOF entity.
+        // SAFETY: `fcinfo` is that of the running function, which returns SETOF entity.
         let mut result = unsafe { ResultSet::open(fcinfo) };
         if !keys.within_limits() {
             return Ok(Entities);
@@ -51,8 +52,8 @@ fn get_entity(
     get().or_raise()
 }
 
-/// Those of the entities with these keys that exist, in key order. `projection` is a comma list of the properties to
-/// return.
+/// Returns the existing entities among those with these keys, in key order. `projection` is a comma-separated list of
+/// the properties to return.
 #[pg_extern(stable, parallel_restricted)]
 fn get_entities(
     table_name: Option<TextArg<'_>>,
@@ -77,7 +78,7 @@ fn get_entities(
         }
         let projection = Projection::parse(projection.map_or("", TextArg::get))?;
         let table = Table::open(table_name, TableLock::Read)?;
-        // SAFETY: this function returns SETOF entity.
+        // SAFETY: `fcinfo` is that of the running function, which returns SETOF entity.
         let mut result = unsafe { ResultSet::open(fcinfo) };
         let wanted = Array::of_texts(wanted.into_iter());
         let statement = Statement::get_many(Value::text(partition_key), &wanted);
@@ -87,7 +88,7 @@ fn get_entities(
     get().or_raise()
 }
 
-/// Adds the entities that a statement selects.
+/// Adds the entities that a statement selects to the result.
 fn read_into(result: &mut ResultSet<'_>, table: &Table, statement: &Statement<'_>, projection: &Projection) {
     connect(|spi| {
         let sink = &mut |row: &Row<'_>| {

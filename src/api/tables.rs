@@ -1,4 +1,4 @@
-//! Tables: create, delete and list them.
+//! Create, delete and list tables.
 
 use std::panic::AssertUnwindSafe;
 
@@ -21,17 +21,17 @@ use crate::postgres::subtransaction::{in_subtransaction, message, sqlerrcode};
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
 
-/// Updates find room for the new version on the same page (HOT) if a page is not packed full.
+/// The fill factor of the tables. It leaves room on each page, so that an update can put the new version there (HOT).
 const FILLFACTOR: u32 = 90;
 
-/// How often a name is tried that is neither free nor a table's: it is something else's if it stays so.
+/// How often `create_table` tries to create a table. If the name still collides then, an object that is not a table of
+/// the service has it.
 const CREATIONS: u32 = 5;
 
 /// Creates a table of the service.
 ///
-/// Raises `TableAlreadyExists` for a name that exists in any case, unless `if_not_exists`, and for one that something else
-/// in `table_service_data` has; `OutOfRangeInput`, `InvalidResourceName` and `InvalidInput` for names that no table can
-/// have.
+/// Raises `TableAlreadyExists` if the name exists in any case, unless `if_not_exists`, or if another object in
+/// `table_service_data` has it. Raises `OutOfRangeInput`, `InvalidResourceName` or `InvalidInput` for an invalid name.
 #[pg_extern]
 fn create_table(table_name: Option<TextArg<'_>>, if_not_exists: default!(Option<bool>, "false")) -> RegClass {
     create(table_name, if_not_exists).or_raise()
@@ -65,7 +65,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
                 policies::forget(&table);
                 return Ok(RegClass(table.oid()));
             }
-            // Somebody else was faster, and may have deleted it again.
+            // Another session created the table first, and may already have deleted it again: retry.
             Err(error) if is_name_collision(&error) => {
                 in_the_way = message(&error).to_owned();
             }
@@ -79,7 +79,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
     }
 }
 
-/// The statements that make a table.
+/// Returns the statements that create a table.
 fn definition(name: &str, primary_key: &str) -> String {
     let table = QualifiedName::new(name.into());
     let primary_key = quote_identifier(primary_key);
@@ -98,7 +98,7 @@ fn definition(name: &str, primary_key: &str) -> String {
     )
 }
 
-/// The errors of two sessions that create one table, in one spelling or two.
+/// Returns whether an error is one of those that concurrent creations of a table raise, in one spelling or in two.
 fn is_name_collision(error: &CaughtError) -> bool {
     matches!(
         sqlerrcode(error),
@@ -108,10 +108,10 @@ fn is_name_collision(error: &CaughtError) -> bool {
     )
 }
 
-/// Drops a table of the service, with all its entities; true when there was one.
+/// Deletes a table of the service with all its entities, and returns whether it existed.
 ///
-/// Raises `ResourceNotFound` for a name that is no table's, unless `if_exists`; `OutOfRangeInput` and `InvalidResourceName` for names
-/// that no table can have.
+/// Raises `ResourceNotFound` if there is no such table, unless `if_exists`. Raises `OutOfRangeInput` or
+/// `InvalidResourceName` for an invalid name.
 #[pg_extern]
 fn delete_table(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>, "false")) -> bool {
     delete(table_name, if_exists).or_raise()
@@ -140,17 +140,18 @@ fn delete(table_name: Option<TextArg<'_>>, if_exists: Option<bool>) -> Result<bo
     });
     match dropped {
         Ok(done) => done,
-        // Somebody else was faster.
+        // Another session dropped the table first.
         Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => absent(),
         Err(error) => error.rethrow(),
     }
 }
 
-/// The tables of the service whose names pass a filter over `TableName`, in the order of their lower-case names. With
-/// `top`, at most so many, and the last row has the continuation token when there are more. `parameters` gives values to
-/// `@name` in the filter.
+/// Returns the tables of the service whose names pass a filter on `TableName`, ordered by their lower-case names.
 ///
-/// Raises `InvalidInput` for a negative `top` and a token that `query_tables` did not give, and the errors of filters.
+/// With `top` it returns at most that many. If there are more, the last row has the continuation token. `parameters`
+/// has the values of `@name` in the filter.
+///
+/// Raises `InvalidInput` for a negative `top` or a token that is not from `query_tables`, and the errors of filters.
 #[pg_extern(stable, parallel_restricted)]
 fn query_tables(
     filter: default!(Option<TextArg<'_>>, "NULL"),
@@ -196,11 +197,12 @@ fn query(
             let (Some(name), Some(relation)) = (row.text(1), row.relation(2)) else {
                 continue;
             };
-            // A user may rename a table to what no function takes as a name.
+            // A user may have renamed a table to a name that the functions reject.
             if table_name::check_form(name.get()).is_err() || !filter.matches(name.get())? {
                 continue;
             }
-            // Two spellings of one name, which only a user's own statement can make, stay together: a token means both.
+            // Only a user's own DDL can make two spellings of one name. They stay on one page, because a token stands
+            // for both.
             let is_another = page.last().is_none_or(|(last, _)| !same_name(last.get(), name.get()));
             if is_another && top.is_some_and(|top| page.len() >= top) {
                 next = Some(name);
@@ -212,7 +214,8 @@ fn query(
             let name = table_name::fold(next.get());
             Text::new(&ContinuationToken::Table { name }.encode())
         });
-        // SAFETY: the function returns TABLE (table_name text, relation regclass, continuation_token text).
+        // SAFETY: `fcinfo` is that of the running function, which returns TABLE (table_name text, relation regclass,
+        // continuation_token text).
         let mut result = unsafe { ResultSet::open(fcinfo) };
         for (index, &(name, relation)) in page.iter().enumerate() {
             let token = token.as_ref().filter(|_| index + 1 == page.len());

@@ -1,4 +1,4 @@
-//! Keys made of time, and the clients' retry policy.
+//! Keys that contain a time, and the retry delays of the service's clients.
 
 use pgrx::prelude::*;
 use table_service_model::{Error, Ticks, retry};
@@ -7,20 +7,20 @@ use crate::postgres::clock::{ticks_of, timestamp_of};
 use crate::postgres::error::OrRaise;
 use crate::postgres::types::TextArg;
 
-/// The parameter's name in messages.
+/// The parameter's name in error messages.
 pub const TIMESTAMP: &str = "timestamp";
 
-/// .NET's `DateTime.Ticks` of a point in time: units of 100 ns since 0001-01-01.
+/// Returns a point in time as .NET's `DateTime.Ticks`: units of 100 ns since 0001-01-01.
 ///
-/// Raises `OutOfRangeInput` outside 0001 to 9999.
+/// Raises `OutOfRangeInput` outside the years 0001 to 9999.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn ticks(timestamp: TimestampWithTimeZone) -> i64 {
     ticks_of(TIMESTAMP, timestamp.into_inner()).map(Ticks::get).or_raise()
 }
 
-/// The point in time of .NET's `DateTime.Ticks`, cut off to microseconds.
+/// Returns the point in time of .NET's `DateTime.Ticks`, truncated to microseconds.
 ///
-/// Raises `OutOfRangeInput` outside 0001 to 9999.
+/// Raises `OutOfRangeInput` outside the years 0001 to 9999.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn from_ticks(ticks: i64) -> TimestampWithTimeZone {
     Ticks::new(ticks)
@@ -29,7 +29,7 @@ fn from_ticks(ticks: i64) -> TimestampWithTimeZone {
         .or_raise()
 }
 
-/// A RowKey that sorts newest first: 19 digits that fall as time goes on.
+/// Returns a RowKey that sorts the newest entity first: 19 digits whose number decreases with time.
 #[pg_extern(volatile, strict, parallel_safe)]
 fn inverted_ticks(timestamp: default!(TimestampWithTimeZone, "pg_catalog.clock_timestamp()")) -> String {
     ticks_of(TIMESTAMP, timestamp.into_inner())
@@ -37,15 +37,15 @@ fn inverted_ticks(timestamp: default!(TimestampWithTimeZone, "pg_catalog.clock_t
         .or_raise()
 }
 
-/// The point in time of a key that `inverted_ticks` made.
+/// Returns the point in time of a key that `inverted_ticks` made.
 ///
-/// Raises `InvalidInput` for anything but 19 digits of a time from 0001 to 9999.
+/// Raises `InvalidInput` unless the key is 19 digits that stand for a time in the years 0001 to 9999.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn from_inverted_ticks(inverted_ticks: TextArg<'_>) -> TimestampWithTimeZone {
     Ticks::from_inverted(inverted_ticks.get()).map(timestamp_of).or_raise()
 }
 
-/// How long to wait before retry number `retry`: exponential back-off with the bounds of the service's clients.
+/// Returns how long to wait before retry number `retry`: exponential back-off with the limits of the service's clients.
 ///
 /// Raises `InvalidInput` for a negative retry or interval.
 #[pg_extern(volatile, strict, parallel_safe)]
@@ -71,14 +71,14 @@ fn retry_delay(
             micros(&maximum)?,
             random(),
         );
-        // Not Interval::from_micros, which goes by way of seconds in floating point.
+        // `Interval::from_micros` would convert to seconds in floating point and lose precision.
         Interval::new(0, 0, delay).map_err(|_| invalid("an interval must not be negative"))
     };
     delay().or_raise()
 }
 
-/// Evenly distributed in 0..1.
+/// Returns a random number, evenly distributed in 0..1.
 fn random() -> f64 {
-    // SAFETY: the backend's own generator, which PostgreSQL seeds when a session starts.
+    // SAFETY: `pg_global_prng_state` is the generator of this process alone. PostgreSQL seeds it when a session starts.
     unsafe { pg_sys::pg_prng_double(&raw mut pg_sys::pg_global_prng_state) }
 }

@@ -1,4 +1,4 @@
-//! Insert, replace, merge, upsert and delete of one entity.
+//! Insert, replace, merge, upsert and delete one entity.
 
 use std::ffi::CStr;
 
@@ -15,7 +15,7 @@ use crate::postgres::types::{PropertiesArg, TextArg};
 
 /// Inserts an entity and returns its ETag.
 ///
-/// Raises `EntityAlreadyExists` if there is one with these keys, `TableNotFound`, and the errors of the limits.
+/// Raises `EntityAlreadyExists` if an entity has these keys, `TableNotFound`, and the errors of the limits.
 #[pg_extern]
 fn insert_entity(
     table_name: Option<TextArg<'_>>,
@@ -31,9 +31,10 @@ fn insert_entity(
     insert().or_raise()
 }
 
-/// Replaces all properties of an entity and returns its new ETag. `if_match` is its ETag, or `*` for any version.
+/// Replaces all properties of an entity and returns its new ETag. `if_match` is the ETag that it must have, or `*` for
+/// any.
 ///
-/// Raises `ResourceNotFound` if there is none, `UpdateConditionNotSatisfied` if it has another ETag.
+/// Raises `ResourceNotFound` if the entity does not exist, and `UpdateConditionNotSatisfied` if it has another ETag.
 #[pg_extern]
 fn replace_entity(
     table_name: Option<TextArg<'_>>,
@@ -49,10 +50,10 @@ fn replace_entity(
     replace().or_raise()
 }
 
-/// Sets the given properties of an entity, keeps its others, and returns its new ETag. `if_match` is its ETag, or `*`
-/// for any version.
+/// Sets the given properties of an entity, keeps its other properties, and returns its new ETag. `if_match` is the ETag
+/// that it must have, or `*` for any.
 ///
-/// Raises `ResourceNotFound` if there is none, `UpdateConditionNotSatisfied` if it has another ETag.
+/// Raises `ResourceNotFound` if the entity does not exist, and `UpdateConditionNotSatisfied` if it has another ETag.
 #[pg_extern]
 fn merge_entity(
     table_name: Option<TextArg<'_>>,
@@ -68,7 +69,7 @@ fn merge_entity(
     merge().or_raise()
 }
 
-/// Inserts an entity, or replaces all properties of the one with these keys, and returns its new ETag.
+/// Inserts an entity, or replaces all properties of the existing entity with these keys, and returns its new ETag.
 #[pg_extern]
 fn insert_or_replace_entity(
     table_name: Option<TextArg<'_>>,
@@ -83,7 +84,7 @@ fn insert_or_replace_entity(
     upsert().or_raise()
 }
 
-/// Inserts an entity, or sets the given properties of the one with these keys, and returns its new ETag.
+/// Inserts an entity, or sets the given properties of the existing entity with these keys, and returns its new ETag.
 #[pg_extern]
 fn insert_or_merge_entity(
     table_name: Option<TextArg<'_>>,
@@ -98,10 +99,10 @@ fn insert_or_merge_entity(
     upsert().or_raise()
 }
 
-/// Deletes an entity; true when there was one. `if_match` is its ETag, or `*` for any version.
+/// Deletes an entity and returns whether it existed. `if_match` is the ETag that it must have, or `*` for any.
 ///
-/// Raises `ResourceNotFound` if there is none, unless `if_exists`; `UpdateConditionNotSatisfied` if it has another
-/// ETag.
+/// Raises `ResourceNotFound` if the entity does not exist, unless `if_exists`, and `UpdateConditionNotSatisfied` if it
+/// has another ETag.
 #[pg_extern]
 fn delete_entity(
     table_name: Option<TextArg<'_>>,
@@ -123,14 +124,14 @@ fn delete_entity(
     delete().or_raise()
 }
 
-/// The entity that is written.
+/// The table and the keys of the entity to write.
 struct Target<'a> {
     table_name: &'a str,
     keys: Keys<'a>,
 }
 
 impl<'a> Target<'a> {
-    /// Checks what can be checked without the table: NULLs and the characters of the keys.
+    /// Checks what needs no table: the arguments are not NULL, and the keys contain only valid characters.
     fn new(
         function: &CStr,
         table_name: Option<TextArg<'a>>,

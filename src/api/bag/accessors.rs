@@ -1,5 +1,7 @@
-//! Typed access to the properties of a bag: NULL when the property is absent or of another type. All immutable, so that
-//! they can be indexed.
+//! Typed access to the properties of a bag.
+//!
+//! A function returns NULL if the property is absent or has another type. All are immutable, so that they can be
+//! indexed.
 
 use pgrx::datum::Uuid;
 use pgrx::prelude::*;
@@ -9,16 +11,16 @@ use crate::postgres::result_set::{EachProperty, ResultSet};
 use crate::postgres::types::value::Text;
 use crate::postgres::types::{PropertiesArg, TextArg};
 
-/// The Edm type of a property, e.g. `Edm.Int32`.
+/// Returns the Edm type of a property, such as `Edm.Int32`.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn property_type(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<&'static str> {
     properties.get().type_of(name.get()).map(|edm| edm.name())
 }
 
-/// The properties in the order of their names, each with its Edm type and its value in payload form.
+/// Returns the properties in the order of their names, each with its Edm type and its value in payload form.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn each_property(properties: PropertiesArg<'_>, fcinfo: pg_sys::FunctionCallInfo) -> EachProperty {
-    // SAFETY: this function returns TABLE (name text, type text, value text).
+    // SAFETY: `fcinfo` is that of the running function, which returns TABLE (name text, type text, value text).
     let mut result = unsafe { ResultSet::open(fcinfo) };
     for (name, value) in properties.get().iter() {
         let row = [name, value.edm_type().name(), &value.text()].map(Text::new);
@@ -27,7 +29,7 @@ fn each_property(properties: PropertiesArg<'_>, fcinfo: pg_sys::FunctionCallInfo
     EachProperty
 }
 
-/// An Edm.String.
+/// Returns a property of type Edm.String.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_string<'a>(properties: PropertiesArg<'a>, name: TextArg<'_>) -> Option<&'a str> {
     match properties.get().get(name.get())? {
@@ -36,7 +38,7 @@ fn get_string<'a>(properties: PropertiesArg<'a>, name: TextArg<'_>) -> Option<&'
     }
 }
 
-/// An Edm.Int32.
+/// Returns a property of type Edm.Int32.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_int32(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<i32> {
     match properties.get().get(name.get())? {
@@ -45,7 +47,7 @@ fn get_int32(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<i32> {
     }
 }
 
-/// An Edm.Int64 or Edm.Int32.
+/// Returns a property of type Edm.Int64 or Edm.Int32.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_int64(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<i64> {
     match properties.get().get(name.get())? {
@@ -55,7 +57,7 @@ fn get_int64(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<i64> {
     }
 }
 
-/// An Edm.Double or Edm.Int32. Not every Edm.Int64 is a double, so none is taken for one.
+/// Returns a property of type Edm.Double or Edm.Int32. A double cannot represent every Edm.Int64, so those give NULL.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_double(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<f64> {
     match properties.get().get(name.get())? {
@@ -65,7 +67,7 @@ fn get_double(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<f64> {
     }
 }
 
-/// An Edm.Boolean.
+/// Returns a property of type Edm.Boolean.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_boolean(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<bool> {
     match properties.get().get(name.get())? {
@@ -74,14 +76,14 @@ fn get_boolean(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<bool>
     }
 }
 
-/// An Edm.DateTime, cut off to microseconds.
+/// Returns a property of type Edm.DateTime, truncated to microseconds.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_datetime(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<TimestampWithTimeZone> {
     let ticks = datetime(properties, name)?;
     TimestampWithTimeZone::try_from(ticks.to_postgres_micros()).ok()
 }
 
-/// An Edm.DateTime in ticks of 100 ns since 0001-01-01.
+/// Returns a property of type Edm.DateTime as ticks of 100 ns since 0001-01-01.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_ticks(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<i64> {
     datetime(properties, name).map(Ticks::get)
@@ -94,7 +96,7 @@ fn datetime(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<Ticks> {
     }
 }
 
-/// An Edm.Guid.
+/// Returns a property of type Edm.Guid.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_guid(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<Uuid> {
     match properties.get().get(name.get())? {
@@ -103,7 +105,7 @@ fn get_guid(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<Uuid> {
     }
 }
 
-/// An Edm.Binary.
+/// Returns a property of type Edm.Binary.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn get_binary<'a>(properties: PropertiesArg<'a>, name: TextArg<'_>) -> Option<&'a [u8]> {
     match properties.get().get(name.get())? {

@@ -1,4 +1,4 @@
-//! To and from bags: jsonb and rows.
+//! Casts between bags and jsonb or text, and the conversion of rows into bags.
 
 use std::ffi::CStr;
 
@@ -11,29 +11,32 @@ use crate::postgres::error::OrRaise;
 use crate::postgres::types::{Column, JsonbArg, JsonbOut, PropertiesArg, PropertiesOut, RecordArg, TextOut, utf8};
 use crate::postgres::varlena;
 
-/// The cast from jsonb: a JSON object in payload form.
+/// Casts a jsonb object in payload form to a bag.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_from_jsonb(jsonb: JsonbArg<'_>) -> PropertiesOut {
     json::parse_properties(&jsonb.text()).map(PropertiesOut).or_raise()
 }
 
-/// The cast to jsonb: payload form, which casts back to the same bag.
+/// Casts a bag to jsonb in payload form. The result casts back to the same bag.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_to_jsonb(properties: PropertiesArg<'_>) -> JsonbOut {
     JsonbOut(json::jsonb_text(properties.get()))
 }
 
-/// The cast to text: what the output function writes. Without it PostgreSQL would go by way of that and copy the text twice.
+/// Casts a bag to text: the same text that the output function writes. Without this cast PostgreSQL would call the
+/// output function and copy the text twice.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_to_text(properties: PropertiesArg<'_>) -> TextOut {
     TextOut(json::properties_to_json(properties.get()))
 }
 
-/// The columns of a row as properties: int2 and int4 become Int32, int8 Int64, float4, float8 and numeric Double, bool
-/// Boolean, timestamptz DateTime, uuid Guid, bytea Binary, everything else String in its text form. NULLs are left out,
-/// and so are columns named like a system property.
+/// Returns the columns of a row as a bag.
 ///
-/// Raises the errors of the limits, and `OutOfRangeInput` for a timestamp that Edm.DateTime does not have.
+/// int2 and int4 become Int32, int8 Int64, float4, float8 and numeric Double, bool Boolean, timestamptz DateTime, uuid
+/// Guid, and bytea Binary. Every other type becomes String, in its text form. NULLs and columns with the name of a
+/// system property are left out.
+///
+/// Raises the errors of the limits, and `OutOfRangeInput` for a timestamp outside the range of Edm.DateTime.
 #[pg_extern(stable, strict, parallel_safe)]
 fn to_properties(record: RecordArg<'_>) -> PropertiesOut {
     let mut builder = PropertiesBuilder::new();
@@ -51,7 +54,8 @@ fn push(builder: &mut PropertiesBuilder<'_>, column: Column<'_>) -> Result<(), E
         return Ok(());
     }
     let name = column.name.into();
-    // SAFETY: the datum is of the column's type; domains have the representation of their base type.
+    // SAFETY: the datum is not NULL and of the column's type. A domain's values are represented like those of its base
+    // type. So each arm reads the representation that the type has.
     unsafe {
         let base_type = pg_sys::getBaseType(column.type_oid);
         match base_type {
@@ -83,17 +87,18 @@ fn push(builder: &mut PropertiesBuilder<'_>, column: Column<'_>) -> Result<(), E
     }
 }
 
-/// The double that prints as the float4 does: 0.1 stays 0.1.
+/// Returns the double that prints like the float4: 0.1 stays 0.1.
 fn double_of(n: f32) -> f64 {
     n.to_string().parse().unwrap_or_else(|_| f64::from(n))
 }
 
-/// The text form of a value.
+/// Returns the text form of a value.
 ///
 /// # Safety
-/// `datum` is of the type.
+/// `datum` must be a value of the type.
 unsafe fn output(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> String {
-    // SAFETY: as promised; the text is palloc'ed and copied.
+    // SAFETY: the caller promises that the output function of the type takes the datum. The function returns a
+    // palloc'ed C string, which is copied.
     unsafe {
         let mut function = pg_sys::InvalidOid;
         let mut is_varlena = false;

@@ -1,4 +1,4 @@
-//! Text and binary forms of a bag. Every bag is checked here when it comes in.
+//! The text and binary forms of a bag. Text and binary input is validated here.
 
 use std::ffi::CStr;
 
@@ -11,7 +11,7 @@ use crate::postgres::types::{CStringOut, ShellIn, ShellOut};
 /// Reads the JSON payload form.
 #[pg_extern(immutable, strict, parallel_safe)]
 pub fn properties_in(input: &CStr) -> ShellOut {
-    // The database is UTF-8, so this text is.
+    // The encoding of the database is UTF8, so the conversion does not fail.
     let text = input
         .to_str()
         .map_err(|_| Error::MalformedJson {
@@ -21,7 +21,7 @@ pub fn properties_in(input: &CStr) -> ShellOut {
     json::parse_properties(text).map(ShellOut).or_raise()
 }
 
-/// Writes the JSON payload form, which reads back to the same bag under any settings.
+/// Writes the JSON payload form. It reads back to the same bag under any settings.
 #[pg_extern(immutable, strict, parallel_safe)]
 pub fn properties_out(properties: ShellIn<'_>) -> CStringOut {
     CStringOut(json::properties_to_json(properties.0.get()))
@@ -30,7 +30,8 @@ pub fn properties_out(properties: ShellIn<'_>) -> CStringOut {
 /// Reads the stored form, which starts with its version.
 #[pg_extern(immutable, strict, parallel_safe)]
 pub fn properties_recv(mut internal: pgrx::datum::Internal) -> ShellOut {
-    // SAFETY: PostgreSQL calls a receive function with a StringInfo. What is left of it is the value.
+    // SAFETY: PostgreSQL calls a receive function with a StringInfo. `pq_getmsgbytes` checks that the message has
+    // `length` more bytes, and the message outlives this call.
     let bytes = unsafe {
         let Some(message) = internal.get_mut::<pg_sys::StringInfoData>() else {
             raise(Error::null_argument("the message"));

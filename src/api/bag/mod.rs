@@ -1,4 +1,4 @@
-//! The type `properties`: its input and output, operators, typed access and casts.
+//! The functions of the type `properties`: input and output, operators, typed access and casts.
 
 pub mod accessors;
 pub mod casts;

@@ -1,4 +1,4 @@
-//! The functions behind the operators on bags, which `sql/operators.sql` defines.
+//! The functions of the operators on bags. `sql/operators.sql` defines the operators.
 
 use std::cmp::Ordering;
 
@@ -8,47 +8,47 @@ use table_service_model::json;
 use crate::postgres::error::OrRaise;
 use crate::postgres::types::{JsonbOut, PropertiesArg, PropertiesOut, TextArg, TextArrayArg};
 
-/// `->`: the value of a property as jsonb, in payload form; NULL when absent.
+/// `->`: returns a property's value as jsonb in payload form, or NULL if the property is absent.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_get(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<JsonbOut> {
     let value = properties.get().get(name.get())?;
     Some(JsonbOut(json::value_to_json(value)))
 }
 
-/// `->>`: the value of a property as text, in payload form; NULL when absent.
+/// `->>`: returns a property's value as text in payload form, or NULL if the property is absent.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_get_text(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<String> {
     properties.get().get(name.get()).map(|value| value.text())
 }
 
-/// `?`, and by name: whether there is a property of this name.
+/// `?`: returns whether the bag has a property of this name. Users may also call the function by its name.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn has_property(properties: PropertiesArg<'_>, name: TextArg<'_>) -> bool {
     properties.get().contains(name.get())
 }
 
-/// `||`: both bags in one; where both have a property, the right one stays.
+/// `||`: returns a bag with the properties of both. The right bag's value wins if both have a property.
 ///
-/// Raises `TooManyProperties` and `EntityTooLarge` for a bag beyond the limits.
+/// Raises `TooManyProperties` or `EntityTooLarge` if the result exceeds the limits.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn merge_properties(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> PropertiesOut {
     left.get().merge(right.get()).map(PropertiesOut).or_raise()
 }
 
-/// `-`: the bag without one property.
+/// `-`: returns the bag without a property.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn remove_property(properties: PropertiesArg<'_>, name: TextArg<'_>) -> PropertiesOut {
     PropertiesOut(properties.get().without(&[name.get()]))
 }
 
-/// `-`: the bag without some properties.
+/// `-`: returns the bag without the properties of these names.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn remove_properties(properties: PropertiesArg<'_>, names: TextArrayArg<'_>) -> PropertiesOut {
     let names: Vec<&str> = names.iter().flatten().map(TextArg::get).collect();
     PropertiesOut(properties.get().without(&names))
 }
 
-/// The order behind `=`, `<` and the operator classes: total, stable, and without meaning.
+/// Compares the stored bytes of two bags. The order is total and stable, but has no meaning.
 fn compare(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> Ordering {
     left.get().as_bytes().cmp(right.get().as_bytes())
 }
@@ -93,18 +93,19 @@ unsafe extern "C-unwind" {
     fn hash_bytes_extended(bytes: *const u8, length: i32, seed: u64) -> u64;
 }
 
-/// For hash joins and hash indexes; PostgreSQL's own hash of the stored form.
+/// Returns PostgreSQL's hash of the stored form, for hash joins and hash indexes.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_hash(properties: PropertiesArg<'_>) -> i32 {
     let bytes = properties.get().as_bytes();
-    // SAFETY: PostgreSQL's hash of a byte string; a bag is far shorter than 2 GiB.
+    // SAFETY: the function reads `length` bytes, which are those of the slice. The length fits into an i32, because a
+    // bag is far shorter than 2 GiB.
     unsafe { hash_bytes(bytes.as_ptr(), bytes.len() as i32) as i32 }
 }
 
-/// As `properties_hash`, with a seed, for hash partitioning.
+/// Returns the hash of the stored form with a seed, for hash partitioning.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_hash_extended(properties: PropertiesArg<'_>, seed: i64) -> i64 {
     let bytes = properties.get().as_bytes();
-    // SAFETY: as above.
+    // SAFETY: as in `properties_hash`.
     unsafe { hash_bytes_extended(bytes.as_ptr(), bytes.len() as i32, seed as u64) as i64 }
 }
