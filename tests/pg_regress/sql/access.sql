@@ -88,4 +88,5 @@ FROM (VALUES ('NULL, KEY, ''abc'', ''r'', now()'), ('''acc'', NULL, ''abc'', ''r
     ('''acc'', ''?'', ''abc'', ''r'', now()'), ('''acc'', KEY, ''a_c'', ''r'', now()'), ('''acc'', KEY, ''ab'', ''r'', now()'), ('''acc'', KEY, ''abc'', ''x'', now()'),
     ('''acc'', KEY, ''abc'', '''', now()'), ('''acc'', KEY, ''abc'', ''r'''), ('''acc'', KEY, ''abc'', expiry => now()'), ('''acc'', KEY, ''abc'', ''r'', ''infinity'''),
     ('''acc'', KEY, ''abc'', ''r'', now(), ''-infinity'''), ('''acc'', KEY, ''abc'', ''r'', now(), ip_range => ''localhost'''), ('''acc'', KEY, ''abc'', ''r'', now(), protocol => ''http'''),
-    ('''acc'', KEY, ''abc'', ''r'', now(), start_row_key => ''a'''), ('''acc'', KEY, ''abc'', ''r'', now(), end_row_key => ''a''')) AS v (arguments);
+    ('''acc'', KEY, ''abc'', ''r'', now(), start_row_key => ''a'''), ('''acc'', KEY, ''abc'', ''r'', now(), end_row_key => ''a'''), ('''acc'', KEY, ''abc'', ''r'', now(), end_partition_key => '''''),
+    ('''acc'', KEY, ''abc'', ''r'', now(), end_partition_key => ''a'', end_row_key => '''''), ('''acc'', KEY, ''abc'', ''r'', now(), start_partition_key => E''a\n\nz''')) AS v (arguments);
