@@ -266,6 +266,47 @@ fn memory_does_not_grow_with_the_result() {
     }
 }
 
+/// Each value is unpacked to 64 KiB to be tested, and forgotten before the next one.
+#[test]
+fn memory_does_not_grow_with_the_number_of_points() {
+    let db = Database::new();
+    let session = db.session("s");
+    session.run("SELECT table_service.create_table('Packed')");
+    session.run(
+        "SELECT table_service.insert_entity('Packed', 'p', lpad(n::text, 4, '0'),
+            pg_catalog.jsonb_build_object('A', repeat('a', 32000), 'B', repeat('b', 32000), 'N', n))
+        FROM generate_series(1, 2000) AS n",
+    );
+    let points = |count: usize| {
+        let points: Vec<_> = (1..=count)
+            .map(|n| format!("(PartitionKey eq 'p' and RowKey eq '{n:04}')"))
+            .collect();
+        format!("({}) and N gt 0 and A lt 'b'", points.join(" or "))
+    };
+    let count = |call: &str, filter: &str| {
+        let rows = session
+            .query(&format!("SELECT count(*) FROM {call}"), &[&filter])
+            .unwrap();
+        rows[0].get::<_, i64>(0)
+    };
+    for (call, found) in [
+        ("table_service.query_entities('Packed', $1, 'N')", 2000),
+        ("table_service.query_entities('Packed', $1, 'N', 2000)", 2000),
+        // A page ends at 16 MiB.
+        ("table_service.query_page('Packed', $1, 'N')", 230),
+    ] {
+        let few = points(20);
+        assert_eq!(count(call, &few), 20);
+        let small = peak(&session, || {
+            count(call, &few);
+        });
+        let filter = points(2000);
+        let large = peak(&session, || assert_eq!(count(call, &filter), found, "{call}"));
+        // All of them unpacked are 128 MB. The filter itself, its plan and the pages of the table take some.
+        assert!(large < small + 32 * 1024 * 1024, "{call}: {small} bytes, then {large}");
+    }
+}
+
 /// How many bytes of PostgreSQL's memory contexts a session holds, and how many plans.
 fn kept(session: &Session) -> (i64, i64) {
     let row = session
