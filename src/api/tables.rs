@@ -194,11 +194,16 @@ fn query(
         );
         let (mut page, mut next) = (Vec::<(TextArg<'_>, _)>::new(), None);
         for row in rows.iter() {
+            // A user may have renamed a table to a name that the functions reject.
+            let is_name =
+                |name: &[u8]| std::str::from_utf8(name).is_ok_and(|name| table_name::check_form(name).is_ok());
+            if !row.text_bytes(1).is_some_and(is_name) {
+                continue;
+            }
             let (Some(name), Some(relation)) = (row.text(1), row.relation(2)) else {
                 continue;
             };
-            // A user may have renamed a table to a name that the functions reject.
-            if table_name::check_form(name.get()).is_err() || !filter.matches(name.get())? {
+            if !filter.matches(name.get())? {
                 continue;
             }
             // Only a user's own DDL can make two spellings of one name. They stay on one page, because a token stands

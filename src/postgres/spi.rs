@@ -240,6 +240,13 @@ impl<'c> Tuple<'c> {
         unsafe { TextArg::from_datum(datum, false) }
     }
 
+    /// The bytes of a text that may not be UTF-8: a name in a catalog.
+    pub fn text_bytes(&self, column: i32) -> Option<&'c [u8]> {
+        let datum = self.value(column, pg_sys::TEXTOID)?;
+        // SAFETY: a text that lives as long as the connection.
+        Some(unsafe { varlena::bytes(datum) })
+    }
+
     pub fn boolean(&self, column: i32) -> Option<bool> {
         let datum = self.value(column, pg_sys::BOOLOID)?;
         // SAFETY: a boolean.

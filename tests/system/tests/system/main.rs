@@ -8,6 +8,7 @@ mod binary;
 mod concurrency;
 mod crash;
 mod dump;
+mod encodings;
 mod golden;
 mod hostile_json;
 mod hostile_roles;
