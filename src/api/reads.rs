@@ -11,6 +11,7 @@ use crate::engine::direct::{self, Purpose};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{Keys, required};
 use crate::postgres::error::OrRaise;
+use crate::postgres::memory::reserve;
 use crate::postgres::receiver::Receiver;
 use crate::postgres::result_set::{Entities, ResultSet};
 use crate::postgres::row::Row;
@@ -66,8 +67,9 @@ fn get_entities(
         let table_name = required("table_name", table_name)?.get();
         let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
         key::check_characters(PARTITION_KEY, partition_key.get())?;
-        let mut wanted = Vec::new();
         let row_keys = required("row_keys", row_keys)?;
+        let mut wanted = Vec::new();
+        reserve(&mut wanted, row_keys.len());
         for row_key in row_keys.iter() {
             let row_key = row_key.ok_or(Error::KeyMissing { key: ROW_KEY })?;
             let row_key = row_key.get();

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod error;
 pub mod guarded;
 pub mod guc;
+pub mod memory;
 pub mod name;
 pub mod plan;
 pub mod receiver;

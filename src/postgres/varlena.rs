@@ -2,6 +2,8 @@
 
 use pgrx::prelude::*;
 
+use super::memory::reserve;
+
 /// The bytes of a varlena. They are copied only if they are compressed or stored out of line.
 ///
 /// # Safety
@@ -128,8 +130,9 @@ impl Builder {
             );
         }
         let words = length.div_ceil(WORD);
-        if words > self.words.capacity() && self.words.try_reserve(words - self.words.len()).is_err() {
-            ereport!(ERROR, PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY, "out of memory");
+        if words > self.words.capacity() {
+            let more = words - self.words.len();
+            reserve(&mut self.words, more);
         }
     }
 

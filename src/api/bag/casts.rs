@@ -14,7 +14,7 @@ use crate::postgres::varlena;
 /// Casts a jsonb object in payload form to a bag.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_from_jsonb(jsonb: JsonbArg<'_>) -> PropertiesOut {
-    json::parse_properties(&jsonb.text()).map(PropertiesOut).or_raise()
+    json::parse_properties(jsonb.text()).map(PropertiesOut).or_raise()
 }
 
 /// Casts a bag to jsonb in payload form. The result casts back to the same bag.
@@ -67,7 +67,7 @@ fn push(builder: &mut PropertiesBuilder<'_>, column: Column<'_>) -> Result<(), E
             pg_sys::FLOAT4OID => builder.push(name, Value::Double(double_of(f32::from_bits(datum.value() as u32)))),
             pg_sys::NUMERICOID => {
                 let text = output(base_type, datum);
-                let value = parse_double(&text).ok_or_else(|| Error::out_of_range(&name, &text))?;
+                let value = parse_double(text).ok_or_else(|| Error::out_of_range(&name, text))?;
                 builder.push(name, Value::Double(value))
             }
             pg_sys::TIMESTAMPTZOID => {
@@ -81,7 +81,7 @@ fn push(builder: &mut PropertiesBuilder<'_>, column: Column<'_>) -> Result<(), E
             pg_sys::BYTEAOID => builder.push(name, Value::Binary(varlena::bytes(datum))),
             _ => {
                 let text = output(column.type_oid, datum);
-                builder.push(name, Value::String(&text))
+                builder.push(name, Value::String(text))
             }
         }
     }
@@ -96,14 +96,14 @@ fn double_of(n: f32) -> f64 {
 ///
 /// # Safety
 /// `datum` must be a value of the type.
-unsafe fn output(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> String {
+unsafe fn output<'a>(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> &'a str {
     // SAFETY: the caller promises that the output function of the type takes the datum. The function returns a
-    // palloc'ed C string, which is copied.
+    // palloc'ed C string, which lives as long as the running call.
     unsafe {
         let mut function = pg_sys::InvalidOid;
         let mut is_varlena = false;
         pg_sys::getTypeOutputInfo(type_oid, &mut function, &mut is_varlena);
         let text = pg_sys::OidOutputFunctionCall(function, datum);
-        utf8(CStr::from_ptr(text).to_bytes()).to_owned()
+        utf8(CStr::from_ptr(text).to_bytes())
     }
 }

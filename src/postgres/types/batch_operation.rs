@@ -7,6 +7,7 @@ use super::composite::composite;
 use super::value::{Text, Value};
 use super::{PropertiesArg, TextArg, argument, result, sql_type};
 use crate::postgres::catalog;
+use crate::postgres::memory::reserve;
 
 /// The operations of a batch, read in place.
 pub struct BatchOperationsArg<'a>(Vec<Option<BatchOperationRow<'a>>>);
@@ -61,9 +62,7 @@ impl FromDatum for BatchOperationsArg<'_> {
             }
         };
         let mut rows = Vec::new();
-        if rows.try_reserve_exact(elements.len()).is_err() {
-            ereport!(ERROR, PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY, "out of memory");
-        }
+        reserve(&mut rows, elements.len());
         // SAFETY: the descriptor is that of the elements, and released when it is dropped.
         let descriptor = unsafe { PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(row_type, -1)) };
         let types: Vec<_> = descriptor.iter().map(|attribute| attribute.atttypid).collect();

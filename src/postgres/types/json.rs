@@ -46,16 +46,12 @@ impl FromDatum for JsonbArg<'_> {
     }
 }
 
-impl JsonbArg<'_> {
+impl<'a> JsonbArg<'a> {
     /// Its text, with the numbers as jsonb keeps them.
-    pub fn text(&self) -> String {
-        // SAFETY: jsonb's own output function on a jsonb; the text is allocated by PostgreSQL and copied.
-        unsafe {
-            match pgrx::direct_function_call::<&CStr>(pg_sys::jsonb_out, &[Some(self.datum)]) {
-                Some(text) => utf8(text.to_bytes()).to_owned(),
-                None => String::new(),
-            }
-        }
+    pub fn text(&self) -> &'a str {
+        // SAFETY: jsonb's own output function on a jsonb. PostgreSQL allocates the text for as long as the call that the argument is of.
+        let text = unsafe { pgrx::direct_function_call::<&CStr>(pg_sys::jsonb_out, &[Some(self.datum)]) };
+        text.map_or("", |text| utf8(text.to_bytes()))
     }
 }
 

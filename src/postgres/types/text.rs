@@ -80,6 +80,10 @@ external_sql_type!(TextArrayArg<'_>, "text[]");
 argument!(TextArrayArg);
 
 impl<'a> TextArrayArg<'a> {
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
     /// The elements in order, `None` for NULL.
     pub fn iter(&self) -> impl Iterator<Item = Option<TextArg<'a>>> + use<'a> {
         let (elements, nulls) = (self.elements, self.nulls);

@@ -1,5 +1,7 @@
 //! Nothing that SQL can call fails internally, whatever it is called with.
 
+use std::fs;
+
 use system_tests::{Database, Expect, Session};
 
 /// Arguments of a type that are likely to be mishandled, as SQL. `None` for an unknown type.
@@ -351,4 +353,40 @@ fn a_million_calls_in_one_statement_take_no_more_memory_than_one() {
             "{call}: {few} kB after few calls, {many} kB after many"
         );
     }
+}
+
+/// Where PostgreSQL's own functions say that memory is out, ours do, and the server lives on.
+#[test]
+fn arguments_larger_than_memory_end_a_statement_and_not_the_server() {
+    let db = Database::new();
+    let witness = db.session("witness");
+    let session = db.session("s");
+    session.run("SELECT table_service.create_table('Employees')");
+    session.run("CREATE TABLE keys AS SELECT array_agg(n::text) AS keys FROM generate_series(1, 4000000) AS n");
+    // The server's user sets the limit of its process.
+    let limit = |bytes: &str| {
+        let pid = session.pid();
+        witness.run(&format!(
+            "COPY (SELECT 1) TO PROGRAM 'prlimit --pid={pid} --as={bytes}:'"
+        ));
+    };
+    let status = fs::read_to_string(format!("/proc/{}/status", session.pid())).unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    let size: u64 = size.trim().trim_end_matches(" kB").parse().unwrap();
+    // From too little for the array itself to nearly enough for everything.
+    for megabytes in (40..700).step_by(60) {
+        limit(&(size * 1024 + megabytes * 1024 * 1024).to_string());
+        for call in [
+            "(SELECT count(*) FROM table_service.get_entities('Employees', 'p', keys))",
+            "table_service.remove_properties('{}', keys)",
+        ] {
+            match session.sql(&format!("SELECT {call} FROM keys")) {
+                Ok(_) => {}
+                Err(failure) => assert_eq!(failure.sqlstate, "53200", "{megabytes} MB: {failure:?}"),
+            }
+        }
+    }
+    limit("unlimited");
+    assert_eq!(session.text("SELECT 'alive'"), "alive");
+    assert_eq!(witness.text("SELECT 'alive'"), "alive");
 }
