@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The gateway over HTTP, which acknowledges what is durable, beside azurite, the emulator of today, which holds its data in memory:
-# requests a second, median and 99th percentile, on one connection and on sixteen, in turn. The ratio is ours to azurite's.
+# The gateway over HTTP beside azurite, the current emulator: requests a second, median and 99th percentile, on one connection and
+# on sixteen, in turn. The ratio is ours to azurite's. The gateway's writes are durable; azurite holds its data in memory.
 #
 # Environment:
 #   ROUNDS, SECONDS_EACH      how many rounds of how many seconds for each measurement (3 and 5)

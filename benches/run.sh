@@ -29,12 +29,12 @@ settings=(max_wal_size=8GB checkpoint_timeout=30min)
 
 case $program in
 compare)
-  # Autovacuum would take a processor from whichever side is measured when it comes.
+  # Autovacuum would slow down whichever side is measured while it runs.
   comparing=("${settings[@]}" autovacuum=off)
-  # The CPU's part: nothing waits for the disk, the table is in memory.
+  # The cost in CPU: nothing waits for the disk, and the table is in memory.
   start "${comparing[@]}" shared_buffers=1GB
   "$run" --json target/bench.json "$@"
-  # What the disk and its cache add: a table that is larger than shared_buffers.
+  # The cost of reading: a table that is larger than shared_buffers.
   if (($# == 0)); then
     start "${comparing[@]}" shared_buffers=64MB
     "$run" --only get,insert,merge,page --clients 4 --rounds 40 --json target/bench-small-buffers.json
@@ -44,7 +44,7 @@ compare)
   fi
   ;;
 growth)
-  # Every table is in memory: what grows is the work, not the waiting for the disk.
+  # Every table is in memory, so that growth is not hidden by waits for the disk.
   memory=$(awk '/^MemTotal/ { print int($2 / 2048) }' /proc/meminfo)
   start "${settings[@]}" shared_buffers=$((memory < 6144 ? memory : 6144))MB
   "$run" "$@"

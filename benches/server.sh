@@ -38,8 +38,8 @@ start() {
   "$work/pg/bin/psql" -q "$DATABASE_URL" -c 'CREATE EXTENSION table_service'
 }
 
-# A processor with nothing to do stops, and in a virtual machine waking it takes longer than a statement. One client that waits
-# for one server would measure that, so something is always to do, which everything else goes before.
+# An idle processor sleeps, and in a virtual machine waking it takes longer than a statement. With one client that waits for one
+# server, that is what would be measured. So a loop keeps each processor awake, at a priority below everything else.
 if command -v chrt >/dev/null; then
   for ((i = 0; i < $(nproc); i++)); do
     chrt --idle 0 bash -c 'while :; do :; done' &

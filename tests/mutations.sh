@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the tests: takes out one safeguard at a time, and fails if they stay green.
+# Tests the tests: takes out one safeguard at a time, and fails if the tests still pass.
 #
 #   mutations.sh [NAME ...]     these of tests/mutations/, such as no-lock or filters/key-order (default: all)
 #
@@ -127,7 +127,7 @@ isolation() {
   regress isolation "$(dirname "$("$PG_CONFIG" --pgxs)")/../test/isolation/pg_isolation_regress" "${tests[@]}"
 }
 
-# What is read and written directly, by statements.
+# The same tests with statements in place of direct access.
 statements() {
   local settings='-c table_service.enable_direct_access=off'
   golden
@@ -140,7 +140,7 @@ system() {
     { failed_tests <"$work/system.log" | grep . || echo "system hangs"; }
 }
 
-# The first tests that notice, the fast ones first.
+# The tests of the first suite that fails; the fast suites run first.
 caught_on_a_server() {
   local suite failed
   for suite in golden isolation statements system; do

@@ -60,7 +60,7 @@ load_packages() {
   for chunk in "$work"/packages.*; do
     count=$(wc -l <"$chunk")
     chunk_began=$EPOCHREALTIME
-    # ^A for a quote: none of the JSON is taken for one.
+    # ^A stands for the quote character, which JSON never contains.
     sql -o /dev/null <<EOF
 CREATE TEMPORARY TABLE chunk (partition_key text, row_key text, properties properties);
 \copy chunk FROM '$chunk' WITH (FORMAT csv, DELIMITER E'\x02', QUOTE E'\x01')
@@ -88,7 +88,7 @@ else
   sql -f tour/load_catalog.sql
 fi
 
-# Sets the statements off from their results where there are colours.
+# On a terminal, statements get another colour than their results.
 paint() {
   if [[ $terminal == no ]]; then
     cat
@@ -111,7 +111,7 @@ done
 cd ..
 
 say "The same, over HTTP"
-# The development account, where every SDK looks for it. If something listens there already (an emulator?), anywhere else.
+# The development account, on the port where every SDK looks for it, or on any other if something listens there already.
 start_gateway() {
   target/release/table-service-gateway --listen "$1" --admin-listen 127.0.0.1:0 --log warn \
     --database-url "postgresql://postgres@${PGHOST//\//%2F}:$PGPORT/tour" >"$work/gateway" 2>"$work/gateway.log" &
@@ -129,7 +129,7 @@ if ! start_gateway 127.0.0.1:10002; then
   start_gateway 127.0.0.1:0
 fi
 address=$(sed -n 's|^listening on \(http://[^,]*\),.*|\1|p' "$work/gateway")
-# The account and the key that everybody knows.
+# The well-known account and key of emulators.
 key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
 export TABLES_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=$address/devstoreaccount1;"
 echo "The gateway listens on $address. Its connection string:"
