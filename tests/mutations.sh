@@ -51,9 +51,11 @@ trap 'exit 143' TERM HUP
 git ls-files -z --cached --others --exclude-standard --deduplicate | while IFS= read -r -d '' file; do
   if [[ -e $file ]]; then printf '%s\0' "$file"; fi
 done | xargs -0 cp --parents --no-preserve=timestamps -t "$work/source"
-if ((${#on_a_server[@]})); then cp -a "$cache/pg$PG" "$work/pg"; fi
-PGBIN=$work/pg/bin
-export PG_CONFIG=$PGBIN/pg_config
+if ((${#on_a_server[@]})); then
+  cp -a "$cache/pg$PG" "$work/pg"
+  PGBIN=$work/pg/bin
+  export PG_CONFIG=$PGBIN/pg_config
+fi
 cd "$work/source"
 
 # quietly COMMAND...: its output is shown only if it fails.
