@@ -1,9 +1,9 @@
-//! Execution of entity group transactions: all operations on one partition, or none.
+//! Execution of entity group transactions: all operations on one partition succeed, or none.
 //!
-//! Rows are locked in key order whatever the order of the operations, so that two batches cannot deadlock: the
-//! operations are sorted, and runs of neighbours of one kind are one statement each. An operation on an existing entity
-//! first locks it, and writes only what the lock returned. No statement raises an error of the service; failures are
-//! collected, and the one of the operation with the lowest index is raised.
+//! Rows are locked in key order, whatever the order of the operations, so that two batches cannot deadlock. To this end
+//! the operations are sorted by key, and each run of neighbours of one kind is one statement. Operations on existing
+//! entities first lock them and then write only the rows that the lock returned. No statement raises an error of the
+//! service. Failures are collected, and the one of the operation with the lowest index is raised.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -24,23 +24,24 @@ use crate::postgres::subtransaction::{in_subtransaction, sqlerrcode};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Array, Bag, Value};
 
-/// The new Timestamps in the order of the operations, `None` for a delete.
+/// The new Timestamps in the order of the operations. A delete has `None`.
 pub type Timestamps = Vec<Option<i64>>;
 
-/// Why an attempt came to nothing.
+/// Why an attempt failed.
 enum Failure {
     Error(Error),
-    /// Entities were deleted and inserted again while we waited for them: only a new attempt can lock them in order.
+    /// These entities were deleted and inserted again while the attempt waited for their locks. Only a new attempt can
+    /// lock them in key order.
     Moved(Vec<Version>),
 }
 
 /// The index of an operation, and the Timestamp of the entity that it found.
 type Version = (usize, i64);
 
-/// Executes the operations of a batch: all of them or, with an error, none.
+/// Executes the operations of a batch: all of them, or none if one fails.
 ///
 /// # Errors
-/// That of the operation with the lowest index that fails, as an error of the batch.
+/// The error of the failed operation with the lowest index, as an error of the batch.
 pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Result<Timestamps, Error> {
     if let Some(timestamps) = insert_directly(table, partition_key, batch.operations()) {
         return Ok(timestamps);
@@ -48,7 +49,8 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
     let mut seen = Vec::new();
     loop {
         let attempt = || Attempt::new(table, partition_key, batch.operations(), &seen).run();
-        // Only operations on existing entities may need another attempt, which must give back the locks of this one.
+        // Only operations on existing entities may need a retry. It must release the locks of the failed attempt, so
+        // the attempt runs in a subtransaction.
         let conditional = batch
             .operations()
             .iter()
@@ -69,16 +71,18 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
     }
 }
 
-/// Fewer operations are not worth a subtransaction.
+/// The smallest batch that is inserted directly. For fewer operations the subtransaction costs more than it saves.
 const WORTH_IT: usize = 8;
 
-/// Beyond so many subtransactions of one transaction, PostgreSQL keeps them where all sessions have to look them up.
+/// The number of subtransactions in a transaction at which batches stop adding more. Each backend has 64 places for
+/// them in shared memory; beyond that, other sessions must look them up in `pg_subtrans`.
 const SUBTRANSACTIONS: u8 = 48;
 
-/// A batch of inserts, if the table allows it and all of them succeed. They are inserted in key order, so that it waits for
-/// others in the order in which everything else does.
+/// Inserts a batch of inserts by direct access, if the table allows it and all of them succeed. It inserts in key
+/// order, so that it waits for locks in the same order as statements do.
 fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Operation<'_>]) -> Option<Timestamps> {
-    // SAFETY: the entry of this process in shared memory, of which it alone writes this part.
+    // SAFETY: `MyProc` points to the entry of this process in shared memory. Only this process writes its
+    // `subxidStatus`.
     let subtransactions = unsafe { (*pg_sys::MyProc).subxidStatus };
     let is_insert = |operation: &Operation<'_>| operation.action == Action::Insert;
     if operations.len() < WORTH_IT
@@ -106,7 +110,7 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
     Some(operations.iter().map(settle).map(Some).collect())
 }
 
-/// The statements that operations of neighbouring keys can share.
+/// The kinds of statement that a run of neighbouring operations can share.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Run {
     Insert,
@@ -126,7 +130,7 @@ impl Run {
     }
 }
 
-/// One operation and its place in the batch.
+/// One operation and its index in the batch.
 #[derive(Clone, Copy)]
 struct Step<'a> {
     index: usize,
@@ -144,7 +148,7 @@ struct Attempt<'a> {
     partition_key: TextArg<'a>,
     /// In key order.
     steps: Vec<Step<'a>>,
-    /// What the attempt before this one found and could not lock.
+    /// The versions that the previous attempt found but could not lock.
     seen: &'a [Version],
     timestamps: Timestamps,
     failure: Option<(usize, Error)>,
@@ -176,7 +180,7 @@ impl<'a> Attempt<'a> {
     fn run(mut self) -> Result<Timestamps, Failure> {
         let steps = std::mem::take(&mut self.steps);
         for run in steps.chunk_by(|a, b| Run::of(a.operation.action) == Run::of(b.operation.action)) {
-            // Behind a failure nothing matters but an earlier one.
+            // After a failure, only an operation with a lower index can change the outcome.
             let run: Vec<_> = run.iter().copied().filter(|step| self.matters(step.index)).collect();
             let Some(first) = run.first() else { continue };
             match Run::of(first.operation.action) {
@@ -201,7 +205,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Inserts. What is not returned was not written; of that, the first operation is the failure.
+    /// Inserts a run. The statement does not return entities that it did not write. The one with the lowest index is
+    /// the failure.
     fn insert(&mut self, run: &[Step<'a>]) {
         let bags = run.iter().map(|step| step.operation.properties());
         let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Insert, run, bags));
@@ -213,7 +218,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Upserts. What is not returned was not written; of that, the first operation is the failure.
+    /// Upserts a run. The statement does not return entities that it did not write. The one with the lowest index is
+    /// the failure.
     fn upsert(&mut self, run: &[Step<'a>], change: Change) {
         let bags = run.iter().map(|step| step.operation.properties());
         let unwritten = with_primary_key(|| connect(|spi| self.write_bags(spi, WriteMany::Upsert(change), run, bags)));
@@ -226,7 +232,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Why a merge did not write an entity that it holds locked.
+    /// Returns why a merge did not write an entity, which the statement has locked.
     fn merge_error(&self, spi: &Connection, step: Step<'a>) -> Error {
         let key = Array::of_texts([step.row_key()].into_iter());
         let rows = spi.run(self.table.name(), &Statement::lock_many(self.partition_key(), &key));
@@ -238,7 +244,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Replaces, merges and deletes: first lock, in key order, then decide, then write what was locked.
+    /// Replaces, merges and deletes. It locks the entities in key order, checks each operation, and writes the locked
+    /// rows.
     fn change(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
         let (known, unknown): (Vec<_>, Vec<_>) = run
             .iter()
@@ -263,7 +270,7 @@ impl<'a> Attempt<'a> {
                 for step in missing {
                     match found.get(step.row_key()) {
                         None => self.fail(step.index, Error::EntityNotFound),
-                        // Again the same version: it is not concurrency that keeps us from locking it.
+                        // The previous attempt found the same version, so no concurrent write prevents the lock.
                         Some(&timestamp) if self.seen.contains(&(step.index, timestamp)) => {
                             self.fail(step.index, suppressed());
                         }
@@ -309,8 +316,8 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// Runs a statement that takes keys and bags and returns the keys and Timestamps it has written. Notes the
-    /// Timestamps; returns the steps that were not written.
+    /// Runs a statement that writes keys and bags and returns the keys and Timestamps that it wrote. Stores the
+    /// Timestamps, and returns the steps that were not written.
     fn write_bags<'b>(
         &mut self,
         spi: &Connection,
@@ -342,13 +349,14 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// An entity as it is stored and locked.
+/// An entity that is stored and locked.
 struct Stored<'a> {
     timestamp: i64,
     properties: Properties<'a>,
 }
 
-/// What the entity will be, `None` when it is deleted. Limits come after the condition (semantics 0.2).
+/// Returns the entity's new properties, or `None` if it is deleted. The limits are checked after the condition
+/// (semantics 0.2).
 fn outcome(partition_key: &str, step: Step<'_>, stored: &Stored<'_>) -> Result<Option<PropertiesBuf>, Error> {
     let matches = match step.operation.if_match {
         IfMatch::Any => true,
@@ -371,7 +379,7 @@ fn merge(partition_key: &str, step: Step<'_>, stored: Properties<'_>) -> Result<
     Ok(merged)
 }
 
-/// The rows of a statement that selects entities, by RowKey.
+/// Returns the rows of a statement that selects entities, by RowKey.
 fn entities<'c>(rows: &Rows<'c>) -> HashMap<&'c str, Stored<'c>> {
     rows.iter()
         .map(|row| {
@@ -387,7 +395,7 @@ fn entities<'c>(rows: &Rows<'c>) -> HashMap<&'c str, Stored<'c>> {
         .collect()
 }
 
-/// The rows of a statement that returns Timestamps, by RowKey.
+/// Returns the rows of a statement that returns Timestamps, by RowKey.
 fn timestamps<'c>(rows: &Rows<'c>) -> HashMap<&'c str, i64> {
     rows.iter()
         .map(|row| {
@@ -400,9 +408,9 @@ fn timestamps<'c>(rows: &Rows<'c>) -> HashMap<&'c str, i64> {
         .collect()
 }
 
-/// The column of a row that is a RowKey.
+/// Returns the RowKey in a column of a row.
 fn row_key<'c>(row: &Tuple<'c>, column: i32) -> &'c str {
-    // The statements name their keys, and NULL is none of them.
+    // Never NULL: the statements compare the column with the keys of the batch, and NULL equals none.
     row.text(column).map_or("", TextArg::get)
 }
 
@@ -418,25 +426,26 @@ mod tests {
         static STARTED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// PostgreSQL calls this for every statement that it begins to execute, ours as well as the one that calls us.
+    /// Counts the statements that PostgreSQL starts to execute: the test's own and those of the extension.
     unsafe extern "C-unwind" fn count(query: *mut pg_sys::QueryDesc, flags: std::ffi::c_int) {
         STARTED.set(STARTED.get() + 1);
-        // SAFETY: what PostgreSQL does itself when there is no hook.
+        // SAFETY: PostgreSQL passes valid arguments to the hook. Without a hook it calls this function with them.
         unsafe { pg_sys::standard_ExecutorStart(query, flags) };
     }
 
-    /// How many statements the batch executes that `operations`, an aggregate over i, makes of 1 to 100.
+    /// Returns how many statements a batch executes. `operations` is an expression over i that makes one operation; i
+    /// is 1 to 100.
     fn statements(operations: &str) -> usize {
         let sql = format!(
             "SELECT execute_batch('Counted', 'p', VARIADIC array_agg({operations} ORDER BY random())) FROM generate_series(1, 100) AS i"
         );
-        // SAFETY: nothing else in this session sets the hook.
+        // SAFETY: nothing else in this backend sets the hook, and backends have one thread.
         unsafe { pg_sys::ExecutorStart_hook = Some(count) };
         STARTED.set(0);
         Spi::run(&sql).unwrap();
         // SAFETY: as above.
         unsafe { pg_sys::ExecutorStart_hook = None };
-        // Our own statement is one of them.
+        // The test's own statement counts too.
         STARTED.get() - 1
     }
 
@@ -455,7 +464,7 @@ mod tests {
             format!("CASE WHEN i <= 60 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_merge({key}, '{{}}') END");
         let upserts = statements(&half);
         assert!(upserts <= 3, "two runs: {upserts}");
-        // All six in runs: of the entities, 61 to 100 are taken away to be inserted again.
+        // All six kinds of operation, in runs. The entities 61 to 100 are deleted first, so that they can be inserted again.
         Spi::run("DELETE FROM table_service_data.\"Counted\" WHERE row_key > '060'").unwrap();
         let mixed = statements(&format!(
             "CASE WHEN i <= 15 THEN batch_replace({key}, '{{}}', '*') WHEN i <= 30 THEN batch_delete({key})
@@ -463,7 +472,7 @@ mod tests {
                 WHEN i <= 85 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_replace({key}, '{{\"e\": 1}}') END"
         ));
         assert!(mixed <= 10, "100 operations of all kinds: {mixed}");
-        // As many as there are runs, and no more, when the kinds alternate.
+        // If the kinds alternate, there are as many statements as runs.
         let worst = statements(&format!(
             "CASE WHEN i % 2 = 0 THEN batch_insert_or_merge({key}, '{{}}') ELSE batch_insert_or_replace({key}, '{{}}') END"
         ));

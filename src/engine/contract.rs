@@ -1,13 +1,13 @@
-//! What holds for every stored entity, whoever writes it.
+//! The rules that every stored entity satisfies, also after direct SQL writes.
 
 use table_service_model::{Error, Properties, entity, key};
 
 use crate::postgres::clock::ticks_of;
 
-/// What the CHECK checks. `timestamp` is in microseconds since 2000-01-01.
+/// Checks what the CHECK constraint of a table checks. `timestamp` is in microseconds since 2000-01-01.
 ///
 /// # Errors
-/// Those of the limits of an entity.
+/// The errors of the limits of an entity.
 pub fn check(partition_key: &str, row_key: &str, timestamp: i64, properties: Properties<'_>) -> Result<(), Error> {
     match ticks_of(key::TIMESTAMP, timestamp) {
         Ok(timestamp) => entity::check(partition_key, row_key, Some(timestamp), properties),

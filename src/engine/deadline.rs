@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Within this many rows the clock is read for every row, later for every sixteenth.
+/// The number of first rows for which the clock is read at every row. After them it is read at every sixteenth row.
 const CLOSELY: u64 = 64;
 
 /// The point in time at which a page ends.
@@ -11,11 +11,11 @@ pub struct Deadline(Option<Instant>);
 
 impl Deadline {
     pub fn after(limit: Duration) -> Deadline {
-        // A clock that does not go so far never gets there.
+        // A limit beyond the clock's range is no limit.
         Deadline(Instant::now().checked_add(limit))
     }
 
-    /// Whether the time is over, asked once for each row. The clock is not read for every one.
+    /// Returns whether the time is over. To be called for each row; it does not read the clock for each.
     pub fn has_passed(self, row: u64) -> bool {
         (row < CLOSELY || row.is_multiple_of(16)) && self.0.is_some_and(|at| Instant::now() >= at)
     }

@@ -1,5 +1,5 @@
-//! How it is done: tables found, entities read and written, filters and pages. The storey between the functions that SQL users call and
-//! PostgreSQL.
+//! How the SQL functions work: finding tables, reading and writing entities, filters, and pages. This storey stands
+//! between `api` and `postgres`.
 
 pub mod batch;
 pub mod contract;

@@ -1,4 +1,4 @@
-//! Pages: the limits of one answer, and the continuation token behind it.
+//! Pages: the limits of one page, and the continuation token of the next one.
 
 use std::time::Duration;
 
@@ -11,29 +11,29 @@ use super::table::Table;
 use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
 
-/// Most entities of one page.
+/// The largest number of entities in a page.
 pub const PAGE_ENTITIES: u64 = 1000;
-/// A page is full when less than the largest entity fits into its 16 MiB. That has 1 MiB by the size formula, which counts
-/// text in UTF-16, and up to one and a half in UTF-8.
+/// The size at which a page is full. A page may have 16 MiB, and the largest entity must still fit. That entity has 1
+/// MiB by the size formula, which counts text in UTF-16, and up to 1.5 MiB in UTF-8.
 const PAGE_BYTES: usize = 14 * 1024 * 1024;
 
-/// What becomes of the entities of a page.
+/// Receives the entities of a page.
 pub trait PageSink {
-    /// Takes an entity of the page; `may_be_last` says whether it may turn out to be the last one.
+    /// Takes an entity of the page. `may_be_last` says whether it may be the last one.
     fn entity(&mut self, row: &Row<'_>, may_be_last: bool);
 }
 
-/// What a page is made of, and its limits.
+/// Where a page begins, its filter and its limits.
 pub struct PageRequest {
-    /// Where to read, from the token on.
+    /// The key ranges to read, from the token on.
     pub ranges: Vec<KeyRange>,
     pub filter: Option<RowFilter>,
-    /// How many entities at most, up to [`PAGE_ENTITIES`].
+    /// The largest number of entities, at most [`PAGE_ENTITIES`].
     pub top: u64,
     pub time_limit: Duration,
 }
 
-/// Reads a page into `sink`. Returns it with the token of the next page, if there may be one.
+/// Reads a page into `sink`. Returns the sink, and the token of the next page if there may be one.
 pub fn read<S: PageSink>(request: PageRequest, table: &Table, sink: S) -> (S, Option<String>) {
     let mut reading = PageReading {
         sink,
@@ -52,7 +52,7 @@ pub fn read<S: PageSink>(request: PageRequest, table: &Table, sink: S) -> (S, Op
     (reading.sink, reading.token)
 }
 
-/// Counts what goes into a page. When the page is full, or its time is over, it takes the next row's keys for the token.
+/// Counts the entities of a page. When the page is full or its time is over, the next row's keys become the token.
 struct PageReading<S> {
     sink: S,
     filter: Option<RowFilter>,
@@ -60,19 +60,19 @@ struct PageReading<S> {
     bytes: usize,
     full: bool,
     deadline: Deadline,
-    /// Rows that were tested against the filter.
+    /// The number of rows that were tested against the filter.
     tested: u64,
-    /// Entities that were taken.
+    /// The number of entities in the page.
     taken: u64,
     token: Option<String>,
 }
 
 impl<S: PageSink> PageReading<S> {
-    /// Whether more rows are wanted.
+    /// Takes a row. Returns whether the page wants more rows.
     fn row(&mut self, row: &Row<'_>) -> bool {
         if let Some(filter) = &self.filter {
-            // A filter that matches little can read for long before it finds an entity. The first row is always tested, so that
-            // every page makes progress.
+            // A filter that few rows pass can read for a long time before it finds an entity. The first row is tested
+            // even after the deadline, so that every page makes progress.
             if self.tested > 0 && self.deadline.has_passed(self.tested) {
                 return self.end_before(row);
             }
@@ -91,7 +91,7 @@ impl<S: PageSink> PageReading<S> {
         self.sink.entity(row, self.full || self.filter.is_some());
         true
     }
-    /// The next page begins at this row.
+    /// Ends the page. The next page begins at this row.
     fn end_before(&mut self, row: &Row<'_>) -> bool {
         let next = ContinuationToken::Entity {
             partition_key: row.partition_key().to_owned(),

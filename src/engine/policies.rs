@@ -1,4 +1,4 @@
-//! Stored access policies: who may do with them what, and how they are stored.
+//! Stored access policies: the privileges that they need, and how they are stored.
 
 use table_service_model::Error;
 use table_service_model::access::AccessPolicies;
@@ -8,10 +8,10 @@ use crate::postgres::spi::{connect, with_owners_rights};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Text, Value};
 
-/// The policies of a table.
+/// Returns the policies of a table.
 ///
 /// # Errors
-/// `AuthorizationFailure` for a caller who may do nothing with the table's entities.
+/// `AuthorizationFailure` if the caller has no privilege on the table's entities.
 pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
     const MAY_READ: &str = "SELECT true WHERE pg_catalog.has_table_privilege($1, 'SELECT, INSERT, UPDATE, DELETE')";
     const GET: &str = "SELECT p.policies::pg_catalog.text FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
@@ -30,10 +30,10 @@ pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
     })
 }
 
-/// Sets the policies of a table, all at once.
+/// Replaces all policies of a table.
 ///
 /// # Errors
-/// `AuthorizationFailure` unless the caller has the rights of the table's owner.
+/// `AuthorizationFailure` if the caller does not have the rights of the table's owner.
 pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
     const IS_OWNER: &str = "SELECT true FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) $1 AND pg_catalog.pg_has_role(c.relowner, 'USAGE')";
     const SET: &str = "INSERT INTO table_service.access_policies AS p (relation, policies) VALUES ($1, $2::pg_catalog.jsonb) ON CONFLICT (relation) DO UPDATE SET policies = excluded.policies";
@@ -52,8 +52,8 @@ pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the policies of a table that the caller has dropped or made: OIDs come round again, and a plain DROP TABLE leaves the
-/// policies of the old one's table behind.
+/// Removes the policies of a table that the caller has just dropped or created. A new table can get the OID of one that
+/// a plain DROP TABLE dropped, and DROP TABLE does not remove the policies.
 pub fn forget(table: &Table) {
     const FORGET: &str = "DELETE FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
     with_owners_rights(c"access_policies", |spi| spi.write(FORGET, &[Value::oid(table.oid())]));

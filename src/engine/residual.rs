@@ -1,4 +1,5 @@
-//! The residual of a filter, evaluated on rows in one call per row. What a filter was parsed to is kept with the call site.
+//! Tests the residual filter of a query on a row, in one function call per row. The parsed filter is kept with the call
+//! site.
 
 use pgrx::prelude::*;
 use pgrx::{FromDatum, PgMemoryContexts};
@@ -11,15 +12,15 @@ use crate::postgres::row::broken;
 use crate::postgres::types::TextArg;
 use crate::postgres::varlena;
 
-/// The residual of our own scans, for filters on properties alone.
+/// Tests the residual filter of a scan that looks only at properties.
 ///
-/// The arguments are read by hand: this runs once for every row of a scan.
+/// It reads the arguments itself, which is faster: it runs for every row of a scan.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
 VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
-    // SAFETY: a function of these arguments.
+    // SAFETY: `fcinfo` is that of the running function, whose declaration has these arguments.
     unsafe {
         let entity = Entity {
             partition_key: None,
@@ -31,7 +32,7 @@ fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
     }
 }
 
-/// The residual of our own scans, for filters that also look at keys or the Timestamp.
+/// Tests the residual filter of a scan that also looks at keys or the Timestamp.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.scan_passes(
     partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, predicate bytea)
@@ -39,7 +40,7 @@ RETURNS boolean
 VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn scan_passes_entity(fcinfo: pg_sys::FunctionCallInfo) -> bool {
-    // SAFETY: a function of these arguments.
+    // SAFETY: `fcinfo` is that of the running function, whose declaration has these arguments.
     unsafe {
         let entity = Entity {
             partition_key: TextArg::from_datum(argument(fcinfo, 0), false).map(TextArg::get),
@@ -51,12 +52,12 @@ fn scan_passes_entity(fcinfo: pg_sys::FunctionCallInfo) -> bool {
     }
 }
 
-/// An argument that is not NULL. It is a column of a row, or the predicate that the scan gives.
+/// Returns an argument: a column of a row, or the predicate of the scan. Raises if it is NULL.
 ///
 /// # Safety
-/// The function has an argument of this number, from zero.
+/// The function must have an argument of this number, counted from zero.
 unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, number: usize) -> pg_sys::Datum {
-    // SAFETY: as promised.
+    // SAFETY: the caller promises that the argument exists.
     let argument = unsafe { &*(*fcinfo).args.as_ptr().add(number) };
     if argument.isnull {
         broken("that a filter is tested on", "is NULL in a column of the entity");
@@ -64,12 +65,12 @@ unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, number: usize) -> pg_sys::D
     argument.value
 }
 
-/// The bag in a column of a row.
+/// Returns the bag in a column of a row.
 ///
 /// # Safety
-/// A datum of the type `properties` that lives long enough.
+/// The datum must be of the type `properties` and live as long as `'a`.
 unsafe fn bag<'a>(datum: pg_sys::Datum) -> Properties<'a> {
-    // SAFETY: as promised.
+    // SAFETY: a datum of the type `properties` is a varlena, and the caller promises that it lives as long as `'a`.
     let bytes = unsafe { varlena::bytes(datum) };
     Properties::of_known_format(bytes).unwrap_or_else(|| {
         broken(
@@ -79,17 +80,17 @@ unsafe fn bag<'a>(datum: pg_sys::Datum) -> Properties<'a> {
     })
 }
 
-/// What a call site keeps: the predicate, and what it was made from.
+/// The predicate that a call site keeps, and what it was made from.
 struct Kept {
     source: Box<[u8]>,
     parameters: Option<Box<[u8]>>,
     predicate: Predicate,
 }
 
-/// The predicate of a filter, parsed once per call site as long as the filter stays the same.
+/// Returns the predicate of a filter. It is parsed once per call site, as long as the filter stays the same.
 ///
 /// # Safety
-/// `fcinfo` is that of the running function.
+/// `fcinfo` must be that of the running function. The predicate is valid until this call site calls again.
 pub unsafe fn parsed<'a>(
     fcinfo: pg_sys::FunctionCallInfo,
     filter: &str,
@@ -97,21 +98,23 @@ pub unsafe fn parsed<'a>(
 ) -> &'a Predicate {
     let bytes = parameters.map(|parameters| parameters.as_bytes());
     let make = || Filter::parse(filter, parameters).map(|filter| Predicate::new(&filter));
-    // SAFETY: as promised.
+    // SAFETY: the caller makes the same promise.
     unsafe { kept(fcinfo, filter.as_bytes(), bytes, make) }
 }
 
-/// The predicate in the bytes that a scan of ours carries.
+/// Returns the predicate in the bytes that a scan passes.
 ///
 /// # Safety
-/// `fcinfo` is that of the running function.
+/// As for [`parsed`].
 unsafe fn compiled<'a>(fcinfo: pg_sys::FunctionCallInfo, bytes: &[u8]) -> &'a Predicate {
-    // SAFETY: as promised.
+    // SAFETY: the caller makes the same promise.
     unsafe { kept(fcinfo, bytes, None, || Predicate::from_bytes(bytes)) }
 }
 
+/// Returns the predicate that the call site keeps, and makes a new one if its source has changed.
+///
 /// # Safety
-/// `fcinfo` is that of the running function.
+/// As for [`parsed`].
 unsafe fn kept<'a>(
     fcinfo: pg_sys::FunctionCallInfo,
     source: &[u8],
@@ -123,8 +126,8 @@ unsafe fn kept<'a>(
         parameters: parameters.map(Box::from),
         predicate: make().or_raise(),
     };
-    // SAFETY: fn_extra belongs to this function, which keeps nothing else there; what is kept lives as long as the call
-    // site, and only this function replaces it.
+    // SAFETY: `flinfo` is that of the running function. Its `fn_extra` belongs to this function, so it is NULL or
+    // points to a `Kept`. The `Kept` lives in `fn_mcxt`, as long as the call site, and only this function replaces it.
     unsafe {
         let site = (*fcinfo).flinfo;
         let mut kept = (*site).fn_extra.cast::<Kept>();

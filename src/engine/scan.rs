@@ -1,4 +1,4 @@
-//! Reading the key ranges of a query in key order, all under the caller's snapshot.
+//! Reads the key ranges of a query in key order, under the caller's snapshot.
 
 use table_service_model::filter::{Columns, KeyRange, Plan, Predicate};
 
@@ -24,7 +24,7 @@ impl RowFilter {
         }
     }
 
-    /// What is left of a query's filter beside its key ranges, if anything is.
+    /// Returns the residual filter of a plan: the part that its key ranges do not cover.
     pub fn of(plan: &Plan) -> Option<RowFilter> {
         plan.residual
             .as_ref()
@@ -36,14 +36,14 @@ impl RowFilter {
     }
 }
 
-/// Reads the entities of key ranges, which are in order, into `sink`, until it wants no more. No filter is tested: who wants only the
-/// first rows tests them where they arrive.
+/// Reads the entities of key ranges into `sink` until it wants no more. The ranges must be in key order. The statements
+/// test no filter: a caller that wants only the first rows tests it on the rows as they arrive.
 pub fn read_first(spi: &Connection, table: &Table, ranges: &[KeyRange], sink: &mut dyn FnMut(&Row<'_>) -> bool) {
     read(spi, table, ranges, None, sink);
 }
 
-/// Reads all entities of a plan's ranges that pass its filter into `sink`. The statements test the filter, which PostgreSQL may do in
-/// several workers.
+/// Reads all entities of a plan's ranges that pass its filter into `sink`. The statements test the filter, so
+/// PostgreSQL may use parallel workers.
 pub fn read_all(spi: &Connection, table: &Table, plan: &Plan, sink: &mut dyn FnMut(&Row<'_>)) {
     let filter = AllRows(plan.residual.as_ref().map(|filter| {
         let predicate = Predicate::new(filter);
@@ -56,7 +56,7 @@ pub fn read_all(spi: &Connection, table: &Table, plan: &Plan, sink: &mut dyn FnM
     read(spi, table, &plan.ranges, Some(&filter), sink);
 }
 
-/// That all rows of the ranges are read, and the filter that they must pass, for statements and for rows.
+/// Says that all rows of the ranges are read. Contains the filter that they must pass, for statements and for rows.
 struct AllRows(Option<(ScanFilter, RowFilter)>);
 
 fn read(

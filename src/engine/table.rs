@@ -1,7 +1,7 @@
-//! The table handle: how a table of the service is found and locked.
+//! The table handle: finds and locks a table of the service.
 //!
-//! The tables of the service are the relations in `table_service_data` that are `OF table_service.entity`. There is no second
-//! catalog.
+//! The tables of the service are the relations in `table_service_data` that are `OF table_service.entity`. There is no
+//! second catalog.
 
 use std::ffi::{CStr, CString};
 
@@ -13,7 +13,7 @@ use crate::postgres::catalog;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::types::name_bytes;
 
-/// A table of the service as it is stored.
+/// A table of the service.
 pub struct Table {
     oid: pg_sys::Oid,
     name: QualifiedName,
@@ -29,9 +29,10 @@ impl Table {
         &self.name
     }
 
-    /// Whether a trigger may keep an entity from being inserted. The table is locked.
+    /// Returns whether a trigger may prevent an insert. The caller must have locked the table.
     pub fn has_insert_trigger(&self) -> bool {
-        // SAFETY: the table is locked, and closed again; the part of its entry in the relation cache is there or NULL.
+        // SAFETY: the caller holds a lock on the table, so it can be opened without one. `trigdesc` is valid or NULL
+        // while the relation is open.
         unsafe {
             let relation = pg_sys::table_open(self.oid, pg_sys::NoLock as pg_sys::LOCKMODE);
             let has_trigger = (*relation)
@@ -43,11 +44,11 @@ impl Table {
         }
     }
 
-    /// Finds the table of this name in any case, and locks it as a statement that reads or writes it would, so that it
-    /// is still there when the statement runs.
+    /// Finds the table with this name in any case, and locks it. It takes the lock of a statement that reads or writes
+    /// the table, so that the table still exists when the statement runs.
     ///
     /// # Errors
-    /// `InvalidResourceName` and `OutOfRangeInput` for what cannot be a table's name, `TableNotFound`.
+    /// `InvalidResourceName` or `OutOfRangeInput` for an invalid table name, and `TableNotFound`.
     pub fn open(name: &str, lock: TableLock) -> Result<Table, Error> {
         let lock = match lock {
             TableLock::Read => pg_sys::AccessShareLock,
@@ -56,15 +57,16 @@ impl Table {
         table_name::check_form(name)?;
         loop {
             let table = Table::find(name).ok_or(Error::TableNotFound)?;
-            // SAFETY: PostgreSQL's own way to open by name: if the catalogs changed while we waited for the lock, look
-            // again.
+            // SAFETY: the functions lock any OID, and the counter is a global of this process. PostgreSQL opens
+            // relations by name in the same way: if the catalogs have changed during the wait for the lock, it looks
+            // the name up again.
             unsafe {
                 let before = pg_sys::SharedInvalidMessageCounter;
                 pg_sys::LockRelationOid(table.oid, lock);
                 if before == pg_sys::SharedInvalidMessageCounter {
                     return Ok(table);
                 }
-                // It may be spelled differently now.
+                // The table may have been renamed to another spelling.
                 if let Some(again) = Table::find(name).filter(|again| again.oid == table.oid) {
                     return Ok(again);
                 }
@@ -73,13 +75,14 @@ impl Table {
         }
     }
 
-    /// Finds the table of this name in any case.
+    /// Finds the table with this name in any case.
     pub fn find(name: &str) -> Option<Table> {
         let probe = || by_spelling(name).or_else(|| by_index(name));
         probe()
             .or_else(|| {
-                // Another session may have committed it since this one last looked at what has changed.
-                // SAFETY: a catalog look-up in a transaction may do so at any time; the counter is this process's own.
+                // Another session may have committed the table after this session last processed invalidation messages.
+                // SAFETY: invalidation messages may be accepted at any time in a transaction. The counter is a global
+                // of this process.
                 let changed = unsafe {
                     let before = pg_sys::SharedInvalidMessageCounter;
                     pg_sys::AcceptInvalidationMessages();
@@ -91,14 +94,14 @@ impl Table {
     }
 }
 
-/// The lock that a function takes on a table: that of the statements that it runs.
+/// The lock that a function takes on a table. The function's statements take the same lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableLock {
     Read,
     Write,
 }
 
-/// The usual case: the name as it is stored.
+/// Finds a table by the spelling that is stored, the usual case.
 fn by_spelling(name: &str) -> Option<Table> {
     let (name, oid) = catalog::table(name, || relation_in_data_schema(name).filter(|&oid| is_table(oid)))?;
     Some(Table {
@@ -107,27 +110,29 @@ fn by_spelling(name: &str) -> Option<Table> {
     })
 }
 
-/// Another spelling: the primary key's name is made of the folded name.
+/// Finds a table by another spelling: the primary key's name is derived from the folded name.
 fn by_index(name: &str) -> Option<Table> {
     primary_key_names(name)
         .map_while(|index| relation_in_data_schema(&index))
         .find_map(|index| table_of_index(index).filter(|table| same_name(table.name.name(), name)))
 }
 
-/// The table that an index belongs to, if it is one of the service's.
+/// Returns the table that an index belongs to, if it is a table of the service.
 fn table_of_index(index: pg_sys::Oid) -> Option<Table> {
-    // SAFETY: the OID is that of a relation; for anything but an index the result is InvalidOid.
+    // SAFETY: the function takes any OID. With `missing_ok` it returns InvalidOid if the relation is not an index.
     table_by_oid(unsafe { pg_sys::IndexGetRelation(index, true) })
 }
 
-/// After a user's RENAME the primary key still has the old name. Also the way to say that there is no such table.
+/// Finds a table by a scan of `pg_class`. After a user's RENAME the primary key still has the old name. Only this scan
+/// shows that no such table exists.
 fn by_scan(name: &str) -> Option<Table> {
     let (entity, schema) = (catalog::entity_type(), catalog::data_schema());
     if entity == pg_sys::InvalidOid {
         return None;
     }
-    // SAFETY: a scan of pg_class as it is now, whatever the snapshot of the transaction is. The tuples are its rows,
-    // and what is opened is closed; an error closes it too.
+    // SAFETY: a scan without a snapshot reads `pg_class` as it is now, whatever the transaction's snapshot is. Each
+    // tuple is a row of `pg_class`, and its name is copied before the next one is fetched. The scan and the relation
+    // are closed; after an error PostgreSQL closes them.
     unsafe {
         let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
         let relation = pg_sys::table_open(pg_sys::RelationRelationId, lock);
@@ -147,7 +152,7 @@ fn by_scan(name: &str) -> Option<Table> {
                 break;
             }
             let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
-            // A relation may have a name in another encoding. It is none of the service's.
+            // A name that is not UTF-8 is not the name of a table of the service.
             let stored = std::str::from_utf8(name_bytes(&(*class).relname));
             if let Ok(stored) = stored
                 && (*class).relnamespace == schema
@@ -165,9 +170,9 @@ fn by_scan(name: &str) -> Option<Table> {
     }
 }
 
-/// The table with this OID, if it is one of the service's.
+/// Returns the table with this OID, if it is a table of the service.
 fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
-    // SAFETY: a syscache look-up; the name is a palloc'ed copy or NULL.
+    // SAFETY: the function takes any OID. It returns NULL or a palloc'ed C string.
     let name = unsafe {
         let name = pg_sys::get_rel_name(oid);
         if name.is_null() {
@@ -178,20 +183,20 @@ fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
     is_table(oid).then_some(Table { oid, name })
 }
 
-/// The relation in the schema of the tables of the service, of whatever kind, that has exactly this name.
+/// Returns the relation of any kind in `table_service_data` that has exactly this name.
 fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
     if name.len() >= pg_sys::NAMEDATALEN as usize {
         return None;
     }
     let name = CString::new(name).ok()?;
-    // SAFETY: a syscache look-up with a valid name.
+    // SAFETY: the name is a C string, and the function takes any schema's OID.
     let oid = unsafe { pg_sys::get_relname_relid(name.as_ptr(), catalog::data_schema()) };
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
-/// Whether the relation is `OF table_service.entity`.
+/// Returns whether the relation is `OF table_service.entity`.
 fn is_table(oid: pg_sys::Oid) -> bool {
-    // SAFETY: a syscache look-up; the tuple is released before the function returns.
+    // SAFETY: a non-NULL tuple of RELOID is a row of `pg_class`. It is released after its last use.
     unsafe {
         let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, pg_sys::Datum::from(oid));
         if tuple.is_null() {
@@ -204,17 +209,19 @@ fn is_table(oid: pg_sys::Oid) -> bool {
     }
 }
 
-/// Whether two spellings mean one table.
+/// Returns whether two spellings mean one table.
 pub fn same_name(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
 }
 
-/// How many names of a primary key are tried.
+/// How many names for a primary key are tried.
 const PRIMARY_KEY_NAMES: u32 = 100;
 
-/// The names that the primary key of a table may have: one for all spellings, so that two of them collide in `pg_class` whoever commits
-/// first. Only if something else has the first name is there a second: a table that its owner renamed keeps its primary key's name, and
-/// anybody may give the name to a relation of theirs.
+/// Returns the names that the primary key of a table may have, in the order in which they are tried.
+///
+/// All spellings of the table's name have the same list. So two concurrent creations collide in `pg_class`, whichever
+/// commits first. The later names are used only if something else has the earlier ones: a renamed table keeps its
+/// primary key's name, and users may give the name to other relations.
 fn primary_key_names(table: &str) -> impl Iterator<Item = String> {
     let hash = Md5::digest(table_name::fold(table));
     (0..PRIMARY_KEY_NAMES).map(move |number| match number {
@@ -223,14 +230,15 @@ fn primary_key_names(table: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The name that the primary key of a new table gets.
+/// Returns the name for the primary key of a new table.
 ///
 /// # Errors
-/// `TableAlreadyExists` if others have all of them.
+/// `TableAlreadyExists` if other relations have all the names.
 pub fn free_primary_key_name(table: &str) -> Result<String, Error> {
     primary_key_names(table)
         .find(|name| {
-            // A table of this name would be found, so what has the name is something else; or another session has just made the table.
+            // The caller has found no table of this name. So a relation with this name belongs to something else,
+            // unless a concurrent session has just created the table.
             relation_in_data_schema(name)
                 .is_none_or(|index| table_of_index(index).is_some_and(|other| same_name(other.name.name(), table)))
         })

@@ -1,4 +1,5 @@
-//! Writes of one entity. Each is one statement, or what that would do. Where a condition failed, a second look says why.
+//! Writes of one entity. Each is one statement, or direct access with the same result. If a condition fails, a second
+//! statement finds out why.
 
 use std::panic::AssertUnwindSafe;
 
@@ -19,15 +20,16 @@ use crate::postgres::subtransaction::{in_subtransaction, sqlerrcode};
 use crate::postgres::types::value::Text;
 use crate::postgres::types::{PropertiesArg, TextArg};
 
-/// Inserts an entity. Returns its Timestamp.
+/// Inserts an entity and returns its Timestamp.
 ///
 /// # Errors
-/// `EntityAlreadyExists`, and those of the limits.
+/// `EntityAlreadyExists`, and the errors of the limits.
 pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
     let stamp = Stamp::new();
     let clock = stamp.clock;
     let direct = direct::with(table, Purpose::Insert, |table| {
-        // An entity that it cannot see yet is a conflict with another transaction, which a statement tells from one that it can see.
+        // With one snapshot, the existing entity may be one that the snapshot does not see. That is a serialization
+        // failure, which only a statement recognises.
         (!direct::has_one_snapshot()).then(|| table.insert(keys, clock, properties))
     });
     if let Some(inserted) = direct {
@@ -44,7 +46,7 @@ pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> R
     Ok(stamp.settle(table, keys, clock))
 }
 
-/// The clock of an insert, taken before it waits for locks.
+/// The clock of an insert, read before the insert waits for locks.
 pub struct Stamp {
     /// In microseconds since 2000-01-01.
     pub clock: i64,
@@ -60,7 +62,8 @@ impl Stamp {
         }
     }
 
-    /// The Timestamp of an entity that was inserted with `written`: later than those of all versions before it.
+    /// Makes the Timestamp of an entity that was just inserted later than those of all earlier versions, and returns
+    /// it. `written` is the Timestamp that the insert wrote.
     pub fn settle(&self, table: &Table, keys: Keys<'_>, written: i64) -> i64 {
         if self.completed == direct::completed_transactions() {
             return written;
@@ -68,7 +71,7 @@ impl Stamp {
         direct::settle(table, keys, written)
     }
 
-    /// As [`Stamp::settle`], for one entity of many in a partition.
+    /// Does the same as [`Stamp::settle`], for one of many entities in a partition.
     pub fn settle_key(&self, table: &Table, partition_key: TextArg<'_>, row_key: &str, written: i64) -> i64 {
         if self.completed == direct::completed_transactions() {
             return written;
@@ -79,10 +82,10 @@ impl Stamp {
     }
 }
 
-/// Inserts an entity or changes the one with these keys. Returns its Timestamp.
+/// Inserts an entity or changes the existing one with these keys, and returns its Timestamp.
 ///
 /// # Errors
-/// Those of the limits, and `AuthorizationFailure` if a policy or a trigger kept it from being written.
+/// The errors of the limits, and `AuthorizationFailure` if a policy or a trigger prevented the write.
 pub fn upsert(table: &Table, change: Change, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
     check_limits(keys, properties)?;
     let stamp = Stamp::new();
@@ -96,10 +99,10 @@ pub fn upsert(table: &Table, change: Change, keys: Keys<'_>, properties: Propert
     Ok(stamp.settle(table, keys, written))
 }
 
-/// Changes an entity that must exist, in the version that `if_match` means. Returns its new Timestamp.
+/// Changes an existing entity if its version matches `if_match`, and returns its new Timestamp.
 ///
 /// # Errors
-/// `ResourceNotFound`, `UpdateConditionNotSatisfied`, those of the limits, and `AuthorizationFailure`.
+/// `ResourceNotFound`, `UpdateConditionNotSatisfied`, the errors of the limits, and `AuthorizationFailure`.
 pub fn update(
     table: &Table,
     change: Change,
@@ -122,7 +125,7 @@ pub fn update(
     })
 }
 
-/// Deletes an entity, in the version that `if_match` means.
+/// Deletes an existing entity if its version matches `if_match`.
 ///
 /// # Errors
 /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, and `AuthorizationFailure`.
@@ -133,7 +136,8 @@ pub fn delete(table: &Table, keys: Keys<'_>, if_match: IfMatch) -> Result<(), Er
     })
 }
 
-/// Runs `upsert`, whose statement names the primary key. A table that a user made may have none.
+/// Runs `upsert`, whose statement needs the primary key. Raises `InternalError` if a table that a user created has
+/// none.
 pub fn with_primary_key<R>(upsert: impl FnOnce() -> R) -> R {
     let without_key = |_| {
         raise(Error::StoredEntityInvalid {
@@ -146,7 +150,8 @@ pub fn with_primary_key<R>(upsert: impl FnOnce() -> R) -> R {
         .execute()
 }
 
-/// The limits of an entity that may be inserted: here they come before the look-up of the row (semantics 0.2).
+/// Checks the limits of an entity that may be inserted. For inserts they come before the look-up of the row (semantics
+/// 0.2).
 fn check_limits(keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<(), Error> {
     if !keys.within_limits() {
         return Err(Error::KeyTooLong);
@@ -154,7 +159,7 @@ fn check_limits(keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<(), Err
     entity::check_size(keys.partition_key.get(), keys.row_key.get(), properties.get())
 }
 
-/// The Timestamp that a statement has written, if it has written.
+/// Returns the Timestamp that a statement wrote, or `None` if it wrote no row.
 fn written(keys: Keys<'_>, rows: &Rows<'_>) -> Option<i64> {
     let row = rows.first()?;
     match (row.timestamptz(1), row.boolean(2)) {
@@ -170,8 +175,8 @@ fn written(keys: Keys<'_>, rows: &Rows<'_>) -> Option<i64> {
     }
 }
 
-/// Runs `write` until it writes, or a second look with a new snapshot tells why it does not: 404 before 412 (semantics 2.2). `write`
-/// gets the Timestamp that the entity must have, or `None` for any.
+/// Runs `write` until it writes, or until a second statement with a new snapshot tells why it does not: 404 before 412
+/// (semantics 2.2). `write` gets the Timestamp that the entity must have, or `None` for any.
 fn conditional<T>(
     table: &Table,
     keys: Keys<'_>,
@@ -198,8 +203,8 @@ fn conditional<T>(
         if version.is_some_and(|version| Some(version) != found) {
             return Err(Error::UpdateConditionNotSatisfied);
         }
-        // It came between our two looks: write again. If it is the same version as before, it is not concurrency that keeps us from
-        // writing it.
+        // The entity appeared between the two statements: retry. If the last attempt found the same version, no
+        // concurrent write prevents this one.
         if seen == Some(found) {
             return Err(suppressed());
         }
@@ -208,29 +213,30 @@ fn conditional<T>(
     }
 }
 
-/// The Timestamp that the entity must have, `None` for any.
+/// Returns the Timestamp that the entity must have, or `None` for any.
 fn version(if_match: IfMatch) -> Option<i64> {
     match if_match {
         IfMatch::Any => None,
         IfMatch::Version(version) => Some(version.to_postgres_micros()),
-        // The statement runs all the same, so that it asks for the right to write.
+        // The statement must run although it cannot match, because it checks the privilege to write.
         IfMatch::Never => Some(NO_TIMESTAMP),
     }
 }
 
-/// `-infinity`, which no entity has: the CHECK keeps it out.
+/// `-infinity`. No entity has it, because the CHECK constraint rejects it.
 const NO_TIMESTAMP: i64 = i64::MIN;
 
-/// Why an insert did nothing: there is such an entity, or a trigger took the row away. To look for the entity would ask for the right
-/// to read it; an insert that raises tells too.
+/// Returns why an insert wrote nothing: the entity exists, or a trigger suppressed the row. A look-up would need the
+/// privilege to read, so this inserts again with a statement that raises.
 pub fn not_inserted(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Error {
-    // Without need it does not wait a second time for whoever is about to delete the entity, out of the order of the keys.
+    // Without such a trigger the entity exists. A second insert could wait for a transaction that deletes it, out of
+    // key order.
     if !table.has_insert_trigger() {
         return Error::EntityAlreadyExists;
     }
     let insert = || {
         let statement = Statement::insert_or_raise(keys, now(), properties);
-        // As an error, so that nothing of it stays.
+        // An error, so that the subtransaction is rolled back.
         Err::<(), _>(connect(|spi| spi.run(table.name(), &statement).processed()))
     };
     match in_subtransaction(AssertUnwindSafe(insert)) {
@@ -241,7 +247,7 @@ pub fn not_inserted(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>
     }
 }
 
-/// What ON CONFLICT DO NOTHING passes over.
+/// Returns whether ON CONFLICT DO NOTHING ignores this error.
 fn is_conflict(error: &CaughtError) -> bool {
     matches!(
         sqlerrcode(error),
@@ -249,7 +255,7 @@ fn is_conflict(error: &CaughtError) -> bool {
     )
 }
 
-/// The error for a row that may be read and not written, or that a trigger kept from being written.
+/// Returns the error for a row that a policy or a trigger kept from being written, although it may be read.
 pub fn suppressed() -> Error {
     Error::NotAuthorized {
         reason: "A row-level security policy or a trigger of the table kept the entity from being written".to_owned(),

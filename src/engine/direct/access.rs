@@ -1,4 +1,4 @@
-//! A table opened with its index: entities read, inserted and updated.
+//! A table opened with its primary key's index, to read, insert and update entities.
 
 use std::ffi::c_int;
 use std::panic::AssertUnwindSafe;
@@ -21,17 +21,17 @@ use crate::postgres::types::{PropertiesArg, TextArg};
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
-/// A table, opened with its index.
+/// A table opened with its primary key's index.
 pub struct Direct {
     pub(super) relation: pg_sys::Relation,
     index: pg_sys::Relation,
-    /// Where a row that is looked up is put, if any is.
+    /// The slot that holds the row of the last look-up. Null for inserts, which look up nothing.
     pub(super) stored: *mut pg_sys::TupleTableSlot,
 }
 
-/// Does `f` on a table that is locked already; `None` if that takes a statement.
+/// Runs `f` on a table that the caller has locked. Returns `None` if only a statement can do the work.
 ///
-/// When an error passes through, PostgreSQL closes what is open.
+/// If an error passes through, PostgreSQL closes the table and the index at the end of the (sub)transaction.
 pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&mut Direct) -> Option<R>) -> Option<R> {
     if !settings::direct_access() && purpose != Purpose::Stamp {
         return None;
@@ -46,17 +46,17 @@ pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&mut Direct) -> O
     result
 }
 
-/// What became of an attempt to write.
+/// The outcome of an attempt to write.
 enum Attempt<T> {
     Done(T),
-    /// Somebody else has written the entity meanwhile.
+    /// A concurrent transaction has written the entity: retry.
     Again,
-    /// It takes a statement.
+    /// Only a statement can do the work.
     Statement,
 }
 
 impl Direct {
-    /// Opens a table, which is locked. `None` if what is to be done takes a statement.
+    /// Opens a table that the caller has locked. Returns `None` if only a statement can do the work.
     fn open(table: &Table, purpose: Purpose) -> Option<Direct> {
         let lock = match purpose {
             Purpose::Get => pg_sys::AccessShareLock,
@@ -66,7 +66,8 @@ impl Direct {
         if !is_allowed(table.oid(), known.data_schema, purpose) {
             return None;
         }
-        // SAFETY: the table is locked; what is not returned is closed.
+        // SAFETY: the caller holds a lock on the table, so both relations can be opened with the locks given here. The
+        // slot fits the relation. Whatever is not returned is closed.
         unsafe {
             let relation = pg_sys::table_open(table.oid(), NO_LOCK);
             let index = if is_plain(relation, &known, purpose) {
@@ -96,7 +97,7 @@ impl Direct {
     }
 
     fn close(self) {
-        // SAFETY: what `open` opened.
+        // SAFETY: `open` opened these relations and the slot, and `self` is not used any more.
         unsafe {
             if !self.stored.is_null() {
                 pg_sys::ExecDropSingleTupleTableSlot(self.stored);
@@ -106,21 +107,23 @@ impl Direct {
         }
     }
 
-    /// The entity with these keys, if it exists. Sees the caller's snapshot.
+    /// Returns the entity with these keys, if the caller's snapshot sees one.
     pub fn get(&mut self, keys: Keys<'_>) -> Option<Row<'_>> {
-        // SAFETY: a function that reads runs under a snapshot.
+        // SAFETY: PostgreSQL sets an active snapshot before it calls an SQL function.
         let is_found = unsafe { self.seek(pg_sys::GetActiveSnapshot(), keys) };
-        // SAFETY: the slot is that of a table with the columns of an entity, and keeps its row until the next look-up.
+        // SAFETY: `open` checked that the table has the columns of an entity. The slot keeps its row until the next
+        // look-up, which needs `&mut self` and so ends the row's borrow.
         is_found.then(|| unsafe { Row::of(self.stored) })
     }
 
     /// Inserts an entity.
     ///
     /// # Errors
-    /// `EntityAlreadyExists`, and those of the CHECK.
+    /// `EntityAlreadyExists`, and the errors of the CHECK constraint.
     pub fn insert(&self, keys: Keys<'_>, clock: i64, properties: PropertiesArg<'_>) -> Result<(), Error> {
         check(keys, clock, properties.get())?;
-        // SAFETY: the table is plain, so this is all that an INSERT does.
+        // SAFETY: the relation and its index are open and locked, and the values have the types of the columns. The
+        // table is plain (`is_plain`), so an INSERT statement would do no more than this.
         let insert = || unsafe {
             let values = [
                 keys.partition_key.datum(),
@@ -142,9 +145,9 @@ impl Direct {
             .execute()
     }
 
-    /// Inserts entities whose keys are in order, page by page. `None` if one of them is not valid.
+    /// Inserts entities whose keys are in order, filling page after page. Returns `None` if one of them is not valid.
     ///
-    /// Raises 23505 for the first in key order that exists: run it in a subtransaction.
+    /// Raises 23505 for the first existing key, in key order. Call it in a subtransaction.
     pub fn insert_many(
         &self,
         partition_key: TextArg<'_>,
@@ -158,10 +161,13 @@ impl Direct {
             .iter()
             .map(|&(row_key, properties)| (Text::new(row_key), Bag::new(properties)))
             .collect();
-        // SAFETY: the table is plain, and its own access method is called as COPY calls it.
+        // SAFETY: the relation is open and locked, and the table is plain. The table access method gets the arguments
+        // that COPY gives it: as many slots as it is told, each with values of the columns' types. `texts` and `slots`
+        // live until the end of the block.
         unsafe {
             let multi_insert = (*(*self.relation).rd_tableam).multi_insert?;
-            // A copy is not counted: a hundred references to the table's own descriptor cost more than the copy.
+            // A copied descriptor is not reference-counted. A hundred references to the table's own descriptor cost
+            // more than the copy.
             let descriptor = pg_sys::CreateTupleDescCopy((*self.relation).rd_att);
             let mut slots: Vec<_> = texts
                 .iter()
@@ -196,11 +202,11 @@ impl Direct {
         }
     }
 
-    /// Changes the properties of an entity, if it has this Timestamp (or any, for `None`). Returns its new Timestamp, or `None` if that
-    /// takes a statement after all.
+    /// Changes the properties of an entity if it has the Timestamp `version`, or any for `None`. Returns its new
+    /// Timestamp, or `None` if only a statement can do the work.
     ///
     /// # Errors
-    /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, those of merging and of the CHECK.
+    /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, and the errors of a merge and of the CHECK constraint.
     pub fn update(
         &mut self,
         keys: Keys<'_>,
@@ -209,8 +215,10 @@ impl Direct {
         properties: PropertiesArg<'_>,
     ) -> Result<Option<i64>, Error> {
         loop {
-            // SAFETY: what a statement does before its execution: publications need to know which row it was, and it sees what this
-            // transaction has done so far, and what others have committed.
+            // SAFETY: the relation is open, a transaction is running, and `seek` gets the snapshot that was just made
+            // active. The calls are those that PostgreSQL makes before it executes an UPDATE. The first one raises if a
+            // publication needs a replica identity that the table lacks. The new snapshot sees what this transaction
+            // has done so far and what others have committed.
             let is_found = unsafe {
                 pg_sys::CheckCmdReplicaIdentity(self.relation, pg_sys::CmdType::CMD_UPDATE);
                 pg_sys::CommandCounterIncrement();
@@ -222,7 +230,8 @@ impl Direct {
             } else {
                 Err(Error::EntityNotFound)
             };
-            // SAFETY: what a statement does after its execution.
+            // SAFETY: this pops the snapshot that was pushed above. PostgreSQL does the same after it executes a
+            // statement.
             unsafe {
                 pg_sys::PopActiveSnapshot();
                 pg_sys::CommandCounterIncrement();
@@ -237,7 +246,7 @@ impl Direct {
         }
     }
 
-    /// Changes the row that was just looked up.
+    /// Changes the row of the last look-up.
     fn update_row(
         &mut self,
         keys: Keys<'_>,
@@ -245,7 +254,8 @@ impl Direct {
         change: Change,
         given: PropertiesArg<'_>,
     ) -> Result<Attempt<i64>, Error> {
-        // SAFETY: the slot is that of a table with the columns of an entity, and keeps its row until the next look-up.
+        // SAFETY: `open` checked that the table has the columns of an entity. The slot keeps its row until the next
+        // look-up.
         let Some(row) = (unsafe { Row::without_nulls(self.stored) }) else {
             return Ok(Attempt::Statement);
         };
@@ -272,7 +282,7 @@ impl Direct {
             timestamp.into(),
             properties.datum(),
         ];
-        // SAFETY: there is a stored row, and the values are those of a new version of it.
+        // SAFETY: the last look-up found a row, and the values have the types of the columns.
         let result = unsafe { self.write_version(values) };
         Ok(match result {
             Some(pg_sys::TM_Result::TM_Ok) => Attempt::Done(timestamp),
@@ -288,12 +298,14 @@ impl Direct {
         })
     }
 
-    /// Puts a new version in the place of the row that was just looked up.
+    /// Writes a new version of the row of the last look-up.
     ///
     /// # Safety
-    /// There is such a row, and the values are of the types of its columns.
+    /// The last look-up must have found a row, and the values must have the types of the columns.
     pub(super) unsafe fn write_version(&mut self, values: [pg_sys::Datum; 4]) -> Option<pg_sys::TM_Result::Type> {
-        // SAFETY: the table's own access method, called as the executor calls it.
+        // SAFETY: the relation is open and locked. The table access method gets the arguments that the executor gives
+        // it: the row's place, which the caller promises, a slot with values of the columns' types, and the active
+        // snapshot.
         unsafe {
             let tuple_update = (*(*self.relation).rd_tableam).tuple_update?;
             let slot = new_version((*self.relation).rd_att, values);
@@ -322,12 +334,13 @@ impl Direct {
         }
     }
 
-    /// Looks up the row with these keys; whether the snapshot sees one.
+    /// Looks up the row with these keys. Returns whether the snapshot sees one.
     ///
     /// # Safety
-    /// The snapshot is active.
+    /// The snapshot must be active.
     pub(super) unsafe fn seek(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> bool {
-        // SAFETY: as promised.
+        // SAFETY: an active snapshot is valid. The slot was made for this relation, and the scan is ended after its
+        // last use.
         unsafe {
             let scan = self.begin_scan(snapshot, keys);
             let is_found = pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, self.stored);
@@ -337,14 +350,15 @@ impl Direct {
         }
     }
 
-    /// A scan of the primary key for these keys.
+    /// Begins a scan of the primary key for these keys.
     ///
     /// # Safety
-    /// The snapshot is valid.
+    /// The snapshot must be valid until the scan ends.
     pub(super) unsafe fn begin_scan(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> pg_sys::IndexScanDesc {
         let mut conditions = [pg_sys::ScanKeyData::default(); 2];
         let keys = [keys.partition_key, keys.row_key].map(TextArg::datum);
-        // SAFETY: the index has these two columns, of type text with collation "C". It copies the conditions.
+        // SAFETY: `open` checked that the index has these two columns, of type text with the collation "C". The scan
+        // copies the conditions, so they need not outlive this function.
         unsafe {
             for (number, (condition, key)) in conditions.iter_mut().zip(keys).enumerate() {
                 pg_sys::ScanKeyEntryInitialize(
@@ -372,13 +386,14 @@ impl Direct {
         }
     }
 
-    /// Enters a row that was written into the index. Raises 23505 if there is one with its keys, after waiting for whoever is
-    /// about to insert or delete it.
+    /// Adds a row that was just written to the index. Raises 23505 if another row has the same keys. Before that it
+    /// waits for a transaction that is inserting or deleting such a row.
     ///
     /// # Safety
-    /// `index` describes the table's index. The slot holds a row that was just written.
+    /// `index` must describe the table's index, and the slot must hold a row that was just written.
     unsafe fn index_version(&self, index: *mut pg_sys::IndexInfo, slot: *mut pg_sys::TupleTableSlot, is_update: bool) {
-        // SAFETY: the keys are the first two columns of the table and those of the index.
+        // SAFETY: the index's columns are the first two of the table, so the slot's first two values are those of the
+        // index entry.
         unsafe {
             pg_sys::index_insert(
                 self.index,
@@ -398,12 +413,13 @@ fn check(keys: Keys<'_>, timestamp: i64, properties: Properties<'_>) -> Result<(
     contract::check(keys.partition_key.get(), keys.row_key.get(), timestamp, properties)
 }
 
-/// A row to write.
+/// Makes the slot of a row to write.
 ///
 /// # Safety
-/// The descriptor is that of a table with the columns of an entity, and the values are of their types.
+/// The descriptor must be that of a table with the columns of an entity, and the values must have their types.
 unsafe fn new_version(descriptor: pg_sys::TupleDesc, values: [pg_sys::Datum; 4]) -> *mut pg_sys::TupleTableSlot {
-    // SAFETY: as promised; the slot has as many values.
+    // SAFETY: a virtual slot has room for a value of each column of the descriptor, which has the four columns of an
+    // entity.
     unsafe {
         let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual);
         for (number, value) in values.into_iter().enumerate() {
@@ -424,15 +440,16 @@ fn needs_index_entry(update_indexes: pg_sys::TU_UpdateIndexes::Type) -> bool {
     update_indexes == pg_sys::TU_UpdateIndexes::TU_All
 }
 
-/// At REPEATABLE READ and above what others have written since the transaction began cannot be written over.
+/// Raises if the transaction has one snapshot. At REPEATABLE READ and above, a transaction must not overwrite what
+/// others have written since it began.
 fn prevent_lost_update(message: &'static str) {
     if has_one_snapshot() {
         ereport!(ERROR, PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, message);
     }
 }
 
-/// Whether this transaction sees the same data from its beginning to its end.
+/// Returns whether this transaction keeps one snapshot from its beginning to its end.
 pub fn has_one_snapshot() -> bool {
-    // SAFETY: the isolation level of this transaction.
+    // SAFETY: `XactIsoLevel` is a global of this process, which has one thread.
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as c_int }
 }

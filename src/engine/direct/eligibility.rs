@@ -1,4 +1,4 @@
-//! When direct access does just what a statement would do.
+//! The conditions under which direct access has the same result as a statement.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -13,18 +13,19 @@ use crate::postgres::spi;
 use crate::postgres::statement::{Change, Statement};
 use crate::postgres::types::value::{Bag, Text};
 
-/// What is going to be done with the table.
+/// What direct access will do with the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Get,
     Insert,
     Update,
-    /// What [`settle`] does with an entity that the caller has just inserted, whoever may do what else.
+    /// Correct the Timestamp of an entity that this transaction has just inserted ([`settle`](super::settle)). The
+    /// insert was allowed, so this needs no privilege.
     Stamp,
 }
 
-/// Whether the caller has the privileges on the whole table and may name it, and no library wants to be asked. If not, a statement
-/// says so, or finds that privileges on the columns are enough.
+/// Returns whether the caller has the privileges on the whole table and may use its schema, and no library checks
+/// privileges in a hook. If not, the caller uses a statement: that raises, or finds that privileges on columns suffice.
 pub(super) fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpose) -> bool {
     let rights = match purpose {
         Purpose::Get => pg_sys::ACL_SELECT,
@@ -32,7 +33,8 @@ pub(super) fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpo
         Purpose::Update => pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,
         Purpose::Stamp => return true,
     } as pg_sys::AclMode;
-    // SAFETY: catalog look-ups in a transaction, and a pointer that other libraries set when they are loaded.
+    // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The hook is a
+    // global of this process, which has one thread.
     unsafe {
         let user = pg_sys::GetUserId();
         let has_rights = || pg_sys::pg_class_aclmask(table, user, rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights;
@@ -40,10 +42,10 @@ pub(super) fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpo
     }
 }
 
-/// Whether a user may name what is in a schema.
+/// Returns whether a user has USAGE on a schema.
 fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
     let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
-    // SAFETY: a catalog look-up in a transaction.
+    // SAFETY: the function looks up a catalog, which needs a transaction, and SQL functions run in one.
     let result = unsafe {
         #[cfg(feature = "pg15")]
         {
@@ -57,12 +59,12 @@ fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
     result == pg_sys::AclResult::ACLCHECK_OK
 }
 
-/// Whether the table is a heap that has nothing but what `create_table` makes.
+/// Returns whether the table is a heap with nothing added to what `create_table` makes.
 ///
 /// # Safety
-/// An open relation.
+/// The relation must be open.
 pub(super) unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose: Purpose) -> bool {
-    // SAFETY: an entry of the relation cache, whose parts are there or NULL.
+    // SAFETY: an open relation points to a valid entry of the relation cache. Its optional parts are valid or NULL.
     unsafe {
         let class = &*(*relation).rd_rel;
         let is_heap = class.relkind == pg_sys::RELKIND_RELATION as c_char
@@ -84,13 +86,13 @@ pub(super) unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose
     }
 }
 
-/// Whether every row has all its columns as they are stored: none is generated, and none was added with a default that older rows do
-/// not have.
+/// Returns whether every row stores all its columns: no column is generated, and none was added with a default that
+/// older rows lack.
 ///
 /// # Safety
-/// The descriptor of an open relation.
+/// The descriptor must be that of an open relation.
 unsafe fn has_only_stored_columns(descriptor: pg_sys::TupleDesc) -> bool {
-    // SAFETY: as promised; the constraints are there or NULL.
+    // SAFETY: the descriptor of an open relation is valid. Its constraints are valid or NULL.
     unsafe {
         (*descriptor).constr.as_ref().is_none_or(|constraints| {
             #[cfg(feature = "pg18")]
@@ -102,10 +104,13 @@ unsafe fn has_only_stored_columns(descriptor: pg_sys::TupleDesc) -> bool {
     }
 }
 
+/// Returns whether the table has no CHECK constraint but that of `create_table`.
+///
 /// # Safety
-/// An open relation.
+/// The relation must be open.
 unsafe fn has_only_our_check(relation: pg_sys::Relation, known: &Known) -> bool {
-    // SAFETY: as in `is_plain`. The expression is text, which begins with the function that is called.
+    // SAFETY: as in `is_plain`. `check` has `num_check` elements, and it is read only if that is 1. `ccbin` is a C
+    // string: the expression as text, which begins with the function that is called.
     unsafe {
         let Some(constraints) = (*(*relation).rd_att).constr.as_ref() else {
             return true;
@@ -120,12 +125,12 @@ unsafe fn has_only_our_check(relation: pg_sys::Relation, known: &Known) -> bool 
     }
 }
 
-/// Whether nothing fires that does more than set the Timestamp.
+/// Returns whether no trigger fires that does more than set the Timestamp.
 ///
 /// # Safety
-/// An open relation.
+/// The relation must be open.
 unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known, purpose: Purpose) -> bool {
-    // SAFETY: as in `is_plain`.
+    // SAFETY: as in `is_plain`. `triggers` has `numtriggers` elements.
     unsafe {
         let Some(all) = (*relation).trigdesc.as_ref() else {
             return true;
@@ -156,14 +161,14 @@ unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known, purpos
     }
 }
 
-/// Whether the planner, or a library that takes its place (Citus for a distributed table, say), would read or write this very
-/// table.
+/// Returns whether a plan of the statement would read or write this table itself. A library that replaces the planner
+/// may plan otherwise, such as Citus for a distributed table.
 pub(super) fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
-    // SAFETY: a pointer that other libraries set when they are loaded.
+    // SAFETY: the hook is a global of this process, which has one thread.
     if unsafe { pg_sys::planner_hook }.is_none() {
         return true;
     }
-    // What the statement would be given makes no difference to its plan.
+    // The plan does not depend on the values, so any values will do.
     let (key, bag) = (Text::new(""), Bag::new(Properties::from_stored(&[])));
     let keys = Keys {
         partition_key: key.arg(),
@@ -181,10 +186,10 @@ pub(super) fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
     spi::connect(|spi| spi.is_planned_as(table.name(), &statement, node))
 }
 
-/// The primary key's index. Where rows are written, there must be no other index: others are not kept up here.
+/// Returns the primary key's index. For writes it must be the only index, because direct access maintains no other.
 ///
 /// # Safety
-/// An open relation.
+/// The relation must be open.
 pub(super) unsafe fn primary_key(relation: pg_sys::Relation, purpose: Purpose) -> Option<pg_sys::Oid> {
     // SAFETY: as in `count_of_indexes`.
     unsafe {
@@ -195,11 +200,13 @@ pub(super) unsafe fn primary_key(relation: pg_sys::Relation, purpose: Purpose) -
     }
 }
 
+/// Returns how many indexes the table has.
+///
 /// # Safety
-/// An open relation.
+/// The relation must be open.
 pub(super) unsafe fn count_of_indexes(relation: pg_sys::Relation) -> c_int {
-    // SAFETY: an entry of the relation cache. Its list is made when it is first asked for, as a copy, and there is one from then
-    // on.
+    // SAFETY: an open relation points to a valid entry of the relation cache. `RelationGetIndexList` makes the entry's
+    // list and returns a copy, which is freed. From then on the entry's own list is valid, or NULL if it is empty.
     unsafe {
         if !(*relation).rd_indexvalid {
             pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
@@ -208,12 +215,13 @@ pub(super) unsafe fn count_of_indexes(relation: pg_sys::Relation) -> c_int {
     }
 }
 
-/// Whether the primary key is that of `create_table`, and not one that its user put in its place.
+/// Returns whether the primary key is that of `create_table`, and not one that a user defined instead.
 ///
 /// # Safety
-/// An open index.
+/// The index must be open.
 pub(super) unsafe fn has_our_keys(index: pg_sys::Relation) -> bool {
-    // SAFETY: the catalog's row of the index, whose keys are as many as it says; and their collations.
+    // SAFETY: an open index has its catalog row and an array of collations. Each has an element for every key column,
+    // and `indnatts` is their number.
     unsafe {
         let row = &*(*index).rd_index;
         let columns = row

@@ -1,8 +1,8 @@
-//! Direct access: one entity is read or written through the primary key's index and the table themselves, without a statement.
+//! Direct access: reads or writes one entity through the primary key's index and the table, without a statement.
 //!
-//! It saves setting up and tearing down the executor, which costs more than the work. It is done only where a statement would do just the
-//! same: in a table that has what `create_table` gave it and nothing else that a statement must respect, and for a caller who has the
-//! privileges on the whole table. Statements do everything else.
+//! It saves the start and the end of the executor, which cost more than the work itself. It is used only where a
+//! statement would have the same result: in a table with nothing added to what `create_table` makes, and for a caller
+//! with the privileges on the whole table. Statements do everything else.
 
 mod access;
 mod eligibility;

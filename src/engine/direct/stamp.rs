@@ -1,4 +1,4 @@
-//! The Timestamps of entities that were inserted after a wait.
+//! Corrects the Timestamps of entities whose insert had to wait.
 
 use pgrx::prelude::*;
 use table_service_model::ticks;
@@ -11,9 +11,10 @@ use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
 use crate::postgres::row::Row;
 
-/// How many transactions have come to an end that wrote something, of all sessions.
+/// Returns how many transactions that wrote something have ended, in all sessions.
 pub fn completed_transactions() -> u64 {
-    // SAFETY: a counter in shared memory, which only grows. Whoever waited for a transaction sees that it has ended.
+    // SAFETY: the variable is in shared memory, which exists as long as this process. The counter only grows. A process
+    // that has waited for a transaction's end sees it counted: the transaction is counted before it releases its locks.
     unsafe {
         #[cfg(any(feature = "pg15", feature = "pg16"))]
         let variables = pg_sys::ShmemVariableCache;
@@ -23,13 +24,15 @@ pub fn completed_transactions() -> u64 {
     }
 }
 
-/// The Timestamp of an entity that was just inserted with `written`, so that it is later than those of all earlier versions.
+/// Makes the Timestamp of an entity that was just inserted later than those of all earlier versions, and returns it.
+/// `written` is the Timestamp that the insert wrote.
 ///
-/// An insert takes the clock before it waits for the lock on its key. Whoever held that has perhaps written and deleted an entity with
-/// a later Timestamp meanwhile. Its versions are still there as long as our snapshot is. So an insert compares, if a
-/// transaction has ended since it took the clock ([`completed_transactions`]), and writes a later Timestamp where it must.
+/// An insert reads the clock before it waits for the lock on its key. While it waits, the holder of the lock may write
+/// an entity with a later Timestamp and delete it. Those versions remain in the table as long as our snapshot exists.
+/// So if a transaction has ended since the insert read the clock ([`completed_transactions`]), the insert looks for
+/// such versions and writes a later Timestamp if there are any.
 ///
-/// Raises `serialization_failure` where that takes more than the table and its primary key.
+/// Raises `serialization_failure` if this needs more than the table and its primary key.
 pub fn settle(table: &Table, keys: Keys<'_>, written: i64) -> i64 {
     with(table, Purpose::Stamp, |direct| Some(direct.settle(keys, written))).unwrap_or(written)
 }
@@ -37,7 +40,8 @@ pub fn settle(table: &Table, keys: Keys<'_>, written: i64) -> i64 {
 impl Direct {
     fn settle(&mut self, keys: Keys<'_>, written: i64) -> i64 {
         let (mut own, mut latest) = (None, None);
-        // SAFETY: the snapshot sees all versions. The slot keeps its row until the next look-up.
+        // SAFETY: `SnapshotAnyData` is a static snapshot that sees all versions. The slot holds the row that `versions`
+        // found until this closure returns.
         unsafe {
             self.versions(&raw mut pg_sys::SnapshotAnyData, keys, |slot| {
                 let Some(row) = Row::without_nulls(slot) else { return };
@@ -54,9 +58,10 @@ impl Direct {
         }
     }
 
-    /// Writes a Timestamp later than `latest` into the row at `place`, which the caller has inserted.
+    /// Writes a Timestamp later than `latest` into the row at `place`, which this transaction has inserted.
     fn restamp(&mut self, keys: Keys<'_>, place: pg_sys::ItemPointerData, latest: i64) -> i64 {
-        // SAFETY: the row is there: this transaction has inserted it, and nobody else sees it.
+        // SAFETY: a transaction is running. `seek` gets the snapshot that was just made active. `write_version` runs
+        // only if `seek` found a row, with values of that row and a Timestamp. No other transaction sees the row.
         unsafe {
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
             let is_found = count_of_indexes(self.relation) == 1 && self.seek(pg_sys::GetActiveSnapshot(), keys);
@@ -85,17 +90,18 @@ impl Direct {
         }
     }
 
-    /// Gives all rows with these keys that the snapshot sees to `take`.
+    /// Calls `take` for every row with these keys that the snapshot sees.
     ///
     /// # Safety
-    /// The snapshot is valid.
+    /// The snapshot must be valid until this function returns.
     unsafe fn versions(
         &mut self,
         snapshot: pg_sys::Snapshot,
         keys: Keys<'_>,
         mut take: impl FnMut(*mut pg_sys::TupleTableSlot),
     ) {
-        // SAFETY: as promised.
+        // SAFETY: the caller promises that the snapshot is valid. The slot was made for this relation, and the scan is
+        // ended after its last use.
         unsafe {
             let scan = self.begin_scan(snapshot, keys);
             let forward = pg_sys::ScanDirection::ForwardScanDirection;
@@ -107,12 +113,13 @@ impl Direct {
     }
 }
 
-/// Whether a row was inserted by this transaction and not deleted since.
+/// Returns whether this transaction inserted a row that nobody has deleted since.
 ///
 /// # Safety
-/// The slot holds a row of a heap.
+/// The slot must hold a row of a heap.
 unsafe fn is_own_version(slot: *mut pg_sys::TupleTableSlot) -> bool {
-    // SAFETY: as promised; a slot of a heap has both system columns.
+    // SAFETY: a slot that holds a row of a heap has both system columns. `getsysattr` is its own function for them. The
+    // closure captures nothing that needs dropping.
     unsafe {
         let Some(system_column) = (*(*slot).tts_ops).getsysattr else {
             return false;
