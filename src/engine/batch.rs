@@ -464,7 +464,7 @@ mod tests {
             format!("CASE WHEN i <= 60 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_merge({key}, '{{}}') END");
         let upserts = statements(&half);
         assert!(upserts <= 3, "two runs: {upserts}");
-        // All six kinds of operation, in runs. The entities 61 to 100 are deleted first, so that they can be inserted again.
+        // All six kinds, in runs. The entities 61 to 100 are deleted first, so that they can be inserted again.
         Spi::run("DELETE FROM table_service_data.\"Counted\" WHERE row_key > '060'").unwrap();
         let mixed = statements(&format!(
             "CASE WHEN i <= 15 THEN batch_replace({key}, '{{}}', '*') WHEN i <= 30 THEN batch_delete({key})

@@ -1,4 +1,5 @@
-//! Arguments of the SQL API. None of its functions is STRICT: a NULL where a value is needed raises.
+//! Arguments of the SQL functions on tables and entities. These functions are not STRICT: a NULL that is not allowed
+//! raises an error.
 
 use std::ffi::CStr;
 
@@ -10,7 +11,7 @@ use table_service_model::{Error, Ticks};
 use super::types::value::{Text, Value};
 use super::types::{PropertiesArg, TextArg};
 
-/// The value of an argument that must not be NULL.
+/// Returns the value of an argument that must not be NULL.
 ///
 /// # Errors
 /// `InvalidInput`, which names the argument. For NULL as a key, see [`Keys::new`].
@@ -26,10 +27,10 @@ pub struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// With only characters that keys may hold. They may still be too long.
+    /// Makes keys that contain only valid characters. They may still be too long.
     ///
     /// # Errors
-    /// `PropertiesNeedValue` for NULL, and those of the characters.
+    /// `PropertiesNeedValue` for NULL, and the errors of invalid characters.
     pub fn new(partition_key: Option<TextArg<'a>>, row_key: Option<TextArg<'a>>) -> Result<Keys<'a>, Error> {
         let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
         let row_key = row_key.ok_or(Error::KeyMissing { key: ROW_KEY })?;
@@ -41,13 +42,13 @@ impl<'a> Keys<'a> {
         key::within_limits(self.partition_key.get(), self.row_key.get())
     }
 
-    /// As parameters of a statement.
+    /// Returns the keys as parameters of a statement.
     pub fn values(self) -> [Value<'a>; 2] {
         [self.partition_key, self.row_key].map(Value::text)
     }
 }
 
-/// Keys that do not come from SQL, in the form that PostgreSQL takes.
+/// Keys that do not come from SQL arguments, as varlenas.
 pub struct KeyTexts([Text; 2]);
 
 impl KeyTexts {
@@ -64,7 +65,7 @@ impl KeyTexts {
     }
 }
 
-/// The value of the argument `properties`.
+/// Returns the value of the argument `properties`.
 ///
 /// # Errors
 /// `InvalidInput` for NULL.
@@ -72,13 +73,13 @@ pub fn properties<'a>(properties: Option<PropertiesArg<'a>>) -> Result<Propertie
     required("properties", properties)
 }
 
-/// The condition in the argument `if_match`.
+/// Returns the condition in the argument `if_match`.
 ///
 /// # Errors
-/// `InvalidInput` for NULL and for what is no ETag.
+/// `InvalidInput` for NULL or an invalid ETag.
 pub fn if_match(tag: Option<TextArg<'_>>) -> Result<IfMatch, Error> {
     Ok(match IfMatch::parse(required("if_match", tag)?.get())? {
-        // A tag with seven fraction digits is between two of ours: a stored Timestamp has six.
+        // A stored Timestamp has six fraction digits, so an ETag whose seventh digit is not zero matches none.
         IfMatch::Version(ticks) if Ticks::from_postgres_micros(ticks.to_postgres_micros()) != Some(ticks) => {
             IfMatch::Never
         }
@@ -86,15 +87,15 @@ pub fn if_match(tag: Option<TextArg<'_>>) -> Result<IfMatch, Error> {
     })
 }
 
-/// The error for a `top` outside what a query takes.
+/// Returns the error for a `top` outside its range.
 pub fn top_out_of_range() -> Error {
     Error::ArgumentInvalid {
         reason: "top must not be negative, and for a page not above 1000".to_owned(),
     }
 }
 
-/// Raises, with the function's name, in a READ ONLY transaction and on a standby.
+/// Raises an error with the function's name in a READ ONLY transaction and on a hot standby.
 pub fn prevent_if_read_only(function: &CStr) {
-    // SAFETY: a valid name.
+    // SAFETY: the name is a C string.
     unsafe { pg_sys::PreventCommandIfReadOnly(function.as_ptr()) };
 }

@@ -1,5 +1,5 @@
-//! OIDs of the extension's own schemas, types and functions, and of the tables of the service. They are looked up once and kept
-//! until the catalogs change.
+//! Looks up the OIDs of the extension's own objects and of the tables of the service. They are kept until PostgreSQL's
+//! invalidation messages say that they have changed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ pub const DATA_SCHEMA: &str = "table_service_data";
 /// How many tables' names are kept.
 const TABLES_KEPT: usize = 1000;
 
-/// What is looked up.
+/// The OIDs of the extension's own objects.
 #[derive(Clone, Copy)]
 pub struct Known {
     /// The schema of the tables of the service.
@@ -23,7 +23,7 @@ pub struct Known {
     entity_type: pg_sys::Oid,
     properties_type: pg_sys::Oid,
     batch_operation_type: pg_sys::Oid,
-    /// The function of every table's CHECK.
+    /// The function in every table's CHECK constraint.
     pub check_function: pg_sys::Oid,
     /// The function of every table's trigger.
     pub trigger_function: pg_sys::Oid,
@@ -31,13 +31,13 @@ pub struct Known {
 
 thread_local! {
     static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
-    /// Tables of the service by name, as it is spelled.
+    /// The tables of the service by name, in the spelling that is stored.
     static TABLES: RefCell<HashMap<Rc<str>, pg_sys::Oid>> = RefCell::default();
-    /// Counts what PostgreSQL tells us of changes.
+    /// Counts the invalidation messages.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Has PostgreSQL tell us when types, schemas, functions and tables change.
+/// Registers callbacks for the invalidation messages of types, schemas, functions and tables.
 pub fn watch() {
     let caches = [
         pg_sys::SysCacheIdentifier::TYPEOID,
@@ -45,7 +45,7 @@ pub fn watch() {
         pg_sys::SysCacheIdentifier::PROCOID,
     ];
     for cache in caches {
-        // SAFETY: the function is there as long as the process, since PostgreSQL unloads no library.
+        // SAFETY: the callback exists as long as the process, because PostgreSQL unloads no library.
         unsafe { pg_sys::CacheRegisterSyscacheCallback(cache as c_int, Some(changed), pg_sys::Datum::null()) };
     }
     // SAFETY: as above.
@@ -75,8 +75,10 @@ fn count_change() {
     CHANGES.set(CHANGES.get().wrapping_add(1));
 }
 
-/// The table of the service that `look_up` finds under this name. It is kept until PostgreSQL says that the table has changed:
-/// a caller who locks it has to look whether PostgreSQL said so meanwhile, as after a look-up in its catalogs.
+/// Returns the table of the service with this name, from the cache or from `look_up`.
+///
+/// The cache keeps a table until an invalidation message says that it has changed. So a caller that locks the table
+/// must check afterwards whether such a message has arrived, as after any catalog look-up.
 pub fn table(name: &str, look_up: impl FnOnce() -> Option<pg_sys::Oid>) -> Option<(Rc<str>, pg_sys::Oid)> {
     let kept = TABLES.with_borrow(|tables| {
         tables
@@ -100,14 +102,15 @@ pub fn table(name: &str, look_up: impl FnOnce() -> Option<pg_sys::Oid>) -> Optio
     Some((name, table))
 }
 
-/// The OIDs, all at once.
+/// Returns the OIDs of the extension's own objects.
 pub fn known() -> Known {
     if let Some(known) = KNOWN.get() {
         return known;
     }
     let before = CHANGES.get();
     let known = look_up();
-    // A change while we looked makes it old already; and while the extension is being made there is more to come.
+    // The OIDs are kept only if nothing changed during the look-up, and if all objects exist. CREATE EXTENSION calls
+    // this before all of them do.
     let complete = [
         known.data_schema,
         known.entity_type,
@@ -124,7 +127,7 @@ pub fn known() -> Known {
 }
 
 fn look_up() -> Known {
-    // SAFETY: catalog look-ups in a transaction; with `missing_ok` they return InvalidOid instead of raising.
+    // SAFETY: a transaction is running, and the names are C strings.
     let (schema, data_schema) = unsafe {
         (
             pg_sys::get_namespace_oid(SCHEMA.as_ptr(), false),
@@ -148,29 +151,30 @@ fn look_up() -> Known {
     }
 }
 
-/// The schema of the tables of the service.
+/// Returns the schema of the tables of the service.
 pub fn data_schema() -> pg_sys::Oid {
     known().data_schema
 }
 
-/// The composite type `table_service.entity`.
+/// Returns the composite type `table_service.entity`.
 pub fn entity_type() -> pg_sys::Oid {
     known().entity_type
 }
 
-/// The base type `table_service.properties`.
+/// Returns the base type `table_service.properties`.
 pub fn properties_type() -> pg_sys::Oid {
     known().properties_type
 }
 
-/// The composite type `table_service.batch_operation`.
+/// Returns the composite type `table_service.batch_operation`.
 pub fn batch_operation_type() -> pg_sys::Oid {
     known().batch_operation_type
 }
 
-/// The owner of a relation of the extension's own.
+/// Returns the owner of a table of the extension.
 pub fn owner_of(relation: &CStr) -> pg_sys::Oid {
-    // SAFETY: catalog look-ups in a transaction; the tuple is released before the function returns.
+    // SAFETY: a transaction is running. A non-NULL tuple of RELOID is a row of `pg_class`, and it is released after its
+    // last use.
     unsafe {
         let schema = pg_sys::get_namespace_oid(SCHEMA.as_ptr(), false);
         let oid = pg_sys::get_relname_relid(relation.as_ptr(), schema);
@@ -192,7 +196,7 @@ pub fn owner_of(relation: &CStr) -> pg_sys::Oid {
 }
 
 fn type_oid(schema: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
-    // SAFETY: TYPENAMENSP takes a name and a namespace; the other keys are unused.
+    // SAFETY: a transaction is running. TYPENAMENSP takes a name and a namespace; the other keys are not used.
     unsafe {
         pg_sys::GetSysCacheOid(
             pg_sys::SysCacheIdentifier::TYPENAMENSP as c_int,
@@ -206,7 +210,8 @@ fn type_oid(schema: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
 }
 
 fn function_oid(schema: pg_sys::Oid, name: &CStr, arguments: &[pg_sys::Oid]) -> pg_sys::Oid {
-    // SAFETY: PROCNAMEARGSNSP takes a name, an oidvector of the argument types and a namespace.
+    // SAFETY: a transaction is running. PROCNAMEARGSNSP takes a name, an oidvector of the argument types and a
+    // namespace.
     unsafe {
         let arguments = pg_sys::buildoidvector(arguments.as_ptr(), arguments.len() as c_int);
         pg_sys::GetSysCacheOid(

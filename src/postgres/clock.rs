@@ -1,30 +1,30 @@
-//! The clock that Timestamps come from, and points in time as PostgreSQL has them.
+//! The clock of Timestamps, and conversions between ticks and PostgreSQL's points in time.
 
 use pgrx::prelude::*;
 use table_service_model::{Error, Ticks};
 
 use super::error::raise;
 
-/// The wall clock, in microseconds since 2000-01-01. Unlike `now()` it goes on within a transaction.
+/// Returns the time in microseconds since 2000-01-01. Unlike `now()` in SQL it advances within a transaction.
 pub fn now() -> i64 {
-    // SAFETY: no preconditions.
+    // SAFETY: the function has no preconditions.
     unsafe { pg_sys::GetCurrentTimestamp() }
 }
 
-/// The ETag of an entity with this Timestamp, which the CHECK keeps in range.
+/// Returns the ETag of an entity with this Timestamp. The CHECK constraint keeps Timestamps in range.
 pub fn etag(timestamp: i64) -> String {
     table_service_model::etag::format(Ticks::from_postgres_micros(timestamp).unwrap_or(Ticks::ZERO))
 }
 
-/// Microseconds since 2000-01-01 in ticks.
+/// Converts microseconds since 2000-01-01 to ticks.
 ///
 /// # Errors
-/// `OutOfRangeInput`, which names `parameter`, outside 0001 to 9999.
+/// `OutOfRangeInput`, which names `parameter`, outside the years 0001 to 9999.
 pub fn ticks_of(parameter: &str, timestamp: i64) -> Result<Ticks, Error> {
     Ticks::from_postgres_micros(timestamp).ok_or_else(|| Error::out_of_range(parameter, timestamp_text(timestamp)))
 }
 
-/// Ticks are within 0001 to 9999, which `timestamptz` has.
+/// Converts ticks to a `timestamptz`. Its range includes that of ticks, the years 0001 to 9999.
 pub fn timestamp_of(ticks: Ticks) -> TimestampWithTimeZone {
     match TimestampWithTimeZone::try_from(ticks.to_postgres_micros()) {
         Ok(timestamp) => timestamp,
@@ -34,7 +34,7 @@ pub fn timestamp_of(ticks: Ticks) -> TimestampWithTimeZone {
     }
 }
 
-/// A point in time that has no ticks, for a message.
+/// Describes a point in time outside the range of ticks, for a message.
 fn timestamp_text(timestamp: i64) -> &'static str {
     match timestamp {
         i64::MAX => "infinity",

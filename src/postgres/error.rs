@@ -1,13 +1,13 @@
-//! From the error catalog to PostgreSQL: the one place where an [`Error`] becomes an `ereport`.
+//! Raises an [`Error`] of the catalog as a PostgreSQL error. Nothing else does.
 
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::elog::PgLogLevel;
 use pgrx::pg_sys::panic::ErrorReport;
 use table_service_model::Error;
 
-/// Raises an error: `<Code>: <message>` under its SQLSTATE, with its hint.
+/// Raises an error as `<Code>: <message>`, with its SQLSTATE and its hint.
 pub fn raise(error: Error) -> ! {
-    // PostgreSQL would end a message at a U+0000, which a key in JSON can bring.
+    // A message is a C string: it would end at a U+0000, which a key in JSON can contain.
     let printable = |text: &str| text.replace('\0', "\u{FFFD}");
     let message = printable(&error.report());
     let report = ErrorReport::new(sqlerrcode(error.sqlstate()), message, "table_service");
@@ -19,9 +19,9 @@ pub fn raise(error: Error) -> ! {
     unreachable!("an ERROR does not return")
 }
 
-/// How a function that SQL can call ends.
+/// Turns a result into a value or a PostgreSQL error. Every SQL function ends with it.
 pub trait OrRaise<T> {
-    /// The value; an error is raised.
+    /// Returns the value, or raises the error.
     fn or_raise(self) -> T;
 }
 
@@ -34,7 +34,7 @@ impl<T> OrRaise<T> for Result<T, Error> {
     }
 }
 
-/// PostgreSQL packs a SQLSTATE into an integer, six bits a character.
+/// Encodes a SQLSTATE as PostgreSQL does: an integer with six bits for each character.
 fn sqlerrcode(sqlstate: &str) -> PgSqlErrorCode {
     let packed = sqlstate.bytes().rev().fold(0, |packed: i32, c| {
         (packed << 6) | i32::from(c.wrapping_sub(b'0') & 0x3F)

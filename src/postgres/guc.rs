@@ -1,4 +1,4 @@
-//! PostgreSQL's own settings, changed for a while.
+//! Changes PostgreSQL's settings for the duration of a call.
 
 use std::ffi::CStr;
 
@@ -6,7 +6,8 @@ use pgrx::prelude::*;
 
 /// Runs `f` with other values of settings that any user may set.
 fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
-    // SAFETY: the settings are undone at the end of the nesting level, and by PostgreSQL when an error passes through.
+    // SAFETY: the names and values are C strings. `AtEOXact_GUC` resets the settings at the end of the nesting level.
+    // After an error PostgreSQL does so when it aborts the (sub)transaction.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
         for (name, value) in settings {
@@ -27,8 +28,10 @@ fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Runs `f`, which plans a statement, without the plans that suit the table as it is now but not what it may grow to before
-/// anybody plans again. All our statements name their keys, and the primary key is never much worse.
+/// Runs `f`, which plans a statement, so that the plan reads the primary key's index.
+///
+/// The plan is kept while the table grows, so it must not be one that suits only the table as it is now. All these
+/// statements select by key, so the primary key's index is never much worse.
 pub fn planning_for_keys<R>(f: impl FnOnce() -> R) -> R {
     with_settings(
         &[
@@ -44,9 +47,9 @@ pub fn planning_for_keys<R>(f: impl FnOnce() -> R) -> R {
     )
 }
 
-/// Runs `f`, which executes a kept statement, so that it uses the plan that is kept, whatever the session prefers.
+/// Runs `f`, which executes a kept statement, so that it uses the kept plan, whatever the session's settings are.
 pub fn with_kept_plans<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: a setting of PostgreSQL, which only this thread changes.
+    // SAFETY: the setting is a global of this process, which has one thread.
     let mode = unsafe { pg_sys::plan_cache_mode };
     if mode == pg_sys::PlanCacheMode::PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN as i32 {
         with_settings(&[(c"plan_cache_mode", c"auto")], f)

@@ -1,4 +1,5 @@
-//! PostgreSQL in Rust's terms: what the other two storeys build on. It knows no rule of the Table service.
+//! PostgreSQL's concepts as Rust types, for the storeys `engine` and `api`. This storey has no rule of the Table
+//! service.
 
 pub mod arguments;
 pub mod catalog;

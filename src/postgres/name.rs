@@ -22,7 +22,7 @@ impl QualifiedName {
     }
 }
 
-/// Schema and name, quoted for SQL.
+/// Writes the schema and the name, quoted for SQL.
 impl fmt::Display for QualifiedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", catalog::DATA_SCHEMA, quote_identifier(&*self.0))

@@ -1,4 +1,4 @@
-//! Plans of statements, prepared once per backend and table and kept.
+//! Plans of statements. A backend prepares each once per table and keeps it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,18 +16,19 @@ use super::statement::{Kind, Statement};
 /// How many tables' plans a backend keeps.
 const TABLES_KEPT: usize = 128;
 
-/// A plan that SPI keeps until it is dropped.
+/// A plan that SPI keeps until this is dropped.
 pub(super) struct KeptPlan {
     plan: NonNull<pg_sys::_SPI_plan>,
-    /// What the parameters are.
+    /// The types of the parameters.
     types: Box<[pg_sys::Oid]>,
-    /// Whether PostgreSQL chooses freely how to do it.
+    /// Whether the planner may choose any plan.
     any_plan: bool,
 }
 
 impl Drop for KeptPlan {
     fn drop(&mut self) {
-        // SAFETY: the plan was kept, and nobody executes it: execution holds a reference of its own.
+        // SAFETY: `SPI_keepplan` made the plan permanent, so it still exists. Nothing executes it: execution holds an
+        // `Rc` of this.
         unsafe { pg_sys::SPI_freeplan(self.plan.as_ptr()) };
     }
 }
@@ -43,7 +44,7 @@ impl KeptPlan {
         } else {
             pg_sys::CURSOR_OPT_FAST_PLAN
         };
-        // SAFETY: a statement text with as many parameter types as it has parameters.
+        // SAFETY: the text is a C string, and there are as many types as it has parameters.
         unsafe {
             let plan = pg_sys::SPI_prepare_cursor(
                 sql.as_ptr(),
@@ -65,7 +66,7 @@ impl KeptPlan {
         self.plan.as_ptr()
     }
 
-    /// Whether the plan was prepared for the types of these values.
+    /// Returns whether the plan was prepared for the types of these values.
     fn takes(&self, statement: &Statement<'_>) -> bool {
         let values = statement.values();
         self.types.len() == values.len()
@@ -76,10 +77,12 @@ impl KeptPlan {
                 .all(|(&type_oid, value)| type_oid == value.type_oid())
     }
 
-    /// Plans the statement if it has no valid plan. The table is locked, so nothing invalidates the plan before it runs.
+    /// Plans the statement if it has no valid plan. The caller has locked the table, so the plan stays valid until it
+    /// runs.
     fn make_ready(&self) {
         if self.generic_plan().is_none() {
-            // SAFETY: a kept plan of one statement; the reference that this takes is given back.
+            // SAFETY: the plan is a kept plan of one statement. The reference that the call takes is released with the
+            // same resource owner.
             let make = || unsafe {
                 let planned = pg_sys::SPI_plan_get_cached_plan(self.plan.as_ptr());
                 if !planned.is_null() {
@@ -90,9 +93,10 @@ impl KeptPlan {
         }
     }
 
-    /// The plan that executing the statement will use, if there is a valid one.
+    /// Returns the plan with which the statement will be executed, if it is valid.
     fn generic_plan(&self) -> Option<&pg_sys::CachedPlan> {
-        // SAFETY: a kept plan has one source for its one statement, and its plan lives as long as the source.
+        // SAFETY: the plan is a kept plan of one statement, so it has one source. The source lives as long as `self`,
+        // and its generic plan is valid while the source points to it.
         unsafe {
             let sources = pg_sys::SPI_plan_get_plan_sources(self.plan.as_ptr());
             if sources.is_null() || (*sources).length != 1 {
@@ -104,9 +108,9 @@ impl KeptPlan {
         }
     }
 
-    /// Whether the plan begins with this kind of node.
+    /// Returns whether the plan's top node is of this type.
     pub(super) fn begins_with(&self, node: pg_sys::NodeTag) -> bool {
-        // SAFETY: the plan of one statement is a list of one PlannedStmt.
+        // SAFETY: the plan of one statement is a list of one PlannedStmt, which has a top node.
         self.generic_plan().is_some_and(|plan| unsafe {
             let statements = plan.stmt_list;
             if statements.is_null() || (*statements).length != 1 {
@@ -124,7 +128,8 @@ struct TablePlans {
     plans: HashMap<Kind, Rc<KeptPlan>>,
 }
 
-/// By the stored name of the table: a plan finds its table by name, so after a rename the OID would mislead.
+/// The kept plans, by the table's stored name. A statement's text contains that name, so after a rename the OID would
+/// lead to plans for the old name.
 #[derive(Default)]
 struct Plans {
     properties_type: pg_sys::Oid,
@@ -136,13 +141,13 @@ thread_local! {
     static PLANS: RefCell<Plans> = RefCell::default();
 }
 
-/// How many tables have kept plans, for tests.
+/// Returns how many tables have kept plans, for tests.
 #[cfg(any(test, feature = "pg_test"))]
 pub fn tables_kept() -> usize {
     PLANS.with_borrow(|plans| plans.tables.len())
 }
 
-/// The plan of a statement, ready to be executed. The table is locked.
+/// Returns the plan of a statement, ready to execute. The caller must have locked the table.
 pub(super) fn kept(table: &QualifiedName, statement: &Statement<'_>) -> Rc<KeptPlan> {
     let plan = find(table, statement).unwrap_or_else(|| {
         let plan = Rc::new(KeptPlan::prepare(table, statement));
@@ -157,7 +162,7 @@ fn find(table: &QualifiedName, statement: &Statement<'_>) -> Option<Rc<KeptPlan>
     let properties_type = catalog::properties_type();
     PLANS.with_borrow_mut(|plans| {
         if plans.properties_type != properties_type {
-            // The extension was dropped and created again: parameters have another type.
+            // The extension was dropped and created again, so the parameters have another type.
             plans.tables.clear();
             plans.properties_type = properties_type;
         }
@@ -188,7 +193,8 @@ fn keep(table: &QualifiedName, kind: Kind, plan: Rc<KeptPlan>) {
     });
 }
 
-/// SPI itself refuses a statement only for a mistake in this storey; errors of the statement are raised.
+/// Raises an error for a statement that SPI refuses. SPI refuses only a misuse of its functions; PostgreSQL itself
+/// raises the errors of a statement.
 pub(super) fn refused(result: i32) -> ! {
     ereport!(
         ERROR,

@@ -1,4 +1,4 @@
-//! Rows of a statement, taken one by one as PostgreSQL's executor finds them.
+//! Receives the rows of a statement one by one, as PostgreSQL's executor finds them.
 
 use std::ffi::c_int;
 
@@ -6,19 +6,19 @@ use pgrx::prelude::*;
 
 use super::row::{Row, is_entity};
 
-/// Where the rows of statements go that select the columns of an entity.
+/// The destination of the rows of statements that select the columns of an entity.
 #[repr(C)]
 pub struct Receiver<'s> {
-    /// What the executor knows of it, which comes first.
+    /// The part that the executor knows. It must come first.
     callbacks: pg_sys::DestReceiver,
     sink: &'s mut dyn FnMut(&Row<'_>) -> bool,
-    /// What the sink allocates through PostgreSQL for a row goes with the row.
+    /// Memory that the sink allocates through PostgreSQL for a row. It is freed after the row.
     row_context: pg_sys::MemoryContext,
     ended: bool,
 }
 
 impl<'s> Receiver<'s> {
-    /// `sink` takes a row and says whether it wants more.
+    /// `sink` takes a row and returns whether it wants more.
     pub fn new(sink: &'s mut dyn FnMut(&Row<'_>) -> bool) -> Receiver<'s> {
         Receiver {
             callbacks: pg_sys::DestReceiver {
@@ -29,7 +29,8 @@ impl<'s> Receiver<'s> {
                 mydest: pg_sys::CommandDest::DestTuplestore,
             },
             sink,
-            // SAFETY: a child of the current context, which takes it along if an error passes through.
+            // SAFETY: the current context is valid. The new one is its child, so PostgreSQL frees both together after
+            // an error.
             row_context: unsafe {
                 pg_sys::AllocSetContextCreateExtended(
                     pg_sys::CurrentMemoryContext,
@@ -43,7 +44,7 @@ impl<'s> Receiver<'s> {
         }
     }
 
-    /// Whether the sink wants no more rows.
+    /// Returns whether the sink wants no more rows.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -55,7 +56,9 @@ impl<'s> Receiver<'s> {
 
     /// Gives a row to the sink if it passes the test.
     pub fn take_if(&mut self, row: &Row<'_>, passes: impl FnOnce(&Row<'_>) -> bool) {
-        // SAFETY: set by hand what MemoryContextSwitchTo sets: this runs for every row. The context is this receiver's own.
+        // SAFETY: `row_context` is valid as long as `self`. The code sets the current context as
+        // `MemoryContextSwitchTo` does, without a call, because it runs for every row. The sink keeps nothing that it
+        // allocated for the row.
         unsafe {
             let caller = pg_sys::CurrentMemoryContext;
             pg_sys::CurrentMemoryContext = self.row_context;
@@ -75,7 +78,8 @@ impl<'s> Receiver<'s> {
 impl Drop for Receiver<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // SAFETY: nothing is left in it that anybody uses.
+            // SAFETY: the context still exists, because no error has passed through. Nothing refers to its memory any
+            // more.
             unsafe { pg_sys::MemoryContextDelete(self.row_context) };
         }
     }
@@ -87,12 +91,12 @@ unsafe extern "C-unwind" fn start_up(
     _operation: c_int,
     row_type: pg_sys::TupleDesc,
 ) {
-    // SAFETY: the executor calls with the descriptor of the rows that it is going to send.
+    // SAFETY: the executor calls this with the valid descriptor of the rows that it will send.
     if !unsafe { is_entity(row_type) } {
         ereport!(
             ERROR,
             PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
-            "a statement that reads entities does not return their columns"
+            "a statement that reads entities must return their columns"
         );
     }
 }
@@ -102,8 +106,8 @@ unsafe extern "C-unwind" fn shut_down(_receiver: *mut pg_sys::DestReceiver) {}
 
 #[pg_guard]
 unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver: *mut pg_sys::DestReceiver) -> bool {
-    // SAFETY: the executor calls with the receiver that it was given, which is the first part of ours, and with a row of the columns
-    // that were compared at start-up.
+    // SAFETY: the executor calls this with the receiver that it was given, whose `Receiver` begins with it. The slot
+    // holds a row, and `start_up` checked the types of its columns.
     unsafe {
         let receiver = &mut *receiver.cast::<Receiver<'_>>();
         receiver.take(&Row::of(slot));

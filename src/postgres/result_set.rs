@@ -1,4 +1,4 @@
-//! Set-returning functions in materialise mode: rows go straight into a tuplestore.
+//! Set-returning functions in materialize mode: rows are written into a tuplestore.
 
 use std::cell::OnceCell;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use super::types::{external_sql_type, sql_type};
 pub struct ResultSet<'f> {
     store: *mut pg_sys::Tuplestorestate,
     descriptor: pg_sys::TupleDesc,
-    /// The types of the columns, once they were looked up.
+    /// The types of the columns, after the first look-up.
     types: OnceCell<Vec<pg_sys::Oid>>,
     /// Whether the columns are those of an entity and at most one more.
     takes_entities: OnceCell<bool>,
@@ -27,9 +27,11 @@ impl<'f> ResultSet<'f> {
     /// Opens the result of the running function.
     ///
     /// # Safety
-    /// `fcinfo` is that of the running function, which is declared to return a set of rows. The call lasts as long as `'f`.
+    /// `fcinfo` must be that of the running function, and the function must be declared to return a set of rows. The
+    /// call must last as long as `'f`.
     pub unsafe fn open(fcinfo: pg_sys::FunctionCallInfo) -> ResultSet<'f> {
-        // SAFETY: as promised; what is looked at is there whenever the caller takes a set.
+        // SAFETY: `fcinfo` is that of the running function. `resultinfo` is used only if it is a ReturnSetInfo. Then
+        // PostgreSQL has set its expression context and its expected descriptor, which are valid during the call.
         unsafe {
             let info = (*fcinfo).resultinfo.cast::<pg_sys::ReturnSetInfo>();
             if info.is_null() || (*info).type_ != pg_sys::NodeTag::T_ReturnSetInfo {
@@ -45,8 +47,8 @@ impl<'f> ResultSet<'f> {
             pg_sys::MemoryContextSwitchTo(caller);
             (*info).returnMode = pg_sys::SetFunctionReturnMode::SFRM_Materialize;
             (*info).setResult = store;
-            // The columns are those that the caller expects, which are those of the declaration. Without a descriptor of our own
-            // there is none to compare with.
+            // The descriptor is the one that the caller expects, from the function's declaration. No other descriptor
+            // is set, so PostgreSQL has none to compare it with.
             ResultSet {
                 store,
                 descriptor: (*info).expectedDesc,
@@ -57,10 +59,10 @@ impl<'f> ResultSet<'f> {
         }
     }
 
-    /// The types of the columns.
+    /// Returns the types of the columns.
     fn types(&self) -> &[pg_sys::Oid] {
         self.types.get_or_init(|| {
-            // SAFETY: the descriptor is valid during the call.
+            // SAFETY: the descriptor is valid during the call, and the columns are counted by `natts`.
             unsafe {
                 let count = usize::try_from((*self.descriptor).natts).unwrap_or_default();
                 (0..count).map(|column| type_of(self.descriptor, column)).collect()
@@ -68,8 +70,8 @@ impl<'f> ResultSet<'f> {
         })
     }
 
-    /// Adds an entity, with what is chosen of its properties. The result begins with the columns of an entity, and has at most one
-    /// more, which will be NULL.
+    /// Adds an entity with the properties that the projection selects. The result's columns are those of an entity and
+    /// at most one more, which will be NULL.
     pub fn push_entity(&mut self, row: &Row<'_>, projection: &Projection) {
         let takes_entities = self.takes_entities.get_or_init(|| {
             // SAFETY: the descriptor is valid during the call.
@@ -79,8 +81,9 @@ impl<'f> ResultSet<'f> {
             does_not_fit();
         }
         if matches!(projection, Projection::All) {
-            // SAFETY: the slot holds the row. A row with fewer columns than its descriptor is to PostgreSQL one of the time before they
-            // were added, so that it can be copied as it is.
+            // SAFETY: the slot holds the row, which the tuplestore copies. The types of its columns are those of the
+            // result. If the result has one column more, PostgreSQL reads it as NULL, like a column that was added
+            // after the row was written.
             unsafe { pg_sys::tuplestore_puttupleslot(self.store, row.slot()) };
             return;
         }
@@ -94,13 +97,14 @@ impl<'f> ResultSet<'f> {
             pg_sys::Datum::null(),
         ];
         let mut nulls = [false, false, false, false, true];
-        // SAFETY: the columns were compared; the values are copied.
+        // SAFETY: the descriptor has the columns of an entity and at most one more. Both arrays have five elements of
+        // these types, and the tuplestore copies the values.
         unsafe {
             pg_sys::tuplestore_putvalues(self.store, self.descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
         }
     }
 
-    /// Adds a row of values, `None` for NULL.
+    /// Adds a row of values, with `None` for NULL.
     pub fn push<const N: usize>(&mut self, values: [Option<Value<'_>>; N]) {
         let types = self.types();
         let fits = |(value, type_oid): (&Option<Value<'_>>, &pg_sys::Oid)| {
@@ -111,29 +115,29 @@ impl<'f> ResultSet<'f> {
         }
         let mut datums = values.map(|value| value.map_or(pg_sys::Datum::null(), Value::datum));
         let mut nulls = values.map(|value| value.is_none());
-        // SAFETY: the columns were compared; the values are copied.
+        // SAFETY: the number and types of the values are those of the descriptor, and the tuplestore copies the values.
         unsafe {
             pg_sys::tuplestore_putvalues(self.store, self.descriptor, datums.as_mut_ptr(), nulls.as_mut_ptr());
         }
     }
 }
 
-/// For a function whose declaration in this database is not that of this library.
+/// Raises an error for a function whose declaration in this database does not match this version of the library.
 fn does_not_fit() -> ! {
-    refuse("the columns of the result are not those that this version of the library of table_service returns")
+    refuse("the columns of the result do not match this version of the library of table_service")
 }
 
 fn refuse(message: &'static str) -> ! {
     ereport!(ERROR, PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message);
 }
 
-/// The Rust side of `RETURNS SETOF` and `RETURNS TABLE`: the rows are in the tuplestore already.
+/// Defines the Rust type for `RETURNS SETOF` or `RETURNS TABLE`. The rows are in the tuplestore already.
 macro_rules! set_of {
     ($(#[$doc:meta])* $name:ident, $sql_type:ident, $sql:literal) => {
         $(#[$doc])*
         pub struct $name;
         $sql_type!($name, $sql);
-        // SAFETY: in materialise mode the returned datum is not looked at.
+        // SAFETY: in materialize mode PostgreSQL ignores the returned datum.
         unsafe impl BoxRet for $name {
             unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
                 fcinfo.return_null()
@@ -161,7 +165,7 @@ set_of!(
     "TABLE (name text, type text, value text)"
 );
 set_of!(
-    /// What the operations of a batch have done.
+    /// The results of the operations of a batch.
     BatchResults,
     external_sql_type,
     "TABLE (index integer, row_key text, etag text)"
@@ -173,7 +177,7 @@ set_of!(
     "TABLE (partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, continuation_token text)"
 );
 set_of!(
-    /// How a query is run.
+    /// How a query runs.
     Explanation,
     external_sql_type,
     "TABLE (access text, key_ranges text[], residual text, sql text, plan text)"

@@ -1,4 +1,4 @@
-//! One row with the columns of an entity.
+//! A row with the columns of an entity.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -14,18 +14,18 @@ use super::types::TextArg;
 use super::varlena;
 
 unsafe extern "C-unwind" {
-    /// PostgreSQL's function without the guard that `pg_sys` puts around it: it runs for every row of a scan, where the guard costs
-    /// ROWCOST. It raises nothing for columns that a row has.
+    /// PostgreSQL's function without the guard that `pg_sys` puts around it. The guard costs about 100 instructions,
+    /// and the function runs for every row of a scan. It raises no error for columns that the row has.
     fn slot_getsomeattrs_int(slot: *mut pg_sys::TupleTableSlot, count: c_int);
 }
 
-/// Has the compiler compare the declaration with that of this major version.
+/// Makes the compiler compare the declaration with that of this major version in `pg_sys`.
 const _: unsafe fn(*mut pg_sys::TupleTableSlot, c_int) = pg_sys::slot_getsomeattrs_int;
 
 /// A row of a table of the service, read in place.
 ///
-/// What a user has made of a table is checked here and not believed: none of the four columns is NULL, keys are UTF-8, and the bag
-/// has a known format.
+/// Users may change a table's definition and its rows with SQL. So the columns are checked when they are read: none of
+/// the four is NULL, keys are UTF-8, and the bag has a known format.
 pub struct Row<'s> {
     slot: *mut pg_sys::TupleTableSlot,
     values: &'s [pg_sys::Datum; 4],
@@ -33,14 +33,15 @@ pub struct Row<'s> {
 }
 
 impl<'s> Row<'s> {
-    /// The row in a slot.
+    /// Reads the row in a slot.
     ///
     /// Raises `InternalError` if one of its columns is NULL.
     ///
     /// # Safety
-    /// The slot holds a row whose first four columns have the types of an entity's ([`is_entity`]), and keeps it as long as `'s`.
+    /// The slot must hold a row whose first four columns have the types of an entity's ([`is_entity`]), and keep it as
+    /// long as `'s`.
     pub unsafe fn of(slot: *mut pg_sys::TupleTableSlot) -> Row<'s> {
-        // SAFETY: as promised.
+        // SAFETY: the caller makes the same promise.
         let (row, nulls) = unsafe { Row::with_nulls(slot) };
         if nulls.contains(&true) {
             row.raise_null(*nulls);
@@ -48,22 +49,23 @@ impl<'s> Row<'s> {
         row
     }
 
-    /// The row in a slot, unless one of its columns is NULL.
+    /// Reads the row in a slot, unless one of its columns is NULL.
     ///
     /// # Safety
     /// As for [`Row::of`].
     pub unsafe fn without_nulls(slot: *mut pg_sys::TupleTableSlot) -> Option<Row<'s>> {
-        // SAFETY: as promised.
+        // SAFETY: the caller makes the same promise.
         let (row, nulls) = unsafe { Row::with_nulls(slot) };
         (!nulls.contains(&true)).then_some(row)
     }
 
-    /// The row in a slot, and which of its columns are NULL.
+    /// Reads the row in a slot. Also returns which of its columns are NULL.
     ///
     /// # Safety
     /// As for [`Row::of`].
     unsafe fn with_nulls(slot: *mut pg_sys::TupleTableSlot) -> (Row<'s>, &'s [bool; 4]) {
-        // SAFETY: as promised; for columns that there are it raises nothing.
+        // SAFETY: the slot holds a row with at least four columns, so the function raises no error. It fills the first
+        // four elements of both arrays, which live as long as the slot keeps the row.
         unsafe {
             if (*slot).tts_nvalid < 4 {
                 slot_getsomeattrs_int(slot, 4);
@@ -81,15 +83,15 @@ impl<'s> Row<'s> {
         self.slot
     }
 
-    /// The columns as PostgreSQL has them.
+    /// Returns the columns as PostgreSQL's datums.
     pub fn values(&self) -> &'s [pg_sys::Datum; 4] {
         self.values
     }
 
-    /// The keys as they can be passed on.
+    /// Returns the keys as arguments for statements and look-ups.
     pub fn keys(&self) -> [TextArg<'s>; 2] {
         [self.values[0], self.values[1]].map(|datum| {
-            // SAFETY: the first two columns are texts and not NULL.
+            // SAFETY: the first two columns are texts and not NULL, and they live as long as the row.
             match unsafe { TextArg::from_datum(datum, false) } {
                 Some(key) => key,
                 None => unreachable!("it is not NULL"),
@@ -105,16 +107,16 @@ impl<'s> Row<'s> {
         self.keys()[1].get()
     }
 
-    /// Microseconds since 2000-01-01.
+    /// In microseconds since 2000-01-01.
     pub fn timestamp(&self) -> i64 {
         self.values[2].value() as i64
     }
 
-    /// The bag, as it is stored.
+    /// Returns the bag as it is stored.
     ///
-    /// Raises `InternalError` for bytes that are no bag of a known format.
+    /// Raises `InternalError` for bytes that are not a bag of a known format.
     pub fn properties(&self) -> Properties<'s> {
-        // SAFETY: the column is a varlena and not NULL.
+        // SAFETY: the column is a varlena and not NULL, and it lives as long as the row.
         let bytes = unsafe { varlena::bytes(self.values[3]) };
         Properties::of_known_format(bytes).unwrap_or_else(|| {
             let [partition_key, row_key] = self.keys().map(TextArg::get);
@@ -135,7 +137,7 @@ impl<'s> Row<'s> {
         }
     }
 
-    /// The entity, with no more columns than a filter looks at.
+    /// Returns the entity, with the columns that a filter looks at.
     pub fn entity_of(&self, columns: Columns) -> Entity<'s> {
         if columns.partition_key || columns.row_key || columns.timestamp {
             return self.entity();
@@ -148,7 +150,7 @@ impl<'s> Row<'s> {
         }
     }
 
-    /// The bytes of its keys and bag, without fetching them.
+    /// Returns the size of the keys and the bag in bytes, without detoasting them.
     pub fn size(&self) -> usize {
         // SAFETY: these columns are varlenas and not NULL.
         [0, 1, 3]
@@ -162,7 +164,7 @@ impl<'s> Row<'s> {
             if nulls[column] {
                 return format!("{name} NULL");
             }
-            // SAFETY: the column is a text and not NULL.
+            // SAFETY: the column is a text, and `nulls` says that it is not NULL.
             let text = unsafe { TextArg::from_datum(self.values[column], false) };
             format!("{name} '{}'", text.map_or("", TextArg::get))
         };
@@ -176,17 +178,17 @@ impl<'s> Row<'s> {
     }
 }
 
-/// Raises the error for a stored row that is none of the service's.
+/// Raises the error for a stored row that the service would not have stored.
 pub fn broken(row: &str, how: &str) -> ! {
     raise(Error::StoredEntityInvalid {
         reason: format!("The row {row} {how}. Repair or delete it with SQL"),
     })
 }
 
-/// Whether the first four columns of a row have the types of an entity's.
+/// Returns whether the first four columns of a row have the types of an entity's.
 ///
 /// # Safety
-/// A valid descriptor.
+/// The descriptor must be valid.
 pub unsafe fn is_entity(descriptor: pg_sys::TupleDesc) -> bool {
     let types = [
         pg_sys::TEXTOID,
@@ -194,7 +196,7 @@ pub unsafe fn is_entity(descriptor: pg_sys::TupleDesc) -> bool {
         pg_sys::TIMESTAMPTZOID,
         catalog::properties_type(),
     ];
-    // SAFETY: as promised; columns are looked at only if they are there.
+    // SAFETY: the descriptor is valid, and the columns are read only if there are at least four.
     unsafe {
         (*descriptor).natts >= 4
             && types
@@ -204,11 +206,11 @@ pub unsafe fn is_entity(descriptor: pg_sys::TupleDesc) -> bool {
     }
 }
 
-/// The type of a column, counted from zero.
+/// Returns the type of a column, counted from zero.
 ///
 /// # Safety
-/// A valid descriptor that has this column.
+/// The descriptor must be valid and have this column.
 pub(super) unsafe fn type_of(descriptor: pg_sys::TupleDesc, column: usize) -> pg_sys::Oid {
-    // SAFETY: as promised.
+    // SAFETY: the caller promises that the descriptor has this column.
     unsafe { pg_sys::SPI_gettypeid(descriptor, column as i32 + 1) }
 }

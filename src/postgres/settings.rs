@@ -7,12 +7,12 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 static DIRECT_ACCESS: GucSetting<bool> = GucSetting::<bool>::new(true);
 static PAGE_TIME_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5000);
 
-/// Makes the settings known to PostgreSQL.
+/// Defines the settings.
 pub fn define() {
     GucRegistry::define_int_guc(
         c"table_service.page_time_limit",
-        c"How long query_page may take before it ends the page with a continuation token.",
-        c"A page always examines at least one entity beyond its start.",
+        c"Sets the time after which query_page ends a page with a continuation token.",
+        c"A page always examines at least one entity.",
         &PAGE_TIME_LIMIT,
         0,
         60_000,
@@ -21,22 +21,22 @@ pub fn define() {
     );
     GucRegistry::define_bool_guc(
         c"table_service.enable_direct_access",
-        c"Lets single entities be read and written without a statement where that makes no other difference than speed.",
+        c"Enables reads and writes of single entities without a statement, where the result is the same.",
         c"",
         &DIRECT_ACCESS,
         GucContext::Userset,
         GucFlags::empty(),
     );
-    // SAFETY: a valid name; no other library may define settings under it.
+    // SAFETY: the prefix is a C string. It reserves the prefix: PostgreSQL rejects other settings that begin with it.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"table_service".as_ptr()) };
 }
 
-/// How long a page may take.
+/// Returns how long a page may take.
 pub fn page_time_limit() -> Duration {
     Duration::from_millis(u64::try_from(PAGE_TIME_LIMIT.get()).unwrap_or_default())
 }
 
-/// Whether single entities may be read and written without a statement.
+/// Returns whether single entities may be read and written without a statement.
 pub fn direct_access() -> bool {
     DIRECT_ACCESS.get()
 }

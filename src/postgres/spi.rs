@@ -1,4 +1,4 @@
-//! Statements, executed through SPI.
+//! Executes statements through SPI.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString};
@@ -18,18 +18,18 @@ use super::types::TextArg;
 use super::types::value::Value;
 use super::varlena;
 
-/// An open connection. When an error passes through, PostgreSQL closes it.
+/// An open SPI connection. After an error PostgreSQL closes it.
 pub struct Connection {
-    /// The nesting level of subtransactions in which it was opened. A subtransaction that is undone takes the results of its
-    /// statements along, so statements run at this level alone.
+    /// The nesting level of subtransactions at which the connection was opened. The rollback of a subtransaction frees
+    /// the results of its statements, so statements must run at this level.
     level: i32,
-    /// It belongs to the backend's one stack of connections.
+    /// Connections form a stack in the backend, so a connection must not be sent to or shared with other threads.
     _stack: PhantomData<UnsafeCell<()>>,
 }
 
-/// Runs `f` with a connection, which ends when `f` returns.
+/// Runs `f` with a connection, which is closed when `f` returns.
 pub fn connect<R>(f: impl FnOnce(&Connection) -> R) -> R {
-    // SAFETY: SPI_connect and SPI_finish enclose `f`.
+    // SAFETY: SPI_connect opens the connection that SPI_finish closes. `f` gets it only in between.
     unsafe {
         pg_sys::SPI_connect();
         let result = f(&Connection {
@@ -41,12 +41,13 @@ pub fn connect<R>(f: impl FnOnce(&Connection) -> R) -> R {
     }
 }
 
-/// [`connect`] with the rights of the owner of a relation, for a table of the extension's own that its callers may not write. Check the
-/// caller's rights first.
+/// Runs `f` with a connection and the rights of the owner of a table of the extension. For tables that callers must not
+/// write themselves: check the caller's rights first.
 pub fn with_owners_rights<R>(relation: &CStr, f: impl FnOnce(&Connection) -> R) -> R {
     let owner = catalog::owner_of(relation);
     let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-    // SAFETY: as PostgreSQL's own checks of foreign keys do it. When an error passes through, PostgreSQL restores the user.
+    // SAFETY: the functions read and set globals of this process. PostgreSQL's foreign key checks change the user in
+    // the same way. After an error PostgreSQL restores the user.
     unsafe {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
         pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
@@ -58,22 +59,23 @@ pub fn with_owners_rights<R>(relation: &CStr, f: impl FnOnce(&Connection) -> R) 
 
 impl Connection {
     fn check_level(&self) {
-        // SAFETY: a number of this transaction.
+        // SAFETY: the function reads the state of this process's transaction.
         if unsafe { pg_sys::GetCurrentTransactionNestLevel() } != self.level {
             ereport!(
                 ERROR,
                 PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
-                "a statement would run in another subtransaction than its connection"
+                "a statement must run in the subtransaction in which its connection was opened"
             );
         }
     }
 
-    /// Runs a statement on `table`, which is locked.
+    /// Runs a statement on `table`, which the caller has locked.
     pub fn run(&self, table: &QualifiedName, statement: &Statement<'_>) -> Rows<'_> {
         self.check_level();
         let plan = plan::kept(table, statement);
         let mut datums: Vec<_> = statement.values().iter().map(|value| value.datum()).collect();
-        // SAFETY: the plan was prepared for these parameters, none of which is NULL.
+        // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept`
+        // compares both. No value is NULL.
         rows(with_kept_plans(|| unsafe {
             pg_sys::SPI_execute_plan(
                 plan.as_ptr(),
@@ -85,12 +87,14 @@ impl Connection {
         }))
     }
 
-    /// Runs a read on `table`, which is locked, whose rows go to `receiver` one by one.
+    /// Runs a read on `table`, which the caller has locked. Its rows go to `receiver` one by one.
     pub fn receive(&self, table: &QualifiedName, statement: &Statement<'_>, receiver: &mut Receiver<'_>) {
         self.check_level();
         let plan = plan::kept(table, statement);
         let values = statement.values();
-        // SAFETY: the parameters that the plan was prepared for, none of which is NULL.
+        // SAFETY: `makeParamList` makes room for as many parameters as there are values, and all of them are set. The
+        // plan was prepared for their number and types: `kept` compares both. The receiver, the parameters and the
+        // options live longer than the call.
         unsafe {
             let parameters = pg_sys::makeParamList(values.len() as i32);
             let slots = (*parameters).params.as_mut_slice(values.len());
@@ -114,16 +118,16 @@ impl Connection {
         }
     }
 
-    /// Whether the plan of a statement on `table`, which is locked, begins with this kind of node.
+    /// Returns whether the top node of a statement's plan is of this type. The caller has locked `table`.
     pub fn is_planned_as(&self, table: &QualifiedName, statement: &Statement<'_>, node: pg_sys::NodeTag) -> bool {
         plan::kept(table, statement).begins_with(node)
     }
 
-    /// Runs a statement once. It has no parameters: only for definitions, whose names are quoted.
+    /// Runs a statement once, without parameters. Only for DDL, in which all names must be quoted.
     pub fn run_definition(&self, sql: &str) {
         self.check_level();
         let sql = c_string(sql);
-        // SAFETY: a valid statement text.
+        // SAFETY: the text is a C string.
         rows(unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) });
     }
 
@@ -142,7 +146,7 @@ impl Connection {
         let sql = c_string(sql);
         let mut types: Vec<_> = parameters.iter().map(|value| value.type_oid()).collect();
         let mut datums: Vec<_> = parameters.iter().map(|value| value.datum()).collect();
-        // SAFETY: as many types as values, none of which is NULL.
+        // SAFETY: the text is a C string. There are as many types as values, and no value is NULL.
         rows(unsafe {
             pg_sys::SPI_execute_with_args(
                 sql.as_ptr(),
@@ -156,12 +160,12 @@ impl Connection {
         })
     }
 
-    /// The plan that PostgreSQL makes for a scan that names its keys as literals.
+    /// Returns PostgreSQL's plan for a scan whose keys are literals.
     pub fn explain(&self, sql: &str) -> String {
         self.check_level();
         planning_for_keys(|| {
             let sql = c_string(&format!("EXPLAIN (COSTS OFF) {sql}"));
-            // SAFETY: a valid statement text. EXPLAIN is a command, which SPI does not run as a read, although it is one.
+            // SAFETY: the text is a C string. SPI rejects EXPLAIN in read-only mode, although it only reads.
             let rows: Rows<'_> = rows(unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) });
             let lines: Vec<&str> = rows.iter().filter_map(|row| row.text(1)).map(TextArg::get).collect();
             lines.join("\n")
@@ -169,7 +173,7 @@ impl Connection {
     }
 }
 
-/// The rows of a statement. They live as long as the connection that it ran in.
+/// The rows of a statement. They live as long as the connection.
 pub struct Rows<'c> {
     processed: u64,
     table: *mut pg_sys::SPITupleTable,
@@ -177,7 +181,7 @@ pub struct Rows<'c> {
 }
 
 impl<'c> Rows<'c> {
-    /// How many rows the statement returned or wrote.
+    /// Returns how many rows the statement returned or wrote.
     pub fn processed(&self) -> u64 {
         self.processed
     }
@@ -195,7 +199,7 @@ impl<'c> Rows<'c> {
         let table = self.table;
         tuples.iter().map(move |&tuple| Tuple {
             tuple,
-            // SAFETY: where there are tuples there is a table.
+            // SAFETY: there is a tuple, so the table is not NULL, and it lives as long as the connection.
             descriptor: unsafe { (*table).tupdesc },
             connection: PhantomData,
         })
@@ -215,12 +219,13 @@ pub struct Tuple<'c> {
 }
 
 impl<'c> Tuple<'c> {
-    /// A column, counted from 1, of this type. `None` for NULL.
+    /// Returns a column, counted from 1, of this type. `None` stands for NULL.
     ///
     /// Raises `internal_error` for a column of another type.
     fn value(&self, column: i32, type_oid: pg_sys::Oid) -> Option<pg_sys::Datum> {
         let mut is_null = true;
-        // SAFETY: the tuple has this descriptor. For a column that is not there SPI finds no type.
+        // SAFETY: the tuple and the descriptor are of one table, which lives as long as the connection. If there is no
+        // such column, SPI returns no valid type, and this raises.
         let datum = unsafe {
             if pg_sys::SPI_gettypeid(self.descriptor, column) != type_oid {
                 ereport!(
@@ -236,20 +241,20 @@ impl<'c> Tuple<'c> {
 
     pub fn text(&self, column: i32) -> Option<TextArg<'c>> {
         let datum = self.value(column, pg_sys::TEXTOID)?;
-        // SAFETY: a text that lives as long as the connection.
+        // SAFETY: the datum is a text that is not NULL and lives as long as the connection.
         unsafe { TextArg::from_datum(datum, false) }
     }
 
-    /// The bytes of a text that may not be UTF-8: a name in a catalog.
+    /// Returns the bytes of a text that may not be UTF-8, such as a name in a catalog.
     pub fn text_bytes(&self, column: i32) -> Option<&'c [u8]> {
         let datum = self.value(column, pg_sys::TEXTOID)?;
-        // SAFETY: a text that lives as long as the connection.
+        // SAFETY: the datum is a text that is not NULL and lives as long as the connection.
         Some(unsafe { varlena::bytes(datum) })
     }
 
     pub fn boolean(&self, column: i32) -> Option<bool> {
         let datum = self.value(column, pg_sys::BOOLOID)?;
-        // SAFETY: a boolean.
+        // SAFETY: the datum is a boolean that is not NULL.
         unsafe { bool::from_datum(datum, false) }
     }
 
@@ -259,18 +264,18 @@ impl<'c> Tuple<'c> {
 
     pub fn relation(&self, column: i32) -> Option<pg_sys::Oid> {
         let datum = self.value(column, pg_sys::REGCLASSOID)?;
-        // SAFETY: an OID.
+        // SAFETY: the datum is an OID that is not NULL.
         unsafe { pg_sys::Oid::from_datum(datum, false) }
     }
 
-    /// Microseconds since 2000-01-01.
+    /// In microseconds since 2000-01-01.
     pub fn timestamptz(&self, column: i32) -> Option<i64> {
         Some(self.value(column, pg_sys::TIMESTAMPTZOID)?.value() as i64)
     }
 
     pub fn properties(&self, column: i32) -> Option<Properties<'c>> {
         let datum = self.value(column, catalog::properties_type())?;
-        // SAFETY: a bag that lives as long as the connection.
+        // SAFETY: the datum is a bag that is not NULL and lives as long as the connection.
         let bag = unsafe { varlena::bytes(datum) };
         Some(Properties::of_known_format(bag).unwrap_or_else(|| broken("of a statement", "holds no property bag")))
     }
@@ -280,7 +285,7 @@ fn rows<'c>(result: i32) -> Rows<'c> {
     if result < 0 {
         refused(result);
     }
-    // SAFETY: SPI sets both when a statement has succeeded.
+    // SAFETY: SPI sets both globals when a statement succeeds. Callers bind `'c` to the connection of the statement.
     unsafe {
         Rows {
             processed: pg_sys::SPI_processed,
@@ -290,7 +295,7 @@ fn rows<'c>(result: i32) -> Rows<'c> {
     }
 }
 
-/// Statement texts are made of validated names and constants, which have no NUL.
+/// Makes a C string of a statement's text. Texts consist of validated names and constants, which contain no NUL.
 fn c_string(sql: &str) -> CString {
     CString::new(sql).unwrap_or_default()
 }

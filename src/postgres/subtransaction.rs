@@ -7,13 +7,13 @@ use pgrx::prelude::*;
 
 /// Runs `f` in a subtransaction.
 ///
-/// When `f` fails or raises, everything that it did is undone and its locks are released. The inner result is `f`'s own, the outer
-/// error was raised.
+/// If `f` fails or raises, the subtransaction is rolled back: its changes are undone and its locks are released. The
+/// inner result is that of `f`. The outer error is one that was raised.
 pub fn in_subtransaction<R, E>(
     f: impl FnOnce() -> Result<R, E> + std::panic::UnwindSafe,
 ) -> Result<Result<R, E>, Box<CaughtError>> {
-    // SAFETY: the usual frame of an internal subtransaction, as in PL/pgSQL's exception blocks: memory context and resource owner
-    // are restored on either way out.
+    // SAFETY: this is the frame of an internal subtransaction, as in PL/pgSQL's exception blocks. It is released or
+    // rolled back exactly once, and then the memory context and the resource owner are restored.
     unsafe {
         let context = pg_sys::CurrentMemoryContext;
         let owner = pg_sys::CurrentResourceOwner;
@@ -33,12 +33,12 @@ pub fn in_subtransaction<R, E>(
     }
 }
 
-/// The SQLSTATE of an error that was raised.
+/// Returns the SQLSTATE of an error that was raised.
 pub fn sqlerrcode(error: &CaughtError) -> PgSqlErrorCode {
     report(error).sql_error_code()
 }
 
-/// The message of an error that was raised.
+/// Returns the message of an error that was raised.
 pub fn message(error: &CaughtError) -> &str {
     report(error).message()
 }

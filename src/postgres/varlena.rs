@@ -1,24 +1,26 @@
-//! Values of variable length, which PostgreSQL calls varlena: read in place, and made anew.
+//! Values of variable length, PostgreSQL's varlenas: reading them in place, and making new ones.
 
 use pgrx::prelude::*;
 
 use super::memory::reserve;
 
-/// The bytes of a varlena. They are copied only if they are compressed or stored out of line.
+/// Returns the bytes of a varlena. They are copied only if they are compressed or stored out of line.
 ///
 /// # Safety
-/// `datum` is a varlena, not NULL, that lives as long as `'a`. So does the memory context in which this is called.
+/// `datum` must be a varlena that is not NULL and lives as long as `'a`. A copy is made in the current memory context,
+/// so that must live as long too.
 pub unsafe fn bytes<'a>(datum: pg_sys::Datum) -> &'a [u8] {
-    // SAFETY: as promised.
+    // SAFETY: the caller makes the same promise.
     unsafe { plain(datum).1 }
 }
 
-/// As [`bytes`], with the datum that has them in place.
+/// Does the same as [`bytes`], and also returns the datum that has the bytes in place.
 ///
 /// # Safety
 /// As for [`bytes`].
 pub unsafe fn plain<'a>(datum: pg_sys::Datum) -> (pg_sys::Datum, &'a [u8]) {
-    // SAFETY: as promised; the packed form has its header and its length in place.
+    // SAFETY: the datum is a varlena that is not NULL. After detoasting, its header and its bytes are in place, and the
+    // header has their number.
     unsafe {
         let mut packed = datum.cast_mut_ptr::<pg_sys::varlena>();
         if !is_in_place(packed) {
@@ -33,12 +35,12 @@ pub unsafe fn plain<'a>(datum: pg_sys::Datum) -> (pg_sys::Datum, &'a [u8]) {
     }
 }
 
-/// The length of a varlena's bytes, without fetching them.
+/// Returns the length of a varlena's bytes, without detoasting them.
 ///
 /// # Safety
-/// `datum` is a varlena, not NULL.
+/// `datum` must be a varlena that is not NULL.
 pub unsafe fn size(datum: pg_sys::Datum) -> usize {
-    // SAFETY: as promised.
+    // SAFETY: the datum is a varlena that is not NULL. Its length is read from its header, or by PostgreSQL's function.
     unsafe {
         let varlena = datum.cast_mut_ptr::<pg_sys::varlena>();
         if is_in_place(varlena) {
@@ -49,20 +51,21 @@ pub unsafe fn size(datum: pg_sys::Datum) -> usize {
     }
 }
 
-/// Whether the bytes stand behind the header as they are. A call of PostgreSQL costs more than this test, which runs for every
-/// row of a scan.
+/// Returns whether the bytes are in place behind the header, neither compressed nor stored out of line. It runs for
+/// every row of a scan, and a call of PostgreSQL's function costs more.
 ///
 /// # Safety
-/// A valid varlena.
+/// The varlena must be valid.
 unsafe fn is_in_place(varlena: *const pg_sys::varlena) -> bool {
-    // SAFETY: as promised; only the header is read.
+    // SAFETY: the varlena is valid, and only its header is read.
     unsafe { pgrx::varatt_is_4b_u(varlena) || (pgrx::varatt_is_1b(varlena) && !pgrx::varatt_is_1b_e(varlena)) }
 }
 
-/// A copy of `bytes` in the current memory context, for a function to return.
+/// Copies `bytes` into a varlena in the current memory context, for a function to return.
 pub fn palloc(bytes: &[u8]) -> pg_sys::Datum {
     let size = pg_sys::VARHDRSZ + bytes.len();
-    // SAFETY: there is room for the header and the bytes. PostgreSQL refuses to allocate what a header cannot say.
+    // SAFETY: the allocation has room for the header and the bytes. `palloc` raises an error for a size that a header
+    // cannot represent.
     unsafe {
         let varlena = pg_sys::palloc(size).cast::<pg_sys::varlena>();
         pgrx::set_varsize_4b(varlena, size as i32);
@@ -71,35 +74,35 @@ pub fn palloc(bytes: &[u8]) -> pg_sys::Datum {
     }
 }
 
-/// A varlena in Rust's own memory.
+/// A varlena in memory that Rust owns.
 pub struct Varlena(Vec<u32>);
 
 const WORD: usize = size_of::<u32>();
 
 impl Varlena {
-    /// The largest size that a header can say, header included: PostgreSQL's MaxAllocSize.
+    /// The largest size that a header can represent, header included. PostgreSQL's MaxAllocSize.
     const LARGEST: usize = 0x3FFF_FFFF;
 
-    /// A copy of `bytes`.
+    /// Copies `bytes`.
     pub fn new(bytes: &[u8]) -> Varlena {
         let mut builder = Builder::new(bytes.len());
         builder.push(bytes);
         builder.finish()
     }
 
-    /// For as long as this lives.
+    /// Returns the datum, which is valid as long as `self`.
     pub fn datum(&self) -> pg_sys::Datum {
         pg_sys::Datum::from(self.0.as_ptr())
     }
 
-    /// The bytes behind the header.
+    /// Returns the bytes behind the header.
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the header says how many bytes there are.
+        // SAFETY: `Builder::finish` wrote a header with the length of the bytes, which live as long as `self`.
         unsafe { bytes(self.datum()) }
     }
 }
 
-/// A varlena while it is written, part by part.
+/// Builds a varlena part by part.
 pub struct Builder {
     words: Vec<u32>,
     /// In bytes, header included.
@@ -107,9 +110,9 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// With room for so many bytes behind the header.
+    /// Makes room for this many bytes behind the header.
     ///
-    /// Raises `out_of_memory`, and `program_limit_exceeded` for more than a varlena can have.
+    /// Raises `out_of_memory`, or `program_limit_exceeded` for more bytes than a varlena can have.
     pub fn new(capacity: usize) -> Builder {
         let mut builder = Builder {
             words: Vec::new(),
@@ -136,7 +139,7 @@ impl Builder {
         }
     }
 
-    /// Bytes behind the header so far.
+    /// Returns how many bytes are behind the header so far.
     pub fn len(&self) -> usize {
         self.length - pg_sys::VARHDRSZ
     }
@@ -146,32 +149,32 @@ impl Builder {
         let start = self.length;
         self.length += bytes.len();
         self.words.resize(self.length.div_ceil(WORD), 0);
-        // SAFETY: the words that were just made hold the bytes.
+        // SAFETY: `resize` made the words long enough for the bytes, which begin at `start`.
         unsafe {
             let target = self.words.as_mut_ptr().cast::<u8>().add(start);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
         }
     }
 
-    /// Appends an element of an array: a varlena with a header of its own, aligned as an integer.
+    /// Appends an element of an array: a varlena with its own header, aligned as an integer.
     pub fn push_element(&mut self, bytes: &[u8]) {
         self.align();
         let start = self.length / WORD;
         self.push(&[0; pg_sys::VARHDRSZ]);
         self.push(bytes);
         let size = (pg_sys::VARHDRSZ + bytes.len()) as i32;
-        // SAFETY: the element begins with this word.
+        // SAFETY: the element's header is this word, which `push` has appended.
         unsafe { pgrx::set_varsize_4b(self.words.as_mut_ptr().add(start).cast(), size) };
     }
 
-    /// Appends zeros until the next element of an array may begin.
+    /// Appends zeros up to the alignment of the next element of an array.
     pub fn align(&mut self) {
         self.length = self.length.next_multiple_of(WORD);
         self.words.resize(self.length / WORD, 0);
     }
 
     pub fn finish(mut self) -> Varlena {
-        // SAFETY: there is at least the word of the header.
+        // SAFETY: `new` made the word of the header.
         unsafe { pgrx::set_varsize_4b(self.words.as_mut_ptr().cast(), self.length as i32) };
         Varlena(self.words)
     }

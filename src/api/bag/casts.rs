@@ -95,7 +95,7 @@ fn double_of(n: f32) -> f64 {
 /// Returns the text form of a value.
 ///
 /// # Safety
-/// `datum` must be a value of the type.
+/// `datum` must be a value of the type. The text must not be used after the running call.
 unsafe fn output<'a>(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> &'a str {
     // SAFETY: the caller promises that the output function of the type takes the datum. The function returns a
     // palloc'ed C string, which lives as long as the running call.

@@ -1,7 +1,7 @@
-//! The statements on one table: their texts, and with each the values that it takes.
+//! The statements on one table: their texts and the values of their parameters.
 //!
-//! Every statement has one text per table, the same every time, and one plan, whatever the values are: it names its keys, so a
-//! plan for other values is as good. The clock is a parameter and every function in an UPDATE is IMMUTABLE, so that the same
+//! A statement always has the same text for a table, and one plan for all values. It selects by key, so a plan for
+//! other values is as good. The clock is a parameter, and every function in an UPDATE is IMMUTABLE, so that the same
 //! text runs on a distributed table.
 
 mod scan;
@@ -20,27 +20,27 @@ pub struct Statement<'a> {
     values: Vec<Value<'a>>,
 }
 
-/// How given properties change an entity that exists.
+/// How an update changes the properties of an existing entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// They replace all properties.
+    /// The given properties replace all properties.
     Replace,
-    /// They are added, and replace those of the same names.
+    /// The given properties are added, and replace those with the same names.
     Merge,
 }
 
 /// What a statement does with many entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteMany {
-    /// Inserts them, and passes over those that exist.
+    /// Inserts entities, and skips those that exist.
     Insert,
-    /// Inserts them or changes those that exist. A merge beyond the limits is passed over.
+    /// Inserts entities, or changes those that exist. Skips a merge that would exceed the limits.
     Upsert(Change),
-    /// Replaces the properties of those that exist.
+    /// Replaces the properties of existing entities.
     Replace,
 }
 
-/// Which statement it is: what a kept plan is found by.
+/// Which statement it is. Plans are kept by this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Insert,
@@ -74,22 +74,22 @@ impl<'a> Statement<'a> {
         Statement::new(kind, [partition_key, row_key, clock, properties])
     }
 
-    /// Inserts an entity, or does nothing if there is one with these keys.
+    /// Inserts an entity, or does nothing if an entity has these keys.
     pub fn insert(keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
         Statement::of_entity(Kind::Insert, keys, clock, properties)
     }
 
-    /// Inserts an entity, or raises 23505 if there is one with these keys.
+    /// Inserts an entity, or raises 23505 if an entity has these keys.
     pub fn insert_or_raise(keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
         Statement::of_entity(Kind::InsertOrRaise, keys, clock, properties)
     }
 
-    /// Inserts an entity or changes the one with these keys. Returns its Timestamp.
+    /// Inserts an entity or changes the existing one with these keys. Returns its Timestamp.
     pub fn upsert(change: Change, keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
         Statement::of_entity(Kind::Upsert(change), keys, clock, properties)
     }
 
-    /// Changes an entity, if it has the Timestamp `version` (or any, for `None`). Returns its new Timestamp.
+    /// Changes an entity if it has the Timestamp `version`, or any for `None`. Returns its new Timestamp.
     pub fn update(
         change: Change,
         keys: Keys<'a>,
@@ -105,7 +105,7 @@ impl<'a> Statement<'a> {
         statement
     }
 
-    /// Deletes an entity, if it has the Timestamp `version` (or any, for `None`).
+    /// Deletes an entity if it has the Timestamp `version`, or any for `None`.
     pub fn delete(keys: Keys<'a>, version: Option<i64>) -> Statement<'a> {
         let [partition_key, row_key] = keys.values();
         match version {
@@ -117,17 +117,17 @@ impl<'a> Statement<'a> {
         }
     }
 
-    /// The entity with these keys, under the caller's snapshot.
+    /// Selects the entity with these keys, under the caller's snapshot.
     pub fn get(keys: Keys<'a>) -> Statement<'a> {
         Statement::new(Kind::Get, keys.values())
     }
 
-    /// The Timestamp of the entity with these keys, under a new snapshot.
+    /// Selects the Timestamp of the entity with these keys, under a new snapshot.
     pub fn get_timestamp(keys: Keys<'a>) -> Statement<'a> {
         Statement::new(Kind::GetTimestamp, keys.values())
     }
 
-    /// The entities with these RowKeys, in key order, under the caller's snapshot.
+    /// Selects the entities with these RowKeys, in key order, under the caller's snapshot.
     pub fn get_many(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
         Statement::new(Kind::GetMany, [partition_key, row_keys.value()])
     }
@@ -137,7 +137,7 @@ impl<'a> Statement<'a> {
         Statement::new(Kind::LockMany, [partition_key, row_keys.value()])
     }
 
-    /// The RowKeys and Timestamps of those entities that exist by now, under a new snapshot.
+    /// Selects the RowKeys and Timestamps of the entities that now exist, under a new snapshot.
     pub fn look_many(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
         Statement::new(Kind::LookMany, [partition_key, row_keys.value()])
     }
@@ -147,8 +147,8 @@ impl<'a> Statement<'a> {
         Statement::new(Kind::DeleteMany, [partition_key, row_keys.value()])
     }
 
-    /// Writes entities, whose RowKeys and properties are in the order of the arrays. Returns the RowKeys and Timestamps of those that it
-    /// wrote.
+    /// Writes entities, whose RowKeys and properties have the same order in both arrays. Returns the RowKeys and
+    /// Timestamps of those that it wrote.
     pub fn write_many(
         write: WriteMany,
         partition_key: Value<'a>,
@@ -161,8 +161,8 @@ impl<'a> Statement<'a> {
         Statement::new(Kind::WriteMany(write), values)
     }
 
-    /// The entities of a key range that pass the filter, in key order, under the caller's snapshot. `all_rows` says that the caller
-    /// reads to the end.
+    /// Selects the entities of a key range that pass the filter, in key order, under the caller's snapshot. `all_rows`
+    /// says that the caller reads all of them.
     pub fn scan(range: &'a RangeKeys, filter: Option<&'a ScanFilter>, all_rows: bool) -> Statement<'a> {
         let shape = Shape::new(range, filter, all_rows);
         Statement::new(Kind::Scan(shape), scan::values(range, filter))
@@ -177,18 +177,19 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// The entity of `$1` and `$2`.
+/// Selects the entity with the keys `$1` and `$2`.
 const POINT: &str = "t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) $2";
-/// The new Timestamp, and whether the bag is NULL: a merge into NULL is NULL, where a user took the NOT NULL away.
+/// Returns the new Timestamp, and whether the bag is NULL. A merge into NULL is NULL, if a user dropped the NOT NULL
+/// constraint.
 const RETURNING: &str = "RETURNING t.\"timestamp\", t.properties IS NULL";
-/// The entities of `$1` and `$2`, an array.
+/// Selects the entities with the PartitionKey `$1` and a RowKey in the array `$2`.
 const POINTS: &str = "t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OPERATOR(pg_catalog.=) ANY ($2)";
-/// The rows of `$2` and `$4`, two arrays.
+/// The rows of the arrays `$2` and `$4`.
 const GIVEN: &str = "ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($4))";
 const RETURNING_MANY: &str = "RETURNING t.row_key, t.\"timestamp\"";
 
 impl Kind {
-    /// The text of the statement.
+    /// Returns the text of the statement.
     pub(super) fn sql(self, table: &QualifiedName) -> String {
         let insert_into = format!("INSERT INTO {table} AS t (partition_key, row_key, \"timestamp\", properties)");
         let insert = format!("{insert_into} VALUES ($1, $2, $3, $4)");
@@ -233,7 +234,8 @@ impl Kind {
             Kind::WriteMany(WriteMany::Insert) => format!("{insert_many} ON CONFLICT DO NOTHING {RETURNING_MANY}"),
             Kind::WriteMany(WriteMany::Upsert(change)) => {
                 let properties = changed(change, "excluded.properties");
-                // A merge beyond the limits is passed over instead of raising, so that the batch can tell which it was.
+                // Skips a merge that would exceed the limits, instead of raising, so that the batch can tell which one
+                // it was.
                 let fits = match change {
                     Change::Replace => "",
                     Change::Merge => {
@@ -242,19 +244,21 @@ impl Kind {
                 };
                 format!("{insert_many} {on_conflict} = {properties}{fits} {RETURNING_MANY}")
             }
-            // Not a join: with few rows in the statistics the planner would read the whole partition for it.
+            // Not a join: if the statistics say that the table has few rows, the planner would read the whole partition
+            // for it.
             Kind::WriteMany(WriteMany::Replace) => {
                 format!("{update} = ($4)[pg_catalog.array_position($2, t.row_key)] WHERE {POINTS} {RETURNING_MANY}")
             }
         }
     }
 
-    /// Whether PostgreSQL may plan it as it sees fit. Everything else names its keys, or stops early.
+    /// Returns whether the planner may choose any plan. Other statements select by key or stop early.
     pub(super) fn any_plan(self) -> bool {
         matches!(self, Kind::Scan(shape) if shape.any_plan())
     }
 
-    /// A read sees the caller's snapshot. Everything else, and the second look of a write, takes a new one.
+    /// Returns whether the statement uses the caller's snapshot. Writes, and the look-ups that belong to them, take a
+    /// new one.
     pub(super) fn is_read(self) -> bool {
         matches!(self, Kind::Get | Kind::GetMany | Kind::Scan(_))
     }

@@ -1,4 +1,4 @@
-//! Scans of key ranges: statements of a few fixed shapes.
+//! Scans of key ranges: statements with a few fixed texts.
 
 use table_service_model::filter::{Bound, Columns, KeyRange, Predicate};
 
@@ -9,20 +9,20 @@ use crate::postgres::varlena::Varlena;
 /// The columns of an entity.
 pub(super) const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
 
-/// The text of a scan, up to the values of its parameters: keys, then the compiled filter.
+/// What determines the text of a scan. Its parameters are the keys and then the compiled filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::postgres) struct Shape {
     range: RangeShape,
     filter: FilterArguments,
-    /// All rows of the table are read whatever the plan, so that it may be any.
+    /// Whether the planner may choose any plan. It may if the scan reads the whole table to its end.
     any_plan: bool,
 }
 
-/// What the WHERE clause tests on every row.
+/// The columns that the filter in the WHERE clause looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum FilterArguments {
     None,
-    /// A filter that looks at properties only, which saves the other columns.
+    /// A filter on properties alone. The statement does not pass it the other columns.
     Properties,
     Entity,
 }
@@ -66,7 +66,7 @@ impl ScanFilter {
 }
 
 impl Shape {
-    /// `all_rows` says that the caller reads to the end.
+    /// `all_rows` says that the caller reads all rows.
     pub(super) fn new(range: &RangeKeys, filter: Option<&ScanFilter>, all_rows: bool) -> Shape {
         Shape {
             range: range.shape,
@@ -76,15 +76,15 @@ impl Shape {
     }
 }
 
-/// The parameters of a scan.
+/// Returns the parameters of a scan.
 pub(super) fn values<'a>(range: &'a RangeKeys, filter: Option<&'a ScanFilter>) -> Vec<Value<'a>> {
     let mut values: Vec<_> = range.keys.iter().map(Text::value).collect();
     values.extend(filter.map(|filter| Value::bytea(&filter.predicate)));
     values
 }
 
-/// A key range without its keys. Its parameters are the partition if that is one, then the lower bound's, then the upper
-/// bound's.
+/// A key range without its keys. Its parameters are the PartitionKey if the range is in one partition, then those of
+/// the lower bound, then those of the upper bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RangeShape {
     Point,
@@ -108,7 +108,7 @@ enum End {
     Partition {
         inclusive: bool,
     },
-    /// A bound on both keys, or on the RowKey in one partition.
+    /// A bound on both keys, or on the RowKey if the range is in one partition.
     Row {
         inclusive: bool,
     },
@@ -167,7 +167,7 @@ impl RangeShape {
         }
     }
 
-    /// The conditions on the columns of `alias`, with the given texts for the parameters.
+    /// Returns the conditions on the columns of `alias`, with these texts in place of the parameters.
     fn conditions(self, alias: &str, parameters: &[String]) -> Vec<String> {
         let (pk, rk) = (format!("{alias}partition_key"), format!("{alias}row_key"));
         let compare =
@@ -199,7 +199,8 @@ impl RangeShape {
                     if one_partition {
                         conditions.push(compare(&rk, operator, &next()));
                     } else {
-                        // The first condition is implied; a foreign table or another engine may know only that.
+                        // The row comparison implies the first condition. But a foreign table or another engine may be
+                        // able to use only the first.
                         let (partition, row) = (next(), next());
                         conditions.push(compare(&pk, including, &partition));
                         conditions.push(compare(
@@ -229,7 +230,7 @@ impl RangeShape {
     }
 }
 
-/// The keys of a range in the order of its shape's parameters.
+/// Returns the keys of a range, in the order of its shape's parameters.
 fn keys(range: &KeyRange) -> Vec<&str> {
     if let Some((partition_key, row_key)) = range.point() {
         return vec![partition_key, row_key];
@@ -245,13 +246,14 @@ fn keys(range: &KeyRange) -> Vec<&str> {
     keys
 }
 
-/// The conditions of a range with its keys as literals, for SQL that users see. No condition for the whole table.
+/// Returns the conditions of a range with its keys as literals, for SQL that users see. The whole table has no
+/// condition.
 pub fn range_to_sql(range: &KeyRange, alias: &str) -> Vec<String> {
     let literals: Vec<String> = keys(range).into_iter().map(pgrx::spi::quote_literal).collect();
     RangeShape::of(range).conditions(alias, &literals)
 }
 
-/// The scan of a range with its keys as literals.
+/// Returns the scan of a range with its keys as literals.
 pub fn scan_to_sql(range: &KeyRange, table: &QualifiedName, residual: Option<&str>) -> String {
     let shape = RangeShape::of(range);
     let mut conditions = range_to_sql(range, "t.");
@@ -264,7 +266,7 @@ impl Shape {
         self.any_plan
     }
 
-    /// The text of the statement.
+    /// Returns the text of the statement.
     pub(super) fn sql(self, table: &QualifiedName) -> String {
         let keys = self.range.parameters();
         let parameters: Vec<String> = (1..=keys).map(|n| format!("${n}")).collect();

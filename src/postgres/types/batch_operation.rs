@@ -15,7 +15,7 @@ pub struct BatchOperationsArg<'a>(Vec<Option<BatchOperationRow<'a>>>);
 sql_type!(BatchOperationsArg<'_>, "table_service.batch_operation[]");
 argument!(BatchOperationsArg);
 
-/// One operation as it stands in its row.
+/// The attributes of one operation.
 #[derive(Clone, Copy)]
 pub struct BatchOperationRow<'a> {
     pub operation: Option<TextArg<'a>>,
@@ -25,7 +25,7 @@ pub struct BatchOperationRow<'a> {
 }
 
 impl<'a> BatchOperationsArg<'a> {
-    /// The rows in order, `None` for NULL.
+    /// Returns the operations in order, with `None` for NULL.
     pub fn rows(&self) -> &[Option<BatchOperationRow<'a>>] {
         &self.0
     }
@@ -36,8 +36,9 @@ impl FromDatum for BatchOperationsArg<'_> {
         if is_null {
             return None;
         }
-        // SAFETY: the caller promises an array of `batch_operation` that lives long enough. PostgreSQL allocates as many elements as it
-        // counts. Composite types have double alignment.
+        // SAFETY: the caller promises an array of `batch_operation` that lives long enough. Composite types have the
+        // length -1 and double alignment, and are not passed by value. `deconstruct_array` allocates both results with
+        // `count` elements.
         let (row_type, elements, nulls) = unsafe {
             let (mut elements, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
             let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
@@ -63,7 +64,7 @@ impl FromDatum for BatchOperationsArg<'_> {
         };
         let mut rows = Vec::new();
         reserve(&mut rows, elements.len());
-        // SAFETY: the descriptor is that of the elements, and released when it is dropped.
+        // SAFETY: the function returns a descriptor with a reference, which `PgTupleDesc` releases when it is dropped.
         let descriptor = unsafe { PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(row_type, -1)) };
         let types: Vec<_> = descriptor.iter().map(|attribute| attribute.atttypid).collect();
         let (text, properties) = (pg_sys::TEXTOID, catalog::properties_type());
@@ -71,11 +72,12 @@ impl FromDatum for BatchOperationsArg<'_> {
             ereport!(
                 ERROR,
                 PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
-                "the attributes of batch_operation are not those that this version of the library knows"
+                "the attributes of batch_operation do not match this version of the library"
             );
         }
         rows.extend(elements.iter().zip(nulls).map(|(&element, &is_null)| {
-            // SAFETY: an element of the array, which the descriptor describes.
+            // SAFETY: the datum is an element of the array that is not NULL, and the descriptor is that of the
+            // elements.
             (!is_null).then(|| unsafe { BatchOperationRow::of(element, &descriptor) })
         }));
         Some(BatchOperationsArg(rows))
@@ -83,12 +85,16 @@ impl FromDatum for BatchOperationsArg<'_> {
 }
 
 impl BatchOperationRow<'_> {
+    /// Reads the attributes of an operation.
+    ///
     /// # Safety
-    /// `datum` is a `batch_operation`, not NULL, that lives long enough, and `descriptor` that of the type.
+    /// `datum` must be a `batch_operation` that is not NULL and lives long enough. `descriptor` must be that of the
+    /// type, with the types that the caller has compared.
     unsafe fn of(datum: pg_sys::Datum, descriptor: &PgTupleDesc<'_>) -> Self {
         let mut values = [pg_sys::Datum::null(); 4];
         let mut nulls = [true; 4];
-        // SAFETY: as promised; there is room for the four attributes, which have these types.
+        // SAFETY: the datum is a row of this descriptor, which has four attributes of these types. Both arrays have
+        // room for four.
         unsafe {
             let header = pg_sys::pg_detoast_datum(datum.cast_mut_ptr());
             let mut tuple = pg_sys::HeapTupleData {

@@ -22,8 +22,8 @@ argument!(EntityArg);
 
 impl FromDatum for EntityArg<'_> {
     unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
-        // SAFETY: the caller promises a datum of the type `entity`, whose attributes have these types; they live as long as the
-        // datum.
+        // SAFETY: the caller promises a datum of the type `entity`, whose attributes have these types. They live as
+        // long as the datum.
         unsafe {
             let row = RecordArg::from_polymorphic_datum(datum, is_null, oid)?.deform();
             let text = |column| row.value(column).and_then(|datum| TextArg::from_datum(datum, false));
@@ -38,12 +38,12 @@ impl FromDatum for EntityArg<'_> {
 }
 
 impl<'a> EntityArg<'a> {
-    /// Its Timestamp in microseconds since 2000-01-01.
+    /// Returns the Timestamp in microseconds since 2000-01-01.
     pub fn timestamp(&self) -> Option<i64> {
         self.timestamp
     }
 
-    /// The entity; without properties where they are NULL.
+    /// Returns the entity. If its properties are NULL, it has none.
     pub fn get(&self) -> Entity<'a> {
         Entity {
             partition_key: self.partition_key.map(TextArg::get),
@@ -56,7 +56,7 @@ impl<'a> EntityArg<'a> {
     }
 }
 
-/// An entity to return. Without a Timestamp its `"timestamp"` is NULL.
+/// An entity to return. Without a Timestamp, its attribute `"timestamp"` is NULL.
 pub struct EntityOut {
     pub partition_key: String,
     pub row_key: String,

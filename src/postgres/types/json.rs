@@ -9,7 +9,7 @@ use super::text::utf8;
 use super::{TextArg, argument, external_sql_type, result};
 use crate::postgres::varlena;
 
-/// The text of a json value, which PostgreSQL has found well-formed.
+/// The text of a json value. PostgreSQL has checked that it is well-formed.
 pub struct JsonArg<'a>(pub &'a str);
 
 external_sql_type!(JsonArg<'_>, "json");
@@ -17,12 +17,12 @@ argument!(JsonArg);
 
 impl FromDatum for JsonArg<'_> {
     unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
-        // SAFETY: json is stored as text is.
+        // SAFETY: the caller promises a json value. json and text have the same representation.
         unsafe { TextArg::from_polymorphic_datum(datum, is_null, oid) }.map(|text| JsonArg(text.get()))
     }
 }
 
-/// JSON text to return as json. The writer made it well-formed.
+/// JSON text to return as json. Its bytes must be well-formed JSON.
 pub struct JsonOut(pub Vec<u8>);
 
 external_sql_type!(JsonOut, "json");
@@ -47,9 +47,10 @@ impl FromDatum for JsonbArg<'_> {
 }
 
 impl<'a> JsonbArg<'a> {
-    /// Its text, with the numbers as jsonb keeps them.
+    /// Returns its text, with numbers in the form that jsonb keeps.
     pub fn text(&self) -> &'a str {
-        // SAFETY: jsonb's own output function on a jsonb. PostgreSQL allocates the text for as long as the call that the argument is of.
+        // SAFETY: the output function of jsonb gets a jsonb value that is not NULL. PostgreSQL allocates the text,
+        // which lives as long as the call that has the argument.
         let text = unsafe { pgrx::direct_function_call::<&CStr>(pg_sys::jsonb_out, &[Some(self.datum)]) };
         text.map_or("", |text| utf8(text.to_bytes()))
     }
@@ -63,9 +64,9 @@ result!(JsonbOut, this => this.into_datum());
 
 impl JsonbOut {
     fn into_datum(self) -> pg_sys::Datum {
-        // JSON escapes U+0000.
+        // JSON contains U+0000 only as an escape, so the text has no NUL.
         let text = CString::new(self.0).unwrap_or_default();
-        // SAFETY: jsonb's own input function on well-formed JSON.
+        // SAFETY: the input function of jsonb gets a C string, which lives longer than the call.
         unsafe {
             pgrx::direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(text.as_ptr().into())])
                 .unwrap_or(pg_sys::Datum::null())

@@ -1,4 +1,4 @@
-//! The SQL types of the API as arguments and results of Rust functions, one file a type.
+//! The SQL types of the functions' arguments and results, one file for each type.
 
 mod batch_operation;
 mod composite;
@@ -20,13 +20,13 @@ pub use regclass::RegClass;
 pub use text::{CStringOut, TextArg, TextArrayArg, TextOut, name_bytes, utf8};
 pub use trigger::TriggerRow;
 
-/// Says which SQL type a Rust type stands for.
+/// Declares the SQL type of a Rust type.
 macro_rules! sql_type {
     ($rust:ty, $sql:literal) => {
         $crate::postgres::types::sql_type!($rust, $sql, ThisExtension);
     };
     ($rust:ty, $sql:literal, $origin:ident) => {
-        // SAFETY: the conversions of the type are between exactly these two types.
+        // SAFETY: the conversions of the Rust type read and make values of exactly this SQL type.
         unsafe impl ::pgrx::pgrx_sql_entity_graph::metadata::SqlTranslatable for $rust {
             const TYPE_IDENT: &'static str = ::pgrx::pgrx_resolved_type!($rust);
             const TYPE_ORIGIN: ::pgrx::pgrx_sql_entity_graph::metadata::TypeOrigin =
@@ -47,20 +47,21 @@ macro_rules! sql_type {
     };
 }
 
-/// A type that exists before the extension, so that nothing has to be created first.
+/// Declares an SQL type that exists before the extension, so that pgrx orders nothing by it.
 macro_rules! external_sql_type {
     ($rust:ty, $sql:literal) => {
         $crate::postgres::types::sql_type!($rust, $sql, External);
     };
 }
 
-/// An argument type whose datum is converted by `FromDatum`.
+/// Makes a Rust type an argument type, by means of `FromDatum`.
 macro_rules! argument {
     ($rust:ident) => {
-        // SAFETY: the datum is of the SQL type that the type stands for.
+        // SAFETY: PostgreSQL passes a datum of the SQL type that `sql_type` declares for this Rust type.
         unsafe impl<'fcx> ::pgrx::callconv::ArgAbi<'fcx> for $rust<'fcx> {
             unsafe fn unbox_arg_unchecked(arg: ::pgrx::callconv::Arg<'_, 'fcx>) -> Self {
-                // SAFETY: as promised by the caller. PostgreSQL calls with NULL only where the argument is an Option.
+                // SAFETY: the caller promises that the argument is of this type. PostgreSQL passes NULL only where the
+                // argument is an `Option`.
                 match unsafe { arg.unbox_arg_using_from_datum() } {
                     Some(value) => value,
                     None => $crate::postgres::error::raise(::table_service_model::Error::null_argument("the argument")),
@@ -70,10 +71,11 @@ macro_rules! argument {
     };
 }
 
-/// A result that is a datum and not NULL.
+/// Makes a Rust type a result type. The result is a datum that is not NULL.
 macro_rules! result {
     ($rust:ty, $this:ident => $datum:expr) => {
-        // SAFETY: the datum is of the SQL type that the type stands for and was allocated in the caller's context.
+        // SAFETY: the expression makes a datum of the SQL type that is declared for this Rust type, in the caller's
+        // memory context.
         unsafe impl ::pgrx::callconv::BoxRet for $rust {
             unsafe fn box_into<'fcx>(self, fcinfo: &mut ::pgrx::callconv::FcInfo<'fcx>) -> ::pgrx::datum::Datum<'fcx> {
                 let $this = self;

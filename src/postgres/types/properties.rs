@@ -17,8 +17,10 @@ sql_type!(PropertiesArg<'_>, "table_service.properties");
 argument!(PropertiesArg);
 
 impl<'a> PropertiesArg<'a> {
+    /// Makes an argument of a datum and its bytes.
+    ///
     /// # Safety
-    /// `datum` is a bag with these bytes that lives as long as `'a`.
+    /// `datum` must be a bag with these bytes and live as long as `'a`.
     pub unsafe fn from_parts(datum: pg_sys::Datum, bytes: &'a [u8]) -> PropertiesArg<'a> {
         PropertiesArg { datum, bytes }
     }
@@ -27,7 +29,7 @@ impl<'a> PropertiesArg<'a> {
         self.datum
     }
 
-    /// The bag. It was checked where it came in: text input, binary receive, casts.
+    /// Returns the bag. It was validated when it entered the database: by text input, binary input, or a cast.
     pub fn get(&self) -> Properties<'a> {
         Properties::from_stored(self.bytes)
     }
@@ -38,7 +40,7 @@ impl FromDatum for PropertiesArg<'_> {
         if is_null {
             return None;
         }
-        // SAFETY: the caller promises a datum of the type `properties` that lives long enough.
+        // SAFETY: the caller promises a datum of the type `properties`, a varlena, that lives long enough.
         let (datum, bytes) = unsafe { varlena::plain(datum) };
         Some(PropertiesArg { datum, bytes })
     }
@@ -50,10 +52,10 @@ pub struct PropertiesOut(pub PropertiesBuf);
 sql_type!(PropertiesOut, "table_service.properties");
 result!(PropertiesOut, this => varlena::palloc(this.0.as_bytes()));
 
-/// The type before `CREATE TYPE` has its input and output functions. Only these functions name it so early.
+/// The type `properties` before `CREATE TYPE` gives it its input and output functions. Only these functions use it.
 ///
-/// `sql/schemas.sql`, which comes before everything, declares the shell type. As a type of the extension, pgrx would put the schema
-/// of the tests before its name.
+/// `sql/schemas.sql`, which runs first, declares the shell type. If it were declared as a type of the extension, pgrx
+/// would qualify its name with the schema of the tests.
 pub struct ShellIn<'a>(pub PropertiesArg<'a>);
 pub struct ShellOut(pub PropertiesBuf);
 
@@ -64,7 +66,7 @@ result!(ShellOut, this => varlena::palloc(this.0.as_bytes()));
 
 impl FromDatum for ShellIn<'_> {
     unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, oid: pg_sys::Oid) -> Option<Self> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the caller makes the same promise.
         unsafe { PropertiesArg::from_polymorphic_datum(datum, is_null, oid).map(ShellIn) }
     }
 }

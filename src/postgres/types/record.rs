@@ -25,7 +25,7 @@ pub(super) struct Deformed<'a> {
 }
 
 impl Deformed<'_> {
-    /// A column, counted from zero. `None` for NULL.
+    /// Returns a column, counted from zero. `None` stands for NULL.
     pub(super) fn value(&self, column: usize) -> Option<pg_sys::Datum> {
         match self.nulls.get(column) {
             Some(false) => self.values.get(column).copied(),
@@ -38,7 +38,7 @@ impl Deformed<'_> {
 pub struct Column<'a> {
     pub name: String,
     pub type_oid: pg_sys::Oid,
-    /// Of that type, or `None` for NULL.
+    /// A value of that type, or `None` for NULL.
     pub value: Option<pg_sys::Datum>,
     source: PhantomData<&'a ()>,
 }
@@ -46,7 +46,7 @@ pub struct Column<'a> {
 impl FromDatum for RecordArg<'_> {
     unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
         (!is_null).then(|| RecordArg {
-            // SAFETY: the caller promises a datum of a composite type.
+            // SAFETY: the caller promises a datum of a composite type that is not NULL.
             header: unsafe { pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast() },
             source: PhantomData,
         })
@@ -54,9 +54,10 @@ impl FromDatum for RecordArg<'_> {
 }
 
 impl<'a> RecordArg<'a> {
-    /// What the columns are.
+    /// Returns the descriptor of the row.
     fn descriptor(&self) -> PgTupleDesc<'static> {
-        // SAFETY: the header is that of a composite datum, which names its row type. The descriptor is released when it is dropped.
+        // SAFETY: the header of a composite datum names its row type. `PgTupleDesc` releases the descriptor when it is
+        // dropped.
         unsafe {
             let fields = (*self.header).t_choice.t_datum;
             PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(fields.datum_typeid, fields.datum_typmod))
@@ -67,7 +68,7 @@ impl<'a> RecordArg<'a> {
         let count = descriptor.len();
         let mut values = vec![pg_sys::Datum::null(); count];
         let mut nulls = vec![true; count];
-        // SAFETY: the arrays have room for as many columns as the descriptor names, and it describes this row.
+        // SAFETY: the descriptor describes this row, and both arrays have room for all its columns.
         unsafe {
             let mut tuple = pg_sys::HeapTupleData {
                 t_len: pgrx::varsize(self.header.cast()) as u32,
@@ -83,12 +84,12 @@ impl<'a> RecordArg<'a> {
         }
     }
 
-    /// The values of the columns.
+    /// Returns the values of the columns.
     pub(super) fn deform(&self) -> Deformed<'a> {
         self.deform_by(&self.descriptor())
     }
 
-    /// The columns that are not dropped, in order.
+    /// Returns the columns that are not dropped, in order.
     pub fn columns(&self) -> Vec<Column<'a>> {
         let descriptor = self.descriptor();
         let row = self.deform_by(&descriptor);

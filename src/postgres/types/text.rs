@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use super::{argument, external_sql_type, result};
 use crate::postgres::varlena;
 
-/// A text, read in place. It is UTF-8: that is checked where it comes in.
+/// A text, read in place. Its bytes were checked to be UTF-8.
 #[derive(Clone, Copy)]
 pub struct TextArg<'a> {
     datum: pg_sys::Datum,
@@ -16,8 +16,10 @@ external_sql_type!(TextArg<'_>, "text");
 argument!(TextArg);
 
 impl<'a> TextArg<'a> {
+    /// Makes an argument of a datum and its text.
+    ///
     /// # Safety
-    /// `datum` is a text with these bytes that lives as long as `'a`.
+    /// `datum` must be a text with these bytes and live as long as `'a`.
     pub unsafe fn from_parts(datum: pg_sys::Datum, text: &'a str) -> TextArg<'a> {
         TextArg { datum, text }
     }
@@ -36,7 +38,7 @@ impl FromDatum for TextArg<'_> {
         if is_null {
             return None;
         }
-        // SAFETY: the caller promises a text that lives long enough.
+        // SAFETY: the caller promises a text, a varlena, that is not NULL and lives long enough.
         let (datum, bytes) = unsafe { varlena::plain(datum) };
         Some(TextArg {
             datum,
@@ -45,27 +47,28 @@ impl FromDatum for TextArg<'_> {
     }
 }
 
-/// The bytes of a text as a `str`.
+/// Returns the bytes of a text as a `str`.
 ///
-/// The database has the encoding UTF8, but not every text in it: what comes from a catalog that all databases share may be in the
-/// encoding of another one.
+/// The encoding of the database is UTF8, but not of every text in it. Texts from the catalogs that all databases share
+/// may be in the encoding of another database.
 ///
-/// Raises PostgreSQL's own error for bytes that are not UTF-8 (22021).
+/// Raises PostgreSQL's own error (22021) for bytes that are not UTF-8.
 pub fn utf8(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
             let invalid = bytes.get(error.valid_up_to()..).unwrap_or_default();
             let length = i32::try_from(invalid.len()).unwrap_or(i32::MAX);
-            // SAFETY: the pointer and the length are those of a slice. The function raises.
+            // SAFETY: the pointer and the length are those of a slice. The function raises an error and does not
+            // return.
             unsafe { pg_sys::report_invalid_encoding(pg_sys::pg_enc::PG_UTF8 as i32, invalid.as_ptr().cast(), length) };
         }
     }
 }
 
-/// The bytes of a `name`. They may be in another encoding, as those of texts may.
+/// Returns the bytes of a `name`. They may be in another encoding, like those of a text.
 pub fn name_bytes(name: &pg_sys::NameData) -> &[u8] {
-    // SAFETY: a byte has the size and the alignment of a C character.
+    // SAFETY: the pointer and the length are those of an array of C characters. A byte has their size and alignment.
     let bytes: &[u8] = unsafe { std::slice::from_raw_parts(name.data.as_ptr().cast(), name.data.len()) };
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
@@ -84,7 +87,7 @@ impl<'a> TextArrayArg<'a> {
         self.elements.len()
     }
 
-    /// The elements in order, `None` for NULL.
+    /// Returns the elements in order, with `None` for NULL.
     pub fn iter(&self) -> impl Iterator<Item = Option<TextArg<'a>>> + use<'a> {
         let (elements, nulls) = (self.elements, self.nulls);
         elements.iter().zip(nulls).map(|(&element, &is_null)| {
@@ -100,7 +103,8 @@ impl FromDatum for TextArrayArg<'_> {
             return None;
         }
         let (mut elements, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
-        // SAFETY: the caller promises an array of texts that lives long enough. PostgreSQL allocates as many elements as it counts.
+        // SAFETY: the caller promises an array of texts that lives long enough. Texts have the length -1 and int
+        // alignment, and are not passed by value. `deconstruct_array` allocates both results with `count` elements.
         unsafe {
             let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<pg_sys::ArrayType>();
             pg_sys::deconstruct_array(
@@ -128,13 +132,13 @@ impl FromDatum for TextArrayArg<'_> {
     }
 }
 
-/// A text to return. Its bytes are UTF-8.
+/// A text to return. Its bytes must be UTF-8.
 pub struct TextOut(pub Vec<u8>);
 
 external_sql_type!(TextOut, "text");
 result!(TextOut, this => varlena::palloc(&this.0));
 
-/// The text of a value without a U+0000, for an output function to return.
+/// The text of a value, for an output function to return. It must not contain U+0000.
 pub struct CStringOut(pub Vec<u8>);
 
 external_sql_type!(CStringOut, "cstring");
@@ -142,7 +146,7 @@ result!(CStringOut, this => this.into_datum());
 
 impl CStringOut {
     fn into_datum(self) -> pg_sys::Datum {
-        // SAFETY: there is room for the text and the NUL behind it.
+        // SAFETY: the allocation has room for the text and the NUL after it.
         unsafe {
             let text = pg_sys::palloc(self.0.len() + 1).cast::<u8>();
             std::ptr::copy_nonoverlapping(self.0.as_ptr(), text, self.0.len());

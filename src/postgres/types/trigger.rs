@@ -11,14 +11,16 @@ use super::result;
 pub struct TriggerRow(pg_sys::Datum);
 
 impl TriggerRow {
+    /// Makes a result of a row.
+    ///
     /// # Safety
-    /// A row of the table that the trigger fired for.
+    /// The row must be one of the table that the trigger fired for.
     pub unsafe fn new(row: pg_sys::HeapTuple) -> TriggerRow {
         TriggerRow(pg_sys::Datum::from(row))
     }
 }
 
-// SAFETY: PostgreSQL's pseudo-type for functions that only triggers call.
+// SAFETY: `trigger` is the pseudo-type that PostgreSQL expects of trigger functions, and it is no argument type.
 unsafe impl SqlTranslatable for TriggerRow {
     const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!(TriggerRow);
     const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;

@@ -1,4 +1,4 @@
-//! Typed values: what statements take as parameters and results have as columns.
+//! Typed values: the parameters of statements and the columns of results.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use super::{PropertiesArg, TextArg};
 use crate::postgres::catalog;
 use crate::postgres::varlena::{Builder, Varlena};
 
-/// A value of an SQL type that is not NULL. It lives as long as what it was made from.
+/// An SQL value with its type. It is not NULL, and lives as long as its source.
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
     datum: pg_sys::Datum,
@@ -41,7 +41,7 @@ impl<'a> Value<'a> {
         Value::new(n.into(), pg_sys::INT8OID)
     }
 
-    /// Microseconds since 2000-01-01.
+    /// From microseconds since 2000-01-01.
     pub fn timestamptz(micros: i64) -> Value<'a> {
         Value::new(micros.into(), pg_sys::TIMESTAMPTZOID)
     }
@@ -67,7 +67,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A text of our own, in the form that PostgreSQL takes.
+/// A text that Rust owns, as a varlena.
 pub struct Text(Varlena);
 
 impl Text {
@@ -85,7 +85,7 @@ impl Text {
     }
 }
 
-/// A bag of our own, in the form that PostgreSQL takes.
+/// A bag that Rust owns, as a varlena.
 pub struct Bag(Varlena);
 
 impl Bag {
@@ -94,7 +94,7 @@ impl Bag {
     }
 
     pub fn arg(&self) -> PropertiesArg<'_> {
-        // SAFETY: the varlena lives as long as `self`, and has the bytes of a bag.
+        // SAFETY: the varlena lives as long as `self`, and its bytes are those of a bag.
         unsafe { PropertiesArg::from_parts(self.0.datum(), self.0.as_bytes()) }
     }
 
@@ -103,7 +103,7 @@ impl Bag {
     }
 }
 
-/// An array of one dimension without NULLs, in the form that PostgreSQL takes.
+/// An array of one dimension without NULLs, as a varlena.
 pub struct Array {
     varlena: Varlena,
     type_oid: pg_sys::Oid,
@@ -116,16 +116,16 @@ impl Array {
 
     pub fn of_bags<'b>(bags: impl ExactSizeIterator<Item = table_service_model::Properties<'b>>) -> Array {
         let element = catalog::properties_type();
-        // SAFETY: a catalog look-up in a transaction.
+        // SAFETY: the function looks up a catalog, which needs a transaction, and SQL functions run in one.
         let array = unsafe { pg_sys::get_array_type(element) };
         Array::new(element, array, bags.map(|bag| bag.as_bytes()))
     }
 
-    /// Of varlenas with the alignment of an integer, which text and bags have.
+    /// Makes an array of varlenas with int alignment, such as texts and bags.
     fn new<'e>(element: pg_sys::Oid, array: pg_sys::Oid, elements: impl ExactSizeIterator<Item = &'e [u8]>) -> Array {
         let count = i32::try_from(elements.len()).unwrap_or(i32::MAX);
         let mut builder = Builder::new(size_of::<pg_sys::ArrayType>());
-        // What follows the length in PostgreSQL's ArrayType; an empty array has no dimension.
+        // The fields of PostgreSQL's ArrayType after its length. An empty array has no dimension.
         let dimensions = i32::from(count > 0);
         let no_null_bitmap = 0i32;
         builder.push(&dimensions.to_ne_bytes());
