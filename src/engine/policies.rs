@@ -18,7 +18,7 @@ pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
     let relation = Value::oid(table.oid());
     if !connect(|spi| spi.read(MAY_READ, &[relation]).first().is_some()) {
         return Err(Error::NotAuthorized {
-            reason: "Reading a table's access policies needs a privilege on its entities".to_owned(),
+            reason: "Reading a table's access policies needs a right to its entities".to_owned(),
         });
     }
     with_owners_rights(c"access_policies", |spi| {

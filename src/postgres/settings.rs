@@ -11,8 +11,8 @@ static PAGE_TIME_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5000);
 pub fn define() {
     GucRegistry::define_int_guc(
         c"table_service.page_time_limit",
-        c"Sets the time after which query_page ends a page with a continuation token.",
-        c"A page always examines at least one entity.",
+        c"How long query_page may take before it ends the page with a continuation token.",
+        c"A page always examines at least one entity beyond its start.",
         &PAGE_TIME_LIMIT,
         0,
         60_000,
@@ -21,7 +21,7 @@ pub fn define() {
     );
     GucRegistry::define_bool_guc(
         c"table_service.enable_direct_access",
-        c"Enables reads and writes of single entities without a statement, where the result is the same.",
+        c"Lets single entities be read and written without a statement where that makes no other difference than speed.",
         c"",
         &DIRECT_ACCESS,
         GucContext::Userset,
