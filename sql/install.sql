@@ -5,9 +5,10 @@ The ordering of items is not stable, it is driven by a dependency graph.
 */
 
 -- bootstrap
--- The schema table_service exists already. CREATE EXTENSION makes it, unless somebody else has made it before: a role that owns it, or may
--- create in it, could put functions beside ours that others would run. So it is taken only if it is empty and belongs to the installing
--- role or to one that is trusted with the whole database (a restored dump brings the schema of the database's owner along).
+-- The schema table_service exists already: CREATE EXTENSION makes it, unless another role has made it before. A role
+-- that owns the schema, or may create in it, could add functions that users of the extension would run. So an existing
+-- schema is accepted only if it is empty, no other role may create in it, and its owner is the installing role, a
+-- superuser or the owner of the database. A restored dump brings the schema of the database's owner along.
 DO $check$
 DECLARE
     installer oid;
@@ -44,8 +45,8 @@ $check$;
 
 GRANT USAGE ON SCHEMA table_service TO PUBLIC;
 
--- Where the tables of the service live. pg_database_owner is the one owner under which both the installation and the
--- restore of a dump work for a database owner who is no superuser.
+-- The schema of the tables of the service. Only if pg_database_owner owns it, both the installation and the restore of
+-- a dump work for a database owner who is not a superuser.
 CREATE SCHEMA table_service_data AUTHORIZATION pg_database_owner;
 GRANT USAGE ON SCHEMA table_service_data TO PUBLIC;
 COMMENT ON SCHEMA table_service_data IS
@@ -56,13 +57,14 @@ CREATE TYPE table_service.properties;
 -- requires:
 --   schemas
 
--- What the service keeps beside entities. Accounts and their keys are the gateway's; no key is ever stored here.
+-- Stored access policies and service properties. The gateway keeps the accounts and their keys; no key is stored here.
 --
--- The database's owner owns both tables, so that a dump and its restore work without a superuser. Others only read them: whoever may write
--- a table may also lock it, and keep everybody else waiting. The functions write with the owner's rights, after they have checked
--- the caller's.
+-- The owner of the database owns both tables, so that a dump and its restore work without a superuser. Other roles may
+-- only read them: a role that may write a table may also lock it, and so block all others. The functions for access
+-- policies check the caller's rights, and then write with the owner's.
 
--- By the table's OID, which no table that is created later under the same name has. It dumps as a name.
+-- The primary key is the table's OID. A table that is created later under the same name has another OID. A dump
+-- contains the table's name instead.
 CREATE TABLE table_service.access_policies (
     relation regclass PRIMARY KEY,
     policies jsonb NOT NULL
@@ -71,13 +73,13 @@ COMMENT ON TABLE table_service.access_policies IS 'Stored access policies of tab
 ALTER TABLE table_service.access_policies OWNER TO pg_database_owner;
 ALTER TABLE table_service.access_policies ENABLE ROW LEVEL SECURITY;
 GRANT SELECT ON table_service.access_policies TO PUBLIC;
--- Who may work with a table's entities sees its policies.
+-- A role sees the policies of the tables whose entities it may work with.
 CREATE POLICY readable ON table_service.access_policies FOR SELECT
     USING (pg_catalog.has_table_privilege(relation, 'SELECT, INSERT, UPDATE, DELETE'));
 SELECT pg_catalog.pg_extension_config_dump('table_service.access_policies',
     'WHERE relation IN (SELECT oid FROM pg_catalog.pg_class)');
 
--- At most one row; without it every property has its default.
+-- At most one row. Without it every property has its default.
 CREATE TABLE table_service.service_properties (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     properties jsonb NOT NULL
@@ -248,7 +250,7 @@ CREATE TYPE table_service.properties (
 );
 COMMENT ON TYPE table_service.properties IS 'The typed properties of one entity';
 
--- One entity. Keys compare by code point, whatever the database's collation.
+-- One entity. Keys are ordered by code point, whatever the collation of the database is.
 CREATE TYPE table_service.entity AS (
     partition_key text COLLATE pg_catalog."C",
     row_key text COLLATE pg_catalog."C",
@@ -257,7 +259,7 @@ CREATE TYPE table_service.entity AS (
 );
 COMMENT ON TYPE table_service.entity IS 'One entity of the Table service';
 
--- One operation of an entity group transaction, as the functions batch_… make it.
+-- One operation of an entity group transaction. The functions batch_… make it.
 CREATE TYPE table_service.batch_operation AS (
     operation text,
     row_key text,
@@ -797,7 +799,7 @@ LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'to_properties_wrapper';
 
 -- finalize
--- Operators on bags, their operator classes and casts. The functions are in src/bag/.
+-- Operators on bags, their operator classes and casts. The functions are in src/api/bag/.
 
 CREATE OPERATOR table_service.-> (
     FUNCTION = table_service.properties_get, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text);
@@ -845,7 +847,7 @@ CREATE OPERATOR table_service.>= (
     COMMUTATOR = OPERATOR(table_service.<=), NEGATOR = OPERATOR(table_service.<),
     RESTRICT = pg_catalog.scalargesel, JOIN = pg_catalog.scalargejoinsel);
 
--- A total order without meaning, for DISTINCT, GROUP BY and ORDER BY.
+-- For DISTINCT, GROUP BY and ORDER BY. The order is total, but has no meaning.
 CREATE OPERATOR CLASS table_service.properties_ops DEFAULT FOR TYPE table_service.properties USING btree AS
     OPERATOR 1 table_service.<,
     OPERATOR 2 table_service.<=,

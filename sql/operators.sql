@@ -1,4 +1,4 @@
--- Operators on bags, their operator classes and casts. The functions are in src/bag/.
+-- Operators on bags, their operator classes and casts. The functions are in src/api/bag/.
 
 CREATE OPERATOR table_service.-> (
     FUNCTION = table_service.properties_get, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text);
@@ -46,7 +46,7 @@ CREATE OPERATOR table_service.>= (
     COMMUTATOR = OPERATOR(table_service.<=), NEGATOR = OPERATOR(table_service.<),
     RESTRICT = pg_catalog.scalargesel, JOIN = pg_catalog.scalargejoinsel);
 
--- A total order without meaning, for DISTINCT, GROUP BY and ORDER BY.
+-- For DISTINCT, GROUP BY and ORDER BY. The order is total, but has no meaning.
 CREATE OPERATOR CLASS table_service.properties_ops DEFAULT FOR TYPE table_service.properties USING btree AS
     OPERATOR 1 table_service.<,
     OPERATOR 2 table_service.<=,

@@ -1,6 +1,7 @@
--- The schema table_service exists already. CREATE EXTENSION makes it, unless somebody else has made it before: a role that owns it, or may
--- create in it, could put functions beside ours that others would run. So it is taken only if it is empty and belongs to the installing
--- role or to one that is trusted with the whole database (a restored dump brings the schema of the database's owner along).
+-- The schema table_service exists already: CREATE EXTENSION makes it, unless another role has made it before. A role
+-- that owns the schema, or may create in it, could add functions that users of the extension would run. So an existing
+-- schema is accepted only if it is empty, no other role may create in it, and its owner is the installing role, a
+-- superuser or the owner of the database. A restored dump brings the schema of the database's owner along.
 DO $check$
 DECLARE
     installer oid;
@@ -37,8 +38,8 @@ $check$;
 
 GRANT USAGE ON SCHEMA table_service TO PUBLIC;
 
--- Where the tables of the service live. pg_database_owner is the one owner under which both the installation and the
--- restore of a dump work for a database owner who is no superuser.
+-- The schema of the tables of the service. Only if pg_database_owner owns it, both the installation and the restore of
+-- a dump work for a database owner who is not a superuser.
 CREATE SCHEMA table_service_data AUTHORIZATION pg_database_owner;
 GRANT USAGE ON SCHEMA table_service_data TO PUBLIC;
 COMMENT ON SCHEMA table_service_data IS

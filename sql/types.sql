@@ -10,7 +10,7 @@ CREATE TYPE table_service.properties (
 );
 COMMENT ON TYPE table_service.properties IS 'The typed properties of one entity';
 
--- One entity. Keys compare by code point, whatever the database's collation.
+-- One entity. Keys are ordered by code point, whatever the collation of the database is.
 CREATE TYPE table_service.entity AS (
     partition_key text COLLATE pg_catalog."C",
     row_key text COLLATE pg_catalog."C",
@@ -19,7 +19,7 @@ CREATE TYPE table_service.entity AS (
 );
 COMMENT ON TYPE table_service.entity IS 'One entity of the Table service';
 
--- One operation of an entity group transaction, as the functions batch_… make it.
+-- One operation of an entity group transaction. The functions batch_… make it.
 CREATE TYPE table_service.batch_operation AS (
     operation text,
     row_key text,
