@@ -13,8 +13,8 @@ use crate::postgres::spi::connect;
 
 /// The largest number of entities in a page.
 pub const PAGE_ENTITIES: u64 = 1000;
-/// The size at which a page is full. A page may have 16 MiB, and the largest entity must still fit. That entity has 1
-/// MiB by the size formula, which counts text in UTF-16, and up to 1.5 MiB in UTF-8.
+/// The size at which a page is full. A page may have 16 MiB, and the largest entity must still fit. That entity has
+/// 1 MiB by the size formula, which counts text in UTF-16, and up to 1.5 MiB in UTF-8.
 const PAGE_BYTES: usize = 14 * 1024 * 1024;
 
 /// Receives the entities of a page.

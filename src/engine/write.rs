@@ -150,8 +150,8 @@ pub fn with_primary_key<R>(upsert: impl FnOnce() -> R) -> R {
         .execute()
 }
 
-/// Checks the limits of an entity that may be inserted. For inserts they come before the look-up of the row (semantics
-/// 0.2).
+/// Checks the limits of an entity that may be inserted. For inserts they come before the look-up of the row
+/// (semantics 0.2).
 fn check_limits(keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<(), Error> {
     if !keys.within_limits() {
         return Err(Error::KeyTooLong);

@@ -19,7 +19,7 @@ pub fn raise(error: Error) -> ! {
     unreachable!("an ERROR does not return")
 }
 
-/// Turns a result into a value or a PostgreSQL error. Every SQL function ends with it.
+/// Turns a result into a value or a PostgreSQL error. SQL functions return through it.
 pub trait OrRaise<T> {
     /// Returns the value, or raises the error.
     fn or_raise(self) -> T;

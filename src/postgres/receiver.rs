@@ -57,8 +57,8 @@ impl<'s> Receiver<'s> {
     /// Gives a row to the sink if it passes the test.
     pub fn take_if(&mut self, row: &Row<'_>, passes: impl FnOnce(&Row<'_>) -> bool) {
         // SAFETY: `row_context` is valid as long as `self`. The code sets the current context as
-        // `MemoryContextSwitchTo` does, without a call, because it runs for every row. The sink keeps nothing that it
-        // allocated for the row.
+        // `MemoryContextSwitchTo` does, without a call, because it runs for every row. What is
+        // detoasted for the row has the row's lifetime, so the sink cannot keep it.
         unsafe {
             let caller = pg_sys::CurrentMemoryContext;
             pg_sys::CurrentMemoryContext = self.row_context;
