@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the extension, in release mode, into the PostgreSQL that PG_CONFIG belongs to.
+# Builds the extension in release mode and installs it into the PostgreSQL that PG_CONFIG belongs to. The install script is the
+# committed one, so cargo-pgrx is not needed.
 #
 #   install.sh PG_CONFIG
 set -euo pipefail
@@ -22,13 +23,19 @@ headers=$("$target" --includedir-server)
   exit 1
 }
 
-as_root=()
-for place in "$("$target" --pkglibdir)" "$("$target" --sharedir)/extension"; do
-  [[ -w $place ]] || as_root=(--sudo)
-done
-
 echo "Building the extension for $version"
-# Against that server's own headers, whatever pgrx has been set up with.
-PGRX_PG_CONFIG_PATH=$target cargo pgrx install --release --pg-config "$target" \
-  --no-default-features --features "pg$PG" "${as_root[@]}"
+PGRX_PG_CONFIG_PATH=$target cargo build --release --lib -p table_service --no-default-features --features "pg$PG"
+
+libraries=$("$target" --pkglibdir)
+extensions=$("$target" --sharedir)/extension
+as_root=()
+for directory in "$libraries" "$extensions"; do
+  [[ -w $directory || $EUID -eq 0 ]] || as_root=(sudo)
+done
+release=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
+sed "s/@CARGO_VERSION@/$release/" table_service.control | "${as_root[@]}" install -m 644 /dev/stdin "$extensions/table_service.control"
+"${as_root[@]}" install -m 644 sql/install.sql "$extensions/table_service--$release.sql"
+# Under another name first: servers may have the old library open.
+"${as_root[@]}" install -m 755 "${CARGO_TARGET_DIR:-target}/release/libtable_service.so" "$libraries/table_service.so.new"
+"${as_root[@]}" mv "$libraries/table_service.so.new" "$libraries/table_service.so"
 echo "Installed. In a database of that server: CREATE EXTENSION table_service;"

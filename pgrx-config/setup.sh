@@ -3,7 +3,8 @@
 # it does only what is missing, and keeps all of it in one directory of its own (see versions.sh).
 #
 #   setup.sh [PG]     the build tools, cargo-pgrx, and a private PostgreSQL PG
-#   setup.sh tools    the build tools and cargo-pgrx, for `make install` into a server of yours
+#   setup.sh PG run   the same without cargo-pgrx, which only the tests need
+#   setup.sh tools    the build tools, for `make install` into a server of yours
 #   setup.sh rust     a compiler and a linker, for what needs no PostgreSQL
 #   setup.sh sdks     Python and Node.js, which the tests with the Azure SDKs run in
 #
@@ -17,6 +18,9 @@ cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 want=${1:-$PG}
+# Who builds and installs by hand has no use for cargo-pgrx.
+cargo_pgrx_is_used=yes
+if [[ ${2:-} == run || ! $want =~ ^[0-9]+$ ]]; then cargo_pgrx_is_used=no; fi
 [[ $want == tools || $want == sdks || $want == rust ]] || check_pg "$want"
 
 say() { printf '\033[1m==\033[0m %s\n' "$*"; }
@@ -89,9 +93,14 @@ apt_update() {
 compiles() { echo 'int main(void) { return 0; }' | cc -x c -o "$cache/compiled" - 2>/dev/null && rm -f "$cache/compiled"; }
 has_header() { [[ -e /usr/include/$1 ]] || compgen -G "/usr/include/*/$1" >/dev/null; }
 
+# What bindgen loads. (libclang-cpp, which clang itself brings, is another library.)
 has_libclang() {
-  [[ -n ${LIBCLANG_PATH:-} ]] || compgen -G '/usr/lib/llvm-*/lib/libclang[.-]*so*' >/dev/null ||
-    compgen -G '/usr/lib*/libclang[.-]*so*' >/dev/null || compgen -G '/usr/lib/*/libclang[.-]*so*' >/dev/null
+  local directory
+  [[ -z ${LIBCLANG_PATH:-} ]] || return 0
+  for directory in /usr/lib/llvm-*/lib /usr/lib /usr/lib64 /usr/lib/*-linux-gnu; do
+    if compgen -G "$directory/libclang.so*" >/dev/null || compgen -G "$directory/libclang-[0-9]*.so*" >/dev/null; then return; fi
+  done
+  return 1
 }
 
 has_cargo_pgrx() { [[ $(cargo-pgrx pgrx --version 2>/dev/null) == "cargo-pgrx $cargo_pgrx_version" ]]; }
@@ -112,13 +121,15 @@ missing_packages() {
   { has_header stdlib.h && { ! has cc || compiles; }; } || echo libc6-dev
   [[ $want != rust ]] || return 0
   has make || echo make
-  has pkg-config || echo pkg-config
   has clang || echo clang
   has_libclang || echo libclang-dev
-  has_cargo_pgrx || has_header openssl/ssl.h || echo libssl-dev # what building it takes
+  if [[ $cargo_pgrx_is_used == yes ]] && ! has_cargo_pgrx; then # what building it takes
+    has pkg-config || echo pkg-config
+    has_header openssl/ssl.h || echo libssl-dev
+  fi
   [[ $want != tools ]] || return 0
   if ((EUID == 0)); then
-    has sudo || echo sudo # `cargo pgrx test --runas` calls it
+    [[ $cargo_pgrx_is_used == no ]] || has sudo || echo sudo # `cargo pgrx test --runas` calls it
     id postgres >/dev/null 2>&1 || echo postgresql-common
   fi
   case $source in
@@ -291,17 +302,13 @@ main() {
   allow_clusters
   choose_source
   install_packages
-  case $want in
-  rust | sdks) ;;
-  tools) install_cargo_pgrx ;;
-  *)
-    install_cargo_pgrx
+  if [[ $cargo_pgrx_is_used == yes ]]; then install_cargo_pgrx; fi
+  if [[ $want =~ ^[0-9]+$ ]]; then
     case $source in
     package) copy_packaged ;;
     build) (build_from_source) ;;
     esac
-    register_with_pgrx
-    ;;
-  esac
+  fi
+  if [[ $cargo_pgrx_is_used == yes ]]; then register_with_pgrx; fi
 }
 main

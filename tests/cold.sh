@@ -136,8 +136,9 @@ missing() { { inside "CHECK=1 pgrx-config/setup.sh $PG" 2>&1 || true; } | sort |
 
 list() { printf '%s\n' "$@" | sort | paste -sd' '; }
 
-# What `make run` and `make test` need besides PostgreSQL.
-tools=(clang gcc libc6-dev libclang-dev libssl-dev pkg-config sudo)
+# What `make test` needs besides PostgreSQL.
+tools=(clang gcc libc6-dev libclang-dev sudo)
+if [[ ${CARGO_PGRX:-} != 1 ]]; then tools+=(libssl-dev pkg-config); fi
 
 # What has to run beside everything else.
 before=true
@@ -178,7 +179,7 @@ state_user() {
   local package all_packages
   inside "useradd --create-home somebody"
   all_packages=$(missing)
-  for package in pkg-config "postgresql-server-dev-$PG"; do
+  for package in libclang-dev "postgresql-server-dev-$PG"; do
     # shellcheck disable=SC2086 # a list
     apt_install ${all_packages//$package/}
     expect "what it says without $package" "    apt-get install $package" "$(inside somebody "pgrx-config/setup.sh $PG" 2>&1 | grep 'apt-get install')"

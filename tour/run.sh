@@ -13,11 +13,11 @@ terminal=no
 if [[ -t 0 && -t 1 ]]; then terminal=yes; fi
 
 say "Getting what is needed"
-pgrx-config/setup.sh "$PG"
+pgrx-config/setup.sh "$PG" run
 echo "Everything for PostgreSQL $PG is in $cache."
 
 say "Building the extension and the gateway"
-cargo pgrx install --release --pg-config "$PG_CONFIG" --no-default-features --features "pg$PG"
+pgrx-config/install.sh "$PG_CONFIG"
 cargo build --release -p table_service_gateway
 
 say "Starting a throwaway PostgreSQL"
