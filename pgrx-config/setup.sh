@@ -119,6 +119,7 @@ missing_packages() {
   fi
   has cc || echo gcc
   { has_header stdlib.h && { ! has cc || compiles; }; } || echo libc6-dev
+  if [[ $cargo_pgrx_is_used == yes || $want == rust ]]; then has git || echo git; fi # the tests try patches
   [[ $want != rust ]] || return 0
   has make || echo make
   has clang || echo clang

@@ -137,7 +137,7 @@ missing() { { inside "CHECK=1 pgrx-config/setup.sh $PG" 2>&1 || true; } | sort |
 list() { printf '%s\n' "$@" | sort | paste -sd' '; }
 
 # What `make test` needs besides PostgreSQL.
-tools=(clang gcc libc6-dev libclang-dev sudo)
+tools=(clang gcc git libc6-dev libclang-dev sudo)
 if [[ ${CARGO_PGRX:-} != 1 ]]; then tools+=(libssl-dev pkg-config); fi
 
 # What has to run beside everything else.
