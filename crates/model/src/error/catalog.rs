@@ -34,7 +34,7 @@ catalog! {
         TableNameTaken { reason: String } => {
             code: TableAlreadyExists, sqlstate: "42P07", stage: BackEnd,
             message: "The table specified already exists.",
-            hint: "What has the name in the schema table_service_data is no table of the service ({reason}): rename or drop it.",
+            hint: "Another object in the schema table_service_data has this name ({reason}). Rename or drop it.",
         }
         /// An operation on entities names a table that does not exist.
         TableNotFound => {
