@@ -77,7 +77,7 @@ pub(super) unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose
         };
         is_heap
             && match purpose {
-                Purpose::Stamp => true,
+                Purpose::Stamp => has_only_our_trigger(relation, known, Purpose::Insert),
                 Purpose::Get => is_all(),
                 Purpose::Insert | Purpose::Update => {
                     is_all() && has_only_our_check(relation, known) && has_only_our_trigger(relation, known, purpose)

@@ -32,6 +32,8 @@ pub fn completed_transactions() -> u64 {
 /// So if a transaction has ended since the insert read the clock ([`completed_transactions`]), the insert looks for
 /// such versions and writes a later Timestamp if there are any.
 ///
+/// A table with triggers that fire on INSERT is left as it is: they have seen the Timestamp that the insert wrote.
+///
 /// Raises `serialization_failure` if this needs more than the table and its primary key.
 pub fn settle(table: &Table, keys: Keys<'_>, written: i64) -> i64 {
     with(table, Purpose::Stamp, |direct| Some(direct.settle(keys, written))).unwrap_or(written)
