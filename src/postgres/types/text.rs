@@ -62,6 +62,11 @@ pub fn utf8(bytes: &[u8]) -> &str {
             // SAFETY: the pointer and the length are those of a slice. The function raises an error and does not
             // return.
             unsafe { pg_sys::report_invalid_encoding(pg_sys::pg_enc::PG_UTF8 as i32, invalid.as_ptr().cast(), length) };
+            // Not every major version declares that the function does not return.
+            #[allow(unreachable_code)]
+            {
+                unreachable!("an ERROR does not return")
+            }
         }
     }
 }
