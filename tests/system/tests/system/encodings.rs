@@ -10,12 +10,12 @@ fn text_that_is_not_utf8_is_refused_where_it_comes_in() {
     let role = db.role("foreign");
     latin1
         .session("latin1")
-        .run(&format!("ALTER ROLE {role} SET search_path = 'a\u{e9}b'"));
+        .run(&format!("ALTER ROLE {role} SET other_encoding.text = 'a\u{e9}b'"));
     db.session("owner").run(&format!(
         "GRANT CREATE ON SCHEMA table_service_data TO {role}; SELECT table_service.create_table('Employees')"
     ));
     let session = db.session_as(&role, "foreign");
-    let bad = "current_setting('search_path')";
+    let bad = "current_setting('other_encoding.text')";
     for call in [
         format!("table_service.query_tables({bad})"),
         format!("table_service.query_tables(continuation_token => {bad})"),
