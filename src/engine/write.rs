@@ -13,7 +13,7 @@ use super::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::clock::now;
 use crate::postgres::error::raise;
-use crate::postgres::row::broken;
+use crate::postgres::row::broken_entity;
 use crate::postgres::spi::{Connection, Rows, connect};
 use crate::postgres::statement::{Change, Statement};
 use crate::postgres::subtransaction::{in_subtransaction, sqlerrcode};
@@ -164,12 +164,9 @@ fn written(keys: Keys<'_>, rows: &Rows<'_>) -> Option<i64> {
     let row = rows.first()?;
     match (row.timestamptz(1), row.boolean(2)) {
         (Some(timestamp), Some(false)) => Some(timestamp),
-        _ => broken(
-            &format!(
-                "with PartitionKey '{}' and RowKey '{}'",
-                keys.partition_key.get(),
-                keys.row_key.get()
-            ),
+        _ => broken_entity(
+            keys.partition_key.get(),
+            keys.row_key.get(),
             "is NULL in its Timestamp or its properties",
         ),
     }

@@ -88,23 +88,18 @@ impl<'s> Row<'s> {
         self.values
     }
 
-    /// Returns the keys as arguments for statements and look-ups.
-    pub fn keys(&self) -> [TextArg<'s>; 2] {
-        [self.values[0], self.values[1]].map(|datum| {
-            // SAFETY: the first two columns are texts and not NULL, and they live as long as the row.
-            match unsafe { TextArg::from_datum(datum, false) } {
-                Some(key) => key,
-                None => unreachable!("it is not NULL"),
-            }
-        })
+    /// Returns the key in the first or second column.
+    fn key(&self, column: usize) -> &'s str {
+        // SAFETY: the first two columns are texts and not NULL, and they live as long as the row.
+        unsafe { TextArg::from_datum(self.values[column], false) }.map_or("", TextArg::get)
     }
 
     pub fn partition_key(&self) -> &'s str {
-        self.keys()[0].get()
+        self.key(0)
     }
 
     pub fn row_key(&self) -> &'s str {
-        self.keys()[1].get()
+        self.key(1)
     }
 
     /// In microseconds since 2000-01-01.
@@ -119,19 +114,18 @@ impl<'s> Row<'s> {
         // SAFETY: the column is a varlena and not NULL, and it lives as long as the row.
         let bytes = unsafe { varlena::bytes(self.values[3]) };
         Properties::of_known_format(bytes).unwrap_or_else(|| {
-            let [partition_key, row_key] = self.keys().map(TextArg::get);
-            broken(
-                &format!("with PartitionKey '{partition_key}' and RowKey '{row_key}'"),
+            broken_entity(
+                self.partition_key(),
+                self.row_key(),
                 "holds bytes in its column properties that are no property bag of a known format",
             )
         })
     }
 
     pub fn entity(&self) -> Entity<'s> {
-        let [partition_key, row_key] = self.keys().map(TextArg::get);
         Entity {
-            partition_key: Some(partition_key),
-            row_key: Some(row_key),
+            partition_key: Some(self.partition_key()),
+            row_key: Some(self.row_key()),
             timestamp: Ticks::from_postgres_micros(self.timestamp()),
             properties: self.properties(),
         }
@@ -164,9 +158,7 @@ impl<'s> Row<'s> {
             if nulls[column] {
                 return format!("{name} NULL");
             }
-            // SAFETY: the column is a text, and `nulls` says that it is not NULL.
-            let text = unsafe { TextArg::from_datum(self.values[column], false) };
-            format!("{name} '{}'", text.map_or("", TextArg::get))
+            format!("{name} '{}'", self.key(column))
         };
         let row = format!("with {} and {}", key(0, "PartitionKey"), key(1, "RowKey"));
         let names: Vec<&str> = ["partition_key", "row_key", "timestamp", "properties"]
@@ -183,6 +175,14 @@ pub fn broken(row: &str, how: &str) -> ! {
     raise(Error::StoredEntityInvalid {
         reason: format!("The row {row} {how}. Repair or delete it with SQL"),
     })
+}
+
+/// Does the same as [`broken`], for a row whose keys are known.
+pub fn broken_entity(partition_key: &str, row_key: &str, how: &str) -> ! {
+    broken(
+        &format!("with PartitionKey '{partition_key}' and RowKey '{row_key}'"),
+        how,
+    )
 }
 
 /// Returns whether the first four columns of a row have the types of an entity's.
