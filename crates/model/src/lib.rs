@@ -16,6 +16,7 @@ pub mod key;
 pub mod limits;
 pub mod projection;
 pub mod properties;
+pub mod property_index;
 pub mod property_name;
 pub mod retry;
 pub mod table_filter;

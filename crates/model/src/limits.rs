@@ -51,6 +51,20 @@ pub const RANGE_BYTES: usize = 8 * FILTER_BYTES;
 /// Most bytes that the values of a filter's `@name`s have together. A value counts wherever its name stands.
 pub const FILTER_PARAMETER_BYTES: usize = 8 * FILTER_BYTES;
 
+/// Most bytes that an entry of a property index has. An index tuple of PostgreSQL has 2704 bytes at most, 12 of them
+/// headers. Two keys of 1 KiB fit behind the longest value. Permanent: indexes on disk hold entries of this length.
+pub const INDEX_ENTRY_BYTES: usize = 2600;
+
+/// Most bytes of a String that a property index holds, in UTF-8. Permanent.
+pub const INDEXED_STRING_BYTES: usize = 512;
+
+/// Most bytes of a Binary that a property index holds. Permanent.
+pub const INDEXED_BINARY_BYTES: usize = 256;
+
+/// Most spans of entries that a filter reads of property indexes. A filter that would need more reads fewer and longer
+/// ones.
+pub const INDEX_SPANS: usize = 256;
+
 /// Most names in a projection.
 pub const PROJECTION_NAMES: usize = 255;
 

@@ -43,7 +43,7 @@ pub enum Expression {
 }
 
 impl Expression {
-    pub(super) fn negated(self) -> Expression {
+    pub(crate) fn negated(self) -> Expression {
         match self {
             Expression::Not(term) => *term,
             Expression::Constant(value) => Expression::Constant(!value),
@@ -52,7 +52,7 @@ impl Expression {
     }
 
     /// All of the terms, which are at least one.
-    pub(super) fn all_of(terms: Vec<Expression>) -> Expression {
+    pub(crate) fn all_of(terms: Vec<Expression>) -> Expression {
         flatten(terms, Expression::And, |term| match term {
             Expression::And(inner) => Ok(inner),
             other => Err(other),
@@ -60,7 +60,7 @@ impl Expression {
     }
 
     /// Any of the terms, which are at least one.
-    pub(super) fn any_of(terms: Vec<Expression>) -> Expression {
+    pub(crate) fn any_of(terms: Vec<Expression>) -> Expression {
         flatten(terms, Expression::Or, |term| match term {
             Expression::Or(inner) => Ok(inner),
             other => Err(other),

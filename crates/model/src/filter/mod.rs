@@ -17,6 +17,7 @@ mod print;
 
 pub use ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property};
 pub use key_range::{AccessClass, Bound, KeyRange};
+pub(crate) use outcomes::Outcomes;
 pub use plan::Plan;
 pub use predicate::{Columns, Predicate};
 

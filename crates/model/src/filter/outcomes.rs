@@ -7,7 +7,7 @@ use crate::filter::ast::Operator;
 
 /// A set of the outcomes that a comparison can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Outcomes(pub(super) u8);
+pub(crate) struct Outcomes(pub(super) u8);
 
 impl Outcomes {
     /// Less, or of another type (semantics 6.3 rule 4).

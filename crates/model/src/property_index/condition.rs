@@ -1,0 +1,227 @@
+//! What a filter needs of property indexes.
+
+use std::collections::BTreeMap;
+
+use crate::filter::{Column, Expression, Filter, KeyRange, Literal, Outcomes};
+use crate::limits;
+use crate::property_index::span::Span;
+use crate::property_index::values::Values;
+
+/// What the index entries of an entity meet if it passes a filter. Others may meet it too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// The entry of a property is in one of the spans, which are in order and apart. `property` is the place of its
+    /// name in the list that [`condition`] was given. There are [`limits::INDEX_SPANS`] spans at most.
+    Spans { property: usize, spans: Vec<Span> },
+    /// All of these hold. They are at least two.
+    All(Vec<Condition>),
+    /// One of these holds at least. If there are none, no entity passes.
+    Any(Vec<Condition>),
+}
+
+impl Condition {
+    /// The condition for the entities in a range of keys: spans of one value shrink to these keys.
+    pub fn within(&self, range: &KeyRange) -> Condition {
+        match self {
+            Condition::Spans { property, spans } => Condition::Spans {
+                property: *property,
+                spans: spans.iter().filter_map(|span| span.within(range)).collect(),
+            },
+            Condition::All(terms) => Condition::All(terms.iter().map(|term| term.within(range)).collect()),
+            Condition::Any(terms) => Condition::Any(terms.iter().map(|term| term.within(range)).collect()),
+        }
+    }
+
+    /// One span that has the entry of a property of every entity that meets the condition; `None` if the condition
+    /// does not say that there is an entry.
+    pub fn hull(&self, property: usize) -> Option<Span> {
+        match self {
+            Condition::Spans { property: of, spans } if *of == property => match spans.as_slice() {
+                [only] => Some(only.clone()),
+                [first, .., last] => Some(Span::new(first.lower.clone(), last.upper.clone())),
+                [] => None,
+            },
+            Condition::Spans { .. } | Condition::Any(_) => None,
+            Condition::All(terms) => terms.iter().find_map(|term| term.hull(property)),
+        }
+    }
+
+    fn spans(&self) -> usize {
+        match self {
+            Condition::Spans { spans, .. } => spans.len(),
+            Condition::All(terms) | Condition::Any(terms) => terms.iter().map(Condition::spans).sum(),
+        }
+    }
+}
+
+/// What every entity that passes the filter meets, as far as entries of the indexed properties say it; `None` if they
+/// say nothing.
+pub fn condition<N: AsRef<str>>(filter: &Filter, indexed: &[N]) -> Option<Condition> {
+    let mut reader = Reader { indexed, work: WORK };
+    match reader.read(filter.expression(), false) {
+        Knowledge::Impossible => Some(Condition::Any(Vec::new())),
+        Knowledge::Known(known) => known.condition(),
+    }
+}
+
+/// How many intervals may be looked at for one filter. Beyond that, the condition gets weaker.
+const WORK: usize = 50_000;
+
+/// How many disjunctions over several properties a conjunction keeps.
+const DISJUNCTIONS: usize = 4;
+
+/// What an entity that passes a part of a filter has.
+enum Knowledge {
+    /// No entity passes.
+    Impossible,
+    Known(Known),
+}
+
+#[derive(Default)]
+struct Known {
+    /// By the property's place in the list.
+    values: BTreeMap<usize, Values>,
+    /// Each of them holds.
+    others: Vec<Condition>,
+}
+
+impl Known {
+    fn condition(self) -> Option<Condition> {
+        let spans = self.values.into_iter().filter_map(|(property, values)| {
+            let spans = values.spans()?;
+            Some(Condition::Spans { property, spans })
+        });
+        let mut terms: Vec<_> = spans.chain(self.others).collect();
+        if terms.len() > 1 {
+            return Some(Condition::All(terms));
+        }
+        terms.pop()
+    }
+
+    /// The properties that the entities surely have.
+    fn present(&self) -> impl Iterator<Item = usize> {
+        self.values
+            .iter()
+            .filter(|(_, values)| !values.may_be_absent())
+            .map(|(&property, _)| property)
+    }
+}
+
+struct Reader<'i, N> {
+    indexed: &'i [N],
+    /// How many intervals may still be looked at.
+    work: usize,
+}
+
+impl<N: AsRef<str>> Reader<'_, N> {
+    fn read(&mut self, expression: &Expression, negated: bool) -> Knowledge {
+        match expression {
+            Expression::Not(term) => self.read(term, !negated),
+            Expression::And(terms) if !negated => self.all_of(terms, negated),
+            Expression::Or(terms) if negated => self.all_of(terms, negated),
+            Expression::And(terms) | Expression::Or(terms) => self.any_of(terms, negated),
+            Expression::Constant(value) if *value == negated => Knowledge::Impossible,
+            Expression::Constant(_) => Knowledge::Known(Known::default()),
+            Expression::Comparison(comparison) => {
+                let outcomes = Outcomes::of(comparison.operator).negated_if(negated);
+                self.leaf(&comparison.property.column, &comparison.literal, outcomes)
+            }
+            Expression::Property(property) => self.leaf(
+                &property.column,
+                &Literal::Boolean(true),
+                Outcomes::EQUAL.negated_if(negated),
+            ),
+        }
+    }
+
+    fn leaf(&mut self, column: &Column, literal: &Literal, outcomes: Outcomes) -> Knowledge {
+        let mut known = Known::default();
+        if let Column::Property(name) = column
+            && self.work > 0
+            && let Some(property) = self.indexed.iter().position(|indexed| *indexed.as_ref() == **name)
+        {
+            let values = Values::compared(literal, outcomes);
+            if values.is_empty() {
+                return Knowledge::Impossible;
+            }
+            if self.spend(values.intervals()) {
+                known.values.insert(property, values);
+            }
+        }
+        Knowledge::Known(known)
+    }
+
+    fn all_of(&mut self, terms: &[Expression], negated: bool) -> Knowledge {
+        let mut all = Known::default();
+        for term in terms {
+            let Knowledge::Known(known) = self.read(term, negated) else {
+                return Knowledge::Impossible;
+            };
+            for (property, values) in known.values {
+                let Some(others) = all.values.get_mut(&property) else {
+                    all.values.insert(property, values);
+                    continue;
+                };
+                if !self.spend(values.intervals() + others.intervals()) {
+                    continue;
+                }
+                *others = others.intersection(&values);
+                if others.is_empty() {
+                    return Knowledge::Impossible;
+                }
+            }
+            all.others.extend(known.others);
+            all.others.truncate(DISJUNCTIONS);
+        }
+        Knowledge::Known(all)
+    }
+
+    fn any_of(&mut self, terms: &[Expression], negated: bool) -> Knowledge {
+        let mut parts = Vec::new();
+        for term in terms {
+            if let Knowledge::Known(known) = self.read(term, negated) {
+                if known.values.is_empty() && known.others.is_empty() {
+                    return Knowledge::Known(known);
+                }
+                parts.push(known);
+            }
+        }
+        let Some((first, rest)) = parts.split_first() else {
+            return Knowledge::Impossible;
+        };
+        if rest.is_empty() {
+            return parts.pop().map_or(Knowledge::Impossible, Knowledge::Known);
+        }
+        // What all parts know of one property holds for all of them.
+        let mut any = Known::default();
+        for property in first.values.keys() {
+            let sets = || parts.iter().filter_map(|part| part.values.get(property));
+            if sets().count() == parts.len() && self.spend(sets().map(Values::intervals).sum()) {
+                any.values.insert(*property, Values::union(sets()));
+            }
+        }
+        // Different properties need the parts themselves.
+        let same = rest.iter().all(|part| part.present().eq(first.present()));
+        if !same || rest.iter().chain([first]).any(|part| !part.others.is_empty()) {
+            let conditions: Option<Vec<_>> = parts.into_iter().map(Known::condition).collect();
+            if let Some(conditions) = conditions
+                && self.spend(conditions.iter().map(Condition::spans).sum())
+            {
+                let disjunction = Condition::Any(conditions);
+                if disjunction.spans() <= limits::INDEX_SPANS {
+                    // Entities that may lack the property say nothing that the parts do not.
+                    any.values.retain(|_, values| values.may_be_absent());
+                    any.others.push(disjunction);
+                }
+            }
+        }
+        Knowledge::Known(any)
+    }
+
+    /// Whether there is work left for this many intervals.
+    fn spend(&mut self, intervals: usize) -> bool {
+        let enough = intervals <= self.work;
+        self.work = self.work.saturating_sub(intervals);
+        enough
+    }
+}
