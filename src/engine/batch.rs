@@ -384,11 +384,9 @@ fn entities<'c>(rows: &Rows<'c>) -> HashMap<&'c str, Stored<'c>> {
     rows.iter()
         .map(|row| {
             let key = row_key(&row, 2);
-            let (Some(timestamp), Some(properties)) = (row.timestamptz(3), row.properties(4)) else {
-                broken(
-                    &format!("with RowKey '{key}'"),
-                    "is NULL in its Timestamp or its properties",
-                );
+            let with_key = || format!("with RowKey '{key}'");
+            let (Some(timestamp), Some(properties)) = (row.timestamptz(3), row.properties(4, with_key)) else {
+                broken(&with_key(), "is NULL in its Timestamp or its properties");
             };
             (key, Stored { timestamp, properties })
         })

@@ -8,7 +8,7 @@ use table_service_model::filter::{Filter, Predicate};
 use table_service_model::{Error, Properties, Ticks};
 
 use crate::postgres::error::OrRaise;
-use crate::postgres::row::broken;
+use crate::postgres::row::{bag, broken};
 use crate::postgres::types::TextArg;
 use crate::postgres::varlena;
 
@@ -26,7 +26,7 @@ fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
             partition_key: None,
             row_key: None,
             timestamp: None,
-            properties: bag(argument(fcinfo, 0)),
+            properties: bag(argument(fcinfo, 0), || TESTED.to_owned()),
         };
         compiled(fcinfo, varlena::bytes(argument(fcinfo, 1))).matches(&entity)
     }
@@ -46,11 +46,14 @@ fn scan_passes_entity(fcinfo: pg_sys::FunctionCallInfo) -> bool {
             partition_key: TextArg::from_datum(argument(fcinfo, 0), false).map(TextArg::get),
             row_key: TextArg::from_datum(argument(fcinfo, 1), false).map(TextArg::get),
             timestamp: Ticks::from_postgres_micros(argument(fcinfo, 2).value() as i64),
-            properties: bag(argument(fcinfo, 3)),
+            properties: bag(argument(fcinfo, 3), || TESTED.to_owned()),
         };
         compiled(fcinfo, varlena::bytes(argument(fcinfo, 4))).matches(&entity)
     }
 }
+
+/// The row in error messages. Its keys may not be among the arguments.
+const TESTED: &str = "that a filter is tested on";
 
 /// Returns an argument: a column of a row, or the predicate of the scan. Raises if it is NULL.
 ///
@@ -60,24 +63,9 @@ unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, number: usize) -> pg_sys::D
     // SAFETY: the caller promises that the argument exists.
     let argument = unsafe { &*(*fcinfo).args.as_ptr().add(number) };
     if argument.isnull {
-        broken("that a filter is tested on", "is NULL in a column of the entity");
+        broken(TESTED, "is NULL in a column of the entity");
     }
     argument.value
-}
-
-/// Returns the bag in a column of a row.
-///
-/// # Safety
-/// The datum must be of the type `properties` and live as long as `'a`.
-unsafe fn bag<'a>(datum: pg_sys::Datum) -> Properties<'a> {
-    // SAFETY: a datum of the type `properties` is a varlena, and the caller promises that it lives as long as `'a`.
-    let bytes = unsafe { varlena::bytes(datum) };
-    Properties::of_known_format(bytes).unwrap_or_else(|| {
-        broken(
-            "that a filter is tested on",
-            "holds bytes that are no property bag of a known format",
-        )
-    })
 }
 
 /// The predicate that a call site keeps, and what it was made from.

@@ -111,15 +111,8 @@ impl<'s> Row<'s> {
     ///
     /// Raises `InternalError` for bytes that are not a bag of a known format.
     pub fn properties(&self) -> Properties<'s> {
-        // SAFETY: the column is a varlena and not NULL, and it lives as long as the row.
-        let bytes = unsafe { varlena::bytes(self.values[3]) };
-        Properties::of_known_format(bytes).unwrap_or_else(|| {
-            broken_entity(
-                self.partition_key(),
-                self.row_key(),
-                "holds bytes in its column properties that are no property bag of a known format",
-            )
-        })
+        // SAFETY: the column is a bag and not NULL, and it lives as long as the row.
+        unsafe { bag(self.values[3], || with_keys(self.partition_key(), self.row_key())) }
     }
 
     pub fn entity(&self) -> Entity<'s> {
@@ -170,6 +163,23 @@ impl<'s> Row<'s> {
     }
 }
 
+/// Reads the bag in a column of a row.
+///
+/// Raises `InternalError` for bytes that are not a bag of a known format. `row` says which row it is.
+///
+/// # Safety
+/// As for [`varlena::bytes`].
+pub unsafe fn bag<'a>(datum: pg_sys::Datum, row: impl FnOnce() -> String) -> Properties<'a> {
+    // SAFETY: the caller makes the same promise.
+    let bytes = unsafe { varlena::bytes(datum) };
+    Properties::of_known_format(bytes).unwrap_or_else(|| {
+        broken(
+            &row(),
+            "holds bytes in its column properties that are not a property bag of a known format",
+        )
+    })
+}
+
 /// Raises the error for a stored row that the service would not have stored.
 pub fn broken(row: &str, how: &str) -> ! {
     raise(Error::StoredEntityInvalid {
@@ -179,10 +189,11 @@ pub fn broken(row: &str, how: &str) -> ! {
 
 /// Does the same as [`broken`], for a row whose keys are known.
 pub fn broken_entity(partition_key: &str, row_key: &str, how: &str) -> ! {
-    broken(
-        &format!("with PartitionKey '{partition_key}' and RowKey '{row_key}'"),
-        how,
-    )
+    broken(&with_keys(partition_key, row_key), how)
+}
+
+fn with_keys(partition_key: &str, row_key: &str) -> String {
+    format!("with PartitionKey '{partition_key}' and RowKey '{row_key}'")
 }
 
 /// Returns whether the first four columns of a row have the types of an entity's.

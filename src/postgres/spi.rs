@@ -12,7 +12,7 @@ use super::guc::{planning_for_keys, with_kept_plans};
 use super::name::QualifiedName;
 use super::plan::{self, refused};
 use super::receiver::Receiver;
-use super::row::broken;
+use super::row::bag;
 use super::statement::Statement;
 use super::types::TextArg;
 use super::types::value::Value;
@@ -273,11 +273,11 @@ impl<'c> Tuple<'c> {
         Some(self.value(column, pg_sys::TIMESTAMPTZOID)?.value() as i64)
     }
 
-    pub fn properties(&self, column: i32) -> Option<Properties<'c>> {
+    /// Returns a bag. `row` says which row it is, for the error that [`bag`] raises.
+    pub fn properties(&self, column: i32, row: impl FnOnce() -> String) -> Option<Properties<'c>> {
         let datum = self.value(column, catalog::properties_type())?;
         // SAFETY: the datum is a bag that is not NULL and lives as long as the connection.
-        let bag = unsafe { varlena::bytes(datum) };
-        Some(Properties::of_known_format(bag).unwrap_or_else(|| broken("of a statement", "holds no property bag")))
+        Some(unsafe { bag(datum, row) })
     }
 }
 
