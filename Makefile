@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension schema docs drivers pgspot upgrades soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -16,6 +16,8 @@ help:
 	@echo 'make schema ACCEPT=1   takes the SQL objects that the code makes as those of sql/install.sql'
 	@echo 'make docs              only the documentation; ACCEPT=1 writes the outputs into the pages, PAGE=start takes one page'
 	@echo 'make drivers           the programs of docs/guide/drivers.md, with drivers from their registries'
+	@echo 'make pgspot            looks for what other roles could do to the install and upgrade scripts'
+	@echo 'make upgrades          from released versions, which it builds from the history; PG=18 also tries pg_upgrade from 15'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
 	@echo 'make cold              `make run` and tests on bare Debian systems (root; hours); ARGS=--check only what set-up finds missing'
@@ -56,6 +58,12 @@ docs:
 
 drivers:
 	@ONLY=drivers pgrx-config/test.sh $(PG)
+
+upgrades:
+	@ONLY=upgrades pgrx-config/test.sh $(PG)
+
+pgspot:
+	@ONLY=pgspot pgrx-config/test.sh
 
 soak:
 	@ONLY=soak SOAK=$(N) pgrx-config/test.sh $(PG)

@@ -35,6 +35,7 @@ done
 release=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 sed "s/@CARGO_VERSION@/$release/" table_service.control | "${as_root[@]}" install -m 644 /dev/stdin "$extensions/table_service.control"
 "${as_root[@]}" install -m 644 sql/install.sql "$extensions/table_service--$release.sql"
+"${as_root[@]}" install -m 644 sql/table_service--*--*.sql "$extensions/"
 # Under another name first: servers may have the old library open.
 "${as_root[@]}" install -m 755 "${CARGO_TARGET_DIR:-target}/release/libtable_service.so" "$libraries/table_service.so.new"
 "${as_root[@]}" mv "$libraries/table_service.so.new" "$libraries/table_service.so"

@@ -21,8 +21,8 @@ postgres=(extension golden isolation statements system gateway sdk docs)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
-without_postgres=" format architecture model quick "
-on_request=" quick schema drivers soak "
+without_postgres=" format architecture model pgspot quick "
+on_request=" quick schema drivers pgspot soak upgrades "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -84,6 +84,8 @@ install_extension() {
   [[ $installed == no ]] || return 0
   step "Installing the extension into PostgreSQL $PG"
   cargo pgrx install --pg-config "$PG_CONFIG" "${features[@]}"
+  # So that tests can upgrade from every release. Users get only the upgrade scripts.
+  cp sql/releases/table_service--*.sql "$("$PG_CONFIG" --sharedir)/extension/"
   installed=yes
 }
 
@@ -236,6 +238,36 @@ run_schema() {
   install_extension
   step "The install script"
   cargo test -p system-tests -- install_script::
+}
+
+# Only on request: it fetches pgspot from its registry.
+run_pgspot() {
+  local venv=$cache/pgspot-$pgspot_version script output
+  pgrx-config/setup.sh sdks
+  step "pgspot: what other roles could do to the install and upgrade scripts"
+  if [[ ! -e $venv/.complete ]]; then
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check "pgspot==$pgspot_version"
+    touch "$venv/.complete"
+  fi
+  for script in sql/install.sql sql/table_service--*--*.sql; do
+    echo "$script"
+    output=$("$venv/bin/pgspot" "$script") || true
+    [[ $output == *"Errors: 0 Warnings: 0 Unknown: 0"* ]] || {
+      echo "$output"
+      return 1
+    }
+  done
+}
+
+# Only on request: it builds released versions from the history of this repository.
+run_upgrades() {
+  pgrx-config/setup.sh sdks
+  install_extension
+  step "Upgrades from released versions"
+  cargo build -p table_service_gateway
+  tests/upgrade/run.sh "$PG"
 }
 
 # Only on request: it fetches drivers from their registries.

@@ -4,18 +4,24 @@
 #   run.sh [python] [javascript] [replay]     all of them by default
 #
 # Environment:
-#   PG_CONFIG               the PostgreSQL to use, with the extension installed
+#   PG_CONFIG               the PostgreSQL to use, with the extension installed (default: the private one)
+#   GATEWAY                 the gateway to use (default: the one of the tests)
 #   TABLE_SERVICE_CACHE     where the SDKs are kept (see pgrx-config/versions.sh)
 #   TESTS="name ..."        only these tests, by the names that the test runner takes
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
+pg_config=${PG_CONFIG:-}
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
+if [[ -n $pg_config ]]; then
+  export PG_CONFIG=$pg_config
+  PGBIN=$("$PG_CONFIG" --bindir)
+fi
 suites=("$@")
 ((${#suites[@]})) || suites=(python javascript replay)
-gateway=${CARGO_TARGET_DIR:-$PWD/target}/debug/table-service-gateway
+gateway=${GATEWAY:-${CARGO_TARGET_DIR:-$PWD/target}/debug/table-service-gateway}
 work=$(mktemp -d /tmp/table_service_sdk.XXXXXX)
 chmod 755 "$work"
 pid=

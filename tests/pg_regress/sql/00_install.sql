@@ -17,4 +17,4 @@ SELECT nspname, pg_get_userbyid(nspowner) = 'pg_database_owner' AS is_database_o
 FROM pg_namespace WHERE nspname LIKE 'table\_service%' ORDER BY nspname;
 
 -- Extensions of this kind can be installed by any owner of a database, and cannot be moved to another schema.
-SELECT relocatable, schema, trusted, superuser FROM pg_available_extension_versions WHERE name = 'table_service';
+SELECT relocatable, schema, trusted, superuser FROM pg_available_extension_versions WHERE name = 'table_service' AND installed;

@@ -25,3 +25,4 @@ mod replication;
 mod robustness;
 mod tables;
 mod timestamps;
+mod upgrade;

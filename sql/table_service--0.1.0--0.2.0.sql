@@ -1,0 +1,41 @@
+-- Upgrades a database from version 0.1.0 to 0.2.0. Objects that are new or that change are here and in sql/install.sql: a test
+-- compares an upgraded database with a new one, object by object.
+
+\echo Use "ALTER EXTENSION table_service UPDATE TO '0.2.0'" to load this file. \quit
+
+-- Version 0.1.0 accepted a schema table_service that another role had made before. A role that owns the schema, or may
+-- create in it, could add functions that users of the extension would run.
+DO $check$
+DECLARE
+    installer oid;
+    shared record;
+BEGIN
+    SELECT e.extowner INTO installer FROM pg_catalog.pg_extension AS e WHERE e.extname OPERATOR(pg_catalog.=) 'table_service';
+    SELECT n.nspowner OPERATOR(pg_catalog.=) installer OR r.rolsuper OR r.rolname OPERATOR(pg_catalog.=) 'pg_database_owner'
+            OR EXISTS (SELECT 1 FROM pg_catalog.pg_database AS d
+                WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database() AND d.datdba OPERATOR(pg_catalog.=) n.nspowner) AS is_trusted,
+        EXISTS (SELECT 1 FROM pg_catalog.aclexplode(n.nspacl) AS a
+            WHERE a.privilege_type OPERATOR(pg_catalog.=) 'CREATE' AND a.grantee OPERATOR(pg_catalog.<>) n.nspowner) AS may_create
+    INTO shared
+    FROM pg_catalog.pg_namespace AS n JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) n.nspowner
+    WHERE n.nspname OPERATOR(pg_catalog.=) 'table_service';
+    IF NOT shared.is_trusted THEN
+        RAISE EXCEPTION 'schema "table_service" belongs to a role that could change what others run'
+            USING ERRCODE = 'insufficient_privilege',
+                HINT = 'A superuser can change that: ALTER SCHEMA table_service OWNER TO the role that owns the extension. Then update again.';
+    ELSIF shared.may_create THEN
+        RAISE EXCEPTION 'others may create objects in the schema "table_service"'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'Take the privilege away: REVOKE CREATE ON SCHEMA table_service FROM the roles that \dn+ table_service lists. Then update again.';
+    END IF;
+END
+$check$;
+
+-- Roles that may write a table may also lock it, and so block all others. The functions for access policies write with the
+-- rights of the table's owner.
+REVOKE INSERT, UPDATE, DELETE ON table_service.access_policies FROM PUBLIC;
+DROP POLICY IF EXISTS owned ON table_service.access_policies;
+
+-- A row with a NULL in it is reported. A strict function would skip it.
+ALTER FUNCTION table_service.scan_passes(text, text, timestamptz, table_service.properties, bytea) CALLED ON NULL INPUT;
+ALTER FUNCTION table_service.scan_passes(table_service.properties, bytea) CALLED ON NULL INPUT;
