@@ -1,6 +1,7 @@
 //! The accounts of the gateway. Each has its own database.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use table_service_model::access::Account;
@@ -61,6 +62,22 @@ impl Tenants {
 
     pub fn get(&self, name: &str) -> Option<&Arc<Tenant>> {
         self.0.get(name)
+    }
+
+    /// The issuer whose tokens a refused client is told to get. For an account that accepts no tokens or does not exist, it
+    /// is the issuer of some other account, always the same one. So answers do not tell which accounts exist.
+    pub fn challenger(&self, name: &str) -> Option<&Bearer> {
+        if let Some(bearer) = self.get(name).and_then(|tenant| tenant.bearer.as_ref()) {
+            return Some(bearer);
+        }
+        let mut with_issuer: Vec<&Tenant> = self.iter().map(Arc::as_ref).collect();
+        with_issuer.retain(|tenant| tenant.bearer.is_some());
+        with_issuer.sort_by_key(|tenant| tenant.number);
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        let number = hasher.finish().checked_rem(with_issuer.len() as u64)?;
+        let tenant = with_issuer.get(usize::try_from(number).ok()?)?;
+        tenant.bearer.as_ref()
     }
 
     pub fn len(&self) -> usize {

@@ -4,17 +4,24 @@ use table_service_model::Error;
 use table_service_model::access::{AccessPolicies, Authorization, Client, Grant, Sas, SignedRequest};
 
 use crate::account::Tenant;
+use crate::bearer::check_transport;
 use crate::clock::now;
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::request::Head;
 use crate::request::target::Target;
 
-/// Checks the credentials of a request and returns what they allow.
+/// Checks the credentials of a request and returns what they allow. `challenged` says whether refused clients are told where
+/// they get a token.
 ///
 /// # Errors
 /// For credentials that are missing, wrong, or not valid for this client.
-pub async fn authenticate(tenant: &Tenant, session: &Session<'_>, head: &Head) -> Result<Grant, Failure> {
+pub async fn authenticate(
+    tenant: &Tenant,
+    session: &Session<'_>,
+    head: &Head,
+    challenged: bool,
+) -> Result<Grant, Failure> {
     if let Some(value) = head.header("authorization") {
         return match Authorization::parse(value)? {
             Authorization::SharedKey(credentials) => {
@@ -38,15 +45,12 @@ pub async fn authenticate(tenant: &Tenant, session: &Session<'_>, head: &Head) -
             }
             Authorization::Bearer(token) => match &tenant.bearer {
                 Some(bearer) => Ok(bearer.grant(token, head.peer.https)?),
-                None => Err(failed("Bearer tokens are not accepted here")),
+                None => Err(no_issuer(head, challenged)),
             },
         };
     }
     let Some(sas) = Sas::parse(head.query.pairs())? else {
-        return Err(match tenant.bearer {
-            Some(_) => Error::NotAuthenticated.into(),
-            None => failed("The request has neither an Authorization header nor a shared access signature"),
-        });
+        return Err(no_credentials(challenged));
     };
     sas.check_signature(&tenant.account)?;
     let policies = match sas.policy() {
@@ -73,14 +77,34 @@ async fn policies(session: &Session<'_>, table: &str) -> Result<AccessPolicies, 
 
 /// The error for a request to an account that does not exist. It is the same as for wrong credentials, so that nobody
 /// learns which accounts exist.
-pub fn refuse_unknown_account(head: &Head) -> Failure {
-    let readable = match head.header("authorization") {
-        Some(value) => Authorization::parse(value).map(drop),
-        None => Sas::parse(head.query.pairs()).map(drop),
-    };
-    match readable {
-        Ok(()) => failed("There is no such account"),
-        Err(error) => error.into(),
+pub fn refuse_unknown_account(head: &Head, challenged: bool) -> Failure {
+    let unknown = || failed("There is no such account");
+    match head.header("authorization") {
+        Some(value) => match Authorization::parse(value) {
+            Ok(Authorization::SharedKey(_)) => unknown(),
+            Ok(Authorization::Bearer(_)) => no_issuer(head, challenged),
+            Err(error) => error.into(),
+        },
+        None => match Sas::parse(head.query.pairs()) {
+            Ok(Some(_)) => unknown(),
+            Ok(None) => no_credentials(challenged),
+            Err(error) => error.into(),
+        },
+    }
+}
+
+/// The error for a bearer token to an account without an issuer: the same as for a wrong token to an account with one.
+fn no_issuer(head: &Head, challenged: bool) -> Failure {
+    match challenged {
+        true => check_transport(head.peer.https).map_or_else(Failure::from, |()| Error::NotAuthenticated.into()),
+        false => failed("Bearer tokens are not accepted here"),
+    }
+}
+
+fn no_credentials(challenged: bool) -> Failure {
+    match challenged {
+        true => Error::NotAuthenticated.into(),
+        false => failed("The request has neither an Authorization header nor a shared access signature"),
     }
 }
 

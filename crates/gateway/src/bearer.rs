@@ -96,11 +96,7 @@ impl Bearer {
     ///   SDKs then get a new token
     /// - `AuthorizationPermissionMismatch` if it has no role of the service
     pub fn grant(&self, token: &str, https: bool) -> Result<Grant, Error> {
-        if !https {
-            return Err(Error::AuthenticationFailed {
-                reason: "Bearer tokens are accepted over HTTPS only".to_owned(),
-            });
-        }
+        check_transport(https)?;
         let claims = self.claims(token)?;
         let roles: Vec<&str> = match claims.get(&self.settings.roles_claim) {
             Some(Value::String(role)) => vec![role],
@@ -144,6 +140,19 @@ impl Bearer {
         decoded
             .map(|token| token.claims)
             .map_err(|error| failed(&format!("The token is not valid: {error}")))
+    }
+}
+
+/// Refuses tokens that anybody could have read on their way.
+///
+/// # Errors
+/// `AuthenticationFailed` without HTTPS.
+pub fn check_transport(https: bool) -> Result<(), Error> {
+    match https {
+        true => Ok(()),
+        false => Err(Error::AuthenticationFailed {
+            reason: "Bearer tokens are accepted over HTTPS only".to_owned(),
+        }),
     }
 }
 

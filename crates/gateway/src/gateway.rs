@@ -129,7 +129,7 @@ impl Gateway {
 
     fn refuse(&self, failure: &Failure, form: Form, prefer: Option<Prefer>, head: &Head) -> Reply {
         let reply = error::reply(failure, form, prefer, head.id);
-        match self.tenant(head).and_then(|tenant| tenant.bearer.as_ref()) {
+        match Target::parse(&head.host, &head.path).and_then(|target| self.tenants.challenger(target.account)) {
             // SDKs read in it where they get a token.
             Some(bearer) if failure.code == Code::NoAuthenticationInformation => {
                 reply.with_text(WWW_AUTHENTICATE, &bearer.challenge())
@@ -198,11 +198,12 @@ impl Gateway {
         *prefer = prefer.filter(|_| operation.has_preference());
 
         // Only here the client gets an error, so that the checks before are the same for every account name.
-        let tenant = tenant.ok_or_else(|| refuse_unknown_account(head))?;
+        let challenged = self.tenants.challenger(target.account).is_some();
+        let tenant = tenant.ok_or_else(|| refuse_unknown_account(head, challenged))?;
         event.account = target.account.to_owned();
         let session = Session::new(&tenant.database, deadline);
         let place = self.place(tenant)?;
-        let grant = authenticate(tenant, &session, head).await?;
+        let grant = authenticate(tenant, &session, head, challenged).await?;
         drop(place);
         if let Some(permission) = operation.permission(head.headers.contains_key("if-match")) {
             grant.permits(permission, operation.table())?;

@@ -504,3 +504,86 @@ fn the_keys_of_an_issuer_are_read_again_and_used_for_what_they_say() {
         wait_until("it is again", || status(&next_key) == 200);
     }
 }
+
+#[test]
+fn tokens_belong_to_one_account_and_do_not_tell_which_accounts_exist() {
+    let service = Service::start();
+    let url = url(service.database.cluster(), service.database.name(), "postgres");
+    let issuer = rcgen::KeyPair::generate().unwrap();
+    let directory = std::env::temp_dir();
+    let path = |name: &str| directory.join(format!("gateway-issuers-{}-{name}", std::process::id()));
+    let (jwks, config) = (path("jwks.json"), path("gateway.toml"));
+    std::fs::write(&jwks, key_set(&issuer, &json!({}))).unwrap();
+    let account =
+        |name: &str| format!("[[accounts]]\nname = \"{name}\"\nkeys = [\"a2V5\"]\ndatabase_url = \"{url}\"\n");
+    let bearer = |name: &str| {
+        format!(
+            "[accounts.bearer]\nissuer = \"https://{name}\"\naudiences = [\"https://tables\"]\njwks_file = \"{}\"\n",
+            jwks.display()
+        )
+    };
+    let accounts = [
+        account("one"),
+        bearer("one"),
+        account("two"),
+        bearer("two"),
+        account("three"),
+    ];
+    std::fs::write(&config, accounts.concat()).unwrap();
+    // A trusted proxy says that the client came over HTTPS.
+    let gateway = Gateway::start(&["--config", config.to_str().unwrap(), "--trusted-proxies", "127.0.0.1"]);
+    for file in [&jwks, &config] {
+        std::fs::remove_file(file).unwrap();
+    }
+
+    let token = |name: &str| {
+        let mut header = Header::new(Algorithm::ES256);
+        header.kid = Some("k1".to_owned());
+        let claims = json!({
+            "iss": format!("https://{name}"), "aud": "https://tables",
+            "exp": OffsetDateTime::now_utc().unix_timestamp() + 600, "roles": ["Storage Table Data Contributor"],
+        });
+        let key = EncodingKey::from_ec_der(&issuer.serialize_der());
+        format!("Bearer {}", encode(&header, &claims, &key).unwrap())
+    };
+    let client = gateway.client();
+    let answer = |account: &str, authorization: &str, protocol: &str, query: &str| {
+        let mut headers = vec![("Host", "localhost"), ("X-Forwarded-Proto", protocol)];
+        if !authorization.is_empty() {
+            headers.push(("Authorization", authorization));
+        }
+        client.exchange(&raw("GET", &format!("/{account}/Tables{query}"), &headers, b""))
+    };
+    let (one, two) = (token("one"), token("two"));
+    answer("one", &one, "https", "").expect(200);
+    answer("two", &two, "https", "").expect(200);
+    // Each account has the same keys and the same audience as the other; only the issuer tells their tokens apart.
+    answer("one", &two, "https", "").fails_with(401, "NoAuthenticationInformation", "");
+    answer("two", &one, "https", "").fails_with(401, "NoAuthenticationInformation", "");
+
+    let attempts = [
+        (401, "", "https", ""),
+        (401, "", "http", ""),
+        (401, "Bearer x.y.z", "https", ""),
+        (403, "Bearer x.y.z", "http", ""),
+        (403, "SharedKey one:a2V5", "https", ""),
+        (403, "", "https", "?sv=2019-02-02&tn=Things&sp=r&se=2099-01-01&sig=a2V5"),
+    ];
+    for (status, authorization, protocol, query) in attempts {
+        // The second one accepts no tokens, the others are not there.
+        for account in ["one", "three", "four", "five", "six"] {
+            let answer = answer(account, authorization, protocol, query).expect(status);
+            let challenge = answer.header("WWW-Authenticate");
+            let (is_challenged, of) = (status == 401, |name: &str| {
+                challenge
+                    == Some(&format!(
+                        "Bearer authorization_uri=https://{name} resource_id=https://tables"
+                    ))
+            });
+            assert_eq!(of("one") || of("two"), is_challenged, "{account}: {answer:?}");
+            if account == "one" {
+                assert_eq!(of("one"), is_challenged, "{answer:?}");
+            }
+        }
+    }
+}
