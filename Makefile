@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers pgspot upgrades soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension schema docs drivers pgspot upgrades soak histories mutations cold bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -19,6 +19,7 @@ help:
 	@echo 'make pgspot            looks for what other roles could do to the install and upgrade scripts'
 	@echo 'make upgrades          from released versions, which it builds from the history; PG=18 also tries pg_upgrade from 15'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
+	@echo 'make histories N=100   many seeds of the histories of clients while servers are killed; SEED=7 runs one again'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
 	@echo 'make cold              `make run` and tests on bare Debian systems (root; hours); ARGS=--check only what set-up finds missing'
 	@echo 'make bench             beside hand-written SQL, with targets, and the gateway beside azurite (15 minutes)'
@@ -67,6 +68,9 @@ pgspot:
 
 soak:
 	@ONLY=soak SOAK=$(N) pgrx-config/test.sh $(PG)
+
+histories:
+	@ONLY=histories HISTORIES=$(N) pgrx-config/test.sh $(PG)
 
 mutations:
 	@tests/mutations.sh

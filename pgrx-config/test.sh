@@ -7,6 +7,7 @@
 #   ONLY="step ..."   only these steps; `postgres` stands for those that depend on the PostgreSQL major
 #   TEST="name ..."   golden, isolation: only these files; extension: only tests whose name contains it
 #   SOAK=N            soak: how many seeds
+#   HISTORIES=N       histories: how many seeds; SEED=N takes only this one
 #   ACCEPT=1          golden, isolation, schema, docs: take the results as the expected ones
 #   PAGE=TEXT         docs: only the pages whose path contains it
 set -euo pipefail
@@ -22,7 +23,7 @@ read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
 without_postgres=" format architecture model pgspot quick "
-on_request=" quick schema drivers pgspot soak upgrades "
+on_request=" quick schema drivers pgspot soak upgrades histories "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -217,6 +218,15 @@ run_gateway() {
   install_extension
   step "The gateway"
   cargo test -p table_service_gateway
+  run_histories
+}
+
+# Also by itself, with more seeds.
+run_histories() {
+  install_extension
+  step "Histories: clients, while servers are killed (${HISTORIES:-few} seeds)"
+  cargo build -p table_service_gateway
+  cargo test -p histories-tests -- ${HISTORIES:+--nocapture}
 }
 
 run_sdk() {

@@ -174,13 +174,29 @@ pub struct Connection {
 
 impl Connection {
     pub fn open(address: SocketAddr) -> Connection {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Connection {
+        Connection::try_open(address).unwrap()
+    }
+
+    /// The same with a server that may be away.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub fn try_open(address: SocketAddr) -> std::io::Result<Connection> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_nodelay(true)?;
+        Ok(Connection {
             stream,
             read: Vec::new(),
-        }
+        })
+    }
+
+    /// The socket, with which somebody else can end the connection.
+    ///
+    /// # Errors
+    /// Without a file descriptor left.
+    pub fn socket(&self) -> std::io::Result<TcpStream> {
+        self.stream.try_clone()
     }
 
     /// Writes what the other side takes: it may have hung up.

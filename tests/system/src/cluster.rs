@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::failure::Failure;
 use crate::session::{Session, connect};
 
 /// Runs a command when this process ends, however it ends, or when the keeper is dropped.
@@ -105,6 +106,14 @@ impl Cluster {
     /// A session of a superuser in the database `postgres`.
     pub fn session(&self) -> Session {
         self.session_at(&self.host)
+    }
+
+    /// The same, if the server takes it.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn try_session(&self, name: &str) -> Result<Session, Failure> {
+        connect(&self.host, self.port, "postgres", "postgres", name)
     }
 
     /// The same on another server, a copy of this one, whose socket is in that directory.

@@ -12,6 +12,8 @@
 mod cluster;
 mod database;
 mod failure;
+pub mod gateway;
+pub mod random;
 mod session;
 
 pub use cluster::{Cluster, Keeper, as_server, free_directory};

@@ -64,7 +64,7 @@ fn open(mut settings: tokio_postgres::Config, name: &str) -> Result<Session, Fai
         settings,
         pid: 0,
     };
-    session.pid = session.value("SELECT pg_backend_pid()", &[]);
+    session.pid = session.query("SELECT pg_backend_pid()", &[])?[0].get(0);
     Ok(session)
 }
 

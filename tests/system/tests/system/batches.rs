@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use system_tests::{Database, Failure, Session, wait_until};
 
-use crate::random::{Random, seeds};
+use system_tests::random::{Random, seeds};
 
 const PARTITIONS: [&str; 2] = ["p", "q"];
 

@@ -2,7 +2,7 @@
 
 use system_tests::{Database, Expect, Raw, Session};
 
-use crate::random::Random;
+use system_tests::random::Random;
 
 /// Bags of every shape: none, one and many properties, every type, short and long offsets.
 const BAGS: [&str; 7] = [

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use system_tests::{Cluster, Failure, Session, wait_until};
 
-use crate::random::{Random, rounds};
+use system_tests::random::{Random, rounds};
 
 const WRITERS: usize = 4;
 const ENTITIES: usize = 12;

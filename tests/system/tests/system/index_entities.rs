@@ -2,7 +2,7 @@
 
 use system_tests::{Database, Session};
 
-use crate::random::Random;
+use system_tests::random::Random;
 
 const GUIDE: &str = include_str!("../../../../docs/guide/index-entities.md");
 

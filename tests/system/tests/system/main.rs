@@ -19,7 +19,6 @@ mod interrupts;
 mod oracle;
 mod privileges;
 mod queries;
-mod random;
 mod read_only;
 mod replication;
 mod robustness;

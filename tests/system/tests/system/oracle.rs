@@ -10,7 +10,7 @@ use table_service_model::filter::Filter;
 use table_service_model::json::properties_to_json;
 use table_service_model::{PropertiesBuf, PropertiesBuilder, Ticks, Value};
 
-use crate::random::{Random, seeds};
+use system_tests::random::{Random, seeds};
 
 /// Seeds that have failed once, run every time.
 const FAILED_ONCE: [u64; 0] = [];

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use system_tests::{Database, Expect, Session, Texts};
 
 use crate::hostile_json::peak;
-use crate::random::Random;
+use system_tests::random::Random;
 
 /// A table of `count` entities in ten partitions, inserted in random key order and numbered in `N`. There are no
 /// statistics.

@@ -1,0 +1,105 @@
+//! One seed: clients, faults, and the check.
+
+use std::net::TcpStream;
+use std::sync::Mutex;
+
+use system_tests::random::Random;
+use system_tests::wait_until;
+
+use crate::check::check;
+use crate::client::{Client, Http, Sql};
+use crate::faults::{Fault, Service};
+use crate::history::{History, Outcome, Recorder};
+use crate::workload::Workload;
+
+/// How much happens in a run. Histories are short, so that checking stays fast.
+pub struct Size {
+    pub clients: usize,
+    pub partitions: usize,
+    /// Of each client.
+    pub operations: usize,
+    pub faults: usize,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Size {
+            clients: 6,
+            partitions: 4,
+            operations: 40,
+            faults: 4,
+        }
+    }
+}
+
+/// Lets clients use new partitions while `faults` happen, and returns their histories.
+///
+/// # Panics
+/// If the service gives an answer that it should not give.
+pub fn record(service: &Service, seed: u64, size: &Size, faults: &[Fault]) -> Vec<History> {
+    let recorders: Vec<Recorder> = (0..size.partitions).map(|_| Recorder::default()).collect();
+    let sockets: Vec<Mutex<Option<TcpStream>>> = (0..size.clients).map(|_| Mutex::default()).collect();
+    let mut random = Random::new(seed);
+    let ended = || recorders.iter().map(Recorder::ended).sum::<usize>();
+    std::thread::scope(|scope| {
+        for (number, socket) in sockets.iter().enumerate() {
+            let recorders = &recorders;
+            scope.spawn(move || {
+                // Every third client speaks SQL.
+                let (name, mut client) = match number % 3 {
+                    2 => (format!("sql{number}"), Client::Sql(Box::new(Sql::new(service)))),
+                    _ => (
+                        format!("http{number}"),
+                        Client::Http(Http::new(service, number % service.gateways(), socket)),
+                    ),
+                };
+                let mut workload = Workload::new(seed, number);
+                client.prepare();
+                for _ in 0..size.operations {
+                    let (partition, operation) = workload.next(recorders.len());
+                    let slowly = workload.chance(40);
+                    let record = recorders[partition].begin(&name, &operation);
+                    let outcome = client.perform(&format!("s{seed}p{partition}"), &operation, slowly);
+                    workload.learn(partition, &operation, &outcome);
+                    let is_unknown = outcome == Outcome::Unknown;
+                    recorders[partition].end(record, outcome);
+                    if is_unknown {
+                        client.prepare();
+                    }
+                }
+            });
+        }
+        let all = size.clients * size.operations;
+        for (number, fault) in faults.iter().enumerate() {
+            let at = all * (number + 1) / (faults.len() + 2);
+            wait_until("the clients work", || ended() >= at);
+            service.suffer(*fault, &mut random, &sockets, &recorders);
+        }
+    });
+    recorders.iter().map(Recorder::history).collect()
+}
+
+/// Runs a seed and checks its histories.
+///
+/// # Errors
+/// What is wrong.
+pub fn run(service: &Service, seed: u64, size: &Size) -> Result<String, String> {
+    let faults = Fault::of_seed(&mut Random::new(seed), size.faults);
+    let histories = record(service, seed, size, &faults);
+    let mut counts = [0; 4];
+    for (partition, history) in histories.iter().enumerate() {
+        for record in &history.records {
+            counts[match record.outcome {
+                Outcome::Written(_) | Outcome::Found(_) => 0,
+                Outcome::Refused(..) => 1,
+                Outcome::Unknown => 2,
+                Outcome::RolledBack => 3,
+            }] += 1;
+        }
+        check(history).map_err(|problem| format!("seed {seed}, partition {partition}, {faults:?}: {problem}"))?;
+    }
+    let [done, refused, unknown, rolled_back] = counts;
+    Ok(format!(
+        "seed {seed}: {done} operations done, {refused} refused, {unknown} in doubt, {rolled_back} rolled back; {faults:?}"
+    ))
+}

@@ -1,0 +1,96 @@
+//! Random operations. What a client asks for depends on its seed and on what it has seen.
+
+use std::collections::HashMap;
+
+use system_tests::random::Random;
+
+use crate::history::{Operation, Outcome};
+use crate::model::{Condition, Key, Kind, VERSION, Write, WriteId};
+
+/// So few entities that clients meet.
+const ENTITIES: usize = 3;
+
+const KINDS: [Kind; 6] = [
+    Kind::Insert,
+    Kind::Replace,
+    Kind::Merge,
+    Kind::InsertOrReplace,
+    Kind::InsertOrMerge,
+    Kind::Delete,
+];
+
+/// The operations of one client.
+pub struct Workload {
+    random: Random,
+    next_id: WriteId,
+    /// The version of each entity of a partition that this client saw last.
+    seen: HashMap<(usize, Key), WriteId>,
+}
+
+impl Workload {
+    pub fn new(seed: u64, client: usize) -> Workload {
+        Workload {
+            random: Random::new(seed.wrapping_mul(1000).wrapping_add(client as u64)),
+            next_id: client as u64 * 1_000_000,
+            seen: HashMap::new(),
+        }
+    }
+
+    /// The next operation, and the number of the partition.
+    pub fn next(&mut self, partitions: usize) -> (usize, Operation) {
+        let partition = self.random.below(partitions);
+        let operation = match self.random.below(20) {
+            0..3 => Operation::Get(self.random.below(ENTITIES)),
+            3..6 => Operation::Query,
+            6..14 => {
+                let key = self.random.below(ENTITIES);
+                Operation::Write(vec![self.write(partition, key)])
+            }
+            _ => {
+                let mut keys: Vec<Key> = (0..ENTITIES).collect();
+                self.random.shuffle(&mut keys);
+                keys.truncate(2 + self.random.below(ENTITIES - 1));
+                Operation::Write(keys.into_iter().map(|key| self.write(partition, key)).collect())
+            }
+        };
+        (partition, operation)
+    }
+
+    fn write(&mut self, partition: usize, key: Key) -> Write {
+        self.next_id += 1;
+        let seen = self.seen.get(&(partition, key));
+        let condition = match seen {
+            Some(version) if self.random.chance(70) => Condition::Version(*version),
+            _ => Condition::AnyVersion,
+        };
+        Write {
+            kind: *self.random.pick(&KINDS),
+            key,
+            id: self.next_id,
+            property: (*self.random.pick(&["a", "b"])).to_owned(),
+            condition,
+        }
+    }
+
+    /// Remembers the versions in an answer.
+    pub fn learn(&mut self, partition: usize, operation: &Operation, outcome: &Outcome) {
+        match (operation, outcome) {
+            (Operation::Write(writes), Outcome::Written(_)) => {
+                for write in writes.iter().filter(|write| write.kind != Kind::Delete) {
+                    self.seen.insert((partition, write.key), write.id);
+                }
+            }
+            (_, Outcome::Found(found)) => {
+                for (key, seen) in found {
+                    self.seen.insert((partition, *key), seen.properties[VERSION]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether this client does something in this many of 100 cases.
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.random.chance(percent)
+    }
+}

@@ -1,0 +1,6 @@
+//! Histories, and what a checker of histories must find.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod planted;
+mod servers;

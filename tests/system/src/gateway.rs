@@ -1,0 +1,150 @@
+//! Gateways as programs that run beside a test.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use raw_http::{Answer, Client, raw};
+
+use crate::cluster::Cluster;
+
+/// A gateway that runs until it is dropped.
+pub struct Gateway {
+    child: Child,
+    pub address: SocketAddr,
+    pub admin: SocketAddr,
+    log: Arc<Mutex<String>>,
+}
+
+/// The URL of a database on the server of the tests.
+pub fn url(cluster: &Cluster, database: &str, role: &str) -> String {
+    let host = cluster.host().replace('/', "%2F");
+    format!("postgresql://{role}@{host}:{}/{database}", cluster.port())
+}
+
+/// The program with these arguments, and nothing of the environment. It must have been built.
+pub fn program(arguments: &[&str]) -> Command {
+    // Cargo puts it beside the directory of the tests' binaries.
+    let test = std::env::current_exe().unwrap();
+    let directory = test.parent().and_then(Path::parent).unwrap();
+    let mut command = Command::new(directory.join("table-service-gateway"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TABLE_SERVICE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+impl Gateway {
+    /// A gateway with these arguments, on ports that are free.
+    pub fn start(arguments: &[&str]) -> Gateway {
+        Gateway::start_on("127.0.0.1:0", arguments)
+    }
+
+    pub fn start_on(listen: &str, arguments: &[&str]) -> Gateway {
+        let mut all = vec!["--listen", listen, "--admin-listen", "127.0.0.1:0", "--log", "debug"];
+        all.extend(arguments);
+        let mut child = program(&all).spawn().unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let (mut stderr, copy) = (child.stderr.take().unwrap(), log.clone());
+        std::thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            while let Ok(length @ 1..) = stderr.read(&mut buffer) {
+                copy.lock()
+                    .unwrap()
+                    .push_str(&String::from_utf8_lossy(&buffer[..length]));
+            }
+        });
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let addresses: Vec<SocketAddr> = line
+            .split("://")
+            .skip(1)
+            .map(|rest| rest.split([',', '\n']).next().unwrap().parse().unwrap())
+            .collect();
+        let [address, admin] = addresses[..] else {
+            panic!("it does not start: {line}{}", log.lock().unwrap());
+        };
+        Gateway {
+            child,
+            address,
+            admin,
+            log,
+        }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(self.address)
+    }
+
+    /// What the admin port says.
+    pub fn admin(&self, path: &str) -> Answer {
+        Client::new(self.admin).exchange(&raw("GET", path, &[("Host", "admin")], b""))
+    }
+
+    /// A counter or gauge of /metrics whose line begins with this.
+    pub fn metric(&self, begin: &str) -> Option<f64> {
+        let answer = self.admin("/metrics").expect(200);
+        let line = answer.text().lines().find(|line| line.starts_with(begin))?.to_owned();
+        line.rsplit_once(' ').unwrap().1.parse().ok()
+    }
+
+    /// The bytes of memory that it has now, and the most that it has had.
+    pub fn memory(&self) -> f64 {
+        self.status("VmRSS:")
+    }
+
+    pub fn most_memory(&self) -> f64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        let kib: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kib * 1024.0
+    }
+
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        let kill = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(kill.success());
+    }
+
+    /// How it ended.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self.log();
+            let tail: Vec<_> = log.lines().rev().take(20).collect();
+            for line in tail.iter().rev() {
+                eprintln!("{line}");
+            }
+        }
+    }
+}
