@@ -4,13 +4,13 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers pgspot upgrades soak histories mutations cold bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension schema docs drivers pgspot upgrades soak histories copy-soak copy-peers mutations cold bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
 	@echo 'make quick             what can be known without PostgreSQL: formatting, imports, lints, unit tests (less than a minute)'
 	@echo 'make test              formatting, lints and every test; ONLY="lints golden" takes these steps of'
-	@echo '                       format architecture lints model extension golden isolation statements system gateway sdk docs'
+	@echo '                       format architecture lints model extension golden isolation statements system gateway copy sdk docs'
 	@echo 'make golden            only the golden SQL tests; TEST=merge takes one file, ACCEPT=1 takes the results as the expected ones'
 	@echo 'make extension         only the tests of src/tests.rs; TEST=hostile takes those whose name contains it'
 	@echo 'make schema ACCEPT=1   takes the SQL objects that the code makes as those of sql/install.sql'
@@ -20,6 +20,8 @@ help:
 	@echo 'make upgrades          from released versions, which it builds from the history; PG=18 also tries pg_upgrade from 15'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make histories N=100   many seeds of the histories of clients while servers are killed; SEED=7 runs one again'
+	@echo 'make copy-soak N=100   many seeds of the copies of tables: killed at random moments, over bad connections, between all kinds of places'
+	@echo 'make copy-peers        copies of tables from and to azurite, an emulator, which it fetches from its registry'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
 	@echo 'make cold              `make run` and tests on bare Debian systems (root; hours); ARGS=--check only what set-up finds missing'
 	@echo 'make bench             beside hand-written SQL, with targets, and the gateway beside azurite (15 minutes)'
@@ -71,6 +73,12 @@ soak:
 
 histories:
 	@ONLY=histories HISTORIES=$(N) pgrx-config/test.sh $(PG)
+
+copy-soak:
+	@ONLY=copy_soak SOAK=$(N) pgrx-config/test.sh $(PG)
+
+copy-peers:
+	@ONLY=copy_peers pgrx-config/test.sh $(PG)
 
 mutations:
 	@tests/mutations.sh

@@ -6,7 +6,7 @@
 # Environment:
 #   ONLY="step ..."   only these steps; `postgres` stands for those that depend on the PostgreSQL major
 #   TEST="name ..."   golden, isolation: only these files; extension: only tests whose name contains it
-#   SOAK=N            soak: how many seeds
+#   SOAK=N            soak, copy_soak: how many seeds
 #   HISTORIES=N       histories: how many seeds; SEED=N takes only this one
 #   ACCEPT=1          golden, isolation, schema, docs: take the results as the expected ones
 #   PAGE=TEXT         docs: only the pages whose path contains it
@@ -17,13 +17,13 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh "$@"
 export PG
 
-all=(format architecture lints model extension golden isolation statements system gateway sdk docs)
-postgres=(extension golden isolation statements system gateway sdk docs)
+all=(format architecture lints model extension golden isolation statements system gateway copy sdk docs)
+postgres=(extension golden isolation statements system gateway copy sdk docs)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
 without_postgres=" format architecture model pgspot quick "
-on_request=" quick schema drivers pgspot soak upgrades histories "
+on_request=" quick schema drivers pgspot soak upgrades histories copy_soak copy_peers "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -165,8 +165,8 @@ run_quick() {
   run_architecture
   step "Lints of all but the extension"
   lint_all_but_the_extension
-  step "Unit tests of the model and the gateway"
-  cargo test -p table_service_model -p table_service_gateway --lib
+  step "Unit tests of the model, the gateway and the copy program"
+  cargo test -p table_service_model -p table_service_gateway -p table_service_copy --lib
 }
 
 run_architecture() {
@@ -227,6 +227,14 @@ run_histories() {
   step "Histories: clients, while servers are killed (${HISTORIES:-few} seeds)"
   cargo build -p table_service_gateway
   cargo test -p histories-tests -- ${HISTORIES:+--nocapture}
+}
+
+run_copy() {
+  install_extension
+  step "The program that copies tables"
+  # Its tests copy to gateways.
+  cargo build -p table_service_gateway
+  cargo test -p table_service_copy
 }
 
 run_sdk() {
@@ -293,6 +301,23 @@ run_soak() {
   step "Soak: ${SOAK:=200} seeds"
   export SOAK
   cargo test -p system-tests -- --nocapture --test-threads=1 batches:: crash::
+}
+
+# Only on request: many seeds of the copies that are killed, meet faults, or go through every kind of place.
+run_copy_soak() {
+  install_extension
+  step "Copies: ${SOAK:=100} seeds"
+  export SOAK
+  cargo build -p table_service_gateway
+  cargo test -p table_service_copy --test copy -- --nocapture --test-threads=1 interrupted:: round_trips::
+}
+
+# Only on request: it fetches an emulator from its registry.
+run_copy_peers() {
+  install_extension
+  step "Copies from and to an emulator"
+  cargo build -p table_service_gateway
+  tests/copy_peers.sh
 }
 
 case $needs_postgres in

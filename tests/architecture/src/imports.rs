@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use crate::modules::{Crate, Kind, Mention, Module};
 
 /// The crates of the product, each with those of them that it may import.
-const CRATES: [(&str, &[&str]); 3] = [
+const CRATES: [(&str, &[&str]); 4] = [
     ("table_service", &["table_service_model"]),
+    ("table_service_copy", &["table_service_model"]),
     ("table_service_gateway", &["table_service_model"]),
     ("table_service_model", &[]),
 ];
@@ -197,7 +198,7 @@ fn crates(tree: &Crate) -> Vec<String> {
             let known = CRATES.iter().any(|(name, _)| name == first) && *first != tree.name;
             if known && !allowed.contains(&first.as_str()) && mention.kind != Kind::Code {
                 findings.push(format!(
-                    "{}:{} imports {}: {} may not depend on {first}; the extension and the gateway both use the model, and nothing else",
+                    "{}:{} imports {}: {} may not depend on {first}; the extension and the programs use the model, and nothing else",
                     module.file.display(),
                     mention.line,
                     mention.path.join("::"),

@@ -1,0 +1,151 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use table_service_model::Ticks;
+
+use crate::files::Format;
+use crate::write::OnConflict;
+
+/// Copies tables between the Table service or an emulator, the gateway, databases with the extension, and files.
+///
+/// A source or a target is a connection string of the Table service, a table endpoint with a shared access signature, the
+/// postgresql:// URL of a database with the extension table_service, a file, a directory, or - for standard input or
+/// output. env:NAME takes it from an environment variable and @FILE from a file. Give keys, signatures and passwords in
+/// one of these ways: every user of the machine can read the arguments of a program.
+#[derive(Debug, Parser)]
+#[command(
+    name = "table-service-copy",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities were rejected; \
+                  4 the tables differ; 130 interrupted."
+)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub copy: CopyArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compares the tables of two places, and lists the entities that differ
+    Verify(VerifyArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct Places {
+    /// Where to read [env: TABLE_SERVICE_COPY_FROM]
+    #[arg(long, value_name = "SOURCE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
+    pub from: Option<String>,
+
+    /// Where to write, or what to compare with [env: TABLE_SERVICE_COPY_TO]
+    #[arg(long, value_name = "TARGET", env = "TABLE_SERVICE_COPY_TO", hide_env = true)]
+    pub to: Option<String>,
+
+    /// Only this table; give it again for more. Without it, all tables of the source
+    #[arg(long = "table", value_name = "NAME")]
+    pub tables: Vec<String>,
+
+    /// The format of files: jsonl, csv or azcopy, with .zst behind it for compressed ones. Without it, the ending of a
+    /// file's name says it, and new files are jsonl
+    #[arg(long, value_parser = Format::parse)]
+    pub format: Option<Format>,
+
+    /// How many key ranges are read, and how many connections write, at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub concurrency: u16,
+
+    /// How long to try again when a source or a target is away or busy, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub retry_for: u64,
+
+    /// Print progress and the report as JSON, one object a line, on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print no progress
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CopyArguments {
+    #[command(flatten)]
+    pub places: Places,
+
+    /// What happens to an entity that the target has already
+    #[arg(long, value_enum, default_value = "fail")]
+    pub on_conflict: OnConflict,
+
+    /// Keep in FILE what is done, and go on there when the same command runs again
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+
+    /// Write entities that cannot be copied into FILE, with the reason, and go on. Without it the first one ends the copy
+    #[arg(long, value_name = "FILE")]
+    pub rejects: Option<PathBuf>,
+
+    /// End when more than N entities were rejected
+    #[arg(long, value_name = "N", requires = "rejects")]
+    pub max_rejects: Option<u64>,
+
+    /// Read at most N entities a second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: Option<u32>,
+
+    /// Copy only entities whose Timestamp is TIME or later, such as 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub since: Option<Ticks>,
+
+    /// After the copy, copy what has changed meanwhile, again and again, until that takes less than SECONDS
+    #[arg(long, value_name = "SECONDS")]
+    pub follow: Option<f64>,
+
+    /// How far before the beginning of one round the next one looks for changes, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, requires = "follow")]
+    pub overlap: u32,
+
+    /// Copy stored access policies and service properties too
+    #[arg(long)]
+    pub with_policies: bool,
+
+    /// Compare source and target afterwards, as `verify` does
+    #[arg(long)]
+    pub verify: bool,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    #[command(flatten)]
+    pub places: Places,
+
+    /// Compare Timestamps too, by microseconds
+    #[arg(long)]
+    pub timestamps: bool,
+
+    /// List at most N entities that differ, for each table
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub max_differences: usize,
+}
+
+fn time(text: &str) -> Result<Ticks, String> {
+    Ticks::parse_datetime(text).map_err(|_| "it is a time such as 2026-01-31T12:00:00Z".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+}

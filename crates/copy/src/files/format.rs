@@ -1,0 +1,112 @@
+//! Formats, and how files are named after tables.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+
+/// The file of the service's properties, beside the tables.
+pub const SERVICE_FILE: &str = "service-properties.json";
+/// The file of a table's access policies is named after the table, with this ending.
+pub const POLICIES_ENDING: &str = ".policies.json";
+
+/// How entities stand in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Layout {
+    /// One entity a line, as JSON with types
+    Jsonl,
+    /// Columns `Name` and `Name@type`, as Azure Storage Explorer has it
+    Csv,
+    /// One JSON document with all entities, as AzCopy 7.3 exports it
+    Azcopy,
+}
+
+/// A layout, compressed with zstd or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Format {
+    pub layout: Layout,
+    pub compressed: bool,
+}
+
+impl Format {
+    /// Reads `jsonl`, `csv` or `azcopy`, with `.zst` behind it or not.
+    ///
+    /// # Errors
+    /// For any other text.
+    pub fn parse(text: &str) -> Result<Format, String> {
+        let (name, compressed) = match text.strip_suffix(".zst") {
+            Some(name) => (name, true),
+            None => (text, false),
+        };
+        Layout::from_str(name, false)
+            .map(|layout| Format { layout, compressed })
+            .map_err(|_| "it is jsonl, csv or azcopy, with .zst behind it or not".to_owned())
+    }
+
+    /// The format that the ending of a file's name says.
+    pub fn of_path(path: &Path) -> Option<Format> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let (name, compressed) = match name.strip_suffix(".zst") {
+            Some(name) => (name, true),
+            None => (name.as_str(), false),
+        };
+        let layout = match name.rsplit_once('.')?.1 {
+            "jsonl" | "ndjson" => Layout::Jsonl,
+            "csv" => Layout::Csv,
+            "json" => Layout::Azcopy,
+            _ => return None,
+        };
+        Some(Format { layout, compressed })
+    }
+
+    /// The ending of the files that the program writes.
+    pub fn ending(self) -> &'static str {
+        match (self.layout, self.compressed) {
+            (Layout::Jsonl, false) => "jsonl",
+            (Layout::Jsonl, true) => "jsonl.zst",
+            (Layout::Csv, false) => "csv",
+            (Layout::Csv, true) => "csv.zst",
+            (Layout::Azcopy, false) => "json",
+            (Layout::Azcopy, true) => "json.zst",
+        }
+    }
+}
+
+/// The table that a file is named after. AzCopy names its files `account_table_time_volume_checksum.json`.
+pub fn table_of(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let format = Format::of_path(path)?;
+    let stem = name.split('.').next()?;
+    if format.layout == Layout::Azcopy && stem.contains('_') {
+        // The time has a fraction, so this stem ends within it.
+        let mut parts = stem.split('_').skip(1);
+        return parts.next().filter(|part| !part.is_empty()).map(str::to_owned);
+    }
+    (!stem.is_empty()).then(|| stem.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_after_tables() {
+        for (file, table, ending) in [
+            ("dir/Orders.jsonl", "Orders", "jsonl"),
+            ("Orders.JSONL.zst", "Orders", "jsonl.zst"),
+            ("Orders.csv", "Orders", "csv"),
+            ("Orders.json", "Orders", "json"),
+            (
+                "mycompany_Orders_20140103T112020.9090000Z_0_6E84E4FFB9D63C9D.json",
+                "Orders",
+                "json",
+            ),
+        ] {
+            let path = Path::new(file);
+            assert_eq!(table_of(path).as_deref(), Some(table), "{file}");
+            assert_eq!(Format::of_path(path).map(Format::ending), Some(ending), "{file}");
+        }
+        for file in ["Orders", "x.manifest", ".jsonl", "x.zst"] {
+            assert_eq!(table_of(Path::new(file)), None, "{file}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Copies tables between the Table service or an emulator (REST), the gateway (REST), databases with the extension (SQL)
+//! and files.
+//!
+//! A source gives the entities of a table in chunks, range by range. The pipeline hands them to lanes, which write them
+//! into the target, and notes for each range how far everything is written. Nothing holds more than some chunks.
+
+pub mod cli;
+mod endpoint;
+mod failure;
+mod files;
+mod location;
+mod peer;
+mod pipeline;
+mod policies;
+mod progress;
+mod record;
+mod rejects;
+mod report;
+mod rest;
+mod resume;
+pub mod run;
+mod secret;
+mod sql;
+mod verify;
+mod write;

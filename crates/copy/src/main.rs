@@ -1,0 +1,28 @@
+//! The program `table-service-copy`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use table_service_copy::cli::CommandLine;
+use table_service_copy::run;
+
+fn main() -> ExitCode {
+    let command_line = CommandLine::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("table-service-copy: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = match runtime.block_on(run::run(command_line)) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("table-service-copy: {failure}");
+            failure.exit_code()
+        }
+    };
+    // A thread that still reads a file does not keep the program.
+    runtime.shutdown_background();
+    ExitCode::from(code)
+}

@@ -1,0 +1,195 @@
+//! Any source and any target.
+
+use std::time::Duration;
+
+use table_service_model::Ticks;
+use tokio::sync::mpsc::Sender;
+
+use crate::failure::Failure;
+use crate::files::{FileSource, FileTarget, Format, POLICIES_ENDING, SERVICE_FILE};
+use crate::location::Location;
+use crate::record::{Chunk, Position, Range};
+use crate::rest::{RestClient, RestSource, RestTarget};
+use crate::sql::{SqlSource, SqlTarget};
+
+pub enum Source {
+    Rest(Box<RestSource>),
+    Sql(Box<SqlSource>),
+    Files(FileSource),
+}
+
+/// What is to be read of a source.
+pub struct Reading<'a> {
+    pub format: Option<Format>,
+    pub tables: &'a [String],
+    pub since: Option<Ticks>,
+    pub patience: Duration,
+}
+
+impl Source {
+    /// # Errors
+    /// A location that cannot be a source.
+    pub fn new(location: Location, reading: &Reading<'_>) -> Result<Source, Failure> {
+        Ok(match location {
+            Location::Rest(endpoint) => Source::Rest(Box::new(RestSource::new(
+                RestClient::new(endpoint, reading.patience)?,
+                reading.since,
+            ))),
+            Location::Sql(config) => Source::Sql(Box::new(SqlSource::new(*config, reading.since))),
+            Location::Path(path) => Source::Files(FileSource::new(Some(path), reading.format, reading.tables)),
+            Location::Stream => Source::Files(FileSource::new(None, reading.format, reading.tables)),
+        })
+    }
+
+    /// What reports and the resume file call it. It has no secret.
+    pub fn name(&self) -> String {
+        match self {
+            Source::Rest(source) => source.client().name(),
+            Source::Sql(source) => source.name().to_owned(),
+            Source::Files(source) => source.name(),
+        }
+    }
+
+    /// What the source's clock shows; `None` for files.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
+        match self {
+            Source::Rest(source) => source.clock().await,
+            Source::Sql(source) => source.clock().await,
+            Source::Files(_) => Ok(None),
+        }
+    }
+
+    /// # Errors
+    /// What the source says.
+    pub async fn tables(&self) -> Result<Vec<String>, Failure> {
+        match self {
+            Source::Rest(source) => source.tables().await,
+            Source::Sql(source) => source.tables().await,
+            Source::Files(source) => source.tables(),
+        }
+    }
+
+    /// The number of entities and of bytes of a table, as far as they are known without reading it.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub async fn estimate(&self, table: &str) -> Result<(Option<u64>, Option<u64>), Failure> {
+        match self {
+            Source::Rest(_) => Ok((None, None)),
+            Source::Sql(source) => source.estimate(table).await,
+            Source::Files(source) => Ok((None, source.bytes(table))),
+        }
+    }
+
+    /// # Errors
+    /// What the source says.
+    pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
+        match self {
+            Source::Rest(source) => source.ranges(table, readers).await,
+            Source::Sql(source) => source.ranges(table, readers).await,
+            Source::Files(source) => source.ranges(table),
+        }
+    }
+
+    /// # Errors
+    /// What the source says.
+    pub async fn read(
+        &self,
+        table: &str,
+        range: &Range,
+        position: Option<Position>,
+        chunks: Sender<Chunk>,
+    ) -> Result<(), Failure> {
+        match self {
+            Source::Rest(source) => source.read(table, range, position, chunks).await,
+            Source::Sql(source) => source.read(table, range, position, chunks).await,
+            Source::Files(source) => source.read(table, range, position, chunks).await,
+        }
+    }
+
+    /// The stored access policies of a table as JSON; `None` if the source has none.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub async fn policies(&self, table: &str) -> Result<Option<String>, Failure> {
+        match self {
+            Source::Rest(source) => source.client().policies(table).await.map(Some),
+            Source::Sql(source) => source.policies(table).await.map(Some),
+            Source::Files(source) => source.document(&format!("{table}{POLICIES_ENDING}")),
+        }
+    }
+
+    /// # Errors
+    /// What the source says.
+    pub async fn service_properties(&self) -> Result<Option<String>, Failure> {
+        match self {
+            Source::Rest(source) => source.client().service_properties().await.map(Some),
+            Source::Sql(source) => source.service_properties().await.map(Some),
+            Source::Files(source) => source.document(SERVICE_FILE),
+        }
+    }
+}
+
+pub enum Target {
+    Rest(Box<RestTarget>),
+    Sql(Box<SqlTarget>),
+    Files(FileTarget),
+}
+
+impl Target {
+    /// # Errors
+    /// A location that cannot be a target.
+    pub fn new(location: Location, format: Option<Format>, patience: Duration) -> Result<Target, Failure> {
+        Ok(match location {
+            Location::Rest(endpoint) => Target::Rest(Box::new(RestTarget::new(RestClient::new(endpoint, patience)?))),
+            Location::Sql(config) => Target::Sql(Box::new(SqlTarget::new(*config))),
+            Location::Path(path) => Target::Files(FileTarget::new(Some(path), format)?),
+            Location::Stream => Target::Files(FileTarget::new(None, format)?),
+        })
+    }
+
+    pub fn name(&self) -> String {
+        match self {
+            Target::Rest(target) => target.client().name(),
+            Target::Sql(target) => target.name().to_owned(),
+            Target::Files(target) => target.name(),
+        }
+    }
+
+    /// Whether a table is there; `None` if the target cannot say.
+    ///
+    /// # Errors
+    /// What the target says.
+    pub async fn has(&self, table: &str) -> Result<Option<bool>, Failure> {
+        match self {
+            Target::Rest(target) => target.has(table).await.map(Some),
+            Target::Sql(target) => target.has(table).await.map(Some),
+            Target::Files(target) => Ok(target.file_of(table).map(|file| file.exists())),
+        }
+    }
+
+    /// Stores the policies of a table; false if the target cannot hold them.
+    ///
+    /// # Errors
+    /// What the target says.
+    pub async fn set_policies(&self, table: &str, json: &str) -> Result<bool, Failure> {
+        match self {
+            Target::Rest(target) => target.client().set_policies(table, json).await.map(|()| true),
+            Target::Sql(target) => target.set_policies(table, json).await.map(|()| true),
+            Target::Files(target) => target.write_document(&format!("{table}{POLICIES_ENDING}"), json),
+        }
+    }
+
+    /// # Errors
+    /// What the target says.
+    pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
+        match self {
+            Target::Rest(target) => target.client().set_service_properties(json).await,
+            Target::Sql(target) => target.set_service_properties(json).await,
+            Target::Files(target) => target.write_document(SERVICE_FILE, json).map(|_| ()),
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! One table from a source into a target: readers of ranges, lanes of writers, and the tickets that say how far
+//! everything is written.
+//!
+//! All entities of a key, or over REST of a partition, go through the same lane in the order in which they were read. So
+//! of two lines with the same key the later one counts, and two lanes never wait for each other's locks.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use table_service_model::Ticks;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinSet;
+
+use crate::failure::Failure;
+use crate::files::Writer;
+use crate::peer::{Source, Target};
+use crate::progress::Counters;
+use crate::record::{Chunk, Position, Record};
+use crate::rejects::Rejects;
+use crate::report::TableReport;
+use crate::rest::RestWriter;
+use crate::resume::{Journal, Part};
+use crate::sql::SqlWriter;
+use crate::write::{OnConflict, Outcome, WriteMode};
+
+/// What one write may have.
+const WRITE_RECORDS: usize = 5000;
+const WRITE_BYTES: usize = 4 << 20;
+/// Parts of chunks that wait before a lane.
+const WAITING: usize = 8;
+
+/// Everything that the copies of all tables share.
+pub struct Copy {
+    pub source: Source,
+    pub target: Target,
+    pub mode: WriteMode,
+    pub readers: usize,
+    pub since: Option<Ticks>,
+    pub pace: Pace,
+    pub counters: Arc<Counters>,
+    pub rejects: Rejects,
+    pub journal: Journal,
+    /// Set when the user wants it to end.
+    pub stop: AtomicBool,
+}
+
+/// Limits the entities read in a second.
+pub struct Pace {
+    rate: Option<f64>,
+    next: Mutex<Instant>,
+}
+
+impl Pace {
+    pub fn new(rate: Option<f64>) -> Pace {
+        Pace {
+            rate,
+            next: Mutex::new(Instant::now()),
+        }
+    }
+
+    async fn take(&self, count: usize) {
+        let Some(rate) = self.rate else { return };
+        let at = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = (*next).max(Instant::now());
+            *next = at + Duration::from_secs_f64(count as f64 / rate);
+            at
+        };
+        tokio::time::sleep_until(at.into()).await;
+    }
+}
+
+/// A part of a chunk, for one lane.
+struct Load {
+    records: Vec<Record>,
+    ticket: Arc<Ticket>,
+}
+
+/// Notes when all parts of a chunk are written.
+struct Ticket {
+    range: usize,
+    number: u64,
+    position: Position,
+    left: AtomicUsize,
+}
+
+/// For each range, the chunks that are written before the one in front of them is.
+#[derive(Default)]
+struct Track {
+    next: u64,
+    waiting: BTreeMap<u64, Position>,
+}
+
+struct Table {
+    copy: Arc<Copy>,
+    name: String,
+    tracks: Mutex<Vec<Track>>,
+    report: Mutex<TableReport>,
+}
+
+impl Table {
+    /// A part of a chunk is written.
+    fn complete(&self, ticket: &Ticket) {
+        if ticket.left.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let mut tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(track) = tracks.get_mut(ticket.range) else {
+            return;
+        };
+        track.waiting.insert(ticket.number, ticket.position.clone());
+        let mut reached = None;
+        while let Some(position) = track.waiting.remove(&track.next) {
+            track.next += 1;
+            reached = Some(position);
+        }
+        if let Some(position) = reached {
+            self.copy.journal.set_position(&self.name, ticket.range, position);
+        }
+    }
+
+    fn note(&self, outcome: &Outcome) -> Result<(), Failure> {
+        let rejected = outcome.rejects.len() as u64;
+        let counters = &self.copy.counters;
+        Counters::add(&counters.written, outcome.written);
+        Counters::add(&counters.skipped, outcome.skipped);
+        Counters::add(&counters.rejected, rejected);
+        {
+            let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+            report.written += outcome.written;
+            report.skipped += outcome.skipped;
+            report.kept_timestamps += outcome.kept_timestamps;
+            report.rejected += rejected;
+        }
+        self.copy.rejects.add(&outcome.rejects)
+    }
+}
+
+/// Writes into one table, for one lane.
+enum LaneWriter {
+    Sql(Box<SqlWriter>),
+    Rest(Box<RestWriter>),
+    File(Box<Writer>),
+}
+
+impl LaneWriter {
+    async fn write(&mut self, records: Vec<Record>) -> Result<Outcome, Failure> {
+        match self {
+            LaneWriter::Sql(writer) => writer.write(records).await,
+            LaneWriter::Rest(writer) => writer.write(records).await,
+            LaneWriter::File(writer) => {
+                tokio::task::block_in_place(|| writer.write(&records))?;
+                let timed = records.iter().filter(|record| record.timestamp.is_some()).count();
+                Ok(Outcome {
+                    written: records.len() as u64,
+                    kept_timestamps: timed as u64,
+                    ..Outcome::default()
+                })
+            }
+        }
+    }
+}
+
+/// Copies a table, or what an earlier run has left of it. Returns early, without an error, when it is to stop.
+///
+/// # Errors
+/// What ends the copy.
+pub async fn copy_table(copy: &Arc<Copy>, name: &str) -> Result<TableReport, Failure> {
+    // A file has its entities in the order of the source.
+    let readers = match copy.target {
+        Target::Files(_) => 1,
+        Target::Rest(_) | Target::Sql(_) => copy.readers,
+    };
+    let earlier = copy.journal.parts(name);
+    let is_begun = earlier.is_some();
+    let parts = match earlier {
+        Some(parts) => parts,
+        None => {
+            let ranges = copy.source.ranges(name, readers).await?;
+            copy.journal.begin(name, &ranges)
+        }
+    };
+    let table = Arc::new(Table {
+        copy: copy.clone(),
+        name: name.to_owned(),
+        tracks: Mutex::new(parts.iter().map(|_| Track::default()).collect()),
+        report: Mutex::new(TableReport {
+            table: name.to_owned(),
+            ..TableReport::default()
+        }),
+    });
+    let Some(writers) = writers(copy, name, is_begun, &parts).await? else {
+        return Ok(finished(&table));
+    };
+    let (mut senders, mut tasks) = (Vec::new(), JoinSet::new());
+    for writer in writers {
+        let (sender, receiver) = channel(WAITING);
+        senders.push(sender);
+        tasks.spawn(lane(table.clone(), writer, receiver));
+    }
+    let queue: VecDeque<(usize, Part)> = parts
+        .into_iter()
+        .enumerate()
+        .filter(|(_, part)| part.position != Some(Position::End))
+        .collect();
+    let readers = readers.min(queue.len());
+    let queue = Arc::new(Mutex::new(queue));
+    for _ in 0..readers {
+        tasks.spawn(reader(table.clone(), queue.clone(), senders.clone()));
+    }
+    drop(senders);
+    // The first error ends all: dropping the set stops its tasks.
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(|error| Failure::new(error.to_string()))??;
+    }
+    if copy.stop.load(Ordering::Relaxed) {
+        copy.journal.save()?;
+        return Ok(report(&table));
+    }
+    Ok(finished(&table))
+}
+
+fn report(table: &Table) -> TableReport {
+    table.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn finished(table: &Table) -> TableReport {
+    table.copy.journal.set_done(&table.name);
+    report(table)
+}
+
+/// The writers of a table; `None` if its file is complete.
+async fn writers(copy: &Copy, name: &str, is_begun: bool, parts: &[Part]) -> Result<Option<Vec<LaneWriter>>, Failure> {
+    Ok(Some(match &copy.target {
+        Target::Sql(target) => {
+            target.create(name).await?;
+            (0..copy.readers)
+                .map(|_| LaneWriter::Sql(Box::new(target.writer(name, copy.mode))))
+                .collect()
+        }
+        Target::Rest(target) => {
+            target.create(name).await?;
+            (0..copy.readers)
+                .map(|_| LaneWriter::Rest(Box::new(target.writer(name, copy.mode))))
+                .collect()
+        }
+        Target::Files(target) => {
+            let all_read = parts.iter().all(|part| part.position == Some(Position::End));
+            if is_begun && all_read && target.is_complete(name) {
+                return Ok(None);
+            }
+            let length = is_begun.then(|| copy.journal.length(name).unwrap_or(0));
+            let overwrite = copy.mode.on_conflict == OnConflict::Replace;
+            vec![LaneWriter::File(Box::new(target.open(name, length, overwrite)?))]
+        }
+    }))
+}
+
+/// Reads one range after the other.
+async fn reader(
+    table: Arc<Table>,
+    queue: Arc<Mutex<VecDeque<(usize, Part)>>>,
+    lanes: Vec<Sender<Load>>,
+) -> Result<(), Failure> {
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    while let Some((index, part)) = next() {
+        if table.copy.stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (sender, receiver) = channel(2);
+        let reading = table.copy.source.read(&table.name, &part.range, part.position, sender);
+        let feeding = feed(&table, index, receiver, &lanes);
+        tokio::try_join!(reading, feeding)?;
+    }
+    Ok(())
+}
+
+/// Divides the chunks of a range between the lanes.
+async fn feed(table: &Table, range: usize, mut chunks: Receiver<Chunk>, lanes: &[Sender<Load>]) -> Result<(), Failure> {
+    let copy = &table.copy;
+    let mut number = 0;
+    while let Some(Chunk {
+        mut records,
+        rejects,
+        position,
+    }) = chunks.recv().await
+    {
+        if copy.stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        table.note(&Outcome {
+            rejects,
+            ..Outcome::default()
+        })?;
+        if let Some(since) = copy.since {
+            records.retain(|record| record.timestamp.is_none_or(|timestamp| timestamp >= since));
+        }
+        copy.pace.take(records.len()).await;
+        Counters::add(&copy.counters.read, records.len() as u64);
+        {
+            let mut report = table.report.lock().unwrap_or_else(PoisonError::into_inner);
+            report.read += records.len() as u64;
+        }
+        let mut bytes = 0;
+        let mut loads: Vec<Vec<Record>> = lanes.iter().map(|_| Vec::new()).collect();
+        for record in records {
+            bytes += record.weight() as u64;
+            let hash = match &copy.target {
+                Target::Rest(_) => record.partition_hash(),
+                Target::Sql(_) | Target::Files(_) => record.key_hash(),
+            };
+            let lane = hash % (lanes.len() as u64).max(1);
+            if let Some(load) = usize::try_from(lane).ok().and_then(|lane| loads.get_mut(lane)) {
+                load.push(record);
+            }
+        }
+        Counters::add(&copy.counters.bytes, bytes);
+        // One more part than there are loads: the chunk may be empty, and must not be complete before all loads are sent.
+        let ticket = Arc::new(Ticket {
+            range,
+            number,
+            position,
+            left: AtomicUsize::new(1 + loads.iter().filter(|load| !load.is_empty()).count()),
+        });
+        number += 1;
+        for (records, lane) in loads.into_iter().zip(lanes) {
+            let ticket = ticket.clone();
+            if !records.is_empty() && lane.send(Load { records, ticket }).await.is_err() {
+                // The lane reports its error itself.
+                return Ok(());
+            }
+        }
+        table.complete(&ticket);
+    }
+    Ok(())
+}
+
+/// Writes what comes, as much at a time as waits.
+async fn lane(table: Arc<Table>, mut writer: LaneWriter, mut loads: Receiver<Load>) -> Result<(), Failure> {
+    let copy = &table.copy;
+    while let Some(first) = loads.recv().await {
+        let (mut records, mut tickets) = (first.records, vec![first.ticket]);
+        let mut bytes: usize = records.iter().map(Record::weight).sum();
+        while records.len() < WRITE_RECORDS && bytes < WRITE_BYTES {
+            let Ok(load) = loads.try_recv() else { break };
+            bytes += load.records.iter().map(Record::weight).sum::<usize>();
+            records.extend(load.records);
+            tickets.push(load.ticket);
+        }
+        for run in runs_of_different_keys(records) {
+            let outcome = writer.write(run).await?;
+            table.note(&outcome)?;
+        }
+        for ticket in &tickets {
+            table.complete(ticket);
+        }
+        if copy.journal.is_due() {
+            checkpoint(&table, &mut writer)?;
+        }
+    }
+    if copy.stop.load(Ordering::Relaxed) {
+        if copy.journal.is_kept() {
+            checkpoint(&table, &mut writer)?;
+        }
+        return Ok(());
+    }
+    if let LaneWriter::File(_) = writer {
+        // If the program ends between the last line and the file's new name, the next run finds a complete file.
+        if copy.journal.is_kept() {
+            checkpoint(&table, &mut writer)?;
+        }
+        if let LaneWriter::File(writer) = writer {
+            return tokio::task::block_in_place(|| writer.finish());
+        }
+    }
+    Ok(())
+}
+
+/// Saves how far everything is written. A file has one lane, so its length and the positions belong together.
+fn checkpoint(table: &Table, writer: &mut LaneWriter) -> Result<(), Failure> {
+    tokio::task::block_in_place(|| {
+        if let LaneWriter::File(writer) = writer {
+            let length = writer.checkpoint()?;
+            table.copy.journal.set_length(&table.name, length);
+        }
+        table.copy.journal.save()
+    })
+}
+
+/// Divides entities where a key comes again: one write has each key once.
+fn runs_of_different_keys(records: Vec<Record>) -> Vec<Vec<Record>> {
+    let mut again = Vec::new();
+    {
+        let mut seen: HashSet<(&str, &str)> = HashSet::with_capacity(records.len());
+        for (index, record) in records.iter().enumerate() {
+            let key = (record.partition_key.as_str(), record.row_key.as_str());
+            if !seen.insert(key) {
+                again.push(index);
+                seen.clear();
+                seen.insert(key);
+            }
+        }
+    }
+    let mut runs = Vec::with_capacity(again.len() + 1);
+    let mut rest = records;
+    for &index in again.iter().rev() {
+        runs.push(rest.split_off(index));
+    }
+    runs.push(rest);
+    runs.reverse();
+    runs
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use table_service_model::PropertiesBuf;
+
+    #[test]
+    fn a_write_has_each_key_once_and_the_order_stays() {
+        let record = |key: &str| Record {
+            partition_key: "p".to_owned(),
+            row_key: key.to_owned(),
+            timestamp: None,
+            properties: PropertiesBuf::empty(),
+        };
+        let keys = |text: &str| -> Vec<String> {
+            runs_of_different_keys(text.split(' ').map(record).collect())
+                .into_iter()
+                .map(|run| run.into_iter().map(|record| record.row_key).collect())
+                .collect()
+        };
+        assert_eq!(keys("a b c"), ["abc"]);
+        assert_eq!(keys("a b a b a c"), ["ab", "ab", "ac"]);
+    }
+}

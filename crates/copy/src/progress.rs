@@ -1,0 +1,122 @@
+//! What a user sees while it runs: a bar on a terminal, else a line every few seconds.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use tokio::task::JoinHandle;
+
+/// Counters of everything so far.
+#[derive(Default)]
+pub struct Counters {
+    pub read: AtomicU64,
+    pub bytes: AtomicU64,
+    pub written: AtomicU64,
+    pub skipped: AtomicU64,
+    pub rejected: AtomicU64,
+    /// How many entities there are to read, as far as that is known.
+    pub expected: AtomicU64,
+}
+
+impl Counters {
+    pub fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    fn get(counter: &AtomicU64) -> u64 {
+        counter.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// A bar on a terminal, else lines, on standard error.
+    People,
+    /// Objects on standard output.
+    Json,
+    Quiet,
+}
+
+/// Shows the counters until it is dropped.
+pub struct Progress {
+    task: JoinHandle<()>,
+    bar: Option<ProgressBar>,
+}
+
+const LINE_EVERY: Duration = Duration::from_secs(5);
+const BAR_EVERY: Duration = Duration::from_millis(200);
+
+impl Progress {
+    pub fn start(style: Style, counters: Arc<Counters>) -> Progress {
+        let begin = Instant::now();
+        let bar = (style == Style::People && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new(0);
+            let template = "{elapsed_precise} {wide_bar} {human_pos}/{human_len} {per_sec}, {msg}, {eta} left";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let shown = bar.clone();
+        let task = tokio::spawn(async move {
+            let every = if shown.is_some() { BAR_EVERY } else { LINE_EVERY };
+            let mut last = (Instant::now(), 0);
+            loop {
+                tokio::time::sleep(every).await;
+                let read = Counters::get(&counters.read);
+                let bytes = Counters::get(&counters.bytes);
+                let expected = Counters::get(&counters.expected);
+                if let Some(bar) = &shown {
+                    bar.set_length(expected.max(read));
+                    bar.set_position(read);
+                    bar.set_message(HumanBytes(bytes).to_string());
+                    continue;
+                }
+                let rate = (read - last.1) as f64 / last.0.elapsed().as_secs_f64();
+                last = (Instant::now(), read);
+                match style {
+                    Style::Quiet => {}
+                    Style::Json => {
+                        let line = serde_json::json!({
+                            "event": "progress", "read": read, "bytes": bytes,
+                            "written": Counters::get(&counters.written),
+                            "skipped": Counters::get(&counters.skipped),
+                            "rejected": Counters::get(&counters.rejected),
+                            "expected": (expected > 0).then_some(expected),
+                            "entities_per_second": rate.round(),
+                            "seconds": begin.elapsed().as_secs_f64(),
+                        });
+                        // A reader that has gone does not stop the copy.
+                        let _ = writeln!(std::io::stdout(), "{line}");
+                    }
+                    Style::People => {
+                        let left = if expected > read && rate > 0.0 {
+                            format!(", about {:.0} s left", (expected - read) as f64 / rate)
+                        } else {
+                            String::new()
+                        };
+                        let _ = writeln!(
+                            std::io::stderr(),
+                            "{} entities, {}, {} a second{left}",
+                            HumanCount(read),
+                            HumanBytes(bytes),
+                            HumanCount(rate as u64),
+                        );
+                    }
+                }
+            }
+        });
+        Progress { task, bar }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.task.abort();
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

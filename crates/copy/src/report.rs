@@ -1,0 +1,93 @@
+//! What was done, at the end.
+
+use serde::Serialize;
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct TableReport {
+    pub table: String,
+    pub read: u64,
+    pub written: u64,
+    pub skipped: u64,
+    pub rejected: u64,
+    pub kept_timestamps: u64,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    pub from: String,
+    pub to: String,
+    pub tables: Vec<TableReport>,
+    pub seconds: f64,
+    /// What the source's clock showed when the copy, or its last round, began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Adds what a round has done to a table.
+    pub fn add(&mut self, done: TableReport) {
+        match self.tables.iter_mut().find(|table| table.table == done.table) {
+            Some(table) => {
+                table.read += done.read;
+                table.written += done.written;
+                table.skipped += done.skipped;
+                table.rejected += done.rejected;
+                table.kept_timestamps += done.kept_timestamps;
+            }
+            None => self.tables.push(done),
+        }
+    }
+
+    pub fn sum(&self) -> TableReport {
+        let mut sum = TableReport::default();
+        for table in &self.tables {
+            sum.read += table.read;
+            sum.written += table.written;
+            sum.skipped += table.skipped;
+            sum.rejected += table.rejected;
+            sum.kept_timestamps += table.kept_timestamps;
+        }
+        sum
+    }
+
+    pub fn text(&self) -> String {
+        let mut lines = Vec::new();
+        for table in &self.tables {
+            lines.push(format!(
+                "{}: {} read, {} written, {} skipped, {} rejected",
+                table.table, table.read, table.written, table.skipped, table.rejected
+            ));
+        }
+        let sum = self.sum();
+        let rate = if self.seconds > 0.0 {
+            sum.read as f64 / self.seconds
+        } else {
+            0.0
+        };
+        lines.push(format!(
+            "{} tables, {} entities in {:.1} s, {rate:.0} a second",
+            self.tables.len(),
+            sum.written,
+            self.seconds
+        ));
+        if sum.written > sum.kept_timestamps {
+            lines.push(format!(
+                "{} of {} entities have a new Timestamp: the target does not take the source's.",
+                sum.written - sum.kept_timestamps,
+                sum.written
+            ));
+        }
+        if let Some(started) = &self.started {
+            lines.push(format!(
+                "By the source's clock it began at {started}; --since {started} copies what changed since then."
+            ));
+        }
+        lines.extend(self.notes.iter().cloned());
+        lines.join("\n")
+    }
+}

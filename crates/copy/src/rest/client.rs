@@ -1,0 +1,324 @@
+//! Requests: signed, repeated while the service is away or busy.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use table_service_model::access::SignedRequest;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+
+use crate::endpoint::{Credential, Endpoint};
+use crate::failure::{Failure, with_sources};
+use crate::write::Backoff;
+
+/// A page has at most 16 MiB before it is written as JSON.
+const LARGEST_ANSWER: usize = 128 << 20;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+const VERSION: &str = "2019-02-02";
+
+/// What is not escaped in a part of a URL.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+pub fn escape(text: &str) -> String {
+    utf8_percent_encode(text, UNRESERVED).to_string()
+}
+
+/// A key or a table's name in quotes, escaped for a URL.
+pub fn quoted(text: &str) -> String {
+    format!("%27{}%27", escape(&text.replace('\'', "''")))
+}
+
+/// A text as a literal of a filter.
+pub fn filter_literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// A client of one endpoint.
+#[derive(Clone)]
+pub struct RestClient {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    endpoint: Endpoint,
+    patience: Duration,
+}
+
+pub struct Call<'a> {
+    pub method: Method,
+    /// The path behind the account, escaped.
+    pub resource: &'a str,
+    /// The query, escaped, without the question mark.
+    pub query: &'a str,
+    pub content_type: &'a str,
+    pub headers: &'a [(&'static str, &'a str)],
+    pub body: Bytes,
+}
+
+impl<'a> Call<'a> {
+    pub fn get(resource: &'a str, query: &'a str) -> Call<'a> {
+        Call {
+            method: Method::GET,
+            resource,
+            query,
+            content_type: "",
+            headers: &[("accept", "application/json;odata=minimalmetadata")],
+            body: Bytes::new(),
+        }
+    }
+}
+
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// Whether an earlier try may have had its effect although its answer did not come.
+    pub ambiguous: bool,
+}
+
+/// An error of the service.
+#[derive(Debug, Clone)]
+pub struct ServiceError {
+    pub status: u16,
+    pub code: String,
+    pub message: String,
+}
+
+impl ServiceError {
+    pub fn text(&self) -> String {
+        match (self.code.as_str(), self.message.as_str()) {
+            ("", "") => format!("HTTP status {}", self.status),
+            ("", message) => message.to_owned(),
+            (code, message) => format!("{code}: {}", message.lines().next().unwrap_or_default()),
+        }
+    }
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// What an answer that is no success says.
+    pub fn error(&self) -> ServiceError {
+        let (code, message) = error_in(&self.body);
+        ServiceError {
+            status: self.status.as_u16(),
+            code: code
+                .or_else(|| self.header("x-ms-error-code").map(str::to_owned))
+                .unwrap_or_default(),
+            message,
+        }
+    }
+}
+
+/// Code and message of an error in JSON or XML.
+pub fn error_in(body: &[u8]) -> (Option<String>, String) {
+    if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body)
+        && let Some(error) = json.get("odata.error")
+    {
+        let code = error.get("code").and_then(|code| code.as_str());
+        let message = error.pointer("/message/value").and_then(|value| value.as_str());
+        return (code.map(str::to_owned), message.unwrap_or_default().to_owned());
+    }
+    let text = String::from_utf8_lossy(body);
+    let element = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}"))?;
+        let (_, rest) = rest.split_once('>')?;
+        Some(rest.split_once('<')?.0.to_owned())
+    };
+    let code = element("Code").or_else(|| element("m:code"));
+    let message = element("Message").or_else(|| element("m:message")).unwrap_or_default();
+    (code, message)
+}
+
+impl RestClient {
+    /// # Errors
+    /// A system without certificates, if the endpoint needs them.
+    pub fn new(endpoint: Endpoint, patience: Duration) -> Result<RestClient, Failure> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(Duration::from_secs(15)));
+        let builder = HttpsConnectorBuilder::new();
+        let builder = if endpoint.origin.starts_with("https:") {
+            let mut roots = rustls::RootCertStore::empty();
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if roots.is_empty() {
+                return Err(Failure::new(
+                    "The system has no certificates to check the endpoint's with.",
+                ));
+            }
+            let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+            let config = rustls::ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .map_err(|error| Failure::new(error.to_string()))?
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            builder.with_tls_config(config)
+        } else {
+            let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+            let config = rustls::ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .map_err(|error| Failure::new(error.to_string()))?
+                .with_root_certificates(rustls::RootCertStore::empty())
+                .with_no_client_auth();
+            builder.with_tls_config(config)
+        };
+        let connector = builder.https_or_http().enable_http1().wrap_connector(http);
+        Ok(RestClient {
+            client: Client::builder(TokioExecutor::new()).build(connector),
+            endpoint,
+            patience,
+        })
+    }
+
+    pub fn name(&self) -> String {
+        self.endpoint.name()
+    }
+
+    /// The table that the endpoint's URL names.
+    pub fn only_table(&self) -> Option<&str> {
+        self.endpoint.table.as_deref()
+    }
+
+    /// The URL of a resource, as the requests within a batch have it.
+    pub fn url(&self, resource: &str) -> String {
+        format!("{}{}/{resource}", self.endpoint.origin, self.endpoint.prefix)
+    }
+
+    pub fn failure(&self, what: &str, error: &ServiceError) -> Failure {
+        Failure::new(format!("{}: {what}: {}", self.name(), error.text()))
+    }
+
+    /// Sends a request until the service answers it, and neither with a passing error.
+    ///
+    /// # Errors
+    /// A service that stays away, with the last reason.
+    pub async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+        let mut backoff = Backoff::new(self.patience);
+        let mut ambiguous = false;
+        loop {
+            let tried = tokio::time::timeout(REQUEST_TIMEOUT, self.try_send(call)).await;
+            let (reason, asked) = match tried {
+                Ok(Ok(mut answer)) if !is_passing(answer.status) => {
+                    answer.ambiguous = ambiguous;
+                    return Ok(answer);
+                }
+                Ok(Ok(answer)) => {
+                    // A 500 can come after the work was done.
+                    ambiguous |= answer.status != StatusCode::SERVICE_UNAVAILABLE;
+                    let asked = answer.header("retry-after").and_then(|seconds| seconds.parse().ok());
+                    (answer.error().text(), asked.map(Duration::from_secs))
+                }
+                Ok(Err(error)) => {
+                    ambiguous = true;
+                    (error, None)
+                }
+                Err(_) => {
+                    ambiguous = true;
+                    ("it does not answer in time".to_owned(), None)
+                }
+            };
+            if !backoff.wait(asked).await {
+                return Err(Failure::new(format!("{}: {reason}", self.name())));
+            }
+        }
+    }
+
+    async fn try_send(&self, call: &Call<'_>) -> Result<Answer, String> {
+        let path = format!("{}/{}", self.endpoint.prefix, call.resource);
+        let date = OffsetDateTime::now_utc()
+            .format(&Rfc2822)
+            .map_err(|error| error.to_string())?
+            .replace("+0000", "GMT");
+        let mut query = call.query.to_owned();
+        let mut authorization = None;
+        match &self.endpoint.credential {
+            Credential::Sas(sas) => {
+                if !query.is_empty() {
+                    query.push('&');
+                }
+                query.push_str(sas);
+            }
+            Credential::Key(account) => {
+                let signed = SignedRequest {
+                    verb: call.method.as_str(),
+                    content_md5: "",
+                    content_type: call.content_type,
+                    date: &date,
+                    path: &path,
+                    comp: call.query.split('&').find_map(|pair| pair.strip_prefix("comp=")),
+                };
+                authorization = Some(signed.authorization(account, false));
+            }
+        }
+        let separator = if query.is_empty() { "" } else { "?" };
+        let uri = format!("{}{path}{separator}{query}", self.endpoint.origin);
+        let mut request = Request::builder()
+            .method(&call.method)
+            .uri(uri)
+            .header("x-ms-date", date)
+            .header("x-ms-version", VERSION)
+            .header("user-agent", concat!("table-service-copy/", env!("CARGO_PKG_VERSION")))
+            .header("dataserviceversion", "3.0;NetFx")
+            .header("maxdataserviceversion", "3.0;NetFx");
+        if let Some(authorization) = authorization {
+            request = request.header("authorization", authorization);
+        }
+        if !call.content_type.is_empty() {
+            request = request.header("content-type", call.content_type);
+        }
+        for (name, value) in call.headers {
+            request = request.header(*name, *value);
+        }
+        // The text of these errors has no URL in it, so no signature.
+        let request = request
+            .body(Full::new(call.body.clone()))
+            .map_err(|_| "the request cannot be made of these keys".to_owned())?;
+        let response = self
+            .client
+            .request(request)
+            .await
+            .map_err(|error| with_sources(&error))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, LARGEST_ANSWER).collect().await;
+        Ok(Answer {
+            status: head.status,
+            headers: head.headers,
+            body: body.map_err(|error| error.to_string())?.to_bytes(),
+            ambiguous: false,
+        })
+    }
+}
+
+fn is_passing(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_read_in_both_forms() {
+        let json =
+            br#"{"odata.error":{"code":"EntityAlreadyExists","message":{"lang":"en-US","value":"0:x\nRequestId:1"}}}"#;
+        assert_eq!(
+            error_in(json),
+            (Some("EntityAlreadyExists".to_owned()), "0:x\nRequestId:1".to_owned())
+        );
+        let xml = b"<?xml version=\"1.0\"?><Error><Code>ServerBusy</Code><Message>wait</Message></Error>";
+        assert_eq!(error_in(xml), (Some("ServerBusy".to_owned()), "wait".to_owned()));
+        assert_eq!(error_in(b"oops"), (None, String::new()));
+    }
+
+    #[test]
+    fn keys_are_escaped() {
+        assert_eq!(quoted("O'B %é"), "%27O%27%27B%20%25%C3%A9%27");
+    }
+}

@@ -1,0 +1,249 @@
+//! Stored access policies and service properties over REST: XML there, JSON in databases and files.
+
+use bytes::Bytes;
+use http::Method;
+use quick_xml::{de, se};
+use serde::{Deserialize, Serialize};
+use table_service_model::access::{
+    AccessPolicies, CorsRule, Logging, Metrics, ServiceProperties, ServicePropertiesChange,
+};
+
+use crate::failure::Failure;
+
+use super::client::{Call, RestClient};
+
+const HEAD: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
+const PROPERTIES: &str = "restype=service&comp=properties";
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "SignedIdentifiers")]
+struct Identifiers {
+    #[serde(rename = "SignedIdentifier", default)]
+    identifiers: Vec<Identifier>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Identifier {
+    id: String,
+    #[serde(default)]
+    access_policy: Policy,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "PascalCase")]
+struct Policy {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expiry: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    permission: Option<String>,
+}
+
+/// The same policy in JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Flat {
+    id: String,
+    #[serde(flatten)]
+    policy: Policy,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "StorageServiceProperties", rename_all = "PascalCase")]
+struct Properties {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logging: Option<Logging>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hour_metrics: Option<Metrics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minute_metrics: Option<Metrics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cors: Option<Rules>,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+struct Rules {
+    #[serde(rename = "CorsRule", default)]
+    rules: Vec<Rule>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Rule {
+    allowed_origins: String,
+    allowed_methods: String,
+    max_age_in_seconds: u32,
+    #[serde(default)]
+    exposed_headers: String,
+    #[serde(default)]
+    allowed_headers: String,
+}
+
+fn list(text: &str) -> Vec<String> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items.map(str::to_owned).collect()
+}
+
+fn policies_from_xml(xml: &str) -> Result<String, String> {
+    let read: Identifiers = de::from_str(xml.trim_start_matches('\u{feff}')).map_err(|error| error.to_string())?;
+    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let flat: Vec<Flat> = read
+        .identifiers
+        .into_iter()
+        .map(|identifier| Flat {
+            id: identifier.id,
+            policy: Policy {
+                start: given(identifier.access_policy.start),
+                expiry: given(identifier.access_policy.expiry),
+                permission: given(identifier.access_policy.permission),
+            },
+        })
+        .collect();
+    serde_json::to_string(&flat).map_err(|error| error.to_string())
+}
+
+fn policies_to_xml(json: &str) -> Result<String, String> {
+    let policies = AccessPolicies::from_json(json).map_err(|error| error.report())?;
+    let identifiers = policies
+        .iter()
+        .map(|entry| Identifier {
+            id: entry.id.clone(),
+            access_policy: Policy {
+                start: entry.policy.start.map(|time| time.with_seven_digits()),
+                expiry: entry.policy.expiry.map(|time| time.with_seven_digits()),
+                permission: entry.policy.permissions.map(|permissions| permissions.to_string()),
+            },
+        })
+        .collect();
+    let xml = se::to_string(&Identifiers { identifiers }).map_err(|error| error.to_string())?;
+    Ok(format!("{HEAD}{xml}"))
+}
+
+fn properties_from_xml(xml: &str) -> Result<String, String> {
+    let read: Properties = de::from_str(xml.trim_start_matches('\u{feff}')).map_err(|error| error.to_string())?;
+    let cors = read.cors.unwrap_or_default().rules.into_iter().map(|rule| CorsRule {
+        allowed_origins: list(&rule.allowed_origins),
+        allowed_methods: list(&rule.allowed_methods),
+        max_age_in_seconds: rule.max_age_in_seconds,
+        exposed_headers: list(&rule.exposed_headers),
+        allowed_headers: list(&rule.allowed_headers),
+    });
+    let change = ServicePropertiesChange {
+        logging: read.logging,
+        hour_metrics: read.hour_metrics,
+        minute_metrics: read.minute_metrics,
+        cors: Some(cors.collect()),
+    };
+    Ok(change.to_json())
+}
+
+fn properties_to_xml(json: &str) -> Result<String, String> {
+    let read = ServiceProperties::from_json(json).map_err(|error| error.report())?;
+    let rules = read.cors.into_iter().map(|rule| Rule {
+        allowed_origins: rule.allowed_origins.join(","),
+        allowed_methods: rule.allowed_methods.join(","),
+        max_age_in_seconds: rule.max_age_in_seconds,
+        exposed_headers: rule.exposed_headers.join(","),
+        allowed_headers: rule.allowed_headers.join(","),
+    });
+    let xml = se::to_string(&Properties {
+        logging: Some(read.logging),
+        hour_metrics: Some(read.hour_metrics),
+        minute_metrics: Some(read.minute_metrics),
+        cors: Some(Rules { rules: rules.collect() }),
+    })
+    .map_err(|error| error.to_string())?;
+    Ok(format!("{HEAD}{xml}"))
+}
+
+impl RestClient {
+    /// The stored access policies of a table, as JSON.
+    ///
+    /// # Errors
+    /// What the service says.
+    pub async fn policies(&self, table: &str) -> Result<String, Failure> {
+        let xml = self.document(table, "comp=acl").await?;
+        policies_from_xml(&xml).map_err(|error| Failure::new(format!("{}: {table}: {error}", self.name())))
+    }
+
+    /// # Errors
+    /// What the service says.
+    pub async fn set_policies(&self, table: &str, json: &str) -> Result<(), Failure> {
+        let xml = policies_to_xml(json).map_err(|error| Failure::new(format!("{table}: {error}")))?;
+        self.put_document(table, "comp=acl", xml).await
+    }
+
+    /// The properties of the service, as JSON.
+    ///
+    /// # Errors
+    /// What the service says.
+    pub async fn service_properties(&self) -> Result<String, Failure> {
+        let xml = self.document("", PROPERTIES).await?;
+        properties_from_xml(&xml).map_err(|error| Failure::new(format!("{}: {error}", self.name())))
+    }
+
+    /// # Errors
+    /// What the service says.
+    pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
+        let xml = properties_to_xml(json).map_err(|error| Failure::new(format!("service properties: {error}")))?;
+        self.put_document("", PROPERTIES, xml).await
+    }
+
+    async fn document(&self, resource: &str, query: &str) -> Result<String, Failure> {
+        let call = Call {
+            headers: &[("accept", "application/xml")],
+            ..Call::get(resource, query)
+        };
+        let answer = self.send(&call).await?;
+        if !answer.status.is_success() {
+            return Err(self.failure(query, &answer.error()));
+        }
+        Ok(String::from_utf8_lossy(&answer.body).into_owned())
+    }
+
+    async fn put_document(&self, resource: &str, query: &str, xml: String) -> Result<(), Failure> {
+        let call = Call {
+            method: Method::PUT,
+            content_type: "application/xml",
+            headers: &[("accept", "application/xml")],
+            body: Bytes::from(xml),
+            ..Call::get(resource, query)
+        };
+        let answer = self.send(&call).await?;
+        if !answer.status.is_success() {
+            return Err(self.failure(query, &answer.error()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_the_same_in_both_forms() {
+        for json in [
+            "[]",
+            r#"[{"Id":"a&b","Start":"2020-01-01T00:00:00.0000000Z","Expiry":"2099-01-01T00:00:00.1234567Z","Permission":"raud"},{"Id":"bare"}]"#,
+        ] {
+            let xml = policies_to_xml(json).unwrap();
+            let back = policies_from_xml(&xml).unwrap();
+            assert_eq!(
+                AccessPolicies::from_json(&back).unwrap().to_json(),
+                AccessPolicies::from_json(json).unwrap().to_json(),
+                "{xml}"
+            );
+        }
+    }
+
+    #[test]
+    fn service_properties_are_the_same_in_both_forms() {
+        let json = r#"{"Logging":{"Version":"1.0","Read":true,"Write":false,"Delete":true,"RetentionPolicy":{"Enabled":true,"Days":7}},"HourMetrics":{"Version":"1.0","Enabled":true,"IncludeAPIs":false,"RetentionPolicy":{"Enabled":false}},"MinuteMetrics":{"Version":"1.0","Enabled":false,"RetentionPolicy":{"Enabled":false}},"Cors":[{"AllowedOrigins":["http://a","http://b"],"AllowedMethods":["GET"],"MaxAgeInSeconds":5,"ExposedHeaders":[],"AllowedHeaders":["x-ms-*"]}]}"#;
+        let xml = properties_to_xml(json).unwrap();
+        assert_eq!(properties_from_xml(&xml).unwrap(), json, "{xml}");
+    }
+}

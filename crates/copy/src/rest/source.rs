@@ -1,0 +1,358 @@
+//! A table read over REST, page by page and several key ranges at a time.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use table_service_model::Ticks;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+use tokio::sync::mpsc::Sender;
+
+use crate::failure::Failure;
+use crate::record::{Chunk, Position, Range, Record, Reject, reason};
+
+use super::client::{Answer, Call, RestClient, escape, filter_literal};
+
+/// How many entities the first page of a range has; later ones have as many as fit into [`PAGE_BYTES`].
+const FIRST_PAGE: usize = 64;
+const LARGEST_PAGE: usize = 1000;
+const PAGE_BYTES: usize = 2 << 20;
+
+/// How many requests may be made to find key ranges.
+const PROBES: usize = 200;
+
+pub struct RestSource {
+    client: RestClient,
+    /// Only entities with this Timestamp or a later one.
+    since: Option<Ticks>,
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(borrow)]
+    value: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Keys {
+    #[serde(rename = "PartitionKey")]
+    partition_key: String,
+    #[serde(rename = "RowKey")]
+    row_key: String,
+}
+
+#[derive(Deserialize)]
+struct KeyPage {
+    value: Vec<Keys>,
+}
+
+#[derive(Deserialize)]
+struct TablePage {
+    value: Vec<TableName>,
+}
+
+#[derive(Deserialize)]
+struct TableName {
+    #[serde(rename = "TableName")]
+    name: String,
+}
+
+impl RestSource {
+    pub fn new(client: RestClient, since: Option<Ticks>) -> RestSource {
+        RestSource { client, since }
+    }
+
+    pub fn client(&self) -> &RestClient {
+        &self.client
+    }
+
+    /// What the service's clock shows.
+    ///
+    /// # Errors
+    /// What the service says.
+    pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
+        let resource = match self.client.only_table() {
+            Some(table) => format!("{table}()"),
+            None => "Tables".to_owned(),
+        };
+        let answer = self.get(&resource, "$top=1", &resource).await?;
+        Ok(answer
+            .header("date")
+            .and_then(|date| OffsetDateTime::parse(date, &Rfc2822).ok())
+            .and_then(|date| Ticks::from_unix_seconds(date.unix_timestamp())))
+    }
+
+    /// # Errors
+    /// What the service says.
+    pub async fn tables(&self) -> Result<Vec<String>, Failure> {
+        if let Some(table) = self.client.only_table() {
+            return Ok(vec![table.to_owned()]);
+        }
+        let mut tables = Vec::new();
+        let mut next: Option<String> = None;
+        loop {
+            let query = next
+                .map(|next| format!("NextTableName={}", escape(&next)))
+                .unwrap_or_default();
+            let answer = self.get("Tables", &query, "the list of tables").await?;
+            let page: TablePage = self.parse(&answer)?;
+            tables.extend(page.value.into_iter().map(|table| table.name));
+            next = answer.header("x-ms-continuation-nexttablename").map(str::to_owned);
+            if next.is_none() {
+                return Ok(tables);
+            }
+        }
+    }
+
+    async fn get(&self, resource: &str, query: &str, what: &str) -> Result<Answer, Failure> {
+        let answer = self.client.send(&Call::get(resource, query)).await?;
+        if !answer.status.is_success() {
+            return Err(self.client.failure(what, &answer.error()));
+        }
+        Ok(answer)
+    }
+
+    fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T, Failure> {
+        serde_json::from_slice(&answer.body)
+            .map_err(|error| Failure::new(format!("{}: an answer cannot be read: {error}", self.client.name())))
+    }
+
+    /// Divides a table into ranges of keys that begin alike.
+    ///
+    /// The service does not say where its keys are. So short queries look for the first key behind a prefix, the one
+    /// behind that prefix's last key, and so on. Together the ranges are the whole table, whatever the service's order
+    /// of keys is: each begins where the one before it ends.
+    ///
+    /// # Errors
+    /// What the service says.
+    pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
+        if readers < 2 {
+            return Ok(vec![Range::Filter(None)]);
+        }
+        let mut probes = 0;
+        let Some(first) = self.first(table, None, &mut probes).await? else {
+            return Ok(vec![Range::Filter(None)]);
+        };
+        let wanted = readers * 4;
+        let mut bounds = self
+            .bounds(table, "PartitionKey", None, &first.partition_key, wanted, &mut probes)
+            .await?;
+        let mut within = None;
+        if bounds.is_empty() && probes < PROBES {
+            // Perhaps one partition has all entities.
+            let partition = format!("PartitionKey eq {}", filter_literal(&first.partition_key));
+            let others = format!("PartitionKey gt {}", filter_literal(&first.partition_key));
+            if self.first(table, Some(&others), &mut probes).await?.is_none() {
+                bounds = self
+                    .bounds(table, "RowKey", Some(&partition), &first.row_key, wanted, &mut probes)
+                    .await?;
+                within = Some((partition, others));
+            }
+        }
+        if bounds.is_empty() {
+            return Ok(vec![Range::Filter(None)]);
+        }
+        let key = if within.is_some() { "RowKey" } else { "PartitionKey" };
+        let and = |filter: String| match &within {
+            Some((partition, _)) => format!("{partition} and {filter}"),
+            None => filter,
+        };
+        let mut ranges = Vec::new();
+        let mut from: Option<&String> = None;
+        for bound in &bounds {
+            let begin = from.map(|from| format!("{key} ge {} and ", filter_literal(from)));
+            let filter = format!("{}{key} lt {}", begin.unwrap_or_default(), filter_literal(bound));
+            ranges.push(Range::Filter(Some(and(filter))));
+            from = Some(bound);
+        }
+        if let Some(from) = from {
+            ranges.push(Range::Filter(Some(and(format!("{key} ge {}", filter_literal(from))))));
+        }
+        // What appears in other partitions meanwhile.
+        if let Some((partition, others)) = within {
+            ranges.push(Range::Filter(Some(others)));
+            ranges.push(Range::Filter(Some(partition.replacen(" eq ", " lt ", 1))));
+        }
+        Ok(ranges)
+    }
+
+    /// Beginnings of keys, in the order in which the service has them, at which ranges begin. The first key is known.
+    async fn bounds(
+        &self,
+        table: &str,
+        key: &str,
+        within: Option<&str>,
+        first: &str,
+        wanted: usize,
+        probes: &mut usize,
+    ) -> Result<Vec<String>, Failure> {
+        let mut prefix = String::new();
+        let mut first = first.to_owned();
+        // Deeper and deeper, while all keys begin alike.
+        for _ in 0..32 {
+            let mut bounds: Vec<String> = Vec::new();
+            let mut current = first.clone();
+            while bounds.len() < wanted && *probes < PROBES {
+                let Some(after) = after_beginning(&current, &prefix) else {
+                    break;
+                };
+                let condition = format!("{key} ge {}", filter_literal(&after));
+                let filter = within.map_or(condition.clone(), |within| format!("{within} and {condition}"));
+                let Some(found) = self.first(table, Some(&filter), probes).await? else {
+                    break;
+                };
+                current = if key == "RowKey" {
+                    found.row_key
+                } else {
+                    found.partition_key
+                };
+                let Some(bound) = beginning(&current, &prefix) else {
+                    break;
+                };
+                if bounds.last() == Some(&bound) || bound < after {
+                    break;
+                }
+                bounds.push(bound);
+            }
+            if !bounds.is_empty() || *probes >= PROBES {
+                return Ok(bounds);
+            }
+            match beginning(&first, &prefix) {
+                Some(longer) => prefix = longer,
+                None => break,
+            }
+            if prefix == first {
+                // The first key is a beginning of all others; look behind it.
+                let condition = format!("{key} gt {}", filter_literal(&first));
+                let filter = within.map_or(condition.clone(), |within| format!("{within} and {condition}"));
+                match self.first(table, Some(&filter), probes).await? {
+                    Some(found) if key == "RowKey" => first = found.row_key,
+                    Some(found) => first = found.partition_key,
+                    None => break,
+                }
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// The first keys that pass a filter.
+    async fn first(&self, table: &str, filter: Option<&str>, probes: &mut usize) -> Result<Option<Keys>, Failure> {
+        let mut token = String::new();
+        loop {
+            *probes += 1;
+            let mut query = "$top=1&$select=PartitionKey,RowKey".to_owned();
+            if let Some(filter) = filter {
+                query.push_str("&$filter=");
+                query.push_str(&escape(filter));
+            }
+            query.push_str(&token);
+            let answer = self.get(&format!("{table}()"), &query, table).await?;
+            let page: KeyPage = self.parse(&answer)?;
+            if let Some(keys) = page.value.into_iter().next() {
+                return Ok(Some(keys));
+            }
+            match continuation(&answer) {
+                Some(position) => token = token_query(&position),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Reads a range from a position on.
+    ///
+    /// # Errors
+    /// What the service says.
+    pub async fn read(
+        &self,
+        table: &str,
+        range: &Range,
+        position: Option<Position>,
+        chunks: Sender<Chunk>,
+    ) -> Result<(), Failure> {
+        let mut conditions = Vec::new();
+        if let Range::Filter(Some(filter)) = range {
+            conditions.push(format!("({filter})"));
+        }
+        if let Some(since) = self.since {
+            conditions.push(format!("Timestamp ge datetime'{since}'"));
+        }
+        let filter = conditions.join(" and ");
+        let mut position = position;
+        let mut top = FIRST_PAGE;
+        loop {
+            let mut query = format!("$top={top}");
+            if !filter.is_empty() {
+                query.push_str("&$filter=");
+                query.push_str(&escape(&filter));
+            }
+            if let Some(position) = &position {
+                query.push_str(&token_query(position));
+            }
+            let answer = self.get(&format!("{table}()"), &query, table).await?;
+            let next = continuation(&answer);
+            let page: Page<'_> = self.parse(&answer)?;
+            let mut chunk = Chunk::new(next.clone().unwrap_or(Position::End));
+            for raw in &page.value {
+                match Record::from_json(raw.get()) {
+                    Ok(record) => chunk.records.push(record),
+                    Err(error) => {
+                        let place = format!("{}/{table}", self.client.name());
+                        chunk
+                            .rejects
+                            .push(Reject::of_text(table, place, raw.get(), reason(&error)));
+                    }
+                }
+            }
+            let size = answer.body.len().max(1);
+            let fitting = page.value.len().max(1) * PAGE_BYTES / size;
+            top = fitting.clamp(4, (top * 4).min(LARGEST_PAGE));
+            drop(answer);
+            if chunks.send(chunk).await.is_err() {
+                return Ok(());
+            }
+            match next {
+                Some(next) => position = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The first character of a key behind a prefix, with the prefix; `None` if the key is no longer.
+fn beginning(key: &str, prefix: &str) -> Option<String> {
+    let next = key.strip_prefix(prefix)?.chars().next()?;
+    Some(format!("{prefix}{next}"))
+}
+
+/// A text that sorts behind all keys with the same beginning, and before those with the next character.
+fn after_beginning(key: &str, prefix: &str) -> Option<String> {
+    let next = key.strip_prefix(prefix)?.chars().next()?;
+    // Orders by UTF-16 unit and by code point agree on these, and keys have none of the characters that are left out.
+    let after = (u32::from(next) + 1..0xd7ff)
+        .filter_map(char::from_u32)
+        .find(|c| !c.is_control() && !matches!(c, '/' | '\\' | '#' | '?'))?;
+    Some(format!("{prefix}{after}"))
+}
+
+fn continuation(answer: &Answer) -> Option<Position> {
+    let next_partition_key = answer.header("x-ms-continuation-nextpartitionkey")?.to_owned();
+    Some(Position::Token {
+        next_partition_key,
+        next_row_key: answer.header("x-ms-continuation-nextrowkey").map(str::to_owned),
+    })
+}
+
+fn token_query(position: &Position) -> String {
+    let Position::Token {
+        next_partition_key,
+        next_row_key,
+    } = position
+    else {
+        return String::new();
+    };
+    let mut query = format!("&NextPartitionKey={}", escape(next_partition_key));
+    if let Some(next_row_key) = next_row_key {
+        query.push_str("&NextRowKey=");
+        query.push_str(&escape(next_row_key));
+    }
+    query
+}

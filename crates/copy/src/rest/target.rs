@@ -1,0 +1,395 @@
+//! A table written over REST: batches of one partition each.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::Method;
+use table_service_model::json::value_to_json;
+use table_service_model::limits;
+use table_service_model::{EdmType, Value};
+
+use crate::failure::Failure;
+use crate::record::{Record, Reject};
+use crate::write::{OnConflict, Outcome, WriteMode};
+
+use super::batch::{self, Change};
+use super::client::{Call, RestClient, ServiceError, quoted};
+
+/// How many batches one lane has under way.
+const BATCHES_AT_ONCE: usize = 4;
+/// What a batch's body may have; the headers of its parts come on top.
+const BATCH_BYTES: usize = limits::BATCH_BYTES * 3 / 4;
+
+pub struct RestTarget {
+    client: RestClient,
+}
+
+impl RestTarget {
+    pub fn new(client: RestClient) -> RestTarget {
+        RestTarget { client }
+    }
+
+    pub fn client(&self) -> &RestClient {
+        &self.client
+    }
+
+    /// Makes a table if it is not there.
+    ///
+    /// # Errors
+    /// What the service says. A signature that may not create tables is enough if the table is there.
+    pub async fn create(&self, table: &str) -> Result<(), Failure> {
+        let body = format!("{{\"TableName\":\"{table}\"}}");
+        let answer = self
+            .client
+            .send(&Call {
+                method: Method::POST,
+                resource: "Tables",
+                query: "",
+                content_type: "application/json",
+                headers: &[
+                    ("accept", "application/json;odata=nometadata"),
+                    ("prefer", "return-no-content"),
+                ],
+                body: Bytes::from(body),
+            })
+            .await?;
+        let error = answer.error();
+        if answer.status.is_success() || error.code == "TableAlreadyExists" {
+            return Ok(());
+        }
+        if answer.status.as_u16() == 403 && self.has(table).await? {
+            return Ok(());
+        }
+        Err(self.client.failure(table, &error))
+    }
+
+    /// Whether a table is there.
+    ///
+    /// # Errors
+    /// What the service says.
+    pub async fn has(&self, table: &str) -> Result<bool, Failure> {
+        let answer = self.client.send(&Call::get(&format!("{table}()"), "$top=1")).await?;
+        match answer.status.as_u16() {
+            200..300 => Ok(true),
+            404 => Ok(false),
+            _ => Err(self.client.failure(table, &answer.error())),
+        }
+    }
+
+    pub fn writer(&self, table: &str, mode: WriteMode) -> RestWriter {
+        RestWriter {
+            client: self.client.clone(),
+            table: table.to_owned(),
+            mode,
+        }
+    }
+}
+
+/// Writes entities into one table.
+pub struct RestWriter {
+    client: RestClient,
+    table: String,
+    mode: WriteMode,
+}
+
+/// An entity on its way.
+struct Prepared {
+    record: Record,
+    change: Change,
+}
+
+impl RestWriter {
+    /// Writes entities whose keys differ.
+    ///
+    /// # Errors
+    /// A service that stays away, or does not let the client write.
+    pub async fn write(&self, records: Vec<Record>) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome::default();
+        if self.mode.on_conflict == OnConflict::Newer {
+            let mut singles = stream::iter(records)
+                .map(|record| async move { self.newer(record).await })
+                .buffer_unordered(BATCHES_AT_ONCE);
+            while let Some(result) = singles.next().await {
+                outcome.add(result?);
+            }
+            return Ok(outcome);
+        }
+        let mut batches = stream::iter(self.batches(records))
+            .map(|batch| async move { self.batch(batch).await })
+            .buffer_unordered(BATCHES_AT_ONCE);
+        while let Some(result) = batches.next().await {
+            outcome.add(result?);
+        }
+        Ok(outcome)
+    }
+
+    /// Groups entities by their partitions, within the limits of a batch.
+    fn batches(&self, records: Vec<Record>) -> Vec<Vec<Prepared>> {
+        let mut open: HashMap<String, (Vec<Prepared>, usize)> = HashMap::new();
+        let mut full = Vec::new();
+        for record in records {
+            let change = self.change(&record);
+            let bytes = change.body.len() + change.url.len() + 400;
+            let (batch, size) = open.entry(record.partition_key.clone()).or_default();
+            if batch.len() == limits::BATCH_OPERATIONS || (*size + bytes > BATCH_BYTES && !batch.is_empty()) {
+                full.push(std::mem::take(batch));
+                *size = 0;
+            }
+            *size += bytes;
+            batch.push(Prepared { record, change });
+        }
+        full.extend(open.into_values().map(|(batch, _)| batch));
+        full
+    }
+
+    fn change(&self, record: &Record) -> Change {
+        let (method, resource) = match self.mode.on_conflict {
+            OnConflict::Replace => (Method::PUT, self.point(record)),
+            OnConflict::Merge => (
+                Method::from_bytes(b"MERGE").unwrap_or(Method::PATCH),
+                self.point(record),
+            ),
+            OnConflict::Fail | OnConflict::Skip | OnConflict::Newer => (Method::POST, self.table.clone()),
+        };
+        Change {
+            method,
+            url: self.client.url(&resource),
+            body: payload(record),
+        }
+    }
+
+    fn point(&self, record: &Record) -> String {
+        point(&self.table, &record.partition_key, &record.row_key)
+    }
+
+    async fn batch(&self, batch: Vec<Prepared>) -> Result<Outcome, Failure> {
+        if batch.len() > 1 {
+            let id = uuid::Uuid::new_v4().to_string();
+            let changes: Vec<&Change> = batch.iter().map(|prepared| &prepared.change).collect();
+            let content_type = format!("multipart/mixed; boundary=batch_{id}");
+            let answer = self
+                .client
+                .send(&Call {
+                    method: Method::POST,
+                    resource: "$batch",
+                    query: "",
+                    content_type: &content_type,
+                    headers: &[("accept", "multipart/mixed")],
+                    body: Bytes::from(batch::body(&id, &changes)),
+                })
+                .await?;
+            match batch::result(&answer, changes.len()) {
+                Ok(()) => {
+                    return Ok(Outcome {
+                        written: batch.len() as u64,
+                        ..Outcome::default()
+                    });
+                }
+                Err(error) if is_fatal(&error) => return Err(self.client.failure(&self.table, &error)),
+                // One entity refuses the batch; each for itself tells which.
+                Err(_) if answer.ambiguous => return self.singles(batch, true).await,
+                Err(_) => {}
+            }
+        }
+        self.singles(batch, false).await
+    }
+
+    async fn singles(&self, batch: Vec<Prepared>, ambiguous: bool) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome::default();
+        let mut singles = stream::iter(batch)
+            .map(|prepared| async move { self.single(prepared, ambiguous).await })
+            .buffer_unordered(BATCHES_AT_ONCE);
+        while let Some(result) = singles.next().await {
+            outcome.add(result?);
+        }
+        Ok(outcome)
+    }
+
+    async fn single(&self, prepared: Prepared, ambiguous: bool) -> Result<Outcome, Failure> {
+        let Prepared { record, change } = prepared;
+        let resource = match self.mode.on_conflict {
+            OnConflict::Replace | OnConflict::Merge => self.point(&record),
+            _ => self.table.clone(),
+        };
+        let method = if change.method.as_str() == "MERGE" {
+            Method::PATCH
+        } else {
+            change.method
+        };
+        // MERGE is for batches: emulators know PATCH outside of them as the service does.
+        let answer = self
+            .client
+            .send(&Call {
+                method,
+                resource: &resource,
+                query: "",
+                content_type: "application/json",
+                headers: &[
+                    ("accept", "application/json;odata=nometadata"),
+                    ("prefer", "return-no-content"),
+                ],
+                body: Bytes::from(change.body),
+            })
+            .await?;
+        if answer.status.is_success() {
+            return Ok(written());
+        }
+        let error = answer.error();
+        if is_fatal(&error) {
+            return Err(self.client.failure(&self.table, &error));
+        }
+        if error.status == 409 && error.code == "EntityAlreadyExists" {
+            if self.mode.on_conflict == OnConflict::Skip {
+                return Ok(skipped());
+            }
+            if self.mode.resumed || ambiguous || answer.ambiguous {
+                let there = entity(&self.client, &self.table, &record.partition_key, &record.row_key).await?;
+                if there.is_some_and(|(there, _)| there.properties == record.properties) {
+                    return Ok(written());
+                }
+            }
+        }
+        Ok(self.rejected(&record, &error))
+    }
+
+    fn rejected(&self, record: &Record, error: &ServiceError) -> Outcome {
+        Outcome {
+            rejects: vec![Reject::of_record(&self.table, record, error.text())],
+            ..Outcome::default()
+        }
+    }
+
+    /// Inserts an entity, or replaces the one that is there if that is older.
+    async fn newer(&self, record: Record) -> Result<Outcome, Failure> {
+        loop {
+            let there = entity(&self.client, &self.table, &record.partition_key, &record.row_key).await?;
+            let point = self.point(&record);
+            let (method, resource, etag) = match &there {
+                None => (Method::POST, self.table.clone(), None),
+                Some((there, _)) if there.timestamp >= record.timestamp => return Ok(skipped()),
+                Some((_, etag)) => (Method::PUT, point, Some(etag.clone())),
+            };
+            let mut headers = vec![
+                ("accept", "application/json;odata=nometadata"),
+                ("prefer", "return-no-content"),
+            ];
+            if let Some(etag) = &etag {
+                headers.push(("if-match", etag.as_str()));
+            }
+            let answer = self
+                .client
+                .send(&Call {
+                    method,
+                    resource: &resource,
+                    query: "",
+                    content_type: "application/json",
+                    headers: &headers,
+                    body: Bytes::from(payload(&record)),
+                })
+                .await?;
+            if answer.status.is_success() {
+                return Ok(written());
+            }
+            let error = answer.error();
+            match error.status {
+                // Somebody else was faster; look again.
+                409 if error.code == "EntityAlreadyExists" => {}
+                412 | 404 if error.code != "TableNotFound" => {}
+                _ if is_fatal(&error) => return Err(self.client.failure(&self.table, &error)),
+                _ => return Ok(self.rejected(&record, &error)),
+            }
+        }
+    }
+}
+
+fn written() -> Outcome {
+    Outcome {
+        written: 1,
+        ..Outcome::default()
+    }
+}
+
+fn skipped() -> Outcome {
+    Outcome {
+        skipped: 1,
+        ..Outcome::default()
+    }
+}
+
+/// Whether no other entity would fare better.
+fn is_fatal(error: &ServiceError) -> bool {
+    matches!(error.status, 0 | 401 | 403) || matches!(error.code.as_str(), "TableNotFound" | "TableBeingDeleted")
+}
+
+fn point(table: &str, partition_key: &str, row_key: &str) -> String {
+    format!(
+        "{table}(PartitionKey={},RowKey={})",
+        quoted(partition_key),
+        quoted(row_key)
+    )
+}
+
+/// One entity with its ETag, if it is there.
+async fn entity(
+    client: &RestClient,
+    table: &str,
+    partition_key: &str,
+    row_key: &str,
+) -> Result<Option<(Record, String)>, Failure> {
+    let answer = client
+        .send(&Call::get(&point(table, partition_key, row_key), ""))
+        .await?;
+    match answer.status.as_u16() {
+        404 => Ok(None),
+        200..300 => {
+            let text = std::str::from_utf8(&answer.body).unwrap_or_default();
+            let record = Record::from_json(text)
+                .map_err(|error| Failure::new(format!("{}: {}", client.name(), error.report())))?;
+            Ok(Some((record, answer.header("etag").unwrap_or("*").to_owned())))
+        }
+        _ => Err(client.failure(table, &answer.error())),
+    }
+}
+
+/// An entity as other implementations of the protocol read it too: every Double is annotated, because `1.0` is an integer
+/// for some. A negative zero is a string, because their JSON numbers have none.
+fn payload(record: &Record) -> String {
+    let mut out = Vec::with_capacity(record.weight() * 2);
+    let string = |out: &mut Vec<u8>, text: &str| out.extend(value_to_json(Value::String(text)));
+    out.extend_from_slice(b"{\"PartitionKey\":");
+    string(&mut out, &record.partition_key);
+    out.extend_from_slice(b",\"RowKey\":");
+    string(&mut out, &record.row_key);
+    for (name, value) in record.properties.as_properties().iter() {
+        let edm = value.edm_type();
+        if !matches!(edm, EdmType::String | EdmType::Int32 | EdmType::Boolean) {
+            out.extend_from_slice(format!(",\"{name}@odata.type\":\"{}\"", edm.name()).as_bytes());
+        }
+        out.extend_from_slice(format!(",\"{name}\":").as_bytes());
+        match value {
+            Value::Double(number) if number == 0.0 && number.is_sign_negative() => out.extend_from_slice(b"\"-0.0\""),
+            value => out.extend(value_to_json(value)),
+        }
+    }
+    out.push(b'}');
+    String::from_utf8(out).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_annotate_doubles() {
+        let json =
+            r#"{"PartitionKey":"p\"","RowKey":"r","A":1.0,"B":-0.0,"C":1,"D@odata.type":"Edm.Double","D":"NaN"}"#;
+        let payload = payload(&Record::from_json(json).unwrap());
+        assert_eq!(
+            payload,
+            r#"{"PartitionKey":"p\"","RowKey":"r","A@odata.type":"Edm.Double","A":1.0,"B@odata.type":"Edm.Double","B":"-0.0","C":1,"D@odata.type":"Edm.Double","D":"NaN"}"#
+        );
+        assert_eq!(Record::from_json(&payload).unwrap().json(), json);
+    }
+}

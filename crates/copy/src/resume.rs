@@ -1,0 +1,250 @@
+//! What is copied already, kept in a file so that an interrupted copy can go on.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use table_service_model::Ticks;
+
+use crate::failure::Failure;
+use crate::record::{Position, Range};
+use crate::write::OnConflict;
+
+const VERSION: u32 = 1;
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+
+/// What makes a copy: the same file cannot go on with another one. Names of places have no secrets in them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    pub from: String,
+    pub to: String,
+    pub on_conflict: OnConflict,
+    pub since: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    version: u32,
+    job: Job,
+    tables: BTreeMap<String, Table>,
+    /// What the source's clock showed when the copy began.
+    started: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Table {
+    done: bool,
+    ranges: Vec<Part>,
+    /// How long the target's file is with what the positions say.
+    length: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Part {
+    pub range: Range,
+    /// `None` at the beginning, [`Position::End`] when it is copied.
+    pub position: Option<Position>,
+}
+
+pub struct Journal {
+    path: Option<PathBuf>,
+    state: Mutex<State>,
+    saved: Mutex<Instant>,
+    resumed: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Journal {
+    /// Reads the file if it is there. Without a path nothing is kept.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or belongs to another copy.
+    pub fn open(path: Option<PathBuf>, job: Job) -> Result<Journal, Failure> {
+        let mut state = State {
+            version: VERSION,
+            job,
+            tables: BTreeMap::new(),
+            started: None,
+        };
+        let mut resumed = false;
+        if let Some(path) = &path {
+            let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+            match std::fs::read(path) {
+                Ok(bytes) => {
+                    let read: State = serde_json::from_slice(&bytes)
+                        .map_err(|error| failed(&format!("it is no resume file of this program: {error}")))?;
+                    if read.version != VERSION || read.job != state.job {
+                        return Err(failed(
+                            &"it belongs to another copy (source, target, --on-conflict or --since differ). \
+                              Remove it to begin again",
+                        ));
+                    }
+                    state = read;
+                    resumed = true;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+        let journal = Journal {
+            path,
+            state: Mutex::new(state),
+            saved: Mutex::new(Instant::now()),
+            resumed,
+        };
+        // A file that cannot be written is found now, not after an hour.
+        journal.save()?;
+        Ok(journal)
+    }
+
+    /// Whether an earlier run has begun this copy.
+    pub fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    pub fn is_done(&self, table: &str) -> bool {
+        lock(&self.state).tables.get(table).is_some_and(|table| table.done)
+    }
+
+    /// The ranges of a table, if an earlier run has found them.
+    pub fn parts(&self, table: &str) -> Option<Vec<Part>> {
+        let state = lock(&self.state);
+        let table = state.tables.get(table)?;
+        (!table.ranges.is_empty()).then(|| table.ranges.clone())
+    }
+
+    pub fn begin(&self, table: &str, ranges: &[Range]) -> Vec<Part> {
+        let parts: Vec<Part> = ranges
+            .iter()
+            .map(|range| Part {
+                range: range.clone(),
+                position: None,
+            })
+            .collect();
+        lock(&self.state).tables.insert(
+            table.to_owned(),
+            Table {
+                ranges: parts.clone(),
+                ..Table::default()
+            },
+        );
+        parts
+    }
+
+    pub fn length(&self, table: &str) -> Option<u64> {
+        lock(&self.state).tables.get(table)?.length
+    }
+
+    pub fn set_length(&self, table: &str, length: u64) {
+        if let Some(table) = lock(&self.state).tables.get_mut(table) {
+            table.length = Some(length);
+        }
+    }
+
+    pub fn set_position(&self, table: &str, range: usize, position: Position) {
+        let mut state = lock(&self.state);
+        let part = state
+            .tables
+            .get_mut(table)
+            .and_then(|table| table.ranges.get_mut(range));
+        if let Some(part) = part {
+            part.position = Some(position);
+        }
+    }
+
+    pub fn set_done(&self, table: &str) {
+        if let Some(table) = lock(&self.state).tables.get_mut(table) {
+            table.done = true;
+        }
+    }
+
+    /// What the source's clock showed when the copy began, or when a later round did.
+    pub fn started(&self) -> Option<Ticks> {
+        lock(&self.state).started.as_deref().and_then(Ticks::parse)
+    }
+
+    pub fn set_started(&self, at: Ticks) {
+        lock(&self.state).started = Some(at.to_string());
+    }
+
+    /// Whether it is time to save again.
+    pub fn is_due(&self) -> bool {
+        self.path.is_some() && lock(&self.saved).elapsed() >= SAVE_EVERY
+    }
+
+    pub fn is_kept(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// Writes the file anew and puts it in the place of the old one, so that there is always a whole one.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn save(&self) -> Result<(), Failure> {
+        let Some(path) = &self.path else { return Ok(()) };
+        // One at a time: they share the temporary file.
+        let mut saved = lock(&self.saved);
+        let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+        let json = serde_json::to_vec(&*lock(&self.state)).map_err(|error| failed(&error))?;
+        let mut temporary = path.clone().into_os_string();
+        temporary.push(".new");
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&temporary)?;
+            file.write_all(&json)?;
+            file.sync_all()?;
+            std::fs::rename(&temporary, path)
+        };
+        write().map_err(|error| failed(&error))?;
+        *saved = Instant::now();
+        Ok(())
+    }
+
+    /// Removes the file: the copy is complete.
+    pub fn remove(&self) {
+        if let Some(path) = &self.path {
+            // If it stays, another run with it finds that nothing is left to do.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn job(to: &str) -> Job {
+        Job {
+            from: "a".to_owned(),
+            to: to.to_owned(),
+            on_conflict: OnConflict::Fail,
+            since: None,
+        }
+    }
+
+    #[test]
+    fn a_copy_goes_on_where_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("resume");
+        let journal = Journal::open(Some(path.clone()), job("b")).unwrap();
+        assert!(!journal.is_resumed());
+        journal.begin("T", &[Range::Filter(None), Range::Stream]);
+        journal.set_position("T", 1, Position::Records(7));
+        journal.set_length("T", 70);
+        journal.save().unwrap();
+        let again = Journal::open(Some(path.clone()), job("b")).unwrap();
+        assert!(again.is_resumed() && !again.is_done("T"));
+        let parts = again.parts("T").unwrap();
+        assert_eq!(parts[0].position, None);
+        assert_eq!(parts[1].position, Some(Position::Records(7)));
+        assert_eq!(again.length("T"), Some(70));
+        assert!(Journal::open(Some(path), job("c")).is_err());
+    }
+}

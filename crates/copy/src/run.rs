@@ -1,0 +1,487 @@
+//! The program: what the command line asks for, from beginning to end.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use table_service_model::Ticks;
+
+use crate::cli::{Command, CommandLine, CopyArguments, Places, VerifyArguments};
+use crate::failure::{Failure, exit};
+use crate::location::Location;
+use crate::peer::{Reading, Source, Target};
+use crate::pipeline::{Copy, Pace, copy_table};
+use crate::policies;
+use crate::progress::{Counters, Progress, Style};
+use crate::rejects::Rejects;
+use crate::report::Report;
+use crate::resume::{Job, Journal};
+use crate::secret::is_exposed;
+use crate::verify::{Comparison, Verify};
+use crate::write::{OnConflict, WriteMode};
+
+/// Does it, and returns the exit status.
+///
+/// # Errors
+/// Why it could not finish.
+pub async fn run(command_line: CommandLine) -> Result<u8, Failure> {
+    match command_line.command {
+        Some(Command::Verify(arguments)) => {
+            warn_of_secrets(&arguments.places);
+            verify(&arguments).await
+        }
+        None => {
+            warn_of_secrets(&command_line.copy.places);
+            copy(&command_line.copy).await
+        }
+    }
+}
+
+fn warn_of_secrets(places: &Places) {
+    // An argument is the same text as an environment variable gives, so look where it came from.
+    let arguments: Vec<String> = std::env::args().collect();
+    let shown = [&places.from, &places.to]
+        .into_iter()
+        .flatten()
+        .any(|place| is_exposed(place) && arguments.iter().any(|argument| argument.ends_with(place.as_str())));
+    if shown {
+        eprintln!(
+            "table-service-copy: every user of this machine can read the key, signature or password in the arguments. \
+             Give it as env:NAME or @FILE."
+        );
+    }
+}
+
+impl Places {
+    fn from(&self) -> Result<&str, Failure> {
+        self.from
+            .as_deref()
+            .ok_or_else(|| Failure::usage("--from SOURCE is missing; --help explains it."))
+    }
+
+    fn to(&self) -> Result<&str, Failure> {
+        self.to
+            .as_deref()
+            .ok_or_else(|| Failure::usage("--to TARGET is missing; --help explains it."))
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.retry_for)
+    }
+
+    fn style(&self) -> Style {
+        match (self.json, self.quiet) {
+            (true, _) => Style::Json,
+            (false, true) => Style::Quiet,
+            (false, false) => Style::People,
+        }
+    }
+
+    fn source(&self, place: &str, since: Option<Ticks>) -> Result<Source, Failure> {
+        Source::new(
+            Location::read(place)?,
+            &Reading {
+                format: self.format,
+                tables: &self.tables,
+                since,
+                patience: self.patience(),
+            },
+        )
+    }
+
+    /// The tables that are asked for. A name is found regardless of case.
+    async fn chosen(&self, source: &Source) -> Result<Vec<String>, Failure> {
+        if let Source::Rest(_) = source
+            && !self.tables.is_empty()
+        {
+            // A signature for tables need not be one for the list of tables.
+            return Ok(self.tables.clone());
+        }
+        let tables = source.tables().await?;
+        if self.tables.is_empty() {
+            return Ok(tables);
+        }
+        self.tables
+            .iter()
+            .map(|wanted| {
+                tables
+                    .iter()
+                    .find(|table| table.eq_ignore_ascii_case(wanted))
+                    .cloned()
+                    .ok_or_else(|| Failure::new(format!("{}: there is no table {wanted}.", source.name())))
+            })
+            .collect()
+    }
+}
+
+/// Prints a result for machines on standard output, for people on standard error.
+fn print(json: bool, event: &str, value: &impl serde::Serialize, text: &str) {
+    if !json {
+        let _ = writeln!(std::io::stderr(), "{text}");
+        return;
+    }
+    let mut object = serde_json::to_value(value).unwrap_or_default();
+    if let Some(members) = object.as_object_mut() {
+        members.insert("event".to_owned(), event.into());
+    }
+    let _ = writeln!(std::io::stdout(), "{object}");
+}
+
+async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
+    let places = &arguments.places;
+    let (from, to) = (places.from()?, places.to()?);
+    let source = places.source(from, arguments.since)?;
+    let target = Target::new(Location::read(to)?, places.format, places.patience())?;
+    if let (Target::Files(files), true) = (&target, places.json)
+        && files.is_stream()
+    {
+        return Err(Failure::usage("--json and --to - both need standard output."));
+    }
+    check(arguments, &source, &target)?;
+    let tables = places.chosen(&source).await?;
+    if let (Target::Files(files), 2..) = (&target, tables.len())
+        && files.holds_one_table()
+    {
+        return Err(Failure::usage(format!(
+            "{} is one file, but there are {} tables. Give a directory, or --table.",
+            files.name(),
+            tables.len()
+        )));
+    }
+    if arguments.dry_run {
+        return dry_run(arguments, &source, &target, &tables).await;
+    }
+    let job = Job {
+        from: source.name(),
+        to: target.name(),
+        on_conflict: arguments.on_conflict,
+        since: arguments.since.map(|since| since.to_string()),
+    };
+    let journal = Journal::open(arguments.resume.clone(), job)?;
+    let mut report = Report {
+        from: source.name(),
+        to: target.name(),
+        ..Report::default()
+    };
+    let begin = Instant::now();
+    if journal.started().is_none()
+        && let Some(clock) = source.clock().await?
+    {
+        journal.set_started(clock);
+    }
+    let copy = Arc::new(Copy {
+        mode: WriteMode {
+            on_conflict: arguments.on_conflict,
+            resumed: journal.is_resumed(),
+            patience: places.patience(),
+        },
+        source,
+        target,
+        readers: usize::from(places.concurrency),
+        since: arguments.since,
+        pace: Pace::new(arguments.rate.map(f64::from)),
+        counters: Arc::new(Counters::default()),
+        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
+        journal,
+        stop: AtomicBool::new(false),
+    });
+    stop_on_signal(&copy);
+    let interrupted = round(&copy, &tables, &mut report, places.style()).await?;
+    let mut started = copy.journal.started();
+    let (first, mut copy) = (copy.clone(), copy);
+    if let (false, Some(limit)) = (interrupted, arguments.follow) {
+        loop {
+            let (next, took, stopped) = follow(arguments, copy, started, &mut report).await?;
+            copy = next;
+            started = copy.journal.started().or(started);
+            if let Some(started) = started {
+                first.journal.set_started(started);
+                first.journal.save()?;
+            }
+            if stopped || took.as_secs_f64() < limit {
+                break;
+            }
+        }
+    }
+    report.seconds = begin.elapsed().as_secs_f64();
+    report.started = started.map(|started| started.to_string());
+    if copy.stop.load(Ordering::Relaxed) {
+        report.note(if first.journal.is_kept() {
+            "Interrupted. The same command goes on where it was."
+        } else {
+            "Interrupted."
+        });
+        print(places.json, "report", &report, &report.text());
+        return Ok(exit::INTERRUPTED);
+    }
+    if arguments.with_policies {
+        policies::copy(&copy.source, &copy.target, &tables, &mut report).await?;
+    }
+    first.journal.remove();
+    print(places.json, "report", &report, &report.text());
+    if arguments.verify {
+        let compare = Compare {
+            places,
+            tables: Some(tables),
+            timestamps: false,
+            most: 100,
+        };
+        let code = compare.run().await?;
+        if code != exit::DONE {
+            return Ok(code);
+        }
+    }
+    Ok(if report.sum().rejected > 0 {
+        exit::REJECTED
+    } else {
+        exit::DONE
+    })
+}
+
+fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<(), Failure> {
+    if arguments.follow.is_some() {
+        if !matches!(
+            arguments.on_conflict,
+            OnConflict::Replace | OnConflict::Newer | OnConflict::Merge
+        ) {
+            return Err(Failure::usage(
+                "--follow writes entities again that have changed, so it needs --on-conflict replace.",
+            ));
+        }
+        if matches!(source, Source::Files(_)) || matches!(target, Target::Files(_)) {
+            return Err(Failure::usage("--follow is for a service or a database on both sides."));
+        }
+    }
+    match target {
+        Target::Files(_) if !matches!(arguments.on_conflict, OnConflict::Fail | OnConflict::Replace) => Err(
+            Failure::usage("A file is written anew: give --on-conflict fail or replace."),
+        ),
+        Target::Files(files) if files.is_stream() && arguments.resume.is_some() => {
+            Err(Failure::usage("A copy to standard output cannot be resumed."))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Ctrl-C and SIGTERM let the writes under way end; a second one does not wait.
+fn stop_on_signal(copy: &Arc<Copy>) {
+    let copy = Arc::downgrade(copy);
+    tokio::spawn(async move {
+        let mut signals = 0;
+        let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+            return;
+        };
+        loop {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            signals += 1;
+            match copy.upgrade() {
+                Some(copy) if signals == 1 => copy.stop.store(true, Ordering::Relaxed),
+                Some(_) => std::process::exit(i32::from(exit::INTERRUPTED)),
+                // An earlier round; the present one hears the signal itself.
+                None => return,
+            }
+        }
+    });
+}
+
+/// Copies all tables once. Returns whether it was interrupted.
+async fn round(copy: &Arc<Copy>, tables: &[String], report: &mut Report, style: Style) -> Result<bool, Failure> {
+    let _progress = Progress::start(style, copy.counters.clone());
+    for table in tables {
+        if let Ok((Some(entities), _)) = copy.source.estimate(table).await {
+            Counters::add(&copy.counters.expected, entities);
+        }
+    }
+    for table in tables {
+        if copy.journal.is_done(table) {
+            continue;
+        }
+        let done = copy_table(copy, table).await;
+        if done.is_err() && !matches!(copy.target, Target::Files(_)) {
+            // What is written stays written; a file goes on at its last checkpoint.
+            copy.journal.save()?;
+        }
+        report.add(done?);
+        if copy.stop.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        copy.journal.save()?;
+    }
+    Ok(false)
+}
+
+/// Copies what has changed since an earlier round began. Returns the round, how long it took, and whether it was stopped.
+async fn follow(
+    arguments: &CopyArguments,
+    before: Arc<Copy>,
+    started: Option<Ticks>,
+    report: &mut Report,
+) -> Result<(Arc<Copy>, Duration, bool), Failure> {
+    let places = &arguments.places;
+    let begin = Instant::now();
+    let overlap = i64::from(arguments.overlap) * 10_000_000;
+    let since = started
+        .and_then(|started| Ticks::new(started.get() - overlap))
+        .filter(|since| since.is_datetime())
+        .ok_or_else(|| Failure::new("The source does not show its clock, so it cannot be followed."))?;
+    let source = places.source(places.from()?, Some(since))?;
+    // Of the source: what changes from now on is for the next round.
+    let clock = source.clock().await?;
+    let tables = places.chosen(&source).await?;
+    let job = Job {
+        from: source.name(),
+        to: before.target.name(),
+        on_conflict: arguments.on_conflict,
+        since: Some(since.to_string()),
+    };
+    let copy = Arc::new(Copy {
+        source,
+        target: Target::new(Location::read(places.to()?)?, places.format, places.patience())?,
+        mode: before.mode,
+        readers: before.readers,
+        since: Some(since),
+        pace: Pace::new(arguments.rate.map(f64::from)),
+        counters: before.counters.clone(),
+        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
+        journal: Journal::open(None, job)?,
+        stop: AtomicBool::new(false),
+    });
+    stop_on_signal(&copy);
+    let stopped = round(&copy, &tables, report, places.style()).await?;
+    if let (false, Some(clock)) = (stopped, clock) {
+        copy.journal.set_started(clock);
+    }
+    Ok((copy, begin.elapsed(), stopped))
+}
+
+async fn dry_run(
+    arguments: &CopyArguments,
+    source: &Source,
+    target: &Target,
+    tables: &[String],
+) -> Result<u8, Failure> {
+    let json = arguments.places.json;
+    let header = format!("From {} to {}: {} tables.", source.name(), target.name(), tables.len());
+    if !json {
+        eprintln!("{header}");
+    }
+    for table in tables {
+        let (entities, bytes) = source.estimate(table).await?;
+        let there = target.has(table).await?;
+        let plan = serde_json::json!({
+            "table": table, "entities": entities, "bytes": bytes, "target_has_table": there,
+            "ranges": source.ranges(table, usize::from(arguments.places.concurrency)).await?.len(),
+        });
+        let count = |count: Option<u64>, unit: &str| match count {
+            Some(count) => format!("about {count} {unit}"),
+            None => format!("an unknown number of {unit}"),
+        };
+        let action = match there {
+            Some(true) => "the target has it",
+            Some(false) => "the target gets a new one",
+            None => "written to standard output",
+        };
+        let text = format!(
+            "{table}: {}, {}; {action}",
+            count(entities, "entities"),
+            count(bytes, "bytes")
+        );
+        print(json, "plan", &plan, &text);
+    }
+    Ok(exit::DONE)
+}
+
+async fn verify(arguments: &VerifyArguments) -> Result<u8, Failure> {
+    Compare {
+        places: &arguments.places,
+        tables: None,
+        timestamps: arguments.timestamps,
+        most: arguments.max_differences,
+    }
+    .run()
+    .await
+}
+
+/// A comparison of two places.
+struct Compare<'a> {
+    places: &'a Places,
+    tables: Option<Vec<String>>,
+    timestamps: bool,
+    most: usize,
+}
+
+impl Compare<'_> {
+    async fn run(self) -> Result<u8, Failure> {
+        let places = self.places;
+        let source = places.source(places.from()?, None)?;
+        let target = places.source(places.to()?, None)?;
+        let mut tables: BTreeSet<String> = match self.tables {
+            Some(tables) => tables.into_iter().collect(),
+            None => places.chosen(&source).await?.into_iter().collect(),
+        };
+        let there = match &target {
+            Source::Rest(_) if !places.tables.is_empty() => places.tables.clone(),
+            target => target.tables().await?,
+        };
+        let has = |table: &str| there.iter().any(|other| other.eq_ignore_ascii_case(table));
+        let missing: Vec<String> = tables.iter().filter(|table| !has(table)).cloned().collect();
+        tables.retain(|table| has(table));
+        let counters = Arc::new(Counters::default());
+        let progress = Progress::start(places.style(), counters.clone());
+        let verify = Arc::new(Verify {
+            source,
+            target,
+            readers: usize::from(places.concurrency),
+            with_timestamps: self.timestamps,
+            most: self.most,
+            counters,
+        });
+        let mut comparisons = Vec::new();
+        for table in &tables {
+            comparisons.push(verify.table(table).await?);
+        }
+        drop(progress);
+        let mut equal = missing.is_empty();
+        for table in missing {
+            let text = format!("{table}: the target does not have this table.");
+            print(places.json, "missing", &serde_json::json!({ "table": table }), &text);
+        }
+        for comparison in &comparisons {
+            equal &= comparison.equal;
+            print(places.json, "comparison", comparison, &text(comparison));
+        }
+        Ok(if equal { exit::DONE } else { exit::DIFFERENT })
+    }
+}
+
+fn text(comparison: &Comparison) -> String {
+    let Comparison {
+        table,
+        source_entities,
+        target_entities,
+        source_digest,
+        target_digest,
+        ..
+    } = comparison;
+    if comparison.equal {
+        return format!("{table}: equal, {source_entities} entities, digest {source_digest}");
+    }
+    let mut lines = vec![format!(
+        "{table}: different, {source_entities} entities with the digest {source_digest} in the source, {target_entities} with {target_digest} in the target"
+    )];
+    for difference in &comparison.differences {
+        lines.push(format!(
+            "  PartitionKey {:?}, RowKey {:?}: {}",
+            difference.partition_key, difference.row_key, difference.what
+        ));
+    }
+    if comparison.more {
+        lines.push("  and more".to_owned());
+    }
+    lines.join("\n")
+}

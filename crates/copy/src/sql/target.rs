@@ -1,0 +1,463 @@
+//! A database as a target: binary COPY, straight into the table while nothing is in the way, else into a staging table
+//! from which one INSERT … ON CONFLICT writes.
+
+use std::collections::{HashMap, HashSet};
+use std::pin::pin;
+use std::time::Duration;
+
+use table_service_model::{entity, table_name};
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Config};
+
+use crate::failure::Failure;
+use crate::record::{Record, Reject, reason};
+use crate::write::{Backoff, OnConflict, Outcome, WriteMode};
+
+use super::connect::{connect, failure, is_passing, name, text};
+use super::rows::{BagBytes, Micros};
+
+const COLUMNS: &str = "partition_key, row_key, \"timestamp\", properties";
+/// How many writes use the staging table after a conflict, before COPY tries the table itself again.
+const STAGED_WRITES: u32 = 64;
+
+pub struct SqlTarget {
+    config: Config,
+    name: String,
+}
+
+impl SqlTarget {
+    pub fn new(config: Config) -> SqlTarget {
+        SqlTarget {
+            name: name(&config),
+            config,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn failure(&self, error: &tokio_postgres::Error) -> Failure {
+        failure(&self.name, error)
+    }
+
+    /// Makes a table if it is not there.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn create(&self, table: &str) -> Result<(), Failure> {
+        let client = connect(&self.config).await.map_err(|error| self.failure(&error))?;
+        client
+            .execute(
+                "SELECT table_service.create_table($1, if_not_exists => true)",
+                &[&table],
+            )
+            .await
+            .map_err(|error| self.failure(&error))?;
+        Ok(())
+    }
+
+    /// Whether a table is there.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn has(&self, table: &str) -> Result<bool, Failure> {
+        let client = connect(&self.config).await.map_err(|error| self.failure(&error))?;
+        relation(&client, table)
+            .await
+            .map(|relation| relation.is_some())
+            .map_err(|error| self.failure(&error))
+    }
+
+    pub fn writer(&self, table: &str, mode: WriteMode) -> SqlWriter {
+        SqlWriter {
+            config: self.config.clone(),
+            name: self.name.clone(),
+            table: table.to_owned(),
+            mode,
+            session: None,
+            staged: 0,
+        }
+    }
+
+    /// # Errors
+    /// What the database says.
+    pub async fn set_policies(&self, table: &str, json: &str) -> Result<(), Failure> {
+        self.run(
+            "SELECT table_service.set_access_policies($1, $2::text::json)",
+            &[&table, &json],
+        )
+        .await
+    }
+
+    /// # Errors
+    /// What the database says.
+    pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
+        self.run("SELECT table_service.set_service_properties($1::text::json)", &[&json])
+            .await
+    }
+
+    async fn run(
+        &self,
+        statement: &str,
+        parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)],
+    ) -> Result<(), Failure> {
+        let client = connect(&self.config).await.map_err(|error| self.failure(&error))?;
+        client
+            .execute(statement, parameters)
+            .await
+            .map(|_| ())
+            .map_err(|error| self.failure(&error))
+    }
+}
+
+async fn relation(client: &Client, table: &str) -> Result<Option<String>, tokio_postgres::Error> {
+    if table_name::check_form(table).is_err() {
+        return Ok(None);
+    }
+    let row = client
+        .query_opt(
+            "SELECT relation::text FROM table_service.query_tables() \
+             WHERE lower(table_name COLLATE \"C\") = lower($1::text COLLATE \"C\")",
+            &[&table],
+        )
+        .await?;
+    row.map(|row| row.try_get(0)).transpose()
+}
+
+/// Writes entities into one table, over one connection.
+pub struct SqlWriter {
+    config: Config,
+    name: String,
+    table: String,
+    mode: WriteMode,
+    session: Option<Session>,
+    /// How many of the next writes go through the staging table.
+    staged: u32,
+}
+
+struct Session {
+    client: Client,
+    relation: String,
+    types: Vec<Type>,
+    has_staging: bool,
+}
+
+impl SqlWriter {
+    /// Writes entities whose keys differ, and commits.
+    ///
+    /// # Errors
+    /// A database that stays away, or refuses everything.
+    pub async fn write(&mut self, records: Vec<Record>) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome::default();
+        let mut valid = Vec::with_capacity(records.len());
+        for record in records {
+            match check(&record) {
+                Ok(()) => valid.push(record),
+                Err(error) => outcome.rejects.push(Reject::of_record(&self.table, &record, error)),
+            }
+        }
+        // Parts of what is refused as a whole, until single entities are.
+        let mut parts = vec![valid];
+        while let Some(mut part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            match self.write_all(&part).await? {
+                Ok(written) => outcome.add(written),
+                Err(refusal) if part.len() == 1 => {
+                    outcome.rejects.extend(
+                        part.iter()
+                            .map(|record| Reject::of_record(&self.table, record, refusal.clone())),
+                    );
+                }
+                Err(_) => {
+                    let rest = part.split_off(part.len() / 2);
+                    parts.push(rest);
+                    parts.push(part);
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Writes all of them or none. The inner error says why the database refuses them.
+    async fn write_all(&mut self, records: &[Record]) -> Result<Result<Outcome, String>, Failure> {
+        let mut backoff = Backoff::new(self.mode.patience);
+        // Whether an earlier try may have been committed although its answer did not come.
+        let mut ambiguous = false;
+        loop {
+            let error = match self.try_write(records, ambiguous).await {
+                Ok(outcome) => return Ok(Ok(outcome)),
+                Err(error) => error,
+            };
+            if error.code().is_none() {
+                self.session = None;
+                ambiguous = true;
+            }
+            if is_passing(&error) {
+                if error.code().is_some_and(|code| code.code().starts_with("57P")) {
+                    self.session = None;
+                }
+                if !backoff.wait(None).await {
+                    return Err(failure(&self.name, &error));
+                }
+                continue;
+            }
+            let is_privilege = error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
+            if is_privilege || error.code() == Some(&SqlState::UNDEFINED_TABLE) {
+                return Err(failure(&self.name, &error));
+            }
+            return Ok(Err(text(&error)));
+        }
+    }
+
+    async fn try_write(&mut self, records: &[Record], ambiguous: bool) -> Result<Outcome, tokio_postgres::Error> {
+        let session = match &mut self.session {
+            Some(session) => session,
+            empty => empty.insert(Session::open(&self.config, &self.table).await?),
+        };
+        let now = if records.iter().all(|record| record.timestamp.is_some()) {
+            0
+        } else {
+            session.now().await?
+        };
+        if self.staged == 0 {
+            let target = session.relation.clone();
+            match session.copy_in(&target, records, now).await {
+                Ok(()) => {
+                    return Ok(Outcome {
+                        written: records.len() as u64,
+                        kept_timestamps: records.iter().filter(|record| record.timestamp.is_some()).count() as u64,
+                        ..Outcome::default()
+                    });
+                }
+                Err(error) if error.code().is_none() || is_passing(&error) => return Err(error),
+                // Entities are there already, or the table cannot be the target of COPY (row-level security, a view).
+                Err(_) => self.staged = STAGED_WRITES,
+            }
+        } else {
+            self.staged -= 1;
+        }
+        session.stage(&self.table, &self.mode, records, now, ambiguous).await
+    }
+}
+
+/// What the table's own check would refuse is found here, so that one bad entity does not refuse the others.
+fn check(record: &Record) -> Result<(), String> {
+    let timestamp = match record.timestamp {
+        Some(timestamp) => Some(timestamp),
+        None => table_service_model::Ticks::from_postgres_micros(0),
+    };
+    entity::check(
+        &record.partition_key,
+        &record.row_key,
+        timestamp,
+        record.properties.as_properties(),
+    )
+    .map_err(|error| reason(&error))
+}
+
+impl Session {
+    async fn open(config: &Config, table: &str) -> Result<Session, tokio_postgres::Error> {
+        let client = tokio::time::timeout(Duration::from_secs(30), connect(config)).await;
+        let client = match client {
+            Ok(client) => client?,
+            Err(_) => connect(config).await?,
+        };
+        let relation = match relation(&client, table).await? {
+            Some(relation) => relation,
+            // The statement reports that the table is gone, in the words of the service.
+            None => {
+                client
+                    .query_one(
+                        "SELECT count(*) FROM table_service.query_entities($1, top => 0)",
+                        &[&table],
+                    )
+                    .await?;
+                String::new()
+            }
+        };
+        let types = client
+            .prepare(&format!("SELECT {COLUMNS} FROM {relation}"))
+            .await?
+            .columns()
+            .iter()
+            .map(|column| column.type_().clone())
+            .collect();
+        Ok(Session {
+            client,
+            relation,
+            types,
+            has_staging: false,
+        })
+    }
+
+    /// The server's clock.
+    async fn now(&self) -> Result<i64, tokio_postgres::Error> {
+        let row = self
+            .client
+            .query_one("SELECT pg_catalog.clock_timestamp()", &[])
+            .await?;
+        row.try_get::<_, Micros>(0).map(|micros| micros.0)
+    }
+
+    async fn copy_in(&self, relation: &str, records: &[Record], now: i64) -> Result<(), tokio_postgres::Error> {
+        let sink = self
+            .client
+            .copy_in(&format!("COPY {relation} ({COLUMNS}) FROM STDIN (FORMAT binary)"))
+            .await?;
+        let mut writer = pin!(BinaryCopyInWriter::new(sink, &self.types));
+        for record in records {
+            let micros = Micros(record.timestamp.map_or(now, |timestamp| timestamp.to_postgres_micros()));
+            writer
+                .as_mut()
+                .write(&[
+                    &record.partition_key,
+                    &record.row_key,
+                    &micros,
+                    &BagBytes(record.properties.as_bytes()),
+                ])
+                .await?;
+        }
+        writer.finish().await.map(|_| ())
+    }
+
+    /// Writes through the staging table.
+    async fn stage(
+        &mut self,
+        table: &str,
+        mode: &WriteMode,
+        records: &[Record],
+        now: i64,
+        ambiguous: bool,
+    ) -> Result<Outcome, tokio_postgres::Error> {
+        if !self.has_staging {
+            self.client
+                .batch_execute(
+                    "CREATE TEMPORARY TABLE IF NOT EXISTS staging (partition_key text COLLATE \"C\", \
+                     row_key text COLLATE \"C\", \"timestamp\" timestamptz, properties table_service.properties)",
+                )
+                .await?;
+            self.has_staging = true;
+        }
+        self.client.batch_execute("BEGIN").await?;
+        let staged = self.staged(table, mode, records, now, ambiguous).await;
+        match staged {
+            Ok(outcome) => {
+                self.client.batch_execute("COMMIT").await?;
+                Ok(outcome)
+            }
+            Err(error) => {
+                // If this fails too, the connection is gone, and the next try makes another.
+                let _ = self.client.batch_execute("ROLLBACK").await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn staged(
+        &self,
+        table: &str,
+        mode: &WriteMode,
+        records: &[Record],
+        now: i64,
+        ambiguous: bool,
+    ) -> Result<Outcome, tokio_postgres::Error> {
+        // An empty table needs no TRUNCATE: a copy that failed was rolled back.
+        self.client.batch_execute("TRUNCATE pg_temp.staging").await?;
+        self.copy_in("pg_temp.staging", records, now).await?;
+        let rows = self.client.query(&self.statement(mode.on_conflict), &[]).await?;
+        let mut written = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let key: (String, String) = (row.try_get(0)?, row.try_get(1)?);
+            written.insert(key, row.try_get::<_, Micros>(2)?.0);
+        }
+        let mut outcome = Outcome::default();
+        let mut in_the_way = Vec::new();
+        for record in records {
+            let key = (record.partition_key.clone(), record.row_key.clone());
+            match written.get(&key) {
+                Some(&micros) => {
+                    outcome.written += 1;
+                    let kept = record
+                        .timestamp
+                        .is_some_and(|given| given.to_postgres_micros() == micros);
+                    outcome.kept_timestamps += u64::from(kept);
+                }
+                None if mode.on_conflict == OnConflict::Fail => in_the_way.push(record),
+                None => outcome.skipped += 1,
+            }
+        }
+        if in_the_way.is_empty() {
+            return Ok(outcome);
+        }
+        let same = if mode.resumed || ambiguous {
+            self.same_as_staged().await?
+        } else {
+            HashSet::new()
+        };
+        for record in in_the_way {
+            if same.contains(&(record.partition_key.clone(), record.row_key.clone())) {
+                outcome.written += 1;
+            } else {
+                outcome.rejects.push(Reject::of_record(
+                    table,
+                    record,
+                    "EntityAlreadyExists: The specified entity already exists.",
+                ));
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// The keys of staged entities that the table has with the same properties: an earlier run has written them.
+    async fn same_as_staged(&self) -> Result<HashSet<(String, String)>, tokio_postgres::Error> {
+        let rows = self
+            .client
+            .query(
+                &format!(
+                    "SELECT s.partition_key, s.row_key FROM pg_temp.staging AS s JOIN {} AS e \
+                     ON e.partition_key = s.partition_key AND e.row_key = s.row_key \
+                     WHERE table_service.properties_send(e.properties) = table_service.properties_send(s.properties)",
+                    self.relation
+                ),
+                &[],
+            )
+            .await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// Writes what is staged in the order of its keys, so that two writers cannot block each other, and returns what was
+    /// written.
+    fn statement(&self, on_conflict: OnConflict) -> String {
+        let action = match on_conflict {
+            OnConflict::Fail | OnConflict::Skip => "DO NOTHING".to_owned(),
+            OnConflict::Replace => update("EXCLUDED.properties"),
+            OnConflict::Merge => update("table_service.merge_properties(e.properties, EXCLUDED.properties)"),
+            OnConflict::Newer => format!(
+                "{} WHERE e.\"timestamp\" < EXCLUDED.\"timestamp\"",
+                update("EXCLUDED.properties")
+            ),
+        };
+        let target = match on_conflict {
+            OnConflict::Fail | OnConflict::Skip => "",
+            _ => "(partition_key, row_key) ",
+        };
+        format!(
+            "INSERT INTO {} AS e ({COLUMNS}) SELECT {COLUMNS} FROM pg_temp.staging ORDER BY partition_key, row_key \
+             ON CONFLICT {target}{action} RETURNING partition_key, row_key, \"timestamp\"",
+            self.relation
+        )
+    }
+}
+
+/// The trigger of a table sets a new Timestamp. A distributed table has no trigger, so the statement sets one too.
+fn update(properties: &str) -> String {
+    format!(
+        "DO UPDATE SET \"timestamp\" = table_service.next_timestamp(e.\"timestamp\", \
+         greatest(EXCLUDED.\"timestamp\", e.\"timestamp\")), properties = {properties}"
+    )
+}

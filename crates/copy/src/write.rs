@@ -1,0 +1,86 @@
+//! What all targets share: what happens to entities that exist, what became of a write, and how long to wait for a
+//! service that is away.
+
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::record::Reject;
+
+/// What happens to an entity that the target has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflict {
+    /// It is rejected
+    Fail,
+    /// The target keeps its own
+    Skip,
+    /// The source's replaces it
+    Replace,
+    /// The source's properties are added to it
+    Merge,
+    /// The source's replaces it if its Timestamp is later
+    Newer,
+}
+
+/// How to write.
+#[derive(Debug, Clone, Copy)]
+pub struct WriteMode {
+    pub on_conflict: OnConflict,
+    /// An earlier run may have written entities that its resume file does not know of.
+    pub resumed: bool,
+    /// How long to wait for a target that is away.
+    pub patience: Duration,
+}
+
+/// What became of the entities of a write.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub written: u64,
+    /// Written, and the target has the source's Timestamp.
+    pub kept_timestamps: u64,
+    pub skipped: u64,
+    pub rejects: Vec<Reject>,
+}
+
+impl Outcome {
+    pub fn add(&mut self, other: Outcome) {
+        self.written += other.written;
+        self.kept_timestamps += other.kept_timestamps;
+        self.skipped += other.skipped;
+        self.rejects.extend(other.rejects);
+    }
+}
+
+/// Waits longer and longer, until it has no more patience.
+pub struct Backoff {
+    begin: Instant,
+    patience: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    pub fn new(patience: Duration) -> Backoff {
+        Backoff {
+            begin: Instant::now(),
+            patience,
+            next: Duration::from_millis(200),
+        }
+    }
+
+    /// Waits before another try, as long as the service asks if it asks. Returns false when it has been too long.
+    pub async fn wait(&mut self, asked: Option<Duration>) -> bool {
+        if self.begin.elapsed() >= self.patience {
+            return false;
+        }
+        // All lanes fail at the same moment; they must not come back at the same moment.
+        let spread = rand::rng().random_range(0.5..1.0);
+        let wait = asked.unwrap_or_else(|| self.next.mul_f64(spread));
+        self.next = (self.next * 2).min(Duration::from_secs(30));
+        let left = self.patience.saturating_sub(self.begin.elapsed());
+        tokio::time::sleep(wait.min(left)).await;
+        true
+    }
+}

@@ -1,0 +1,240 @@
+//! Bad input: what cannot be copied, what cannot be read, and what must not be shown.
+
+use crate::program::{Place, command, ends_with, file, output, succeeds, text};
+
+const BAD: &str = r#"{"PartitionKey":"p","RowKey":"1"}
+not JSON
+{"PartitionKey":"p"}
+{"PartitionKey":"p","RowKey":"a/b"}
+{"PartitionKey":"p","RowKey":"2","T@odata.type":"Edm.DateTime","T":"1500-01-01T00:00:00Z"}
+{"PartitionKey":"p","RowKey":"3","N":{"nested":1}}
+
+{"PartitionKey":"p","RowKey":"4"}
+"#;
+
+#[test]
+fn bad_lines_go_to_the_rejects_file_with_their_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let bad = file(&directory, "Orders.jsonl", BAD);
+    let long_key = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{}\"}}\n", "字".repeat(1000));
+    let long = file(&directory, "Long.jsonl", &long_key);
+    for kind in ["sql", "rest"] {
+        let place = Place::of(kind);
+        let rejects = directory.path().join(format!("rejects.{kind}"));
+        let arguments = [
+            "--from",
+            text(&bad),
+            "--to",
+            &place.argument(),
+            "--quiet",
+            "--rejects",
+            text(&rejects),
+        ];
+        let said = ends_with(3, &arguments);
+        assert!(said.contains("2 written, 0 skipped, 5 rejected"), "{said}");
+        let lines = std::fs::read_to_string(&rejects).unwrap();
+        for reason in [
+            "record 2",
+            "PropertiesNeedValue",
+            "OutOfRangeInput",
+            "'RowKey' parameter of value 'a/b'",
+            "nested",
+        ] {
+            assert!(lines.contains(reason), "{reason}: {lines}");
+        }
+        let said = ends_with(
+            1,
+            &[
+                "--from",
+                text(&bad),
+                "--to",
+                &place.argument(),
+                "--quiet",
+                "--on-conflict",
+                "skip",
+            ],
+        );
+        assert!(said.contains("record 2") && said.contains("--rejects FILE"), "{said}");
+        // A key that the Table service can have, and this target cannot.
+        let said = ends_with(1, &["--from", text(&long), "--to", &place.argument(), "--quiet"]);
+        assert!(said.contains("PropertyValueTooLarge"), "{said}");
+    }
+}
+
+#[test]
+fn constraints_of_a_database_reject_single_entities() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut lines = String::new();
+    for key in 0..500 {
+        lines.push_str(&format!(
+            "{{\"PartitionKey\":\"p\",\"RowKey\":\"{key}\",\"V\":{key}}}\n"
+        ));
+    }
+    let begin = file(&directory, "Orders.jsonl", &lines);
+    let rejects = directory.path().join("rejects");
+    let place = Place::of("sql");
+    let Place::Sql(database) = &place else { unreachable!() };
+    let session = database.session("owner");
+    session.run("SELECT table_service.create_table('Orders')");
+    session.run(
+        "ALTER TABLE table_service_data.\"Orders\" ADD CHECK (table_service.get_int32(properties, 'V') % 100 <> 7)",
+    );
+    let said = ends_with(
+        3,
+        &[
+            "--from",
+            text(&begin),
+            "--to",
+            &place.argument(),
+            "--quiet",
+            "--rejects",
+            text(&rejects),
+        ],
+    );
+    assert!(said.contains("495 written, 0 skipped, 5 rejected"), "{said}");
+    assert_eq!(
+        session.text("SELECT count(*) FROM table_service_data.\"Orders\""),
+        "495"
+    );
+}
+
+#[test]
+fn wrong_arguments_are_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Orders.jsonl", "");
+    let begin = text(&begin);
+    for (arguments, says) in [
+        (&["--to", "x"][..], "--from SOURCE is missing"),
+        (&["--from", begin], "--to TARGET is missing"),
+        (
+            &["--from", "env:NOT_SET_ANYWHERE", "--to", "x"],
+            "NOT_SET_ANYWHERE is not set",
+        ),
+        (&["--from", "AccountName=mycompany", "--to", "x"], "AccountKey"),
+        (
+            &["--from", "https://a.table.core.windows.net", "--to", "x"],
+            "shared access signature",
+        ),
+        (&["--from", "-", "--to", "x"], "name it with --table"),
+        (
+            &["--from", begin, "--to", "-", "--on-conflict", "merge"],
+            "written anew",
+        ),
+        (&["--from", begin, "--to", "-", "--json"], "standard output"),
+        (&["--from", begin, "--to", "x", "--since", "yesterday"], "--since"),
+    ] {
+        let said = ends_with(2, arguments);
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+    let said = ends_with(1, &["--from", "/nowhere/at-all", "--to", "x"]);
+    assert!(said.contains("/nowhere/at-all"), "{said}");
+    let help = String::from_utf8(output(&["--help"]).stdout).unwrap();
+    assert!(
+        help.contains("--on-conflict") && help.contains("verify") && !help.contains("AccountKey="),
+        "{help}"
+    );
+}
+
+#[test]
+fn secrets_come_from_the_environment_or_a_file_and_are_never_shown() {
+    let place = Place::of("rest");
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(
+        &directory,
+        "Orders.jsonl",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n",
+    );
+    let secret = file(&directory, "secret", &place.argument());
+    let from_file = format!("@{}", text(&secret));
+    let said = succeeds(&["--from", text(&begin), "--to", &from_file]);
+    assert!(!said.contains("every user"), "{said}");
+    let named = command(&["verify", "--from", text(&begin), "--to", "env:OUR_TARGET"])
+        .env("OUR_TARGET", place.argument())
+        .output()
+        .unwrap();
+    assert!(named.status.success(), "{named:?}");
+    let of_its_own = command(&["verify", "--from", text(&begin)])
+        .env("TABLE_SERVICE_COPY_TO", place.argument())
+        .output()
+        .unwrap();
+    assert!(of_its_own.status.success(), "{of_its_own:?}");
+    let said = succeeds(&["verify", "--from", text(&begin), "--to", &place.argument()]);
+    assert!(said.contains("every user of this machine can read"), "{said}");
+    assert!(!said.contains(raw_http::KEY), "{said}");
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(
+        &directory,
+        "Orders.jsonl",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n",
+    );
+    let place = Place::of("sql");
+    let said = succeeds(&["--from", text(&begin), "--to", &place.argument(), "--dry-run"]);
+    assert!(
+        said.contains("Orders: ") && said.contains("the target gets a new one"),
+        "{said}"
+    );
+    let Place::Sql(database) = &place else { unreachable!() };
+    assert_eq!(
+        database
+            .session("reader")
+            .text("SELECT count(*) FROM table_service.query_tables()"),
+        "0"
+    );
+    succeeds(&["--from", text(&begin), "--to", &place.argument(), "--quiet"]);
+    let said = succeeds(&[
+        "--from",
+        &place.argument(),
+        "--to",
+        text(&directory.path().join("out")),
+        "--dry-run",
+    ]);
+    assert!(said.contains("about 1 entities"), "{said}");
+    assert!(!directory.path().join("out").exists());
+}
+
+#[test]
+fn json_is_for_machines() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(
+        &directory,
+        "Orders.jsonl",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n",
+    );
+    let place = Place::of("sql");
+    let done = output(&["--from", text(&begin), "--to", &place.argument(), "--json", "--verify"]);
+    let lines: Vec<serde_json::Value> = String::from_utf8(done.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let find = |event: &str| lines.iter().find(|line| line["event"] == event).unwrap();
+    assert_eq!(find("report")["tables"][0]["written"], 1);
+    assert_eq!(find("comparison")["equal"], true);
+}
+
+#[test]
+fn an_existing_file_is_not_overwritten_by_accident() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(
+        &directory,
+        "Orders.jsonl",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n",
+    );
+    let there = file(&directory, "There.jsonl", "precious");
+    let arguments = ["--from", text(&begin), "--to", text(&there), "--quiet"];
+    let said = ends_with(1, &arguments);
+    assert!(said.contains("exists already"), "{said}");
+    assert_eq!(std::fs::read_to_string(&there).unwrap(), "precious");
+    let mut replace = arguments.to_vec();
+    replace.extend(["--on-conflict", "replace"]);
+    succeeds(&replace);
+    assert!(
+        std::fs::read_to_string(&there)
+            .unwrap()
+            .starts_with("{\"PartitionKey\"")
+    );
+}

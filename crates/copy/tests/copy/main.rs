@@ -1,0 +1,16 @@
+//! Tests of the program as a process of its own, with real databases, gateways and files.
+//!
+//! They need the same environment as the system tests (tests/system).
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod conflicts;
+mod entities;
+mod guide;
+mod hostile;
+mod interrupted;
+mod peers;
+mod program;
+mod proxy;
+mod round_trips;
+mod verifying;

@@ -1,0 +1,103 @@
+//! A proxy before a gateway that answers 503 and cuts connections, as a seed says.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use system_tests::random::Random;
+
+pub struct Proxy {
+    pub address: SocketAddr,
+    /// How many times it was of no help.
+    pub faults: Arc<AtomicUsize>,
+    ends: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    pub fn start(before: SocketAddr, seed: u64) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (faults, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, ended) = (faults.clone(), ends.clone());
+        std::thread::spawn(move || {
+            let mut random = Random::new(seed);
+            while let Ok((client, _)) = listener.accept() {
+                if ended.load(Ordering::Relaxed) {
+                    return;
+                }
+                let seed = random.below(usize::MAX) as u64;
+                let counted = counted.clone();
+                std::thread::spawn(move || serve(client, before, seed, &counted));
+            }
+        });
+        Proxy { address, faults, ends }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// One connection, request by request.
+fn serve(mut client: TcpStream, before: SocketAddr, seed: u64, faults: &AtomicUsize) -> Option<()> {
+    let mut random = Random::new(seed);
+    let mut server = TcpStream::connect(before).ok()?;
+    loop {
+        let request = message(&mut client)?;
+        if random.chance(10) {
+            faults.fetch_add(1, Ordering::Relaxed);
+            let body =
+                r#"{"odata.error":{"code":"ServerBusy","message":{"lang":"en-US","value":"The server is busy."}}}"#;
+            let answer = format!(
+                "HTTP/1.1 503 Server Busy\r\nRetry-After: 0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            client.write_all(answer.as_bytes()).ok()?;
+            continue;
+        }
+        // Before the server sees the request, or after it has done its work.
+        if random.chance(5) {
+            faults.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        server.write_all(&request).ok()?;
+        let answer = message(&mut server)?;
+        if random.chance(10) {
+            faults.fetch_add(1, Ordering::Relaxed);
+            let part = random.below(answer.len());
+            client.write_all(&answer[..part]).ok()?;
+            return None;
+        }
+        client.write_all(&answer).ok()?;
+    }
+}
+
+/// A request or an answer with a Content-Length, or without a body.
+fn message(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16384];
+    let mut length = None;
+    loop {
+        if length.is_none()
+            && let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n")
+        {
+            let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+            let body = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length:"))
+                .map_or(0, |value| value.trim().parse().unwrap());
+            length = Some(end + 4 + body);
+        }
+        if length.is_some_and(|length: usize| bytes.len() >= length) {
+            return Some(bytes);
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+        }
+    }
+}

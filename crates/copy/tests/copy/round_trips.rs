@@ -1,0 +1,144 @@
+//! Every source with every target: nothing is lost and nothing changes.
+
+use system_tests::random::rounds;
+
+use crate::entities::lines;
+use crate::program::{Place, file, succeeds, text};
+
+const FORMATS: &[&str] = &["jsonl", "jsonl.zst", "csv", "csv.zst", "azcopy", "azcopy.zst"];
+
+/// Copies a table on and on through these places, and compares the last with the first.
+fn chain(seed: u64, count: usize, kinds: &[&'static str]) {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &lines(seed, count));
+    let mut places: Vec<Place> = Vec::new();
+    let (mut from, mut from_format) = (text(&begin).to_owned(), None);
+    let with_timestamps = !kinds.contains(&"rest");
+    for kind in kinds {
+        let place = Place::of(kind);
+        let to = place.argument();
+        // A format for the source and the target alike would be wrong here: files are found by their endings.
+        let mut arguments = vec!["--from", &from, "--to", &to, "--quiet"];
+        if let Some(format) = place.format() {
+            arguments.extend(["--format", format]);
+            if let Some(format) = from_format
+                && format != place.format().unwrap()
+            {
+                panic!("two directories of different formats follow each other");
+            }
+            if from_format.is_none() && from.ends_with(".jsonl") && format != "jsonl" {
+                panic!("the first place is a database");
+            }
+        }
+        succeeds(&arguments);
+        from_format = place.format();
+        from = to;
+        places.push(place);
+        let first = text(&begin).to_owned();
+        let mut verify = vec!["verify", "--from", &first, "--to", &from, "--quiet", "--table", "Nasty"];
+        if with_timestamps {
+            verify.push("--timestamps");
+        }
+        let said = succeeds(&verify);
+        assert!(said.contains(&format!("equal, {count} entities")), "{said}");
+    }
+}
+
+#[test]
+fn databases_and_files_of_every_format() {
+    for seed in 0..rounds(1) {
+        for format in FORMATS {
+            chain(seed, 300, &["sql", format, "sql"]);
+        }
+    }
+}
+
+#[test]
+fn gateways_and_files_of_every_format() {
+    for seed in 0..rounds(1) {
+        for format in FORMATS {
+            chain(seed + 1000, 150, &["rest", format, "rest"]);
+        }
+    }
+}
+
+#[test]
+fn gateways_and_databases() {
+    for seed in 0..rounds(1) {
+        chain(seed + 2000, 300, &["sql", "rest", "rest", "sql", "sql"]);
+    }
+}
+
+#[test]
+fn standard_input_and_output_are_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &lines(7, 200));
+    for format in ["jsonl", "csv", "azcopy", "jsonl.zst"] {
+        let sql = Place::of("sql");
+        succeeds(&["--from", text(&begin), "--to", &sql.argument(), "--quiet"]);
+        let mut out = crate::program::command(&["--from", &sql.argument(), "--to", "-", "--format", format, "--quiet"]);
+        let out = out.output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        let back = Place::of("sql");
+        let mut command = crate::program::command(&[
+            "--from",
+            "-",
+            "--to",
+            &back.argument(),
+            "--table",
+            "Nasty",
+            "--format",
+            format,
+            "--quiet",
+        ]);
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), &out.stdout).unwrap();
+        assert!(child.wait().unwrap().success());
+        succeeds(&[
+            "verify",
+            "--timestamps",
+            "--from",
+            text(&begin),
+            "--to",
+            &back.argument(),
+            "--quiet",
+        ]);
+    }
+}
+
+#[test]
+fn all_tables_are_copied_with_their_policies() {
+    let source = Place::of("sql");
+    let Place::Sql(database) = &source else { unreachable!() };
+    let policies = r#"[{"Id":"readers","Expiry":"2099-01-01T00:00:00.0000000Z","Permission":"r"}]"#;
+    let session = database.session("source");
+    session.run("SELECT table_service.create_table('Empty'), table_service.create_table('Orders')");
+    session.run("SELECT table_service.insert_entity('Orders', 'p', 'r', '{\"A\": 1}')");
+    session.run(&format!(
+        "SELECT table_service.set_access_policies('Orders', '{policies}')"
+    ));
+    session.run(
+        r#"SELECT table_service.set_service_properties('{"Cors": [{"AllowedOrigins": ["http://a"], "AllowedMethods": ["GET"], "MaxAgeInSeconds": 5}]}')"#,
+    );
+    let (gateway, files, back) = (Place::of("rest"), Place::of("jsonl"), Place::of("sql"));
+    for (from, to) in [(&source, &gateway), (&gateway, &files), (&files, &back)] {
+        succeeds(&[
+            "--from",
+            &from.argument(),
+            "--to",
+            &to.argument(),
+            "--with-policies",
+            "--quiet",
+        ]);
+    }
+    let Place::Sql(database) = &back else { unreachable!() };
+    let session = database.session("target");
+    let value = |statement: &str| session.run(statement)[0][0].clone().unwrap();
+    assert_eq!(
+        value("SELECT string_agg(table_name, ' ') FROM table_service.query_tables()"),
+        "Empty Orders"
+    );
+    assert_eq!(value("SELECT table_service.get_access_policies('Orders')"), policies);
+    assert_eq!(value("SELECT table_service.get_access_policies('Empty')"), "[]");
+    assert!(value("SELECT table_service.get_service_properties()").contains("http://a"));
+}
