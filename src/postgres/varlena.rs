@@ -75,29 +75,52 @@ pub fn palloc(bytes: &[u8]) -> pg_sys::Datum {
 }
 
 /// A varlena in memory that Rust owns.
-pub struct Varlena(Vec<u32>);
+pub struct Varlena(Memory);
+
+enum Memory {
+    /// Most keys are short. They need no allocation, which would cost more than the copy.
+    Short([u32; SHORT]),
+    Long(Vec<u32>),
+}
 
 const WORD: usize = size_of::<u32>();
+const SHORT: usize = 12;
 
 impl Varlena {
     /// The largest size that a header can represent, header included. PostgreSQL's MaxAllocSize.
     const LARGEST: usize = 0x3FFF_FFFF;
 
     /// Copies `bytes`.
+    ///
+    /// Raises as [`Builder::new`].
     pub fn new(bytes: &[u8]) -> Varlena {
-        let mut builder = Builder::new(bytes.len());
-        builder.push(bytes);
-        builder.finish()
+        let size = pg_sys::VARHDRSZ + bytes.len();
+        if size > SHORT * WORD {
+            let mut builder = Builder::new(bytes.len());
+            builder.push(bytes);
+            return builder.finish();
+        }
+        let mut words = [0; SHORT];
+        let start = words.as_mut_ptr().cast::<u8>();
+        // SAFETY: the words have room for the header and the bytes.
+        unsafe {
+            pgrx::set_varsize_4b(start.cast(), size as i32);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.add(pg_sys::VARHDRSZ), bytes.len());
+        }
+        Varlena(Memory::Short(words))
     }
 
-    /// Returns the datum, which is valid as long as `self`.
+    /// Returns the datum, which is valid until `self` is moved or dropped.
     pub fn datum(&self) -> pg_sys::Datum {
-        pg_sys::Datum::from(self.0.as_ptr())
+        pg_sys::Datum::from(match &self.0 {
+            Memory::Short(words) => words.as_ptr(),
+            Memory::Long(words) => words.as_ptr(),
+        })
     }
 
     /// Returns the bytes behind the header.
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: `Builder::finish` wrote a header with the length of the bytes, which live as long as `self`.
+        // SAFETY: `new` or `Builder::finish` wrote a header with the length of the bytes, which live as long as `self`.
         unsafe { bytes(self.datum()) }
     }
 }
@@ -176,6 +199,6 @@ impl Builder {
     pub fn finish(mut self) -> Varlena {
         // SAFETY: `new` made the word of the header.
         unsafe { pgrx::set_varsize_4b(self.words.as_mut_ptr().cast(), self.length as i32) };
-        Varlena(self.words)
+        Varlena(Memory::Long(self.words))
     }
 }
