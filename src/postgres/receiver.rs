@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use pgrx::prelude::*;
 
+use super::memory::new_context;
 use super::row::{Row, is_entity};
 
 /// The destination of the rows of statements that select the columns of an entity.
@@ -29,17 +30,7 @@ impl<'s> Receiver<'s> {
                 mydest: pg_sys::CommandDest::DestTuplestore,
             },
             sink,
-            // SAFETY: the current context is valid. The new one is its child, so PostgreSQL frees both together after
-            // an error.
-            row_context: unsafe {
-                pg_sys::AllocSetContextCreateExtended(
-                    pg_sys::CurrentMemoryContext,
-                    c"table_service row".as_ptr(),
-                    pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
-                    pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
-                    pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
-                )
-            },
+            row_context: new_context(c"table_service row"),
             ended: false,
         }
     }

@@ -125,6 +125,33 @@ impl Varlena {
     }
 }
 
+/// Many varlenas in one allocation that Rust owns.
+pub struct Varlenas {
+    builder: Builder,
+    /// The words with which the varlenas begin.
+    starts: Vec<usize>,
+}
+
+impl Varlenas {
+    /// Copies the values.
+    ///
+    /// Raises as [`Builder::new`].
+    pub fn new<'v>(values: impl Iterator<Item = &'v [u8]> + Clone) -> Varlenas {
+        let sizes = values.clone().map(|bytes| pg_sys::VARHDRSZ + bytes.len() + WORD);
+        let mut builder = Builder::new(sizes.sum());
+        let starts = values.map(|bytes| builder.push_element(bytes)).collect();
+        Varlenas { builder, starts }
+    }
+
+    /// Returns the datums in order, which are valid until `self` is dropped.
+    pub fn datums(&self) -> impl Iterator<Item = pg_sys::Datum> {
+        let words = &self.builder.words;
+        self.starts
+            .iter()
+            .map(|&start| pg_sys::Datum::from(&raw const words[start]))
+    }
+}
+
 /// Builds a varlena part by part.
 pub struct Builder {
     words: Vec<u32>,
@@ -179,8 +206,9 @@ impl Builder {
         }
     }
 
-    /// Appends an element of an array: a varlena with its own header, aligned as an integer.
-    pub fn push_element(&mut self, bytes: &[u8]) {
+    /// Appends an element of an array: a varlena with its own header, aligned as an integer. Returns the word with which
+    /// it begins.
+    pub fn push_element(&mut self, bytes: &[u8]) -> usize {
         self.align();
         let start = self.length / WORD;
         self.push(&[0; pg_sys::VARHDRSZ]);
@@ -188,6 +216,7 @@ impl Builder {
         let size = (pg_sys::VARHDRSZ + bytes.len()) as i32;
         // SAFETY: the element's header is this word, which `push` has appended.
         unsafe { pgrx::set_varsize_4b(self.words.as_mut_ptr().add(start).cast(), size) };
+        start
     }
 
     /// Appends zeros up to the alignment of the next element of an array.

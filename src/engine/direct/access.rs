@@ -13,11 +13,13 @@ use crate::postgres::arguments::Keys;
 use crate::postgres::catalog;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
+use crate::postgres::memory::{new_context, reserve};
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::statement::Change;
-use crate::postgres::types::value::{Bag, Text};
+use crate::postgres::types::value::Bag;
 use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::postgres::varlena::Varlenas;
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
@@ -133,7 +135,7 @@ impl Direct {
             ];
             let slot = new_version((*self.relation).rd_att, values);
             pg_sys::simple_table_tuple_insert(self.relation, slot);
-            self.index_version(pg_sys::BuildIndexInfo(self.index), slot, false);
+            self.index_versions(pg_sys::BuildIndexInfo(self.index), &[slot], false);
             pg_sys::ExecDropSingleTupleTableSlot(slot);
             pg_sys::CommandCounterIncrement();
             Ok(())
@@ -157,30 +159,28 @@ impl Direct {
         for &(row_key, properties) in entities {
             contract::check(partition_key.get(), row_key, clock, properties).ok()?;
         }
-        let texts: Vec<_> = entities
-            .iter()
-            .map(|&(row_key, properties)| (Text::new(row_key), Bag::new(properties)))
-            .collect();
+        let values = Varlenas::new(
+            entities
+                .iter()
+                .flat_map(|(row_key, properties)| [row_key.as_bytes(), properties.as_bytes()]),
+        );
+        let mut slots = Vec::new();
+        reserve(&mut slots, entities.len());
         // SAFETY: the relation is open and locked, and the table is plain. The table access method gets the arguments
-        // that COPY gives it: as many slots as it is told, each with values of the columns' types. `texts` and `slots`
-        // live until the end of the block.
+        // that COPY gives it: as many slots as it is told, each with values of the columns' types. `values` and `slots`
+        // live until the end of the block. The slots and what the access method allocates are freed with the context:
+        // virtual slots hold nothing but memory, and a copied descriptor is not counted.
         unsafe {
             let multi_insert = (*(*self.relation).rd_tableam).multi_insert?;
-            // A copied descriptor is not reference-counted. A hundred references to the table's own descriptor cost
-            // more than the copy.
+            let context = new_context(c"table_service batch");
+            let caller = pg_sys::MemoryContextSwitchTo(context);
+            // A hundred references to the table's own descriptor cost more than the copy.
             let descriptor = pg_sys::CreateTupleDescCopy((*self.relation).rd_att);
-            let mut slots: Vec<_> = texts
-                .iter()
-                .map(|(row_key, bag)| {
-                    let values = [
-                        partition_key.datum(),
-                        row_key.arg().datum(),
-                        clock.into(),
-                        bag.arg().datum(),
-                    ];
-                    new_version(descriptor, values)
-                })
-                .collect();
+            let mut datums = values.datums();
+            while let (Some(row_key), Some(properties)) = (datums.next(), datums.next()) {
+                let values = [partition_key.datum(), row_key, clock.into(), properties];
+                slots.push(new_version(descriptor, values));
+            }
             let command = pg_sys::GetCurrentCommandId(true);
             guarded(|| {
                 multi_insert(
@@ -192,11 +192,9 @@ impl Direct {
                     std::ptr::null_mut(),
                 );
             });
-            let index = pg_sys::BuildIndexInfo(self.index);
-            for &slot in &slots {
-                self.index_version(index, slot, false);
-                pg_sys::ExecDropSingleTupleTableSlot(slot);
-            }
+            self.index_versions(pg_sys::BuildIndexInfo(self.index), &slots, false);
+            pg_sys::MemoryContextSwitchTo(caller);
+            pg_sys::MemoryContextDelete(context);
             pg_sys::CommandCounterIncrement();
             Some(())
         }
@@ -327,7 +325,7 @@ impl Direct {
                 )
             });
             if result == pg_sys::TM_Result::TM_Ok && needs_index_entry(update_indexes) {
-                self.index_version(pg_sys::BuildIndexInfo(self.index), slot, true);
+                self.index_versions(pg_sys::BuildIndexInfo(self.index), &[slot], true);
             }
             pg_sys::ExecDropSingleTupleTableSlot(slot);
             Some(result)
@@ -386,25 +384,42 @@ impl Direct {
         }
     }
 
-    /// Adds a row that was just written to the index. Raises 23505 if another row has the same keys. Before that it
-    /// waits for a transaction that is inserting or deleting such a row.
+    /// Adds rows that were just written to the index, in their order. Raises 23505 if another row has the same keys.
+    /// Before that it waits for a transaction that is inserting or deleting such a row.
     ///
     /// # Safety
-    /// `index` must describe the table's index, and the slot must hold a row that was just written.
-    unsafe fn index_version(&self, index: *mut pg_sys::IndexInfo, slot: *mut pg_sys::TupleTableSlot, is_update: bool) {
-        // SAFETY: the index's columns are the first two of the table, so the slot's first two values are those of the
-        // index entry.
+    /// `index` must describe the table's index, and each slot must hold a row that was just written.
+    unsafe fn index_versions(
+        &self,
+        index: *mut pg_sys::IndexInfo,
+        slots: &[*mut pg_sys::TupleTableSlot],
+        is_update: bool,
+    ) {
+        // SAFETY: the index's columns are the first two of the table, so a slot's first two values are those of the
+        // index entry. The index of a primary key is a B-tree, which locks predicates itself, so `index_insert` would
+        // do no more than this call.
         unsafe {
-            pg_sys::index_insert(
-                self.index,
-                (*slot).tts_values,
-                (*slot).tts_isnull,
-                &mut (*slot).tts_tid,
-                self.relation,
-                pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES,
-                is_update,
-                index,
-            );
+            let Some(insert) = (*(*self.index).rd_indam).aminsert else {
+                ereport!(
+                    ERROR,
+                    PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+                    "the index of the primary key takes no entries"
+                );
+            };
+            guarded(|| {
+                for &slot in slots {
+                    insert(
+                        self.index,
+                        (*slot).tts_values,
+                        (*slot).tts_isnull,
+                        &mut (*slot).tts_tid,
+                        self.relation,
+                        pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES,
+                        is_update,
+                        index,
+                    );
+                }
+            });
         }
     }
 }
@@ -419,14 +434,16 @@ fn check(keys: Keys<'_>, timestamp: i64, properties: Properties<'_>) -> Result<(
 /// The descriptor must be that of a table with the columns of an entity, and the values must have their types.
 unsafe fn new_version(descriptor: pg_sys::TupleDesc, values: [pg_sys::Datum; 4]) -> *mut pg_sys::TupleTableSlot {
     // SAFETY: a virtual slot has room for a value of each column of the descriptor, which has the four columns of an
-    // entity.
+    // entity. A new slot is empty, so it needs no more than this to hold a row. `ExecStoreVirtualTuple` does the same.
     unsafe {
         let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual);
         for (number, value) in values.into_iter().enumerate() {
             *(*slot).tts_values.add(number) = value;
             *(*slot).tts_isnull.add(number) = false;
         }
-        pg_sys::ExecStoreVirtualTuple(slot)
+        (*slot).tts_flags &= !(pg_sys::TTS_FLAG_EMPTY as u16);
+        (*slot).tts_nvalid = (*descriptor).natts as pg_sys::AttrNumber;
+        slot
     }
 }
 
