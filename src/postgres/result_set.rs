@@ -8,7 +8,8 @@ use pgrx::datum::Datum;
 use pgrx::prelude::*;
 use table_service_model::projection::Projection;
 
-use super::row::{Row, is_entity, type_of};
+use super::descriptor::type_of;
+use super::row::{Row, is_entity};
 use super::types::value::{Bag, Value};
 use super::types::{external_sql_type, sql_type};
 

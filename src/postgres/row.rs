@@ -9,6 +9,7 @@ use table_service_model::filter::Columns;
 use table_service_model::{Error, Properties, Ticks};
 
 use super::catalog;
+use super::descriptor::type_of;
 use super::error::raise;
 use super::types::TextArg;
 use super::varlena;
@@ -214,23 +215,5 @@ pub unsafe fn is_entity(descriptor: pg_sys::TupleDesc) -> bool {
                 .into_iter()
                 .enumerate()
                 .all(|(column, type_oid)| type_of(descriptor, column) == type_oid)
-    }
-}
-
-/// Returns the type of a column, counted from zero.
-///
-/// # Safety
-/// The descriptor must be valid and have this column.
-pub(super) unsafe fn type_of(descriptor: pg_sys::TupleDesc, column: usize) -> pg_sys::Oid {
-    // SAFETY: the caller promises that the descriptor has this column. `attrs` is an array with an element for each
-    // column. PostgreSQL 18 stores a shorter form of each column first, and the array after them.
-    unsafe {
-        #[cfg(feature = "pg18")]
-        let columns = (&raw const (*descriptor).compact_attrs)
-            .cast::<pg_sys::CompactAttribute>()
-            .add((*descriptor).natts as usize);
-        #[cfg(not(feature = "pg18"))]
-        let columns = &raw const (*descriptor).attrs;
-        (*columns.cast::<pg_sys::FormData_pg_attribute>().add(column)).atttypid
     }
 }

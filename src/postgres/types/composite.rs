@@ -3,6 +3,7 @@
 use pgrx::prelude::*;
 
 use super::value::Value;
+use crate::postgres::descriptor::type_of;
 
 /// Makes a datum of a composite type in the current memory context. `None` stands for NULL.
 ///
@@ -10,15 +11,17 @@ use super::value::Value;
 pub(super) fn composite<const N: usize>(type_oid: pg_sys::Oid, values: [Option<Value<'_>>; N]) -> pg_sys::Datum {
     let mut datums = values.map(|value| value.map_or(pg_sys::Datum::null(), Value::datum));
     let mut nulls = values.map(|value| value.is_none());
-    // SAFETY: the function returns a descriptor with a reference, which `PgTupleDesc` releases when it is dropped. The
-    // number and types of the values are compared with it before they are used.
+    // SAFETY: `lookup_rowtype_tupdesc` returns a valid descriptor. The number and types of the values are compared with it
+    // before they are used. A descriptor that is counted is released, as `ReleaseTupleDesc` does; after an error
+    // PostgreSQL releases it. A new tuple has the header of a datum. `HeapTupleHeaderGetDatum` has to make another only if
+    // an attribute is stored out of line.
     unsafe {
-        let descriptor = pgrx::PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(type_oid, -1));
-        let fits = descriptor.len() == N
-            && descriptor
+        let descriptor = pg_sys::lookup_rowtype_tupdesc(type_oid, -1);
+        let fits = usize::try_from((*descriptor).natts) == Ok(N)
+            && values
                 .iter()
-                .zip(values)
-                .all(|(attribute, value)| value.is_none_or(|value| value.type_oid() == attribute.atttypid));
+                .enumerate()
+                .all(|(column, value)| value.is_none_or(|value| value.type_oid() == type_of(descriptor, column)));
         if !fits {
             ereport!(
                 ERROR,
@@ -26,7 +29,15 @@ pub(super) fn composite<const N: usize>(type_oid: pg_sys::Oid, values: [Option<V
                 "the attributes of a type of table_service do not match this version of the library"
             );
         }
-        let tuple = pg_sys::heap_form_tuple(descriptor.as_ptr(), datums.as_mut_ptr(), nulls.as_mut_ptr());
-        pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        let tuple = pg_sys::heap_form_tuple(descriptor, datums.as_mut_ptr(), nulls.as_mut_ptr());
+        if (*descriptor).tdrefcount >= 0 {
+            pg_sys::DecrTupleDescRefCount(descriptor);
+        }
+        let header = (*tuple).t_data;
+        if u32::from((*header).t_infomask) & pg_sys::HEAP_HASEXTERNAL == 0 {
+            pg_sys::Datum::from(header)
+        } else {
+            pg_sys::HeapTupleHeaderGetDatum(header)
+        }
     }
 }
