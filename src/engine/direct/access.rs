@@ -1,5 +1,6 @@
 //! A table opened with its primary key's index, to read, insert and update entities.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::AssertUnwindSafe;
 
@@ -353,23 +354,12 @@ impl Direct {
     /// # Safety
     /// The snapshot must be valid until the scan ends.
     pub(super) unsafe fn begin_scan(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> pg_sys::IndexScanDesc {
-        let mut conditions = [pg_sys::ScanKeyData::default(); 2];
-        let keys = [keys.partition_key, keys.row_key].map(TextArg::datum);
+        let mut conditions = conditions();
+        conditions[0].sk_argument = keys.partition_key.datum();
+        conditions[1].sk_argument = keys.row_key.datum();
         // SAFETY: `open` checked that the index has these two columns, of type text with the collation "C". The scan
         // copies the conditions, so they need not outlive this function.
         unsafe {
-            for (number, (condition, key)) in conditions.iter_mut().zip(keys).enumerate() {
-                pg_sys::ScanKeyEntryInitialize(
-                    condition,
-                    0,
-                    number as pg_sys::AttrNumber + 1,
-                    pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-                    pg_sys::InvalidOid,
-                    pg_sys::C_COLLATION_OID,
-                    pg_sys::RegProcedure::from(pg_sys::F_TEXTEQ),
-                    key,
-                );
-            }
             let scan = pg_sys::index_beginscan(
                 self.relation,
                 self.index,
@@ -422,6 +412,37 @@ impl Direct {
             });
         }
     }
+}
+
+thread_local! {
+    static CONDITIONS: Cell<Option<[pg_sys::ScanKeyData; 2]>> = const { Cell::new(None) };
+}
+
+/// Returns the conditions of a look-up by both keys, still without the keys. They are made once in a session.
+fn conditions() -> [pg_sys::ScanKeyData; 2] {
+    if let Some(conditions) = CONDITIONS.get() {
+        return conditions;
+    }
+    let mut conditions = [pg_sys::ScanKeyData::default(); 2];
+    for (column, condition) in (1..).zip(&mut conditions) {
+        // SAFETY: the function fills the condition. The condition refers to PostgreSQL's own function texteq and to a
+        // memory context that exists as long as the process.
+        unsafe {
+            pg_sys::ScanKeyEntryInitialize(
+                condition,
+                0,
+                column,
+                pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+                pg_sys::InvalidOid,
+                pg_sys::C_COLLATION_OID,
+                pg_sys::RegProcedure::from(pg_sys::F_TEXTEQ),
+                pg_sys::Datum::null(),
+            );
+            condition.sk_func.fn_mcxt = pg_sys::TopMemoryContext;
+        }
+    }
+    CONDITIONS.set(Some(conditions));
+    conditions
 }
 
 fn check(keys: Keys<'_>, timestamp: i64, properties: Properties<'_>) -> Result<(), Error> {
