@@ -458,7 +458,7 @@ mod tests {
         assert_one(
             "table_service_model",
             &[("lib.rs", "use table_service_gateway::config;")],
-            "lib.rs:1 imports table_service_gateway::config: table_service_model may not depend on table_service_gateway; the extension and the gateway both use the model, and nothing else",
+            "lib.rs:1 imports table_service_gateway::config: table_service_model may not depend on table_service_gateway; the extension and the programs use the model, and nothing else",
         );
         assert_none(
             "table_service_gateway",
