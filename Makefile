@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers pgspot upgrades soak histories copy-soak copy-peers mutations cold bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension schema docs drivers pgspot upgrades soak histories copy-soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -21,7 +21,6 @@ help:
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make histories N=100   many seeds of the histories of clients while servers are killed; SEED=7 runs one again'
 	@echo 'make copy-soak N=100   many seeds of the copies of tables: killed at random moments, over bad connections, between all kinds of places'
-	@echo 'make copy-peers        copies of tables from and to azurite, an emulator, which it fetches from its registry'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
 	@echo 'make cold              `make run` and tests on bare Debian systems (root; hours); ARGS=--check only what set-up finds missing'
 	@echo 'make bench             beside hand-written SQL, with targets, and the gateway beside azurite (15 minutes)'
@@ -76,9 +75,6 @@ histories:
 
 copy-soak:
 	@ONLY=copy_soak SOAK=$(N) pgrx-config/test.sh $(PG)
-
-copy-peers:
-	@ONLY=copy_peers pgrx-config/test.sh $(PG)
 
 mutations:
 	@tests/mutations.sh

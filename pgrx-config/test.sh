@@ -23,7 +23,7 @@ read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
 without_postgres=" format architecture model pgspot quick "
-on_request=" quick schema drivers pgspot soak upgrades histories copy_soak copy_peers "
+on_request=" quick schema drivers pgspot soak upgrades histories copy_soak "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -310,14 +310,6 @@ run_copy_soak() {
   export SOAK
   cargo build -p table_service_gateway
   cargo test -p table_service_copy --test copy -- --nocapture --test-threads=1 interrupted:: round_trips::
-}
-
-# Only on request: it fetches an emulator from its registry.
-run_copy_peers() {
-  install_extension
-  step "Copies from and to an emulator"
-  cargo build -p table_service_gateway
-  tests/copy_peers.sh
 }
 
 case $needs_postgres in
