@@ -84,8 +84,8 @@ fn write_number(n: f64, out: &mut Vec<u8>) {
     } else if n < 0.0 {
         !n.to_bits()
     } else {
-        // The absolute value of -0.0 is 0.0.
-        n.abs().to_bits() | 1 << 63
+        // Also of -0.0, which has it already.
+        n.to_bits() | 1 << 63
     };
     out.extend_from_slice(&sortable.to_be_bytes());
 }
