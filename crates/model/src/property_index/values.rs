@@ -92,7 +92,9 @@ impl Values {
             return None;
         }
         let all = self.by_type.iter().flat_map(|intervals| intervals.0.iter().cloned());
-        Some(Intervals::union(all).0.into_iter().map(Interval::span).collect())
+        let spans = Intervals::union(all).0.into_iter().map(Interval::span);
+        // No entry is behind a value of bytes FF and before the next class.
+        Some(spans.filter(|span| span.lower < span.upper).collect())
     }
 }
 

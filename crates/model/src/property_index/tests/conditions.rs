@@ -82,6 +82,7 @@ fn values_of_other_types_are_less() {
     assert_eq!(explain("A ne 'x'"), r"A in \x01..\x06x\x00 \x06x\x01..\x07");
     assert_eq!(explain("A ne NaN"), r"A in \x01..\x07");
     assert_eq!(explain("A eq NaN"), "any()");
+    assert_eq!(explain("A gt guid'ffffffff-ffff-ffff-ffff-ffffffffffff'"), "A in ");
     assert_eq!(explain("A gt NaN or A eq 'x'"), r"A in =\x06x\x00");
 }
 
