@@ -79,7 +79,7 @@ PGOPTIONS="-c search_path=" sql "$new_host" -d tables -f tests/upgrade/catalog.s
 test -s "$work/catalog.new"
 
 from() {
-  local release=$1 old=$work/tree-$1 host restored session_in session_out
+  local release=$1 old=$work/tree-$1 host session_in session_out
   step "From $release to $this on PostgreSQL $PG"
   tree "$old" "$PG" "$release"
   host=$(server "$old" "$work/old-$release")
