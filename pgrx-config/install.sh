@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Builds the extension in release mode and installs it into the PostgreSQL that PG_CONFIG belongs to. The install script is the
-# committed one, so cargo-pgrx is not needed.
+# Builds the extension and installs it into the PostgreSQL that PG_CONFIG belongs to. The install script is the committed one, so
+# cargo-pgrx is not needed.
 #
 #   install.sh PG_CONFIG
+#
+# Environment: PROFILE, cargo's profile (default: release).
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -24,7 +26,8 @@ headers=$("$target" --includedir-server)
 }
 
 echo "Building the extension for $version"
-PGRX_PG_CONFIG_PATH=$target cargo build --release --lib -p table_service --no-default-features --features "pg$PG"
+profile=${PROFILE:-release}
+PGRX_PG_CONFIG_PATH=$target cargo build --profile "$profile" --lib -p table_service --no-default-features --features "pg$PG"
 
 libraries=$("$target" --pkglibdir)
 extensions=$("$target" --sharedir)/extension
@@ -37,6 +40,7 @@ sed "s/@CARGO_VERSION@/$release/" table_service.control | "${as_root[@]}" instal
 "${as_root[@]}" install -m 644 sql/install.sql "$extensions/table_service--$release.sql"
 "${as_root[@]}" install -m 644 sql/table_service--*--*.sql "$extensions/"
 # Under another name first: servers may have the old library open.
-"${as_root[@]}" install -m 755 "${CARGO_TARGET_DIR:-target}/release/libtable_service.so" "$libraries/table_service.so.new"
+built=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}
+"${as_root[@]}" install -m 755 "$built/libtable_service.so" "$libraries/table_service.so.new"
 "${as_root[@]}" mv "$libraries/table_service.so.new" "$libraries/table_service.so"
 echo "Installed. In a database of that server: CREATE EXTENSION table_service;"
