@@ -12,8 +12,7 @@ use system_tests::{Failure, Session};
 use crate::faults::Service;
 use crate::history::{Operation, Outcome, Seen};
 use crate::model::{Condition, Key, Kind, Properties, Refusal, Timestamp, VERSION, Write, WriteId};
-
-pub const TABLE: &str = "Histories";
+use crate::workload::TABLE;
 
 /// The ETags that a client knows, by the write that made the version.
 #[derive(Default)]

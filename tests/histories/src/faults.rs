@@ -9,8 +9,8 @@ use system_tests::Cluster;
 use system_tests::gateway::{Gateway, url};
 use system_tests::random::Random;
 
-use crate::client::TABLE;
 use crate::history::Recorder;
+use crate::workload::TABLE;
 
 /// A PostgreSQL server with a table, and gateways.
 pub struct Service {

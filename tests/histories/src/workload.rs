@@ -7,6 +7,9 @@ use system_tests::random::Random;
 use crate::history::{Operation, Outcome};
 use crate::model::{Condition, Key, Kind, VERSION, Write, WriteId};
 
+/// The table of all histories; each has a partition of its own.
+pub const TABLE: &str = "Histories";
+
 /// So few entities that clients meet.
 const ENTITIES: usize = 3;
 
