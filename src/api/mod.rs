@@ -6,6 +6,7 @@ pub mod batch;
 pub mod contract;
 pub mod entities;
 pub mod filters;
+pub mod property_indexes;
 pub mod queries;
 pub mod reads;
 pub mod tables;

@@ -7,6 +7,7 @@ pub mod deadline;
 pub mod direct;
 pub mod page;
 pub mod policies;
+pub mod property_index;
 pub mod residual;
 pub mod scan;
 pub mod table;

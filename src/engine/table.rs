@@ -44,6 +44,27 @@ impl Table {
         }
     }
 
+    /// Raises PostgreSQL's own error (42501) if the caller does not own the table.
+    pub fn require_owner(&self) {
+        // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The name is a
+        // palloc'ed C string.
+        unsafe {
+            let user = pg_sys::GetUserId();
+            #[cfg(feature = "pg15")]
+            let is_owner = pg_sys::pg_class_ownercheck(self.oid, user);
+            #[cfg(not(feature = "pg15"))]
+            let is_owner = pg_sys::object_ownercheck(pg_sys::RelationRelationId, self.oid, user);
+            if !is_owner {
+                let kind = pg_sys::get_relkind_objtype(pg_sys::get_rel_relkind(self.oid));
+                pg_sys::aclcheck_error(
+                    pg_sys::AclResult::ACLCHECK_NOT_OWNER,
+                    kind,
+                    pg_sys::get_rel_name(self.oid),
+                );
+            }
+        }
+    }
+
     /// Finds the table with this name in any case, and locks it. It takes the lock of a statement that reads or writes
     /// the table, so that the table still exists when the statement runs.
     ///
@@ -53,6 +74,8 @@ impl Table {
         let lock = match lock {
             TableLock::Read => pg_sys::AccessShareLock,
             TableLock::Write => pg_sys::RowExclusiveLock,
+            TableLock::Define => pg_sys::ShareRowExclusiveLock,
+            TableLock::Drop => pg_sys::AccessExclusiveLock,
         } as pg_sys::LOCKMODE;
         table_name::check_form(name)?;
         loop {
@@ -99,6 +122,10 @@ impl Table {
 pub enum TableLock {
     Read,
     Write,
+    /// To create an index. CREATE INDEX and ANALYZE need no other lock afterwards, so two sessions cannot deadlock.
+    Define,
+    /// To drop an index.
+    Drop,
 }
 
 /// Finds a table by the spelling that is stored, the usual case.
@@ -184,7 +211,7 @@ fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
 }
 
 /// Returns the relation of any kind in `table_service_data` that has exactly this name.
-fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
+pub fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
     if name.len() >= pg_sys::NAMEDATALEN as usize {
         return None;
     }

@@ -27,12 +27,26 @@ pub struct Known {
     pub check_function: pg_sys::Oid,
     /// The function of every table's trigger.
     pub trigger_function: pg_sys::Oid,
+    /// The function in the expression of every property index. A database whose extension has not been updated lacks
+    /// it.
+    pub index_function: pg_sys::Oid,
+}
+
+/// An index of a table that finds entities by a property.
+#[derive(Debug, Clone)]
+pub struct PropertyIndex {
+    pub oid: pg_sys::Oid,
+    pub property: Rc<str>,
+    /// Whether the planner may read the index.
+    pub is_valid: bool,
 }
 
 thread_local! {
     static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
     /// The tables of the service by name, in the spelling that is stored.
     static TABLES: RefCell<HashMap<Rc<str>, pg_sys::Oid>> = RefCell::default();
+    /// The property indexes of tables that have any.
+    static PROPERTY_INDEXES: RefCell<HashMap<pg_sys::Oid, Rc<[PropertyIndex]>>> = RefCell::default();
     /// Counts the invalidation messages.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
@@ -56,6 +70,7 @@ pub fn watch() {
 unsafe extern "C-unwind" fn changed(_argument: pg_sys::Datum, _cache: c_int, _hash: pg_sys::uint32) {
     KNOWN.set(None);
     TABLES.with_borrow_mut(HashMap::clear);
+    PROPERTY_INDEXES.with_borrow_mut(HashMap::clear);
     count_change();
 }
 
@@ -66,6 +81,13 @@ unsafe extern "C-unwind" fn table_changed(_argument: pg_sys::Datum, relation: pg
             tables.clear();
         } else {
             tables.retain(|_, &mut table| table != relation);
+        }
+    });
+    PROPERTY_INDEXES.with_borrow_mut(|tables| {
+        if relation == pg_sys::InvalidOid {
+            tables.clear();
+        } else {
+            tables.remove(&relation);
         }
     });
     count_change();
@@ -100,6 +122,24 @@ pub fn table(name: &str, look_up: impl FnOnce() -> Option<pg_sys::Oid>) -> Optio
         });
     }
     Some((name, table))
+}
+
+/// Returns the property indexes of a table, from the cache or from `look_up`. The caller must have locked the table.
+pub fn property_indexes(table: pg_sys::Oid, look_up: impl FnOnce() -> Vec<PropertyIndex>) -> Rc<[PropertyIndex]> {
+    if let Some(indexes) = PROPERTY_INDEXES.with_borrow(|tables| tables.get(&table).cloned()) {
+        return indexes;
+    }
+    let before = CHANGES.get();
+    let indexes: Rc<[PropertyIndex]> = look_up().into();
+    if before == CHANGES.get() {
+        PROPERTY_INDEXES.with_borrow_mut(|tables| {
+            if tables.len() >= TABLES_KEPT {
+                tables.clear();
+            }
+            tables.insert(table, Rc::clone(&indexes));
+        });
+    }
+    indexes
 }
 
 /// Returns the OIDs of the extension's own objects.
@@ -141,6 +181,7 @@ fn look_up() -> Known {
         pg_sys::TIMESTAMPTZOID,
         properties_type,
     ];
+    let index_arguments = [pg_sys::TEXTOID, pg_sys::TEXTOID, properties_type, pg_sys::TEXTOID];
     Known {
         data_schema,
         entity_type: type_oid(schema, c"entity"),
@@ -148,6 +189,7 @@ fn look_up() -> Known {
         batch_operation_type: type_oid(schema, c"batch_operation"),
         check_function: function_oid(schema, c"entity_is_valid", &check_arguments),
         trigger_function: function_oid(schema, c"rising_timestamp", &[]),
+        index_function: function_oid(schema, c"property_index_key", &index_arguments),
     }
 }
 

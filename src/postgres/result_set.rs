@@ -189,3 +189,9 @@ set_of!(
     external_sql_type,
     "TABLE (partition_key text, entities bigint, bytes bigint)"
 );
+set_of!(
+    /// The property indexes of tables.
+    PropertyIndexes,
+    external_sql_type,
+    "TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint)"
+);

@@ -1,6 +1,7 @@
 //! The SQL types of the functions' arguments and results, one file for each type.
 
 mod batch_operation;
+mod bytea;
 mod composite;
 mod entity;
 mod json;
@@ -12,6 +13,7 @@ mod trigger;
 pub mod value;
 
 pub use batch_operation::{BatchOperationOut, BatchOperationsArg};
+pub use bytea::ByteaOut;
 pub use entity::{EntityArg, EntityOut};
 pub use json::{JsonArg, JsonOut, JsonbArg, JsonbOut};
 pub use properties::{PropertiesArg, PropertiesOut, ShellIn, ShellOut};

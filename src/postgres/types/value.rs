@@ -33,6 +33,10 @@ impl<'a> Value<'a> {
         self.type_oid
     }
 
+    pub fn boolean(value: bool) -> Value<'a> {
+        Value::new(value.into(), pg_sys::BOOLOID)
+    }
+
     pub fn int4(n: i32) -> Value<'a> {
         Value::new(n.into(), pg_sys::INT4OID)
     }

@@ -63,6 +63,18 @@ catalog! {
             hint: "The table name \"tables\" is reserved.",
         }
 
+        /// A table has a property index that a new one would repeat.
+        PropertyIndexExists { property: String } => {
+            code: ResourceAlreadyExists, sqlstate: "42P07", stage: BackEnd,
+            message: "The specified resource already exists.",
+            hint: "The table has an index on the property \"{property}\".",
+        }
+        PropertyIndexNotFound { property: String } => {
+            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
+            message: "The specified resource does not exist.",
+            hint: "The table has no index on the property \"{property}\".",
+        }
+
         /// A key is NULL or missing.
         KeyMissing { key: &'static str } => {
             code: PropertiesNeedValue, sqlstate: "23502", stage: FrontEnd,

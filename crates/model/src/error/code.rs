@@ -87,6 +87,7 @@ codes! {
     PropertyNameTooLong => 400, No;
     PropertyValueTooLarge => 400, No;
     RequestBodyTooLarge => 413, No;
+    ResourceAlreadyExists => 409, No;
     ResourceNotFound => 404, No;
     ServerBusy => 503, WithBackOff;
     TableAlreadyExists => 409, No;

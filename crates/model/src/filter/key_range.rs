@@ -13,6 +13,8 @@ pub enum AccessClass {
     PointQuery,
     /// The PartitionKey is exact.
     RowRangeScan,
+    /// The keys say less than that, but an index on a property finds the entities.
+    PropertyIndexScan,
     /// The PartitionKey is bounded, on one side at least.
     PartitionRangeScan,
     TableScan,
@@ -24,6 +26,7 @@ impl Display for AccessClass {
             AccessClass::Nothing => "nothing",
             AccessClass::PointQuery => "point query",
             AccessClass::RowRangeScan => "row range scan",
+            AccessClass::PropertyIndexScan => "property index scan",
             AccessClass::PartitionRangeScan => "partition range scan",
             AccessClass::TableScan => "table scan",
         })

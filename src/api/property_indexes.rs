@@ -1,0 +1,221 @@
+//! Create, drop and list property indexes: ordinary indexes by which filters find entities.
+
+use pgrx::prelude::*;
+use pgrx::spi::{quote_identifier, quote_literal};
+use table_service_model::{Error, property_index, property_name};
+
+use crate::engine::property_index::{self as engine, free_index_name};
+use crate::engine::table::{Table, TableLock, same_name};
+use crate::postgres::arguments::required;
+use crate::postgres::catalog;
+use crate::postgres::error::OrRaise;
+use crate::postgres::property_index::{is_partitioned, of_index, qualified_name};
+use crate::postgres::result_set::{PropertyIndexes, ResultSet};
+use crate::postgres::spi::connect;
+use crate::postgres::types::value::{Text, Value};
+use crate::postgres::types::{ByteaOut, PropertiesArg, RegClass, TextArg};
+
+/// Returns the entry of an entity in the index on a property: the property's value, in an order that serves filters, and
+/// behind it the keys. NULL if the entity lacks the property.
+///
+/// Indexes on disk consist of these results, so name, arguments and results never change.
+#[pg_extern(sql = "
+CREATE FUNCTION table_service.property_index_key(partition_key text, row_key text, properties table_service.properties, property text) RETURNS bytea
+IMMUTABLE STRICT PARALLEL SAFE COST 5 LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn property_index_key(
+    partition_key: TextArg<'_>,
+    row_key: TextArg<'_>,
+    properties: PropertiesArg<'_>,
+    property: TextArg<'_>,
+) -> Option<ByteaOut> {
+    property_index::entry(properties.get(), property.get(), partition_key.get(), row_key.get()).map(ByteaOut)
+}
+
+/// Creates an index on a property of a table, and returns it.
+///
+/// Raises `ResourceAlreadyExists` if the table has such an index, unless `if_not_exists`. The caller must own the table.
+#[pg_extern]
+fn create_property_index(
+    table_name: Option<TextArg<'_>>,
+    property: Option<TextArg<'_>>,
+    if_not_exists: default!(Option<bool>, "false"),
+) -> RegClass {
+    let create = || {
+        let name = required("table_name", table_name)?.get();
+        let property = checked(property)?;
+        let if_not_exists = required("if_not_exists", if_not_exists)?;
+        let table = Table::open(name, TableLock::Read)?;
+        table.require_owner();
+        let table = Table::open(name, TableLock::Define)?;
+        if let Some(index) = engine::find(&table, property) {
+            return if if_not_exists {
+                Ok(RegClass(index.oid))
+            } else {
+                Err(exists(property))
+            };
+        }
+        let statement = definition(&table, property, "CREATE INDEX")?;
+        connect(|spi| {
+            spi.run_definition(&statement);
+            // The planner knows how often values occur only after this: PostgreSQL does not collect statistics of an
+            // expression when it makes an index on it.
+            spi.run_definition(&format!("ANALYZE {}", table.name()));
+        });
+        match engine::find(&table, property) {
+            Some(index) => Ok(RegClass(index.oid)),
+            None => Err(Error::PropertyIndexNotFound {
+                property: property.to_owned(),
+            }),
+        }
+    };
+    create().or_raise()
+}
+
+/// Drops the indexes on a property of a table, invalid ones included. Returns whether there was one.
+///
+/// Raises `ResourceNotFound` if there is none, unless `if_exists`. The caller must own the table.
+#[pg_extern]
+fn drop_property_index(
+    table_name: Option<TextArg<'_>>,
+    property: Option<TextArg<'_>>,
+    if_exists: default!(Option<bool>, "false"),
+) -> bool {
+    let drop = || {
+        let name = required("table_name", table_name)?.get();
+        let property = checked(property)?;
+        let if_exists = required("if_exists", if_exists)?;
+        let table = Table::open(name, TableLock::Read)?;
+        table.require_owner();
+        let table = Table::open(name, TableLock::Drop)?;
+        let indexes: Vec<String> = engine::all(&table)
+            .iter()
+            .filter(|index| *index.property == *property)
+            .filter_map(|index| qualified_name(index.oid))
+            .collect();
+        if indexes.is_empty() {
+            return if if_exists {
+                Ok(false)
+            } else {
+                Err(Error::PropertyIndexNotFound {
+                    property: property.to_owned(),
+                })
+            };
+        }
+        connect(|spi| spi.run_definition(&format!("DROP INDEX {}", indexes.join(", "))));
+        Ok(true)
+    };
+    drop().or_raise()
+}
+
+/// Returns the property indexes of a table, or of all tables: their property, whether queries use them, their size, and
+/// how often they were scanned.
+#[pg_extern(stable, parallel_restricted)]
+fn query_property_indexes(
+    table_name: default!(Option<TextArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> PropertyIndexes {
+    const SQL: &str = "SELECT c.relname::pg_catalog.text, i.indexrelid::pg_catalog.regclass, COALESCE(parts.bytes, pg_catalog.pg_relation_size(i.indexrelid), 0), COALESCE(parts.scans, pg_catalog.pg_stat_get_numscans(i.indexrelid), 0) FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) c.oid CROSS JOIN LATERAL (SELECT pg_catalog.sum(pg_catalog.pg_relation_size(p.relid))::pg_catalog.int8 AS bytes, pg_catalog.sum(pg_catalog.pg_stat_get_numscans(p.relid))::pg_catalog.int8 AS scans FROM pg_catalog.pg_partition_tree(i.indexrelid) AS p) AS parts WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND i.indexprs IS NOT NULL ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname, i.indexrelid";
+    let query = || {
+        // The lock keeps the table until the result is complete.
+        let table = table_name
+            .map(|name| Table::open(name.get(), TableLock::Read))
+            .transpose()?;
+        connect(|spi| {
+            let parameters = [
+                Value::oid(catalog::data_schema()),
+                Value::oid(catalog::entity_type()),
+            ];
+            let mut rows = Vec::new();
+            for row in spi.read(SQL, &parameters).iter() {
+                let (Some(name), Some(index)) = (row.text(1), row.relation(2)) else {
+                    continue;
+                };
+                let is_asked = table
+                    .as_ref()
+                    .is_none_or(|table| table.name().name() == name.get());
+                if let Some(found) = of_index(index).filter(|_| is_asked) {
+                    rows.push((name, found, row.int8(3), row.int8(4)));
+                }
+            }
+            rows.sort_by(|(a, x, ..), (b, y, ..)| {
+                let by_name = same_name(a.get(), b.get());
+                if by_name && a.get() == b.get() {
+                    (&x.property, x.oid.to_u32()).cmp(&(&y.property, y.oid.to_u32()))
+                } else {
+                    std::cmp::Ordering::Equal
+                }
+            });
+            // SAFETY: `fcinfo` is that of the running function, which returns the columns of `PropertyIndexes`.
+            let mut result = unsafe { ResultSet::open(fcinfo) };
+            for (name, index, bytes, scans) in rows {
+                let property = Text::new(&index.property);
+                result.push([
+                    Some(Value::text(name)),
+                    Some(property.value()),
+                    Some(Value::regclass(index.oid)),
+                    Some(Value::boolean(index.is_valid)),
+                    bytes.map(Value::int8),
+                    scans.map(Value::int8),
+                ]);
+            }
+        });
+        Ok(PropertyIndexes)
+    };
+    query().or_raise()
+}
+
+/// Returns the statement that creates an index on a property while others read and write the table. It runs outside of
+/// transactions only, so psql's `\gexec` must run it.
+///
+/// Raises `ResourceAlreadyExists` if the table has such an index.
+#[pg_extern(stable, parallel_restricted)]
+fn property_index_sql(table_name: Option<TextArg<'_>>, property: Option<TextArg<'_>>) -> String {
+    let to_sql = || {
+        let name = required("table_name", table_name)?.get();
+        let property = checked(property)?;
+        let table = Table::open(name, TableLock::Read)?;
+        if engine::find(&table, property).is_some() {
+            return Err(exists(property));
+        }
+        // PostgreSQL cannot create the index of a partitioned table concurrently.
+        let command = if is_partitioned(table.oid()) {
+            "CREATE INDEX"
+        } else {
+            "CREATE INDEX CONCURRENTLY"
+        };
+        definition(&table, property, command)
+    };
+    to_sql().or_raise()
+}
+
+/// Returns the name of a property that can be indexed.
+fn checked(property: Option<TextArg<'_>>) -> Result<&str, Error> {
+    let property = required("property", property)?.get();
+    property_name::check(property)?;
+    match property {
+        "PartitionKey" | "RowKey" => Err(Error::ArgumentInvalid {
+            reason: format!("{property} needs no property index: filters on keys use the primary key"),
+        }),
+        "Timestamp" => Err(Error::ArgumentInvalid {
+            reason: "Timestamp is no property of the bag: create an ordinary index on the column \"timestamp\"".to_owned(),
+        }),
+        _ => Ok(property),
+    }
+}
+
+fn exists(property: &str) -> Error {
+    Error::PropertyIndexExists {
+        property: property.to_owned(),
+    }
+}
+
+/// Returns the statement that creates an index.
+fn definition(table: &Table, property: &str, command: &str) -> Result<String, Error> {
+    Ok(format!(
+        "{command} {} ON {} ({})",
+        quote_identifier(&free_index_name(table, property)?),
+        table.name(),
+        engine::expression("", &quote_literal(property))
+    ))
+}
