@@ -39,6 +39,8 @@ pub struct PropertyIndex {
     pub property: Rc<str>,
     /// Whether the planner may read the index.
     pub is_valid: bool,
+    /// Whether an entry needs nothing else: the index is neither unique nor has further columns.
+    pub is_plain: bool,
 }
 
 thread_local! {
@@ -87,7 +89,7 @@ unsafe extern "C-unwind" fn table_changed(_argument: pg_sys::Datum, relation: pg
         if relation == pg_sys::InvalidOid {
             tables.clear();
         } else {
-            tables.remove(&relation);
+            tables.retain(|&table, indexes| table != relation && indexes.iter().all(|index| index.oid != relation));
         }
     });
     count_change();

@@ -81,6 +81,7 @@ pub fn of_index(index: pg_sys::Oid) -> Option<PropertyIndex> {
             (*classes).values.as_slice(1)[0]
         });
         let is_valid = row.indisvalid && row.indisready && row.indislive;
+        let is_plain = !row.indisunique && row.indnatts == 1;
         let is_alive = row.indislive;
         let property = expression
             .filter(|_| is_alive && classes.is_some_and(|class| class == bytea_order()))
@@ -90,6 +91,7 @@ pub fn of_index(index: pg_sys::Oid) -> Option<PropertyIndex> {
             oid: index,
             property: property.into(),
             is_valid,
+            is_plain,
         })
     }
 }

@@ -8,6 +8,7 @@ use pgrx::prelude::*;
 use table_service_model::{Error, Properties, ticks};
 
 use super::eligibility::{Purpose, has_our_keys, is_allowed, is_plain, is_planned_plainly, primary_key};
+use super::property_entries::PropertyEntries;
 use crate::engine::contract;
 use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
@@ -28,6 +29,8 @@ const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 pub struct Direct {
     pub(super) relation: pg_sys::Relation,
     index: pg_sys::Relation,
+    /// The property indexes, to which writes add entries. `None` if there are other indexes too.
+    pub(super) entries: Option<PropertyEntries>,
     /// The slot that holds the row of the last look-up. Null for inserts, which look up nothing.
     pub(super) stored: *mut pg_sys::TupleTableSlot,
 }
@@ -74,12 +77,18 @@ impl Direct {
         unsafe {
             let relation = pg_sys::table_open(table.oid(), NO_LOCK);
             let index = if is_plain(relation, &known, purpose) {
-                primary_key(relation, purpose)
+                primary_key(relation)
             } else {
                 None
             };
             match index.map(|index| pg_sys::index_open(index, lock)) {
                 Some(index) if has_our_keys(index) => {
+                    let entries = PropertyEntries::open(relation, purpose);
+                    if entries.is_none() && purpose != Purpose::Stamp {
+                        pg_sys::index_close(index, NO_LOCK);
+                        pg_sys::table_close(relation, NO_LOCK);
+                        return None;
+                    }
                     let stored = if purpose == Purpose::Insert {
                         std::ptr::null_mut()
                     } else {
@@ -88,6 +97,7 @@ impl Direct {
                     return Some(Direct {
                         relation,
                         index,
+                        entries,
                         stored,
                     });
                 }
@@ -104,6 +114,9 @@ impl Direct {
         unsafe {
             if !self.stored.is_null() {
                 pg_sys::ExecDropSingleTupleTableSlot(self.stored);
+            }
+            if let Some(entries) = &self.entries {
+                entries.close();
             }
             pg_sys::index_close(self.index, NO_LOCK);
             pg_sys::table_close(self.relation, NO_LOCK);
@@ -374,7 +387,7 @@ impl Direct {
         }
     }
 
-    /// Adds rows that were just written to the index, in their order. Raises 23505 if another row has the same keys.
+    /// Adds rows that were just written to the indexes, in their order. Raises 23505 if another row has the same keys.
     /// Before that it waits for a transaction that is inserting or deleting such a row.
     ///
     /// # Safety
@@ -410,6 +423,11 @@ impl Direct {
                     );
                 }
             });
+            if let Some(entries) = &self.entries {
+                for &slot in slots {
+                    entries.insert(self.relation, slot);
+                }
+            }
         }
     }
 }

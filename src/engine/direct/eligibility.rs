@@ -186,17 +186,16 @@ pub(super) fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
     spi::connect(|spi| spi.is_planned_as(table.name(), &statement, node))
 }
 
-/// Returns the primary key's index. For writes it must be the only index, because direct access maintains no other.
+/// Returns the primary key's index.
 ///
 /// # Safety
 /// The relation must be open.
-pub(super) unsafe fn primary_key(relation: pg_sys::Relation, purpose: Purpose) -> Option<pg_sys::Oid> {
-    // SAFETY: as in `count_of_indexes`.
+pub(super) unsafe fn primary_key(relation: pg_sys::Relation) -> Option<pg_sys::Oid> {
+    // SAFETY: as in `count_of_indexes`, which also makes the entry's `rd_pkindex`.
     unsafe {
-        let count = count_of_indexes(relation);
+        count_of_indexes(relation);
         let primary_key = (*relation).rd_pkindex;
-        let suffices = count == 1 || purpose == Purpose::Stamp;
-        (suffices && primary_key != pg_sys::InvalidOid).then_some(primary_key)
+        (primary_key != pg_sys::InvalidOid).then_some(primary_key)
     }
 }
 

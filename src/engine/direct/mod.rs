@@ -6,6 +6,7 @@
 
 mod access;
 mod eligibility;
+mod property_entries;
 mod stamp;
 
 pub use access::{Direct, has_one_snapshot, with};

@@ -4,7 +4,7 @@ use pgrx::prelude::*;
 use table_service_model::ticks;
 
 use super::access::{Direct, with};
-use super::eligibility::{Purpose, count_of_indexes};
+use super::eligibility::Purpose;
 use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::clock::now;
@@ -34,7 +34,7 @@ pub fn completed_transactions() -> u64 {
 ///
 /// A table with triggers that fire on INSERT is left as it is: they have seen the Timestamp that the insert wrote.
 ///
-/// Raises `serialization_failure` if this needs more than the table and its primary key.
+/// Raises `serialization_failure` if this needs indexes that direct access does not maintain.
 pub fn settle(table: &Table, keys: Keys<'_>, written: i64) -> i64 {
     with(table, Purpose::Stamp, |direct| Some(direct.settle(keys, written))).unwrap_or(written)
 }
@@ -66,7 +66,7 @@ impl Direct {
         // only if `seek` found a row, with values of that row and a Timestamp. No other transaction sees the row.
         unsafe {
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-            let is_found = count_of_indexes(self.relation) == 1 && self.seek(pg_sys::GetActiveSnapshot(), keys);
+            let is_found = self.entries.is_some() && self.seek(pg_sys::GetActiveSnapshot(), keys);
             let row = if is_found {
                 Row::without_nulls(self.stored)
             } else {

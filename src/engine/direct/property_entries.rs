@@ -1,0 +1,85 @@
+//! The entries of written entities in the property indexes of their table.
+
+use pgrx::prelude::*;
+use table_service_model::property_index;
+
+use super::eligibility::{Purpose, count_of_indexes};
+use crate::postgres::catalog::PropertyIndex;
+use crate::postgres::property_index::of_table;
+use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::postgres::varlena::Varlena;
+
+const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
+
+/// The open property indexes of a table. They are all its indexes but the primary key.
+pub struct PropertyEntries(Vec<(pg_sys::Relation, PropertyIndex)>);
+
+impl PropertyEntries {
+    /// Opens the indexes to which a write adds entries. Returns `None` if one of them is not a property index, or is one
+    /// that needs more than its entry.
+    ///
+    /// # Safety
+    /// The relation must be open and locked.
+    pub unsafe fn open(relation: pg_sys::Relation, purpose: Purpose) -> Option<PropertyEntries> {
+        // SAFETY: the caller promises an open relation.
+        let (others, table) = unsafe { (count_of_indexes(relation) - 1, (*relation).rd_id) };
+        if others <= 0 || purpose == Purpose::Get {
+            return Some(PropertyEntries(Vec::new()));
+        }
+        let known = of_table(table);
+        let plain = known.iter().filter(|index| index.is_plain);
+        if plain.clone().count() != usize::try_from(others).unwrap_or_default() {
+            return None;
+        }
+        let lock = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
+        // SAFETY: the caller holds a lock on the table, so its indexes exist.
+        let open = |index: &PropertyIndex| unsafe { (pg_sys::index_open(index.oid, lock), index.clone()) };
+        Some(PropertyEntries(plain.map(open).collect()))
+    }
+
+    /// Adds the entries of a row that was just written.
+    ///
+    /// # Safety
+    /// The relation must be the table of these indexes. The slot must hold the row and its place, with the columns of an
+    /// entity.
+    pub unsafe fn insert(&self, relation: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+        for (index, PropertyIndex { property, .. }) in &self.0 {
+            // SAFETY: the caller promises the columns of an entity, and a row that was written has no NULL in them. The
+            // index is open and has one column, of type bytea. An index that is not ready is being made: the session
+            // that makes it adds the entries later.
+            unsafe {
+                if !(*(**index).rd_index).indisready {
+                    continue;
+                }
+                let column = |number: usize| *(*slot).tts_values.add(number);
+                let entry = TextArg::from_datum(column(0), false)
+                    .zip(TextArg::from_datum(column(1), false))
+                    .zip(PropertiesArg::from_datum(column(3), false))
+                    .and_then(|((partition_key, row_key), properties)| {
+                        property_index::entry(properties.get(), property, partition_key.get(), row_key.get())
+                    })
+                    .map(|entry| Varlena::new(&entry));
+                let mut value = entry.as_ref().map_or(pg_sys::Datum::null(), Varlena::datum);
+                let mut is_null = entry.is_none();
+                pg_sys::index_insert(
+                    *index,
+                    &mut value,
+                    &mut is_null,
+                    &mut (*slot).tts_tid,
+                    relation,
+                    pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
+                    false,
+                    pg_sys::BuildIndexInfo(*index),
+                );
+            }
+        }
+    }
+
+    /// Closes the indexes. Their locks are kept until the end of the transaction.
+    pub fn close(&self) {
+        for (index, _) in &self.0 {
+            // SAFETY: `open` opened the index, and the caller does not use it any more.
+            unsafe { pg_sys::index_close(*index, NO_LOCK) };
+        }
+    }
+}
