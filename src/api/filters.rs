@@ -8,7 +8,7 @@ use table_service_model::{Error, Ticks};
 use crate::engine::residual::parsed;
 use crate::postgres::arguments::required;
 use crate::postgres::error::OrRaise;
-use crate::postgres::statement::range_to_sql;
+use crate::postgres::statement::{passes, range_to_sql};
 use crate::postgres::types::{EntityArg, PropertiesArg, TextArg};
 
 /// Returns whether an entity passes a filter. `parameters` has the values of `@name` in the filter.
@@ -102,12 +102,4 @@ fn plan_to_sql(plan: &Plan, alias: &str) -> String {
         [only] => only.clone(),
         _ => format!("({})", conditions.join(" AND ")),
     }
-}
-
-/// Returns a call of `entity_passes` that tests a row against a filter.
-pub fn passes(alias: &str, filter: &Filter) -> String {
-    format!(
-        "table_service.entity_passes({alias}partition_key, {alias}row_key, {alias}\"timestamp\", {alias}properties, {})",
-        pgrx::spi::quote_literal(filter.to_string())
-    )
 }

@@ -12,6 +12,7 @@ use crate::postgres::error::OrRaise;
 use crate::postgres::property_index::{is_partitioned, of_index, qualified_name};
 use crate::postgres::result_set::{PropertyIndexes, ResultSet};
 use crate::postgres::spi::connect;
+use crate::postgres::statement::index_expression;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{ByteaOut, PropertiesArg, RegClass, TextArg};
 
@@ -216,6 +217,6 @@ fn definition(table: &Table, property: &str, command: &str) -> Result<String, Er
         "{command} {} ON {} ({})",
         quote_identifier(&free_index_name(table, property)?),
         table.name(),
-        engine::expression("", &quote_literal(property))
+        index_expression("", &quote_literal(property))
     ))
 }

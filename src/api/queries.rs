@@ -2,14 +2,15 @@
 
 use pgrx::prelude::*;
 use table_service_model::Error;
-use table_service_model::filter::{KeyRange, Plan};
+use table_service_model::filter::{AccessClass, KeyRange, Plan};
 use table_service_model::json::{self, Metadata};
 use table_service_model::projection::Projection;
 use table_service_model::token::ContinuationToken;
 
-use super::filters::{parse, passes};
-use crate::engine::page::{self, PAGE_ENTITIES, PageRequest, PageSink};
-use crate::engine::scan::{self, RowFilter};
+use super::filters::parse;
+use crate::engine::page::{self, PageRequest, PageSink};
+use crate::engine::property_index::Knowledge;
+use crate::engine::scan::{self, PAGE_ENTITIES, RowFilter};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{required, top_out_of_range};
 use crate::postgres::error::OrRaise;
@@ -17,7 +18,6 @@ use crate::postgres::result_set::{Entities, Explanation, Page, PartitionStatisti
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
-use crate::postgres::statement::scan_to_sql;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
 use crate::postgres::types::{JsonOut, PropertiesArg, TextArg};
 
@@ -49,7 +49,8 @@ fn query_entities(
             Some(0) => {}
             Some(mut left) => connect(|spi| {
                 let filter = RowFilter::of(&query.plan);
-                scan::read_first(spi, &table, &query.plan.ranges, &mut |row| {
+                let knowledge = Knowledge::new(&table, query.plan.residual.as_ref());
+                scan::read_first(spi, &table, &query.plan.ranges, knowledge.as_ref(), left, &mut |row| {
                     if filter.as_ref().is_none_or(|filter| filter.passes(row)) {
                         result.push_entity(row, &query.projection);
                         left -= 1;
@@ -135,18 +136,13 @@ fn explain_query(
     let explain = || {
         let query = Query::new(table_name, filter, None, parameters)?;
         let table = query.table()?;
-        let name = table.name();
-        let test = query.plan.residual.as_ref().map(|filter| passes("t.", filter));
-        let statements: Vec<String> = query
-            .plan
-            .ranges
-            .iter()
-            .map(|range| scan_to_sql(range, name, test.as_deref()))
-            .collect();
-        let plan = connect(|spi| {
-            let explain = |sql: &String| spi.explain(sql);
-            statements.iter().map(explain).collect::<Vec<_>>().join("\n")
+        let (scans, plan) = connect(|spi| {
+            let scans = scan::explain(spi, &table, &query.plan);
+            let plans: Vec<String> = scans.iter().map(|scan| spi.explain(&scan.sql, scan.planning)).collect();
+            (scans, plans.join("\n"))
         });
+        let access = scans.iter().map(|scan| scan.access).max().unwrap_or(AccessClass::Nothing);
+        let statements: Vec<&str> = scans.iter().map(|scan| scan.sql.as_str()).collect();
         let ranges: Vec<String> = query.plan.ranges.iter().map(KeyRange::to_string).collect();
         let ranges = Array::of_texts(ranges.iter().map(String::as_str));
         let residual = query
@@ -155,7 +151,7 @@ fn explain_query(
             .as_ref()
             .map(|filter| Text::new(&filter.to_string()));
         let [access, sql, plan] =
-            [&query.plan.access().to_string(), &statements.join(";\n"), &plan].map(|text| Text::new(text));
+            [&access.to_string(), &statements.join(";\n"), &plan].map(|text| Text::new(text));
         // SAFETY: `fcinfo` is that of the running function, which returns TABLE (access text, key_ranges text[],
         // residual text, sql text, plan text).
         let mut result = unsafe { ResultSet::open(fcinfo) };
@@ -224,7 +220,7 @@ impl<'a> Query<'a> {
     }
 
     /// Returns the request for the page that begins at a token, or for the first page without one.
-    fn page(&self, top: Option<i64>, continuation_token: Option<TextArg<'_>>) -> Result<PageRequest, Error> {
+    fn page(&self, top: Option<i64>, continuation_token: Option<TextArg<'_>>) -> Result<PageRequest<'_>, Error> {
         let top = match top {
             None => PAGE_ENTITIES,
             Some(top) => u64::try_from(top)
@@ -241,7 +237,7 @@ impl<'a> Query<'a> {
         };
         Ok(PageRequest {
             ranges,
-            filter: RowFilter::of(&self.plan),
+            filter: self.plan.residual.as_ref(),
             top,
             time_limit: settings::page_time_limit(),
         })

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use table_service_model::filter::KeyRange;
+use table_service_model::filter::{Filter, KeyRange, Predicate};
 use table_service_model::token::ContinuationToken;
 
 use super::deadline::Deadline;
+use super::property_index::Knowledge;
 use super::scan::{self, RowFilter};
 use super::table::Table;
 use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
 
-/// The largest number of entities in a page.
-pub const PAGE_ENTITIES: u64 = 1000;
 /// The size at which a page is full. A page may have 16 MiB, and the largest entity must still fit. That entity has
 /// 1 MiB by the size formula, which counts text in UTF-16, and up to 1.5 MiB in UTF-8.
 const PAGE_BYTES: usize = 14 * 1024 * 1024;
@@ -24,20 +23,21 @@ pub trait PageSink {
 }
 
 /// Where a page begins, its filter and its limits.
-pub struct PageRequest {
+pub struct PageRequest<'f> {
     /// The key ranges to read, from the token on.
     pub ranges: Vec<KeyRange>,
-    pub filter: Option<RowFilter>,
-    /// The largest number of entities, at most [`PAGE_ENTITIES`].
+    /// The residual filter.
+    pub filter: Option<&'f Filter>,
+    /// The largest number of entities, at most [`scan::PAGE_ENTITIES`].
     pub top: u64,
     pub time_limit: Duration,
 }
 
 /// Reads a page into `sink`. Returns the sink, and the token of the next page if there may be one.
-pub fn read<S: PageSink>(request: PageRequest, table: &Table, sink: S) -> (S, Option<String>) {
+pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S, Option<String>) {
     let mut reading = PageReading {
         sink,
-        filter: request.filter,
+        filter: request.filter.map(|filter| RowFilter::new(Predicate::new(filter))),
         left: request.top,
         bytes: 0,
         full: false,
@@ -47,7 +47,11 @@ pub fn read<S: PageSink>(request: PageRequest, table: &Table, sink: S) -> (S, Op
         token: None,
     };
     if request.top > 0 {
-        connect(|spi| scan::read_first(spi, table, &request.ranges, &mut |row| reading.row(row)));
+        let knowledge = Knowledge::new(table, request.filter);
+        connect(|spi| {
+            let sink = &mut |row: &Row<'_>| reading.row(row);
+            scan::read_first(spi, table, &request.ranges, knowledge.as_ref(), request.top, sink);
+        });
     }
     (reading.sink, reading.token)
 }

@@ -47,6 +47,24 @@ pub fn planning_for_keys<R>(f: impl FnOnce() -> R) -> R {
     )
 }
 
+/// Runs `f`, which plans a statement, so that the plan reads bitmaps of indexes and sorts the rows. For statements that
+/// are known to find few rows.
+pub fn planning_for_few_rows<R>(f: impl FnOnce() -> R) -> R {
+    with_settings(
+        &[
+            (c"enable_bitmapscan", c"on"),
+            (c"enable_sort", c"on"),
+            (c"enable_seqscan", c"off"),
+            (c"enable_indexscan", c"off"),
+            (c"enable_indexonlyscan", c"off"),
+            (c"max_parallel_workers_per_gather", c"0"),
+            // The planner may expect many rows, for which PostgreSQL would compile the expressions.
+            (c"jit", c"off"),
+        ],
+        f,
+    )
+}
+
 /// Runs `f`, which executes a kept statement, so that it uses the kept plan, whatever the session's settings are.
 pub fn with_kept_plans<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: the setting is a global of this process, which has one thread.

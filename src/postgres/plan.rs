@@ -9,12 +9,17 @@ use std::rc::Rc;
 use pgrx::prelude::*;
 
 use super::catalog;
+use super::guarded::guarded;
 use super::guc::planning_for_keys;
 use super::name::QualifiedName;
-use super::statement::{Kind, Statement};
+use super::property_index::of_type;
+use super::statement::{IndexScan, Kind, Statement};
+use super::types::value::Value;
 
 /// How many tables' plans a backend keeps.
 const TABLES_KEPT: usize = 128;
+/// How many plans of index scans a backend keeps for a table.
+const INDEX_SCANS_KEPT: usize = 32;
 
 /// A plan that SPI keeps until this is dropped.
 pub(super) struct KeptPlan {
@@ -34,11 +39,9 @@ impl Drop for KeptPlan {
 }
 
 impl KeptPlan {
-    fn prepare(table: &QualifiedName, statement: &Statement<'_>) -> KeptPlan {
-        let kind = statement.kind();
-        let sql = CString::new(kind.sql(table)).unwrap_or_default();
-        let mut types: Box<[_]> = statement.values().iter().map(|value| value.type_oid()).collect();
-        let any_plan = kind.any_plan();
+    fn prepare(sql: &str, values: &[Value<'_>], any_plan: bool) -> KeptPlan {
+        let sql = CString::new(sql).unwrap_or_default();
+        let mut types: Box<[_]> = values.iter().map(|value| value.type_oid()).collect();
         let options = if any_plan {
             pg_sys::CURSOR_OPT_PARALLEL_OK
         } else {
@@ -67,8 +70,7 @@ impl KeptPlan {
     }
 
     /// Returns whether the plan was prepared for the types of these values.
-    fn takes(&self, statement: &Statement<'_>) -> bool {
-        let values = statement.values();
+    fn takes(&self, values: &[Value<'_>]) -> bool {
         self.types.len() == values.len()
             && self
                 .types
@@ -110,22 +112,99 @@ impl KeptPlan {
 
     /// Returns whether the plan's top node is of this type.
     pub(super) fn begins_with(&self, node: pg_sys::NodeTag) -> bool {
-        // SAFETY: the plan of one statement is a list of one PlannedStmt, which has a top node.
-        self.generic_plan().is_some_and(|plan| unsafe {
-            let statements = plan.stmt_list;
-            if statements.is_null() || (*statements).length != 1 {
+        // SAFETY: a plan has valid statements, and a statement has a top node.
+        self.generic_plan()
+            .is_some_and(|plan| unsafe { top_node(plan.stmt_list).is_some_and(|top| (*top).type_ == node) })
+    }
+
+    /// Returns whether the plan reads one of these indexes by a condition.
+    pub(super) fn reads(&self, indexes: &[pg_sys::Oid]) -> bool {
+        // SAFETY: a plan has valid statements.
+        self.generic_plan()
+            .is_some_and(|plan| unsafe { reads(plan.stmt_list, indexes) })
+    }
+}
+
+/// Returns the top node of a plan with one statement.
+///
+/// # Safety
+/// The list must be NULL or a list of PlannedStmts.
+unsafe fn top_node(statements: *mut pg_sys::List) -> Option<*mut pg_sys::Plan> {
+    // SAFETY: the caller promises a list of PlannedStmts.
+    unsafe {
+        let statements = statements.as_ref().filter(|statements| statements.length == 1)?;
+        let statement = (*statements.elements).ptr_value.cast::<pg_sys::PlannedStmt>();
+        Some((*statement).planTree)
+    }
+}
+
+/// Returns whether a plan with one statement reads one of these indexes by a condition.
+///
+/// # Safety
+/// The list must be NULL or a list of PlannedStmts.
+pub(super) unsafe fn reads(statements: *mut pg_sys::List, indexes: &[pg_sys::Oid]) -> bool {
+    // SAFETY: the caller promises a list of PlannedStmts.
+    unsafe { top_node(statements).is_some_and(|top| node_reads(top, indexes)) }
+}
+
+/// # Safety
+/// The node must be NULL or that of a plan.
+unsafe fn node_reads(node: *mut pg_sys::Plan, indexes: &[pg_sys::Oid]) -> bool {
+    use pg_sys::NodeTag;
+    // SAFETY: a node is what its tag says. Its parts are nodes of the plan, NULL, or lists of nodes.
+    unsafe {
+        let Some(plan) = node.as_ref() else { return false };
+        let any = |list: *mut pg_sys::List| {
+            list.as_ref().is_some_and(|list| {
+                let count = usize::try_from(list.length).unwrap_or_default();
+                (0..count).any(|number| node_reads((*list.elements.add(number)).ptr_value.cast(), indexes))
+            })
+        };
+        let node = node.cast::<pg_sys::Node>();
+        if let Some(scan) = of_type::<pg_sys::IndexScan>(node, NodeTag::T_IndexScan) {
+            return !scan.indexqual.is_null() && is_one_of(scan.indexid, indexes);
+        }
+        if let Some(scan) = of_type::<pg_sys::BitmapIndexScan>(node, NodeTag::T_BitmapIndexScan) {
+            return !scan.indexqual.is_null() && is_one_of(scan.indexid, indexes);
+        }
+        let parts = match plan.type_ {
+            NodeTag::T_BitmapAnd => (*node.cast::<pg_sys::BitmapAnd>()).bitmapplans,
+            // Without an index for one of its parts there is no such node.
+            NodeTag::T_BitmapOr => (*node.cast::<pg_sys::BitmapOr>()).bitmapplans,
+            NodeTag::T_Append => (*node.cast::<pg_sys::Append>()).appendplans,
+            NodeTag::T_MergeAppend => (*node.cast::<pg_sys::MergeAppend>()).mergeplans,
+            _ => std::ptr::null_mut(),
+        };
+        any(parts) || node_reads(plan.lefttree, indexes) || node_reads(plan.righttree, indexes)
+    }
+}
+
+unsafe extern "C-unwind" {
+    /// PostgreSQL's function, which `pg_sys` lacks.
+    fn get_partition_parent(relation: pg_sys::Oid, even_if_detached: bool) -> pg_sys::Oid;
+}
+
+/// Returns whether an index, or the index of a partitioned table that it is a part of, is one of these.
+fn is_one_of(index: pg_sys::Oid, indexes: &[pg_sys::Oid]) -> bool {
+    let mut index = index;
+    // SAFETY: the functions take the OID of a relation, and the second one that of a partition.
+    unsafe {
+        while !indexes.contains(&index) {
+            if !pg_sys::get_rel_relispartition(index) {
                 return false;
             }
-            let statement = (*(*statements).elements).ptr_value.cast::<pg_sys::PlannedStmt>();
-            (*(*statement).planTree).type_ == node
-        })
+            index = guarded(|| get_partition_parent(index, true));
+        }
     }
+    true
 }
 
 #[derive(Default)]
 struct TablePlans {
     last_used: u64,
     plans: HashMap<Kind, Rc<KeptPlan>>,
+    /// By their texts.
+    index_scans: HashMap<String, Rc<KeptPlan>>,
 }
 
 /// The kept plans, by the table's stored name. A statement's text contains that name, so after a rename the OID would
@@ -149,16 +228,38 @@ pub fn tables_kept() -> usize {
 
 /// Returns the plan of a statement, ready to execute. The caller must have locked the table.
 pub(super) fn kept(table: &QualifiedName, statement: &Statement<'_>) -> Rc<KeptPlan> {
-    let plan = find(table, statement).unwrap_or_else(|| {
-        let plan = Rc::new(KeptPlan::prepare(table, statement));
-        keep(table, statement.kind(), Rc::clone(&plan));
+    let (kind, values) = (statement.kind(), statement.values());
+    let found = find(table, |plans| plans.plans.get(&kind).cloned());
+    let plan = found.filter(|plan| plan.takes(values)).unwrap_or_else(|| {
+        let plan = Rc::new(KeptPlan::prepare(&kind.sql(table), values, kind.any_plan()));
+        keep(table, |plans| {
+            plans.plans.insert(kind, Rc::clone(&plan));
+        });
         plan
     });
     plan.make_ready();
     plan
 }
 
-fn find(table: &QualifiedName, statement: &Statement<'_>) -> Option<Rc<KeptPlan>> {
+/// Returns the plan of an index scan for all values, ready to execute. The caller must have locked the table.
+pub(super) fn kept_index_scan(table: &QualifiedName, scan: &IndexScan) -> Rc<KeptPlan> {
+    let values = scan.values();
+    let found = find(table, |plans| plans.index_scans.get(scan.text()).cloned());
+    let plan = found.filter(|plan| plan.takes(&values)).unwrap_or_else(|| {
+        let plan = Rc::new(KeptPlan::prepare(scan.text(), &values, false));
+        keep(table, |plans| {
+            if plans.index_scans.len() >= INDEX_SCANS_KEPT {
+                plans.index_scans.clear();
+            }
+            plans.index_scans.insert(scan.text().to_owned(), Rc::clone(&plan));
+        });
+        plan
+    });
+    plan.make_ready();
+    plan
+}
+
+fn find(table: &QualifiedName, get: impl FnOnce(&TablePlans) -> Option<Rc<KeptPlan>>) -> Option<Rc<KeptPlan>> {
     let properties_type = catalog::properties_type();
     PLANS.with_borrow_mut(|plans| {
         if plans.properties_type != properties_type {
@@ -170,15 +271,11 @@ fn find(table: &QualifiedName, statement: &Statement<'_>) -> Option<Rc<KeptPlan>
         let uses = plans.uses;
         let table = plans.tables.get_mut(table.name())?;
         table.last_used = uses;
-        table
-            .plans
-            .get(&statement.kind())
-            .filter(|plan| plan.takes(statement))
-            .cloned()
+        get(table)
     })
 }
 
-fn keep(table: &QualifiedName, kind: Kind, plan: Rc<KeptPlan>) {
+fn keep(table: &QualifiedName, add: impl FnOnce(&mut TablePlans)) {
     PLANS.with_borrow_mut(|plans| {
         if plans.tables.len() >= TABLES_KEPT && !plans.tables.contains_key(table.name()) {
             let oldest = plans.tables.iter().min_by_key(|(_, plans)| plans.last_used);
@@ -189,7 +286,7 @@ fn keep(table: &QualifiedName, kind: Kind, plan: Rc<KeptPlan>) {
         let last_used = plans.uses;
         let kept = plans.tables.entry(table.name().to_owned()).or_default();
         kept.last_used = last_used;
-        kept.plans.insert(kind, plan);
+        add(kept);
     });
 }
 

@@ -8,6 +8,7 @@ use pgrx::prelude::*;
 
 use super::catalog::{self, PropertyIndex};
 use super::types::TextArg;
+use super::types::value::Value;
 
 /// Returns the property indexes of a table that the caller has locked.
 ///
@@ -183,5 +184,124 @@ pub fn qualified_name(relation: pg_sys::Oid) -> Option<String> {
         }
         let quoted = pg_sys::quote_qualified_identifier(schema, name);
         CStr::from_ptr(quoted).to_str().ok().map(str::to_owned)
+    }
+}
+
+/// Returns whether ANALYZE has collected statistics of an index's expression.
+pub fn has_statistics(index: pg_sys::Oid) -> bool {
+    // SAFETY: a transaction is running. STATRELATTINH takes a relation, the number of a column, and whether the
+    // statistics include child tables.
+    unsafe {
+        pg_sys::SearchSysCacheExists(
+            pg_sys::SysCacheIdentifier::STATRELATTINH as c_int,
+            index.into(),
+            1i16.into(),
+            false.into(),
+            pg_sys::Datum::null(),
+        )
+    }
+}
+
+/// One condition on a column of an index.
+pub struct ColumnCondition<'a> {
+    /// The number of the column in the index, counted from 1.
+    pub column: i16,
+    pub comparison: Comparison,
+    pub value: Value<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    Equal,
+    Less,
+    LessOrEqual,
+    GreaterOrEqual,
+}
+
+impl ColumnCondition<'_> {
+    /// # Safety
+    /// The column must have the type of the value, which is text or bytea.
+    unsafe fn key(&self) -> pg_sys::ScanKeyData {
+        let is_text = self.value.type_oid() == pg_sys::TEXTOID;
+        let (strategy, of_text, of_bytes) = match self.comparison {
+            Comparison::Equal => (pg_sys::BTEqualStrategyNumber, pg_sys::F_TEXTEQ, pg_sys::F_BYTEAEQ),
+            Comparison::Less => (pg_sys::BTLessStrategyNumber, pg_sys::F_TEXT_LT, pg_sys::F_BYTEALT),
+            Comparison::LessOrEqual => (pg_sys::BTLessEqualStrategyNumber, pg_sys::F_TEXT_LE, pg_sys::F_BYTEALE),
+            Comparison::GreaterOrEqual => (pg_sys::BTGreaterEqualStrategyNumber, pg_sys::F_TEXT_GE, pg_sys::F_BYTEAGE),
+        };
+        let (function, collation) = if is_text {
+            (of_text, pg_sys::C_COLLATION_OID)
+        } else {
+            (of_bytes, pg_sys::InvalidOid)
+        };
+        let mut key = pg_sys::ScanKeyData::default();
+        // SAFETY: the function compares values of the column's type, as the caller promises.
+        unsafe {
+            pg_sys::ScanKeyEntryInitialize(
+                &mut key,
+                0,
+                self.column as pg_sys::AttrNumber,
+                strategy as pg_sys::StrategyNumber,
+                pg_sys::InvalidOid,
+                collation,
+                pg_sys::RegProcedure::from(function),
+                self.value.datum(),
+            );
+        }
+        key
+    }
+}
+
+/// Counts the entries of an index that meet conditions, up to a limit. It counts entries of rows that nobody sees any
+/// more, too. The caller must have locked the table, and made sure that the values have the types of the columns.
+///
+/// Returns the limit for the index of a partitioned table, which has no entries itself.
+pub fn count_entries(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &[ColumnCondition<'_>], limit: usize) -> usize {
+    if is_partitioned(table) {
+        return limit;
+    }
+    let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+    let number = conditions.len() as c_int;
+    // SAFETY: the caller holds a lock on the table, so it and its index can be opened. The snapshot is active while an
+    // SQL function runs. The scan copies its keys, and it is ended after its last use.
+    unsafe {
+        let relation = pg_sys::table_open(table, no_lock);
+        let opened = pg_sys::index_open(index, lock);
+        let mut keys: Vec<_> = conditions.iter().map(|condition| condition.key()).collect();
+        let scan = pg_sys::index_beginscan(
+            relation,
+            opened,
+            pg_sys::GetActiveSnapshot(),
+            #[cfg(feature = "pg18")]
+            std::ptr::null_mut(),
+            number,
+            0,
+        );
+        pg_sys::index_rescan(scan, keys.as_mut_ptr(), number, std::ptr::null_mut(), 0);
+        let mut count = 0;
+        while count < limit && !pg_sys::index_getnext_tid(scan, pg_sys::ScanDirection::ForwardScanDirection).is_null() {
+            count += 1;
+        }
+        pg_sys::index_endscan(scan);
+        pg_sys::index_close(opened, no_lock);
+        pg_sys::table_close(relation, no_lock);
+        count
+    }
+}
+
+/// Returns the index of a table's primary key.
+pub fn primary_key(table: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: the caller holds a lock on the table, so it can be opened without one.
+    unsafe {
+        let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+        let relation = pg_sys::table_open(table, no_lock);
+        let index = pg_sys::RelationGetPrimaryKeyIndex(
+            relation,
+            #[cfg(feature = "pg18")]
+            false,
+        );
+        pg_sys::table_close(relation, no_lock);
+        (index != pg_sys::InvalidOid).then_some(index)
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 
 use pgrx::prelude::*;
+use table_service_model::filter::KeyRange;
 
 use super::memory::new_context;
 use super::row::{Row, is_entity};
@@ -16,6 +17,12 @@ pub struct Receiver<'s> {
     /// Memory that the sink allocates through PostgreSQL for a row. It is freed after the row.
     row_context: pg_sys::MemoryContext,
     ended: bool,
+    /// The keys of the rows to give to the sink. `None` stands for all.
+    range: Option<KeyRange>,
+    /// How many more rows a statement may return. `None` stands for any number.
+    budget: Option<u64>,
+    /// The keys of the row at which the budget was used up.
+    stopped_at: Option<(String, String)>,
 }
 
 impl<'s> Receiver<'s> {
@@ -32,7 +39,26 @@ impl<'s> Receiver<'s> {
             sink,
             row_context: new_context(c"table_service row"),
             ended: false,
+            range: None,
+            budget: None,
+            stopped_at: None,
         }
+    }
+
+    /// Gives the sink only the rows of a key range, while `f` runs.
+    pub fn within<R>(&mut self, range: &KeyRange, f: impl FnOnce(&mut Self) -> R) -> R {
+        self.range = Some(range.clone());
+        let result = f(self);
+        self.range = None;
+        result
+    }
+
+    /// Takes at most `rows` rows while `f` runs. Returns the keys of the next row, if there is one.
+    pub fn at_most(&mut self, rows: u64, f: impl FnOnce(&mut Self)) -> Option<(String, String)> {
+        self.budget = Some(rows);
+        f(self);
+        self.budget = None;
+        self.stopped_at.take()
     }
 
     /// Returns whether the sink wants no more rows.
@@ -101,7 +127,18 @@ unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver:
     // holds a row, and `start_up` checked the types of its columns.
     unsafe {
         let receiver = &mut *receiver.cast::<Receiver<'_>>();
-        receiver.take(&Row::of(slot));
+        let row = Row::of(slot);
+        if let Some(budget) = &mut receiver.budget {
+            if *budget == 0 {
+                receiver.stopped_at = Some((row.partition_key().to_owned(), row.row_key().to_owned()));
+                return false;
+            }
+            *budget -= 1;
+        }
+        let is_inside = |range: &KeyRange| range.contains(row.partition_key(), row.row_key());
+        if receiver.range.as_ref().is_none_or(is_inside) {
+            receiver.take(&row);
+        }
         !receiver.ended
     }
 }

@@ -8,12 +8,12 @@ use pgrx::prelude::*;
 use table_service_model::Properties;
 
 use super::catalog;
-use super::guc::{planning_for_keys, with_kept_plans};
+use super::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans};
 use super::name::QualifiedName;
 use super::plan::{self, refused};
 use super::receiver::Receiver;
 use super::row::bag;
-use super::statement::Statement;
+use super::statement::{IndexScan, Statement};
 use super::types::TextArg;
 use super::types::value::Value;
 use super::varlena;
@@ -90,20 +90,68 @@ impl Connection {
     /// Runs a read on `table`, which the caller has locked. Its rows go to `receiver` one by one.
     pub fn receive(&self, table: &QualifiedName, statement: &Statement<'_>, receiver: &mut Receiver<'_>) {
         self.check_level();
-        let plan = plan::kept(table, statement);
-        let values = statement.values();
-        // SAFETY: `makeParamList` makes room for as many parameters as there are values, and all of them are set. The
-        // plan was prepared for their number and types: `kept` compares both. The receiver, the parameters and the
-        // options live longer than the call.
+        self.receive_plan(&plan::kept(table, statement), statement.values(), receiver);
+    }
+
+    /// Runs an index scan whose rows come in the order of the index, by a plan that is kept for all values. Its rows go
+    /// to `receiver` one by one. Returns false, without running it, if the plan does not read one of these indexes.
+    pub fn receive_in_order(
+        &self,
+        table: &QualifiedName,
+        scan: &IndexScan,
+        indexes: &[pg_sys::Oid],
+        receiver: &mut Receiver<'_>,
+    ) -> bool {
+        self.check_level();
+        let plan = plan::kept_index_scan(table, scan);
+        let reads = plan.reads(indexes);
+        if reads {
+            self.receive_plan(&plan, &scan.values(), receiver);
+        }
+        reads
+    }
+
+    /// Plans and runs an index scan with its values. Its rows go to `receiver` one by one. Returns false, without
+    /// running it, if the plan does not read one of these indexes.
+    pub fn receive_planned(
+        &self,
+        scan: &IndexScan,
+        planning: Planning,
+        indexes: &[pg_sys::Oid],
+        receiver: &mut Receiver<'_>,
+    ) -> bool {
+        self.check_level();
+        let portal = open(scan.text(), &scan.values(), planning);
+        // SAFETY: an open portal of a SELECT has its plan, which lives as long as the portal. The receiver lives longer
+        // than the call. `FETCH_ALL` stands for all rows, until the receiver wants no more.
         unsafe {
-            let parameters = pg_sys::makeParamList(values.len() as i32);
-            let slots = (*parameters).params.as_mut_slice(values.len());
-            for (slot, value) in slots.iter_mut().zip(values) {
-                slot.value = value.datum();
-                slot.isnull = false;
-                slot.pflags = pg_sys::PARAM_FLAG_CONST as u16;
-                slot.ptype = value.type_oid();
+            let reads = plan::reads((*portal).stmts, indexes);
+            if reads {
+                let all = std::ffi::c_long::MAX;
+                pg_sys::PortalRunFetch(portal, pg_sys::FetchDirection::FETCH_FORWARD, all, receiver.as_ptr());
             }
+            pg_sys::SPI_cursor_close(portal);
+            reads
+        }
+    }
+
+    /// Returns whether the plan of a scan whose values are literals reads one of these indexes.
+    pub fn would_read(&self, sql: &str, planning: Planning, indexes: &[pg_sys::Oid]) -> bool {
+        self.check_level();
+        let portal = open(sql, &[], planning);
+        // SAFETY: as in `receive_planned`.
+        unsafe {
+            let reads = plan::reads((*portal).stmts, indexes);
+            pg_sys::SPI_cursor_close(portal);
+            reads
+        }
+    }
+
+    fn receive_plan(&self, plan: &plan::KeptPlan, values: &[Value<'_>], receiver: &mut Receiver<'_>) {
+        let parameters = parameters(values);
+        // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept` compares
+        // both. The receiver, the parameters and the options live longer than the call.
+        unsafe {
             let options = pg_sys::SPIExecuteOptions {
                 params: parameters,
                 read_only: true,
@@ -160,16 +208,68 @@ impl Connection {
         })
     }
 
-    /// Returns PostgreSQL's plan for a scan whose keys are literals.
-    pub fn explain(&self, sql: &str) -> String {
+    /// Returns PostgreSQL's plan for a scan whose values are literals.
+    pub fn explain(&self, sql: &str, planning: Planning) -> String {
         self.check_level();
-        planning_for_keys(|| {
+        planning.run(|| {
             let sql = c_string(&format!("EXPLAIN (COSTS OFF) {sql}"));
             // SAFETY: the text is a C string. SPI rejects EXPLAIN in read-only mode, although it only reads.
             let rows: Rows<'_> = rows(unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) });
             let lines: Vec<&str> = rows.iter().filter_map(|row| row.text(1)).map(TextArg::get).collect();
             lines.join("\n")
         })
+    }
+}
+
+/// How a scan is planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planning {
+    /// It reads one index in its order.
+    ForKeys,
+    /// It is known to find few rows, through property indexes.
+    ForFewRows,
+    /// As the planner likes.
+    Free,
+}
+
+impl Planning {
+    fn run<R>(self, f: impl FnOnce() -> R) -> R {
+        match self {
+            Planning::ForKeys => planning_for_keys(f),
+            Planning::ForFewRows => planning_for_few_rows(f),
+            Planning::Free => f(),
+        }
+    }
+}
+
+/// Plans a read with its values, and opens a portal that runs it. An error closes the portal.
+fn open(sql: &str, values: &[Value<'_>], planning: Planning) -> pg_sys::Portal {
+    let sql = c_string(sql);
+    let options = pg_sys::SPIParseOpenOptions {
+        params: parameters(values),
+        cursorOptions: 0,
+        read_only: true,
+    };
+    // SAFETY: the text is a C string. The parameters have the types that the text is parsed with. Both live longer than
+    // the call, and the portal has copies.
+    planning.run(|| unsafe { pg_sys::SPI_cursor_parse_open(std::ptr::null(), sql.as_ptr(), &options) })
+}
+
+/// Makes PostgreSQL's list of values. It lives in the current memory context.
+fn parameters(values: &[Value<'_>]) -> pg_sys::ParamListInfo {
+    // SAFETY: `makeParamList` makes room for as many parameters as there are values, and all of them are set.
+    unsafe {
+        let parameters = pg_sys::makeParamList(values.len() as i32);
+        if !parameters.is_null() {
+            let slots = (*parameters).params.as_mut_slice(values.len());
+            for (slot, value) in slots.iter_mut().zip(values) {
+                slot.value = value.datum();
+                slot.isnull = false;
+                slot.pflags = pg_sys::PARAM_FLAG_CONST as u16;
+                slot.ptype = value.type_oid();
+            }
+        }
+        parameters
     }
 }
 

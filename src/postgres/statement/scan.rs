@@ -1,6 +1,6 @@
 //! Scans of key ranges: statements with a few fixed texts.
 
-use table_service_model::filter::{Bound, Columns, KeyRange, Predicate};
+use table_service_model::filter::{Bound, Columns, Filter, KeyRange, Predicate};
 
 use crate::postgres::name::QualifiedName;
 use crate::postgres::types::value::{Text, Value};
@@ -40,6 +40,10 @@ impl RangeKeys {
             keys: keys(range).into_iter().map(Text::new).collect(),
         }
     }
+
+    pub(super) fn into_keys(self) -> impl Iterator<Item = Text> {
+        self.keys.into_iter()
+    }
 }
 
 /// A filter as a parameter of a scan, which tests it in its WHERE clause.
@@ -61,6 +65,26 @@ impl ScanFilter {
                 FilterArguments::Entity
             },
             predicate: Varlena::new(&predicate.to_bytes()),
+        }
+    }
+
+    pub(super) fn predicate(&self) -> &Varlena {
+        &self.predicate
+    }
+
+    /// Returns the condition that tests the filter, whose compiled form is in this parameter.
+    pub(super) fn call(&self, predicate: &str) -> Option<String> {
+        self.arguments.call(predicate)
+    }
+}
+
+impl FilterArguments {
+    /// Returns the condition that tests a filter, whose compiled form is in this parameter.
+    fn call(self, predicate: &str) -> Option<String> {
+        match self {
+            FilterArguments::None => None,
+            FilterArguments::Properties => Some(format!("table_service.scan_passes(t.properties, {predicate})")),
+            FilterArguments::Entity => Some(format!("table_service.scan_passes({ENTITY}, {predicate})")),
         }
     }
 }
@@ -86,7 +110,7 @@ pub(super) fn values<'a>(range: &'a RangeKeys, filter: Option<&'a ScanFilter>) -
 /// A key range without its keys. Its parameters are the PartitionKey if the range is in one partition, then those of
 /// the lower bound, then those of the upper bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum RangeShape {
+pub(super) enum RangeShape {
     Point,
     /// Rows of one partition.
     Rows {
@@ -102,7 +126,7 @@ enum RangeShape {
 
 /// One end of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum End {
+pub(super) enum End {
     Open,
     /// A bound on the PartitionKey alone.
     Partition {
@@ -143,7 +167,7 @@ impl RangeShape {
         upper: End::Open,
     };
 
-    fn of(range: &KeyRange) -> RangeShape {
+    pub(super) fn of(range: &KeyRange) -> RangeShape {
         if range.point().is_some() {
             return RangeShape::Point;
         }
@@ -168,7 +192,7 @@ impl RangeShape {
     }
 
     /// Returns the conditions on the columns of `alias`, with these texts in place of the parameters.
-    fn conditions(self, alias: &str, parameters: &[String]) -> Vec<String> {
+    pub(super) fn conditions(self, alias: &str, parameters: &[String]) -> Vec<String> {
         let (pk, rk) = (format!("{alias}partition_key"), format!("{alias}row_key"));
         let compare =
             |left: &str, operator: &str, right: &str| format!("{left} OPERATOR(pg_catalog.{operator}) {right}");
@@ -254,10 +278,10 @@ pub fn range_to_sql(range: &KeyRange, alias: &str) -> Vec<String> {
 }
 
 /// Returns the scan of a range with its keys as literals.
-pub fn scan_to_sql(range: &KeyRange, table: &QualifiedName, residual: Option<&str>) -> String {
+pub fn scan_to_sql(range: &KeyRange, table: &QualifiedName, residual: Option<&Filter>) -> String {
     let shape = RangeShape::of(range);
     let mut conditions = range_to_sql(range, "t.");
-    conditions.extend(residual.map(str::to_owned));
+    conditions.extend(residual.map(|filter| super::passes("t.", filter)));
     shape.select(table, &conditions)
 }
 
@@ -271,14 +295,7 @@ impl Shape {
         let keys = self.range.parameters();
         let parameters: Vec<String> = (1..=keys).map(|n| format!("${n}")).collect();
         let mut conditions = self.range.conditions("t.", &parameters);
-        let filter = format!("${}", keys + 1);
-        match self.filter {
-            FilterArguments::None => {}
-            FilterArguments::Properties => {
-                conditions.push(format!("table_service.scan_passes(t.properties, {filter})"));
-            }
-            FilterArguments::Entity => conditions.push(format!("table_service.scan_passes({ENTITY}, {filter})")),
-        }
+        conditions.extend(self.filter.call(&format!("${}", keys + 1)));
         self.range.select(table, &conditions)
     }
 }

@@ -99,3 +99,88 @@ SELECT delete_table('Parts');
 
 -- The entry of an entity: its property and then its keys. Without the property there is none.
 SELECT property_index_key('p', 'r', '{"Age": 1}', 'Age'), property_index_key('p', 'r', '{"Age": 1}', 'Other') IS NULL AS absent, property_index_key(NULL, 'r', '{"Age": 1}', 'Age') IS NULL AS no_key;
+
+-- Queries use the indexes, and give the same entities in the same order as without.
+SELECT create_property_index('Staff', 'City'), create_property_index('Staff', 'Age');
+-- All pages of a query, as keys.
+CREATE FUNCTION pg_temp.pages(query text, page_size bigint) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    keys text[] = '{}';
+    token text;
+    r record;
+BEGIN
+    LOOP
+        FOR r IN SELECT * FROM query_page('Staff', query, top => page_size, continuation_token => token) LOOP
+            keys = CASE WHEN r.row_key IS NULL THEN keys ELSE keys || (r.partition_key || '/' || r.row_key) END;
+            token = r.continuation_token;
+        END LOOP;
+        EXIT WHEN token IS NULL;
+    END LOOP;
+    RETURN keys;
+END $$;
+CREATE TEMP TABLE questions (filter text);
+INSERT INTO questions VALUES
+    ($$Email eq 'user77@example.com'$$), ($$Email eq 'nobody'$$), ($$Age eq 33$$), ($$Age eq 33L$$), ($$Age eq 33.5$$), ($$Age gt 97$$), ($$Age ge 10$$), ($$Age ge 20 and Age lt 22$$),
+    ($$Email ge 'user12' and Email lt 'user13'$$), ($$City eq 'Paris'$$), ($$City eq 'Paris' and Age eq 3$$), ($$City eq 'Paris' and Age gt 95$$), ($$City eq 'Paris' or Email eq 'user8@example.com'$$),
+    ($$City eq 'Paris' or City eq 'Oslo'$$), ($$Email eq 'user7@example.com' or Email eq 'user8@example.com' or Age eq 5$$), ($$PartitionKey eq 'p1' and Age eq 6$$), ($$PartitionKey eq 'p1' and Age gt 90$$),
+    ($$PartitionKey eq 'p1' and RowKey ge '1000' and City eq 'Rome'$$), ($$PartitionKey gt 'p1' and PartitionKey lt 'p4' and City eq 'Rome'$$), ($$RowKey eq '0077' and City eq 'Oslo'$$),
+    ($$(PartitionKey eq 'p1' or PartitionKey eq 'p3') and Age eq 8$$), ($$not (Age lt 98)$$), ($$Age ne 5$$), ($$City gt 'P'$$), ($$Email eq 'x' and Email eq 'y'$$), ($$Age eq 'text'$$), ($$Age eq 5 and Size eq 1$$);
+SELECT q.filter, e.access,
+    a.keys IS NOT DISTINCT FROM w.keys AS entities, pg_temp.pages(q.filter, 7) IS NOT DISTINCT FROM w.keys AS pages_of_7, pg_temp.pages(q.filter, 1000) IS NOT DISTINCT FROM w.keys AS pages_of_1000,
+    b.keys IS NOT DISTINCT FROM w.keys[1:10] AS first_10, cardinality(w.keys) AS number
+FROM questions AS q, explain_query('Staff', q.filter) AS e,
+    LATERAL (SELECT coalesce(array_agg(x.partition_key || '/' || x.row_key), '{}') AS keys FROM query_entities('Staff', q.filter) AS x) AS a,
+    LATERAL (SELECT coalesce(array_agg(x.partition_key || '/' || x.row_key), '{}') AS keys FROM query_entities('Staff', q.filter, top => 10) AS x) AS b,
+    LATERAL (SELECT coalesce(array_agg(t.partition_key || '/' || t.row_key ORDER BY t.partition_key, t.row_key), '{}') AS keys FROM table_service_data."Staff" AS t WHERE matches(t, q.filter)) AS w;
+SELECT access, key_ranges, residual, sql, plan FROM explain_query('Staff', $$Email eq 'user77@example.com'$$);
+SELECT plan FROM explain_query('Staff', $$PartitionKey eq 'p1' and City eq 'Rome'$$);
+SELECT plan FROM explain_query('Staff', $$Age ge 20 and Age lt 22$$);
+SELECT plan FROM explain_query('Staff', $$Email eq 'user8@example.com' or Age eq 5$$);
+SELECT query_page_json('Staff', $$Email eq 'user77@example.com'$$, 'Email', metadata => 'none');
+
+-- A token is valid whatever happens to the index between two pages.
+SELECT continuation_token AS token FROM query_page('Staff', $$City eq 'Rome'$$, top => 3) WHERE continuation_token IS NOT NULL \gset
+SELECT row_key FROM query_page('Staff', $$City eq 'Rome'$$, top => 3, continuation_token => :'token');
+SELECT drop_property_index('Staff', 'City');
+SELECT row_key FROM query_page('Staff', $$City eq 'Rome'$$, top => 3, continuation_token => :'token');
+SELECT create_property_index('Staff', 'City');
+-- An invalid index is not used.
+UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'table_service_data."Staff_City"'::regclass;
+SELECT access FROM explain_query('Staff', $$City eq 'Rome'$$);
+UPDATE pg_index SET indisvalid = true WHERE indexrelid = 'table_service_data."Staff_City"'::regclass;
+SELECT access FROM explain_query('Staff', $$City eq 'Rome'$$);
+
+-- Values that are cut in the index, and types that differ from entity to entity.
+SELECT create_table('Mixed');
+SELECT create_property_index('Mixed', 'V');
+SELECT insert_entity('Mixed', 'p', 'cut' || n, jsonb_build_object('V', repeat('é', 1000) || n)::properties) IS NOT NULL AS inserted FROM generate_series(1, 3) AS n;
+SELECT insert_entity('Mixed', repeat('k', 1000) || n % 2, repeat('r', 1000) || n, jsonb_build_object('V', repeat('x', 500))::properties) IS NOT NULL AS inserted FROM generate_series(1, 4) AS n;
+SELECT insert_entity('Mixed', 'p', 'number' || n, v) IS NOT NULL AS inserted
+FROM unnest('{"{\"V\": 1}", "{\"V\": 1.5}", "{\"V@odata.type\": \"Edm.Int64\", \"V\": \"9007199254740993\"}", "{\"V@odata.type\": \"Edm.Double\", \"V\": \"NaN\"}", "{\"V@odata.type\": \"Edm.Double\", \"V\": \"-0.0\"}", "{\"V\": true}", "{\"V@odata.type\": \"Edm.DateTime\", \"V\": \"2026-01-01T00:00:00.1234567Z\"}", "{\"V@odata.type\": \"Edm.Guid\", \"V\": \"11111111-1111-1111-1111-111111111111\"}", "{\"V@odata.type\": \"Edm.Binary\", \"V\": \"AAEC\"}", "{\"W\": 1}"}'::properties[]) WITH ORDINALITY AS given(v, n);
+SELECT filter, left(array_agg(left(e.partition_key, 1) || right(e.partition_key, 1) || '/' || left(e.row_key, 1) || right(e.row_key, 1))::text, 200) AS entities
+FROM (VALUES ($$V ge 1$$), ($$V eq 1.0$$), ($$V eq 9007199254740993L$$), ($$V eq 9007199254740992L$$), ($$V eq 0.0$$), ($$V eq true$$), ($$V$$), ($$not V$$), ($$V eq datetime'2026-01-01T00:00:00.1234567Z'$$), ($$V lt datetime'2026-01-01T00:00:00.1234568Z'$$),
+    ($$V eq guid'11111111-1111-1111-1111-111111111111'$$), ($$V eq binary'000102'$$), ($$V gt 'x'$$), ($$V eq '$$ || repeat('x', 500) || $$'$$), ($$V eq '$$ || repeat('é', 1000) || $$2'$$), ($$V ne 1$$)) AS f(filter),
+    LATERAL query_entities('Mixed', filter) WITH ORDINALITY AS e
+GROUP BY filter ORDER BY left(filter, 20) COLLATE "C", length(filter);
+SELECT delete_table('Mixed');
+
+-- Writes keep the indexes, by direct access and by statements. A property that is removed leaves its index.
+SELECT insert_or_merge_entity('Staff', 'p1', '0001', '{"Email": "new@example.com"}') IS NOT NULL AS merged;
+SELECT row_key FROM query_entities('Staff', $$Email eq 'new@example.com'$$);
+SELECT row_key FROM query_entities('Staff', $$Email eq 'user1@example.com'$$);
+SELECT replace_entity('Staff', 'p1', '0001', '{"Other": 1}', '*') IS NOT NULL AS replaced;
+SELECT row_key FROM query_entities('Staff', $$Email eq 'new@example.com'$$);
+SELECT row_key FROM execute_batch('Staff', 'p1', batch_insert('b1', '{"Email": "b1", "Age": 7}'), batch_insert_or_merge('0006', '{"Email": "b1"}'), batch_delete('0011'), batch_replace('0016', '{"Email": "b1"}', '*'));
+SELECT row_key FROM query_entities('Staff', $$Email eq 'b1'$$);
+SET table_service.enable_direct_access = off;
+SELECT row_key FROM query_entities('Staff', $$Email eq 'b1'$$);
+RESET table_service.enable_direct_access;
+SELECT delete_entity('Staff', 'p1', 'b1');
+SELECT row_key FROM query_entities('Staff', $$Email eq 'b1'$$);
+-- A unique index beside them is a rule of the user's own.
+CREATE UNIQUE INDEX one_number ON table_service_data."Staff" (get_int32(properties, 'Number'));
+SELECT insert_entity('Staff', 'p1', 'n1', '{"Number": 1, "Email": "n1"}') IS NOT NULL AS inserted;
+SELECT insert_entity('Staff', 'p1', 'n2', '{"Number": 1, "Email": "n2"}');
+SELECT row_key FROM query_entities('Staff', $$Email eq 'n1' or Email eq 'n2'$$);
+DROP INDEX table_service_data.one_number;
+SELECT delete_table('Staff');

@@ -1,0 +1,175 @@
+//! Scans of property indexes. Their texts depend on the filter, unlike those of the other statements.
+
+use table_service_model::filter::{Filter, KeyRange};
+use table_service_model::property_index::{Condition, Span};
+
+use super::scan::{ENTITY, RangeKeys, RangeShape, ScanFilter};
+use crate::postgres::name::QualifiedName;
+use crate::postgres::types::value::{Text, Value};
+use crate::postgres::varlena::Varlena;
+
+/// A scan that reads entities through property indexes: its text, and the values of its parameters.
+pub struct IndexScan {
+    text: String,
+    parameters: Vec<Parameter>,
+}
+
+enum Parameter {
+    Key(Text),
+    Bytes(Varlena),
+    Count(i64),
+    /// A condition in a text that users see.
+    Shown(String),
+}
+
+/// A filter in the condition of a scan.
+#[derive(Clone, Copy)]
+pub enum Tested<'f> {
+    /// Compiled, as a parameter.
+    Compiled(&'f ScanFilter),
+    /// As SQL that users see.
+    Shown(&'f Filter),
+    /// The caller tests it.
+    Not,
+}
+
+impl IndexScan {
+    /// Reads the entities whose entries are in a span and that pass the filter. All entries of the span must have the
+    /// same value, so the entities come in key order.
+    pub fn ordered(table: &QualifiedName, property: &str, span: &Span, filter: Tested<'_>) -> IndexScan {
+        let mut scan = IndexScan::new();
+        let key = expression(property);
+        let mut conditions = vec![scan.span(&key, span)];
+        scan.filter(&mut conditions, filter);
+        scan.text = format!(
+            "SELECT {ENTITY} FROM {table} AS t WHERE {} ORDER BY {key}, t.partition_key, t.row_key",
+            conditions.join(" AND ")
+        );
+        scan
+    }
+
+    /// Reads the entities of a key range whose entries meet a condition and that pass the filter, in key order, at most
+    /// `limit` of them. `properties` has the names of the properties by their numbers in the condition.
+    pub fn sorted<N: AsRef<str>>(
+        table: &QualifiedName,
+        range: &KeyRange,
+        condition: &Condition,
+        properties: &[N],
+        filter: Tested<'_>,
+        limit: Option<u64>,
+    ) -> IndexScan {
+        let mut scan = IndexScan::new();
+        let keys: Vec<String> = RangeKeys::new(range)
+            .into_keys()
+            .map(|key| scan.parameter(Parameter::Key(key)))
+            .collect();
+        let mut conditions = RangeShape::of(range).conditions("t.", &keys);
+        conditions.push(scan.condition(condition, properties));
+        scan.filter(&mut conditions, filter);
+        scan.text = format!(
+            "SELECT {ENTITY} FROM {table} AS t WHERE {} ORDER BY t.partition_key, t.row_key",
+            conditions.join(" AND ")
+        );
+        if let Some(limit) = limit {
+            let limit = scan.parameter(Parameter::Count(i64::try_from(limit).unwrap_or(i64::MAX)));
+            scan.text.push_str(&format!(" LIMIT {limit}"));
+        }
+        scan
+    }
+
+    fn new() -> IndexScan {
+        IndexScan {
+            text: String::new(),
+            parameters: Vec::new(),
+        }
+    }
+
+    /// Adds a parameter, and returns its name.
+    fn parameter(&mut self, parameter: Parameter) -> String {
+        self.parameters.push(parameter);
+        format!("${}", self.parameters.len())
+    }
+
+    fn filter(&mut self, conditions: &mut Vec<String>, filter: Tested<'_>) {
+        match filter {
+            Tested::Compiled(filter) => {
+                let predicate = self.parameter(Parameter::Bytes(Varlena::new(filter.predicate().as_bytes())));
+                conditions.extend(filter.call(&predicate));
+            }
+            Tested::Shown(filter) => {
+                let call = self.parameter(Parameter::Shown(super::passes("t.", filter)));
+                conditions.push(call);
+            }
+            Tested::Not => {}
+        }
+    }
+
+    fn span(&mut self, key: &str, span: &Span) -> String {
+        let lower = self.parameter(Parameter::Bytes(Varlena::new(&span.lower)));
+        let upper = self.parameter(Parameter::Bytes(Varlena::new(&span.upper)));
+        format!("{key} OPERATOR(pg_catalog.>=) {lower} AND {key} OPERATOR(pg_catalog.<) {upper}")
+    }
+
+    fn condition<N: AsRef<str>>(&mut self, condition: &Condition, properties: &[N]) -> String {
+        let (terms, separator): (Vec<String>, _) = match condition {
+            Condition::Spans { property, spans } => {
+                let key = expression(properties.get(*property).map_or("", AsRef::as_ref));
+                (spans.iter().map(|span| self.span(&key, span)).collect(), ") OR (")
+            }
+            Condition::All(terms) => (self.conditions(terms, properties), ") AND ("),
+            Condition::Any(terms) => (self.conditions(terms, properties), ") OR ("),
+        };
+        match terms.as_slice() {
+            [] => "false".to_owned(),
+            _ => format!("(({}))", terms.join(separator)),
+        }
+    }
+
+    fn conditions<N: AsRef<str>>(&mut self, terms: &[Condition], properties: &[N]) -> Vec<String> {
+        terms.iter().map(|term| self.condition(term, properties)).collect()
+    }
+
+    pub(in crate::postgres) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(in crate::postgres) fn values(&self) -> Vec<Value<'_>> {
+        let value = |parameter| match parameter {
+            &Parameter::Count(n) => Some(Value::int8(n)),
+            Parameter::Key(text) => Some(text.value()),
+            Parameter::Bytes(bytes) => Some(Value::bytea(bytes)),
+            Parameter::Shown(_) => None,
+        };
+        self.parameters.iter().filter_map(value).collect()
+    }
+
+    /// Returns the text with literals instead of parameters.
+    pub fn to_sql(&self) -> String {
+        let mut sql = String::new();
+        // Names of tables and properties contain no `$`.
+        let mut rest = self.text.as_str();
+        while let Some((before, after)) = rest.split_once('$') {
+            sql.push_str(before);
+            rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
+            let number = after.strip_suffix(rest).and_then(|digits| digits.parse::<usize>().ok());
+            let parameter = number.and_then(|number| self.parameters.get(number.checked_sub(1)?));
+            match parameter {
+                Some(Parameter::Key(text)) => sql.push_str(&pgrx::spi::quote_literal(text.arg().get())),
+                Some(Parameter::Count(n)) => sql.push_str(&n.to_string()),
+                Some(Parameter::Shown(condition)) => sql.push_str(condition),
+                Some(Parameter::Bytes(bytes)) => {
+                    let digits = bytes.as_bytes().iter().map(|byte| format!("{byte:02x}"));
+                    sql.push_str(&format!("'\\x{}'::pg_catalog.bytea", digits.collect::<String>()));
+                }
+                None => sql.push('$'),
+            }
+        }
+        sql.push_str(rest);
+        sql
+    }
+}
+
+/// Returns the expression of the index on a property.
+fn expression(property: &str) -> String {
+    super::index_expression("t.", &pgrx::spi::quote_literal(property))
+}
