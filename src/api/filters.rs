@@ -5,14 +5,34 @@ use table_service_model::entity::Entity;
 use table_service_model::filter::{Filter, Plan};
 use table_service_model::{Error, Ticks};
 
+use crate::engine::matches::implied;
 use crate::engine::residual::parsed;
 use crate::postgres::arguments::required;
 use crate::postgres::error::OrRaise;
+use crate::postgres::planner::MatchesCall;
 use crate::postgres::statement::{passes, range_to_sql};
 use crate::postgres::types::{EntityArg, PropertiesArg, TextArg};
 
+/// Answers the planner's requests about `matches`: to a call with a constant filter it adds the conditions on keys and on
+/// property indexes that the filter implies.
+#[pg_extern(sql = "
+CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
+STRICT LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn matches_support(request: pgrx::Internal) -> pgrx::Internal {
+    let request = request.unwrap().map_or(std::ptr::null_mut(), |request| request.cast_mut_ptr());
+    // SAFETY: the declaration as the support function of `matches` makes PostgreSQL pass its requests. NULL as an answer
+    // means that the function has none.
+    let call = unsafe { MatchesCall::of(request) };
+    let answer = call.and_then(|call| {
+        let conditions = implied(&call);
+        (!conditions.is_empty()).then(|| call.and(&conditions))
+    });
+    pgrx::Internal::from(Some(answer.unwrap_or(pg_sys::Datum::null())))
+}
+
 /// Returns whether an entity passes a filter. `parameters` has the values of `@name` in the filter.
-#[pg_extern(immutable, parallel_safe)]
+#[pg_extern(immutable, parallel_safe, support = matches_support)]
 fn matches(
     entity: Option<EntityArg<'_>>,
     filter: Option<TextArg<'_>>,

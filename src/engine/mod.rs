@@ -5,6 +5,7 @@ pub mod batch;
 pub mod contract;
 pub mod deadline;
 pub mod direct;
+pub mod matches;
 pub mod page;
 pub mod policies;
 pub mod property_index;

@@ -106,6 +106,11 @@ impl<'f> Knowledge<'f> {
         self.condition.within(range)
     }
 
+    /// Returns what the entries of all entities meet that pass the filter.
+    pub fn condition(&self) -> &Condition {
+        &self.condition
+    }
+
     /// The indexes, by their properties' numbers.
     pub fn indexes(&self) -> Vec<pg_sys::Oid> {
         self.indexes.iter().map(|index| index.oid).collect()

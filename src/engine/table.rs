@@ -29,6 +29,11 @@ impl Table {
         &self.name
     }
 
+    /// Returns the table with this OID, if it is a table of the service. The caller must have locked it.
+    pub fn of(oid: pg_sys::Oid) -> Option<Table> {
+        table_by_oid(oid)
+    }
+
     /// Returns whether a trigger may prevent an insert. The caller must have locked the table.
     pub fn has_insert_trigger(&self) -> bool {
         // SAFETY: the caller holds a lock on the table, so it can be opened without one. `trigdesc` is valid or NULL

@@ -11,6 +11,7 @@ pub mod guc;
 pub mod memory;
 pub mod name;
 pub mod plan;
+pub mod planner;
 pub mod property_index;
 pub mod receiver;
 pub mod result_set;

@@ -1,0 +1,230 @@
+//! The planner's requests about the function `matches`, and the expressions that answer them.
+
+use std::ffi::c_int;
+
+use pgrx::prelude::*;
+
+use super::catalog;
+use super::property_index::of_type;
+use super::types::{PropertiesArg, TextArg};
+use super::varlena;
+
+/// A call of `matches` whose entity is the row of a table and whose filter is known when the query is planned.
+pub struct MatchesCall<'p> {
+    call: *mut pg_sys::FuncExpr,
+    row: &'p pg_sys::Var,
+    /// The table. The planner has locked it.
+    pub table: pg_sys::Oid,
+    pub filter: TextArg<'p>,
+    pub parameters: Option<PropertiesArg<'p>>,
+}
+
+/// A condition of the planner.
+#[derive(Clone, Copy)]
+pub struct Expression(*mut pg_sys::Expr);
+
+/// The comparisons that conditions consist of.
+#[derive(Clone, Copy)]
+pub enum Operator {
+    Less,
+    LessOrEqual,
+    Equal,
+    GreaterOrEqual,
+    Greater,
+}
+
+/// The columns of the primary key.
+#[derive(Clone, Copy)]
+pub enum Key {
+    Partition,
+    Row,
+}
+
+impl<'p> MatchesCall<'p> {
+    /// Reads a request of the planner. Returns `None` if it is not a request to simplify such a call.
+    ///
+    /// # Safety
+    /// The request must be one that PostgreSQL sends to a support function of `matches`. The result must not outlive it.
+    pub unsafe fn of(request: *mut pg_sys::Node) -> Option<MatchesCall<'p>> {
+        // SAFETY: a node is what its tag says. The arguments of a call are a list of expressions, three for `matches`.
+        // The planner's query has a range table, in which the variables of its expressions count from 1. The constants
+        // live as long as the expression.
+        unsafe {
+            let request = of_type::<pg_sys::SupportRequestSimplify>(request, pg_sys::NodeTag::T_SupportRequestSimplify)?;
+            let root = request.root.as_ref()?;
+            let arguments = (*request.fcall).args.as_ref().filter(|arguments| arguments.length == 3)?;
+            let argument = |number: usize| (*arguments.elements.add(number)).ptr_value.cast::<pg_sys::Node>();
+            let filter = of_type::<pg_sys::Const>(argument(1), pg_sys::NodeTag::T_Const)?;
+            let parameters = of_type::<pg_sys::Const>(argument(2), pg_sys::NodeTag::T_Const)?;
+            // The row of a table of the service becomes an entity by this conversion.
+            let entity = of_type::<pg_sys::ConvertRowtypeExpr>(argument(0), pg_sys::NodeTag::T_ConvertRowtypeExpr)?;
+            let row = of_type::<pg_sys::Var>(entity.arg.cast(), pg_sys::NodeTag::T_Var)?;
+            if row.varattno != 0 || row.varlevelsup != 0 {
+                return None;
+            }
+            let tables = (*root.parse).rtable.as_ref()?;
+            let number = usize::try_from(row.varno as i64 - 1).ok()?;
+            if number >= usize::try_from(tables.length).ok()? {
+                return None;
+            }
+            let entry = (*tables.elements.add(number)).ptr_value.cast::<pg_sys::RangeTblEntry>();
+            if (*entry).rtekind != pg_sys::RTEKind::RTE_RELATION {
+                return None;
+            }
+            Some(MatchesCall {
+                call: request.fcall,
+                row,
+                table: (*entry).relid,
+                filter: TextArg::from_datum(filter.constvalue, filter.constisnull)?,
+                parameters: PropertiesArg::from_datum(parameters.constvalue, parameters.constisnull),
+            })
+        }
+    }
+
+    /// Returns a condition on a column of the primary key.
+    pub fn compare_key(&self, key: Key, operator: Operator, value: &str) -> Expression {
+        let column = match key {
+            Key::Partition => 1,
+            Key::Row => 2,
+        };
+        let column = self.column(column, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID);
+        compare(
+            column,
+            operator,
+            value.as_bytes(),
+            (pg_sys::TEXT_BTREE_FAM_OID, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID),
+        )
+    }
+
+    /// Returns a condition on the entry in the index on a property.
+    pub fn compare_entry(&self, property: &str, operator: Operator, value: &[u8]) -> Expression {
+        let known = catalog::known();
+        let properties = catalog::properties_type();
+        let arguments = [
+            self.column(1, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID),
+            self.column(2, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID),
+            self.column(4, properties, pg_sys::InvalidOid),
+            constant(pg_sys::TEXTOID, pg_sys::DEFAULT_COLLATION_OID, property.as_bytes()),
+        ];
+        // SAFETY: the arguments are expressions of the function's types. The call is that of an index's expression: the
+        // planner finds the index by comparing both.
+        let entry = unsafe {
+            pg_sys::makeFuncExpr(
+                known.index_function,
+                pg_sys::BYTEAOID,
+                list(&arguments),
+                pg_sys::InvalidOid,
+                pg_sys::C_COLLATION_OID,
+                pg_sys::CoercionForm::COERCE_EXPLICIT_CALL,
+            )
+        };
+        compare(
+            Expression(entry.cast()),
+            operator,
+            value,
+            (pg_sys::BYTEA_BTREE_FAM_OID, pg_sys::BYTEAOID, pg_sys::InvalidOid),
+        )
+    }
+
+    /// Returns the call and conditions that it implies.
+    pub fn and(&self, conditions: &[Expression]) -> pg_sys::Datum {
+        // SAFETY: the call is that of the request, which is copied. Its arguments become part of the new expression, as
+        // the planner expects it.
+        let call = unsafe {
+            let call = &*self.call;
+            pg_sys::makeFuncExpr(
+                call.funcid,
+                call.funcresulttype,
+                call.args,
+                call.funccollid,
+                call.inputcollid,
+                call.funcformat,
+            )
+        };
+        let mut all = vec![Expression(call.cast())];
+        all.extend_from_slice(conditions);
+        pg_sys::Datum::from(combined(pg_sys::BoolExprType::AND_EXPR, &all).0)
+    }
+
+    /// Returns a column of the row.
+    fn column(&self, number: i16, of_type: pg_sys::Oid, collation: pg_sys::Oid) -> Expression {
+        // SAFETY: the copy of a variable is a variable. A table of the service has this column.
+        unsafe {
+            let column = pg_sys::copyObjectImpl(std::ptr::from_ref(self.row).cast()).cast::<pg_sys::Var>();
+            (*column).varattno = number;
+            (*column).vartype = of_type;
+            (*column).vartypmod = -1;
+            (*column).varcollid = collation;
+            if (*column).varnosyn > 0 {
+                (*column).varattnosyn = number;
+            }
+            Expression(column.cast())
+        }
+    }
+}
+
+/// Returns the conjunction of conditions. There must be one at least.
+pub fn all_of(conditions: &[Expression]) -> Expression {
+    combined(pg_sys::BoolExprType::AND_EXPR, conditions)
+}
+
+/// Returns the disjunction of conditions. There must be one at least.
+pub fn any_of(conditions: &[Expression]) -> Expression {
+    combined(pg_sys::BoolExprType::OR_EXPR, conditions)
+}
+
+fn combined(operator: pg_sys::BoolExprType::Type, conditions: &[Expression]) -> Expression {
+    match conditions {
+        [only] => *only,
+        // SAFETY: the conditions are expressions.
+        _ => Expression(unsafe { pg_sys::makeBoolExpr(operator, list(conditions), -1) }),
+    }
+}
+
+fn list(expressions: &[Expression]) -> *mut pg_sys::List {
+    // SAFETY: the list is one of pointers.
+    expressions.iter().fold(std::ptr::null_mut(), |list, expression| unsafe {
+        pg_sys::lappend(list, expression.0.cast())
+    })
+}
+
+/// Compares an expression with a constant of its type, which is text or bytea.
+fn compare(
+    left: Expression,
+    operator: Operator,
+    value: &[u8],
+    (family, of_type, collation): (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid),
+) -> Expression {
+    let strategy = match operator {
+        Operator::Less => pg_sys::BTLessStrategyNumber,
+        Operator::LessOrEqual => pg_sys::BTLessEqualStrategyNumber,
+        Operator::Equal => pg_sys::BTEqualStrategyNumber,
+        Operator::GreaterOrEqual => pg_sys::BTGreaterEqualStrategyNumber,
+        Operator::Greater => pg_sys::BTGreaterStrategyNumber,
+    };
+    let right = constant(of_type, collation, value);
+    // SAFETY: the family has an operator for each comparison of its type.
+    unsafe {
+        let operator = pg_sys::get_opfamily_member(family, of_type, of_type, strategy as pg_sys::int16);
+        let condition = pg_sys::make_opclause(
+            operator,
+            pg_sys::BOOLOID,
+            false,
+            left.0,
+            right.0,
+            pg_sys::InvalidOid,
+            collation,
+        );
+        pg_sys::set_opfuncid(condition.cast());
+        Expression(condition)
+    }
+}
+
+/// Makes a constant of the type text or bytea.
+fn constant(of_type: pg_sys::Oid, collation: pg_sys::Oid, bytes: &[u8]) -> Expression {
+    const ANY_LENGTH: c_int = -1;
+    // SAFETY: both types are varlenas, which are not passed by value.
+    Expression(unsafe {
+        pg_sys::makeConst(of_type, -1, collation, ANY_LENGTH, varlena::palloc(bytes), false, false).cast()
+    })
+}
