@@ -20,7 +20,9 @@ CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
 STRICT LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn matches_support(request: pgrx::Internal) -> pgrx::Internal {
-    let request = request.unwrap().map_or(std::ptr::null_mut(), |request| request.cast_mut_ptr());
+    let request = request
+        .unwrap()
+        .map_or(std::ptr::null_mut(), |request| request.cast_mut_ptr());
     // SAFETY: the declaration as the support function of `matches` makes PostgreSQL pass its requests. NULL as an answer
     // means that the function has none.
     let call = unsafe { MatchesCall::of(request) };

@@ -123,18 +123,13 @@ fn query_property_indexes(
             .map(|name| Table::open(name.get(), TableLock::Read))
             .transpose()?;
         connect(|spi| {
-            let parameters = [
-                Value::oid(catalog::data_schema()),
-                Value::oid(catalog::entity_type()),
-            ];
+            let parameters = [Value::oid(catalog::data_schema()), Value::oid(catalog::entity_type())];
             let mut rows = Vec::new();
             for row in spi.read(SQL, &parameters).iter() {
                 let (Some(name), Some(index)) = (row.text(1), row.relation(2)) else {
                     continue;
                 };
-                let is_asked = table
-                    .as_ref()
-                    .is_none_or(|table| table.name().name() == name.get());
+                let is_asked = table.as_ref().is_none_or(|table| table.name().name() == name.get());
                 if let Some(found) = of_index(index).filter(|_| is_asked) {
                     rows.push((name, found, row.int8(3), row.int8(4)));
                 }
@@ -199,7 +194,8 @@ fn checked(property: Option<TextArg<'_>>) -> Result<&str, Error> {
             reason: format!("{property} needs no property index: filters on keys use the primary key"),
         }),
         "Timestamp" => Err(Error::ArgumentInvalid {
-            reason: "Timestamp is no property of the bag: create an ordinary index on the column \"timestamp\"".to_owned(),
+            reason: "Timestamp is no property of the bag: create an ordinary index on the column \"timestamp\""
+                .to_owned(),
         }),
         _ => Ok(property),
     }

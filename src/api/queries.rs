@@ -141,7 +141,11 @@ fn explain_query(
             let plans: Vec<String> = scans.iter().map(|scan| spi.explain(&scan.sql, scan.planning)).collect();
             (scans, plans.join("\n"))
         });
-        let access = scans.iter().map(|scan| scan.access).max().unwrap_or(AccessClass::Nothing);
+        let access = scans
+            .iter()
+            .map(|scan| scan.access)
+            .max()
+            .unwrap_or(AccessClass::Nothing);
         let statements: Vec<&str> = scans.iter().map(|scan| scan.sql.as_str()).collect();
         let ranges: Vec<String> = query.plan.ranges.iter().map(KeyRange::to_string).collect();
         let ranges = Array::of_texts(ranges.iter().map(String::as_str));
@@ -150,8 +154,7 @@ fn explain_query(
             .residual
             .as_ref()
             .map(|filter| Text::new(&filter.to_string()));
-        let [access, sql, plan] =
-            [&access.to_string(), &statements.join(";\n"), &plan].map(|text| Text::new(text));
+        let [access, sql, plan] = [&access.to_string(), &statements.join(";\n"), &plan].map(|text| Text::new(text));
         // SAFETY: `fcinfo` is that of the running function, which returns TABLE (access text, key_ranges text[],
         // residual text, sql text, plan text).
         let mut result = unsafe { ResultSet::open(fcinfo) };

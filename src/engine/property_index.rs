@@ -64,7 +64,6 @@ pub fn free_index_name(table: &Table, property: &str) -> Result<String, Error> {
         })
 }
 
-
 /// What the property indexes of a table know about a filter.
 pub struct Knowledge<'f> {
     pub filter: &'f Filter,
@@ -136,7 +135,9 @@ impl<'f> Knowledge<'f> {
             .collect();
         if terms.len() > 1 {
             spans.sort_by_cached_key(|&(property, span)| self.count_span(property, span, FEW));
-            let shortest = spans.first().map(|&(property, span)| self.count_span(property, span, FEW))?;
+            let shortest = spans
+                .first()
+                .map(|&(property, span)| self.count_span(property, span, FEW))?;
             // Other conditions may say much more than this one.
             if shortest >= FEW && self.count(condition, FEW) < FEW {
                 return None;
@@ -158,38 +159,49 @@ impl<'f> Knowledge<'f> {
                 }
                 count
             }
-            Condition::All(terms) => terms
-                .iter()
-                .fold(limit, |least, term| self.count(term, least)),
-            Condition::Any(terms) => terms
-                .iter()
-                .fold(0, |sum, term| sum + self.count(term, limit - sum)),
+            Condition::All(terms) => terms.iter().fold(limit, |least, term| self.count(term, least)),
+            Condition::Any(terms) => terms.iter().fold(0, |sum, term| sum + self.count(term, limit - sum)),
         }
     }
 
     fn count_span(&self, property: usize, span: &Span, limit: usize) -> usize {
-        let Some(index) = self.indexes.get(property) else { return limit };
+        let Some(index) = self.indexes.get(property) else {
+            return limit;
+        };
         let bounds = [&span.lower, &span.upper].map(|bytes| Varlena::new(bytes));
         let [lower, upper] = bounds.each_ref().map(Value::bytea);
-        let conditions = [(Comparison::GreaterOrEqual, lower), (Comparison::Less, upper)]
-            .map(|(comparison, value)| ColumnCondition { column: 1, comparison, value });
+        let conditions = [(Comparison::GreaterOrEqual, lower), (Comparison::Less, upper)].map(|(comparison, value)| {
+            ColumnCondition {
+                column: 1,
+                comparison,
+                value,
+            }
+        });
         count_entries(self.table, index.oid, &conditions, limit)
     }
 
     /// Returns whether a key range has fewer entities than this.
     pub fn has_fewer(&self, range: &KeyRange, limit: usize) -> bool {
-        let Some(index) = primary_key(self.table) else { return false };
+        let Some(index) = primary_key(self.table) else {
+            return false;
+        };
         // Whole partitions will do if the range does not lie in one: it is more that are counted, not fewer.
         let mut bounds: Vec<(i16, Comparison, Text)> = Vec::new();
         if let Some(partition) = range.partition() {
             bounds.push((1, Comparison::Equal, Text::new(partition)));
-            for (bound, comparison) in [(&range.lower, Comparison::GreaterOrEqual), (&range.upper, Comparison::LessOrEqual)] {
+            for (bound, comparison) in [
+                (&range.lower, Comparison::GreaterOrEqual),
+                (&range.upper, Comparison::LessOrEqual),
+            ] {
                 if let Some(row_key) = bound.as_ref().and_then(|bound| bound.row_key.as_deref()) {
                     bounds.push((2, comparison, Text::new(row_key)));
                 }
             }
         } else {
-            for (bound, comparison) in [(&range.lower, Comparison::GreaterOrEqual), (&range.upper, Comparison::LessOrEqual)] {
+            for (bound, comparison) in [
+                (&range.lower, Comparison::GreaterOrEqual),
+                (&range.upper, Comparison::LessOrEqual),
+            ] {
                 if let Some(bound) = bound {
                     bounds.push((1, comparison, Text::new(&bound.partition_key)));
                 }
@@ -237,7 +249,13 @@ pub enum Way {
 /// order the entities stand, and a wrong guess costs a scan of the table or a sort of half of it. So the entries are
 /// counted, up to a number that takes little time. A query takes hardly longer than without the index: what is read in
 /// key order first takes several times as long as what the index may cost afterwards.
-pub fn choose(knowledge: &Knowledge<'_>, range: &KeyRange, condition: &Condition, wanted: Option<u64>, read: u64) -> Way {
+pub fn choose(
+    knowledge: &Knowledge<'_>,
+    range: &KeyRange,
+    condition: &Condition,
+    wanted: Option<u64>,
+    read: u64,
+) -> Way {
     let planner = || {
         if knowledge.has_statistics() {
             Way::Sorted(Planning::Free)

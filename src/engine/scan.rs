@@ -168,9 +168,9 @@ impl<'a> Reading<'a> {
             let property = knowledge.properties.get(property).map_or("", |property| property);
             let scan = IndexScan::ordered(self.table.name(), property, span, tested(self.filter()));
             let (spi, table, indexes) = (self.spi, self.table.name(), knowledge.indexes());
-            let is_read = self.receiver.within(range, |receiver| {
-                spi.receive_in_order(table, &scan, &indexes, receiver)
-            });
+            let is_read = self
+                .receiver
+                .within(range, |receiver| spi.receive_in_order(table, &scan, &indexes, receiver));
             if !is_read {
                 self.by_keys(range);
             }
@@ -286,7 +286,10 @@ fn explain_indexes(
     let (scan, planning) = match knowledge.in_order(&condition) {
         Some((property, span)) => {
             let property = knowledge.properties.get(property)?;
-            (IndexScan::ordered(table.name(), property, span, shown), Planning::ForKeys)
+            (
+                IndexScan::ordered(table.name(), property, span, shown),
+                Planning::ForKeys,
+            )
         }
         None => {
             let mut read = 0;
@@ -298,7 +301,10 @@ fn explain_indexes(
                 }
             };
             let properties = &knowledge.properties;
-            (IndexScan::sorted(table.name(), range, &condition, properties, shown, None), planning)
+            (
+                IndexScan::sorted(table.name(), range, &condition, properties, shown, None),
+                planning,
+            )
         }
     };
     let sql = scan.to_sql();

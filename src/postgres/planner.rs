@@ -50,9 +50,13 @@ impl<'p> MatchesCall<'p> {
         // The planner's query has a range table, in which the variables of its expressions count from 1. The constants
         // live as long as the expression.
         unsafe {
-            let request = of_type::<pg_sys::SupportRequestSimplify>(request, pg_sys::NodeTag::T_SupportRequestSimplify)?;
+            let request =
+                of_type::<pg_sys::SupportRequestSimplify>(request, pg_sys::NodeTag::T_SupportRequestSimplify)?;
             let root = request.root.as_ref()?;
-            let arguments = (*request.fcall).args.as_ref().filter(|arguments| arguments.length == 3)?;
+            let arguments = (*request.fcall)
+                .args
+                .as_ref()
+                .filter(|arguments| arguments.length == 3)?;
             let argument = |number: usize| (*arguments.elements.add(number)).ptr_value.cast::<pg_sys::Node>();
             let filter = of_type::<pg_sys::Const>(argument(1), pg_sys::NodeTag::T_Const)?;
             let parameters = of_type::<pg_sys::Const>(argument(2), pg_sys::NodeTag::T_Const)?;
@@ -183,9 +187,11 @@ fn combined(operator: pg_sys::BoolExprType::Type, conditions: &[Expression]) -> 
 
 fn list(expressions: &[Expression]) -> *mut pg_sys::List {
     // SAFETY: the list is one of pointers.
-    expressions.iter().fold(std::ptr::null_mut(), |list, expression| unsafe {
-        pg_sys::lappend(list, expression.0.cast())
-    })
+    expressions
+        .iter()
+        .fold(std::ptr::null_mut(), |list, expression| unsafe {
+            pg_sys::lappend(list, expression.0.cast())
+        })
 }
 
 /// Compares an expression with a constant of its type, which is text or bytea.

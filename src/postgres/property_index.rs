@@ -164,7 +164,11 @@ pub unsafe fn property_in(node: *mut pg_sys::Node) -> Option<String> {
 /// The node must be NULL or valid, and `T` must be the type for `tag`.
 pub unsafe fn of_type<'n, T>(node: *mut pg_sys::Node, tag: pg_sys::NodeTag) -> Option<&'n T> {
     // SAFETY: the caller promises a valid node, and that the type fits the tag.
-    unsafe { node.as_ref().filter(|node| node.type_ == tag).map(|_| &*node.cast::<T>()) }
+    unsafe {
+        node.as_ref()
+            .filter(|node| node.type_ == tag)
+            .map(|_| &*node.cast::<T>())
+    }
 }
 
 /// Returns whether a relation is a partitioned table.
@@ -227,7 +231,11 @@ impl ColumnCondition<'_> {
             Comparison::Equal => (pg_sys::BTEqualStrategyNumber, pg_sys::F_TEXTEQ, pg_sys::F_BYTEAEQ),
             Comparison::Less => (pg_sys::BTLessStrategyNumber, pg_sys::F_TEXT_LT, pg_sys::F_BYTEALT),
             Comparison::LessOrEqual => (pg_sys::BTLessEqualStrategyNumber, pg_sys::F_TEXT_LE, pg_sys::F_BYTEALE),
-            Comparison::GreaterOrEqual => (pg_sys::BTGreaterEqualStrategyNumber, pg_sys::F_TEXT_GE, pg_sys::F_BYTEAGE),
+            Comparison::GreaterOrEqual => (
+                pg_sys::BTGreaterEqualStrategyNumber,
+                pg_sys::F_TEXT_GE,
+                pg_sys::F_BYTEAGE,
+            ),
         };
         let (function, collation) = if is_text {
             (of_text, pg_sys::C_COLLATION_OID)
@@ -256,7 +264,12 @@ impl ColumnCondition<'_> {
 /// more, too. The caller must have locked the table, and made sure that the values have the types of the columns.
 ///
 /// Returns the limit for the index of a partitioned table, which has no entries itself.
-pub fn count_entries(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &[ColumnCondition<'_>], limit: usize) -> usize {
+pub fn count_entries(
+    table: pg_sys::Oid,
+    index: pg_sys::Oid,
+    conditions: &[ColumnCondition<'_>],
+    limit: usize,
+) -> usize {
     if is_partitioned(table) {
         return limit;
     }

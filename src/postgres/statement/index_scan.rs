@@ -3,6 +3,7 @@
 use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span};
 
+use super::expression::{index_expression, passes};
 use super::scan::{ENTITY, RangeKeys, RangeShape, ScanFilter};
 use crate::postgres::name::QualifiedName;
 use crate::postgres::types::value::{Text, Value};
@@ -97,7 +98,7 @@ impl IndexScan {
                 conditions.extend(filter.call(&predicate));
             }
             Tested::Shown(filter) => {
-                let call = self.parameter(Parameter::Shown(super::passes("t.", filter)));
+                let call = self.parameter(Parameter::Shown(passes("t.", filter)));
                 conditions.push(call);
             }
             Tested::Not => {}
@@ -171,5 +172,5 @@ impl IndexScan {
 
 /// Returns the expression of the index on a property.
 fn expression(property: &str) -> String {
-    super::index_expression("t.", &pgrx::spi::quote_literal(property))
+    index_expression("t.", &pgrx::spi::quote_literal(property))
 }

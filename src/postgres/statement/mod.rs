@@ -4,13 +4,13 @@
 //! other values is as good. The clock is a parameter, and every function in an UPDATE is IMMUTABLE, so that the same
 //! text runs on a distributed table.
 
+mod expression;
 mod index_scan;
 mod scan;
 
+pub use expression::{index_expression, passes};
 pub use index_scan::{IndexScan, Tested};
 pub use scan::{RangeKeys, ScanFilter, range_to_sql, scan_to_sql};
-
-use table_service_model::filter::Filter;
 
 use super::arguments::Keys;
 use super::name::QualifiedName;
@@ -179,19 +179,6 @@ impl<'a> Statement<'a> {
     pub(super) fn values(&self) -> &[Value<'a>] {
         &self.values
     }
-}
-
-/// Returns the expression of a property index over the columns of `alias`. `property` is an SQL literal.
-pub fn index_expression(alias: &str, property: &str) -> String {
-    format!("table_service.property_index_key({alias}partition_key, {alias}row_key, {alias}properties, {property})")
-}
-
-/// Returns a call of `entity_passes` that tests a row against a filter, for SQL that users see.
-pub fn passes(alias: &str, filter: &Filter) -> String {
-    format!(
-        "table_service.entity_passes({alias}partition_key, {alias}row_key, {alias}\"timestamp\", {alias}properties, {})",
-        pgrx::spi::quote_literal(filter.to_string())
-    )
 }
 
 /// Selects the entity with the keys `$1` and `$2`.

@@ -2,6 +2,7 @@
 
 use table_service_model::filter::{Bound, Columns, Filter, KeyRange, Predicate};
 
+use super::expression::passes;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
@@ -281,7 +282,7 @@ pub fn range_to_sql(range: &KeyRange, alias: &str) -> Vec<String> {
 pub fn scan_to_sql(range: &KeyRange, table: &QualifiedName, residual: Option<&Filter>) -> String {
     let shape = RangeShape::of(range);
     let mut conditions = range_to_sql(range, "t.");
-    conditions.extend(residual.map(|filter| super::passes("t.", filter)));
+    conditions.extend(residual.map(|filter| passes("t.", filter)));
     shape.select(table, &conditions)
 }
 

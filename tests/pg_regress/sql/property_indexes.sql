@@ -128,10 +128,10 @@ INSERT INTO questions VALUES
 SELECT q.filter, e.access,
     a.keys IS NOT DISTINCT FROM w.keys AS entities, pg_temp.pages(q.filter, 7) IS NOT DISTINCT FROM w.keys AS pages_of_7, pg_temp.pages(q.filter, 1000) IS NOT DISTINCT FROM w.keys AS pages_of_1000,
     b.keys IS NOT DISTINCT FROM w.keys[1:10] AS first_10, cardinality(w.keys) AS number
-FROM questions AS q, explain_query('Staff', q.filter) AS e,
-    LATERAL (SELECT coalesce(array_agg(x.partition_key || '/' || x.row_key), '{}') AS keys FROM query_entities('Staff', q.filter) AS x) AS a,
-    LATERAL (SELECT coalesce(array_agg(x.partition_key || '/' || x.row_key), '{}') AS keys FROM query_entities('Staff', q.filter, top => 10) AS x) AS b,
-    LATERAL (SELECT coalesce(array_agg(t.partition_key || '/' || t.row_key ORDER BY t.partition_key, t.row_key), '{}') AS keys FROM table_service_data."Staff" AS t WHERE matches(t, q.filter)) AS w;
+FROM questions AS q CROSS JOIN LATERAL explain_query('Staff', q.filter) AS e
+    CROSS JOIN LATERAL (SELECT coalesce(array_agg(x.partition_key || '/' || x.row_key), '{}') AS keys FROM query_entities('Staff', q.filter) AS x) AS a
+    CROSS JOIN LATERAL (SELECT coalesce(array_agg(x.partition_key || '/' || x.row_key), '{}') AS keys FROM query_entities('Staff', q.filter, top => 10) AS x) AS b
+    CROSS JOIN LATERAL (SELECT coalesce(array_agg(t.partition_key || '/' || t.row_key ORDER BY t.partition_key, t.row_key), '{}') AS keys FROM table_service_data."Staff" AS t WHERE matches(t, q.filter)) AS w;
 SELECT access, key_ranges, residual, sql, plan FROM explain_query('Staff', $$Email eq 'user77@example.com'$$);
 SELECT plan FROM explain_query('Staff', $$PartitionKey eq 'p1' and City eq 'Rome'$$);
 SELECT plan FROM explain_query('Staff', $$Age ge 20 and Age lt 22$$);
@@ -163,6 +163,32 @@ FROM (VALUES ($$V ge 1$$), ($$V eq 1.0$$), ($$V eq 9007199254740993L$$), ($$V eq
     LATERAL query_entities('Mixed', filter) WITH ORDINALITY AS e
 GROUP BY filter ORDER BY left(filter, 20) COLLATE "C", length(filter);
 SELECT delete_table('Mixed');
+
+-- In anybody's SQL, matches() uses the primary key and property indexes if its filter is a constant.
+ANALYZE table_service_data."Staff";
+EXPLAIN (COSTS OFF) SELECT * FROM table_service_data."Staff" AS t WHERE matches(t, $$PartitionKey eq 'p1' and RowKey ge '2990'$$);
+EXPLAIN (COSTS OFF) SELECT * FROM table_service_data."Staff" AS t WHERE matches(t, $$Email eq 'user77@example.com'$$);
+EXPLAIN (COSTS OFF) SELECT * FROM table_service_data."Staff" AS t WHERE matches(t, 'Email eq @email', '{"email": "user77@example.com"}');
+EXPLAIN (COSTS OFF) SELECT * FROM table_service_data."Staff" AS t WHERE matches(t, $$Email eq 'user77@example.com' or Email eq 'user78@example.com'$$);
+PREPARE by_filter(text) AS SELECT row_key FROM table_service_data."Staff" AS t WHERE matches(t, $1) ORDER BY row_key;
+EXECUTE by_filter($$Email eq 'user77@example.com'$$);
+SET plan_cache_mode = force_generic_plan;
+EXECUTE by_filter($$Email eq 'user78@example.com'$$);
+EXECUTE by_filter($$Email eq $$);
+RESET plan_cache_mode;
+DEALLOCATE by_filter;
+-- The filter of another row, a row of a subquery, filters that are not valid, and joins of a table with itself.
+SELECT count(*) FROM table_service_data."Staff" AS a JOIN table_service_data."Staff" AS b ON a.row_key = b.row_key AND matches(a, $$Email eq 'user77@example.com'$$) AND matches(b, 'Age lt 100');
+SELECT count(*) FROM (VALUES ($$Email eq 'user77@example.com'$$), ($$Age eq 33$$)) AS f(filter) JOIN table_service_data."Staff" AS t ON matches(t, f.filter);
+SELECT count(*) FROM (SELECT * FROM table_service_data."Staff" OFFSET 0) AS t WHERE matches((t.partition_key, t.row_key, t."timestamp", t.properties)::entity, $$Age eq 33$$);
+SELECT count(*) FROM table_service_data."Staff" AS t WHERE matches(t, 'Age eq');
+SELECT count(*) FROM table_service_data."Staff" AS t WHERE matches(t, NULL);
+SELECT count(*) FROM table_service_data."Staff" AS t WHERE matches(t, 'Age eq @age');
+SELECT count(*) FROM table_service_data."Staff" AS t WHERE matches(t, '') AND matches(t, $$RowKey eq '0001' or RowKey eq '0002'$$);
+SELECT count(*) FROM table_service_data."Staff" AS t WHERE NOT matches(t, $$City eq 'Rome'$$);
+SELECT count(*) FILTER (WHERE matches(t, $$City eq 'Rome'$$)), bool_or(matches(t, $$Email eq 'nobody'$$)) FROM table_service_data."Staff" AS t;
+SELECT count(*) FROM (VALUES ('p1', '0006'), ('p1', 'none')) AS v(p, r) LEFT JOIN table_service_data."Staff" AS t ON t.partition_key = v.p AND t.row_key = v.r AND matches(t, $$Age eq 6$$);
+UPDATE table_service_data."Staff" AS t SET properties = properties WHERE matches(t, $$Email eq 'user79@example.com'$$) RETURNING row_key;
 
 -- Writes keep the indexes, by direct access and by statements. A property that is removed leaves its index.
 SELECT insert_or_merge_entity('Staff', 'p1', '0001', '{"Email": "new@example.com"}') IS NOT NULL AS merged;
