@@ -39,3 +39,19 @@ DROP POLICY IF EXISTS owned ON table_service.access_policies;
 -- A row with a NULL in it is reported. A strict function would skip it.
 ALTER FUNCTION table_service.scan_passes(text, text, timestamptz, table_service.properties, bytea) CALLED ON NULL INPUT;
 ALTER FUNCTION table_service.scan_passes(table_service.properties, bytea) CALLED ON NULL INPUT;
+
+-- Property indexes, and the planner's support for filters.
+CREATE FUNCTION table_service.property_index_key(partition_key text, row_key text, properties table_service.properties, property text) RETURNS bytea
+IMMUTABLE STRICT PARALLEL SAFE COST 50 LANGUAGE c AS 'MODULE_PATHNAME', 'property_index_key_wrapper';
+CREATE FUNCTION table_service.create_property_index("table_name" TEXT, "property" TEXT, "if_not_exists" bool DEFAULT false) RETURNS regclass
+LANGUAGE c AS 'MODULE_PATHNAME', 'create_property_index_wrapper';
+CREATE FUNCTION table_service.drop_property_index("table_name" TEXT, "property" TEXT, "if_exists" bool DEFAULT false) RETURNS bool
+LANGUAGE c AS 'MODULE_PATHNAME', 'drop_property_index_wrapper';
+CREATE FUNCTION table_service.query_property_indexes("table_name" TEXT DEFAULT NULL)
+RETURNS TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint)
+STABLE PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', 'query_property_indexes_wrapper';
+CREATE FUNCTION table_service.property_index_sql("table_name" TEXT, "property" TEXT) RETURNS TEXT
+STABLE PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', 'property_index_sql_wrapper';
+CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
+STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'matches_support_wrapper';
+ALTER FUNCTION table_service.matches(table_service.entity, text, table_service.properties) SUPPORT table_service.matches_support;

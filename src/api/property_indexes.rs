@@ -22,7 +22,7 @@ use crate::postgres::types::{ByteaOut, PropertiesArg, RegClass, TextArg};
 /// Indexes on disk consist of these results, so name, arguments and results never change.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.property_index_key(partition_key text, row_key text, properties table_service.properties, property text) RETURNS bytea
-IMMUTABLE STRICT PARALLEL SAFE COST 5 LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+IMMUTABLE STRICT PARALLEL SAFE COST 50 LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn property_index_key(
     partition_key: TextArg<'_>,
