@@ -88,12 +88,18 @@ fn drop_property_index(
         let if_exists = required("if_exists", if_exists)?;
         let table = Table::open(name, TableLock::Read)?;
         table.require_owner();
-        let table = Table::open(name, TableLock::Drop)?;
-        let indexes: Vec<String> = engine::all(&table)
-            .iter()
-            .filter(|index| *index.property == *property)
-            .filter_map(|index| qualified_name(index.oid))
-            .collect();
+        let names = |table: &Table| -> Vec<String> {
+            engine::all(table)
+                .iter()
+                .filter(|index| *index.property == *property)
+                .filter_map(|index| qualified_name(index.oid))
+                .collect()
+        };
+        let mut indexes = names(&table);
+        if !indexes.is_empty() {
+            // Another session may have dropped them while this one waited for the lock.
+            indexes = names(&Table::open(name, TableLock::Drop)?);
+        }
         if indexes.is_empty() {
             return if if_exists {
                 Ok(false)
