@@ -19,6 +19,10 @@ pub struct MatchesCall<'p> {
     pub parameters: Option<PropertiesArg<'p>>,
 }
 
+/// The place in the query's text that marks the filter of a call that has its conditions. The planner may simplify a call
+/// again, and would add conditions without end. Nothing else uses negative places but -1, which stands for none.
+const HAS_CONDITIONS: c_int = -16;
+
 /// A condition of the planner.
 #[derive(Clone, Copy)]
 pub struct Expression(*mut pg_sys::Expr);
@@ -59,6 +63,9 @@ impl<'p> MatchesCall<'p> {
                 .filter(|arguments| arguments.length == 3)?;
             let argument = |number: usize| (*arguments.elements.add(number)).ptr_value.cast::<pg_sys::Node>();
             let filter = of_type::<pg_sys::Const>(argument(1), pg_sys::NodeTag::T_Const)?;
+            if filter.location == HAS_CONDITIONS {
+                return None;
+            }
             let parameters = of_type::<pg_sys::Const>(argument(2), pg_sys::NodeTag::T_Const)?;
             // The row of a table of the service becomes an entity by this conversion.
             let entity = of_type::<pg_sys::ConvertRowtypeExpr>(argument(0), pg_sys::NodeTag::T_ConvertRowtypeExpr)?;
@@ -132,14 +139,17 @@ impl<'p> MatchesCall<'p> {
 
     /// Returns the call and conditions that it implies.
     pub fn and(&self, conditions: &[Expression]) -> pg_sys::Datum {
-        // SAFETY: the call is that of the request, which is copied. Its arguments become part of the new expression, as
-        // the planner expects it.
+        // SAFETY: the call is that of the request, which is copied with its arguments. `of` has found that the second one
+        // is a constant.
         let call = unsafe {
             let call = &*self.call;
+            let arguments = pg_sys::copyObjectImpl(call.args.cast()).cast::<pg_sys::List>();
+            let filter = (*(*arguments).elements.add(1)).ptr_value.cast::<pg_sys::Const>();
+            (*filter).location = HAS_CONDITIONS;
             pg_sys::makeFuncExpr(
                 call.funcid,
                 call.funcresulttype,
-                call.args,
+                arguments,
                 call.funccollid,
                 call.inputcollid,
                 call.funcformat,
