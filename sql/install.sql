@@ -89,6 +89,9 @@ ALTER TABLE table_service.service_properties OWNER TO pg_database_owner;
 GRANT SELECT ON table_service.service_properties TO PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('table_service.service_properties', '');
 
+CREATE FUNCTION table_service.property_index_key(partition_key text, row_key text, properties table_service.properties, property text) RETURNS bytea
+IMMUTABLE STRICT PARALLEL SAFE COST 50 LANGUAGE c AS 'MODULE_PATHNAME', 'property_index_key_wrapper';
+
 CREATE  FUNCTION "create_property_index"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"property" text, /* Option < TextArg < '_ > > */
@@ -96,6 +99,29 @@ CREATE  FUNCTION "create_property_index"(
 ) RETURNS regclass /* RegClass */
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'create_property_index_wrapper';
+
+CREATE  FUNCTION "drop_property_index"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"property" text, /* Option < TextArg < '_ > > */
+	"if_exists" bool DEFAULT false /* Option < bool > */
+) RETURNS bool /* bool */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'drop_property_index_wrapper';
+
+CREATE  FUNCTION "query_property_indexes"(
+	"table_name" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint) /* PropertyIndexes */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'query_property_indexes_wrapper';
+
+CREATE  FUNCTION "property_index_sql"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"property" text /* Option < TextArg < '_ > > */
+) RETURNS TEXT /* String */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'property_index_sql_wrapper';
 
 CREATE  FUNCTION "create_table"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -120,14 +146,6 @@ CREATE  FUNCTION "delete_table"(
 ) RETURNS bool /* bool */
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'delete_table_wrapper';
-
-CREATE  FUNCTION "drop_property_index"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"property" text, /* Option < TextArg < '_ > > */
-	"if_exists" bool DEFAULT false /* Option < bool > */
-) RETURNS bool /* bool */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'drop_property_index_wrapper';
 
 CREATE  FUNCTION "etag"(
 	"timestamp" timestamp with time zone /* TimestampWithTimeZone */
@@ -195,9 +213,6 @@ CREATE  FUNCTION "inverted_ticks"(
 STRICT VOLATILE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'inverted_ticks_wrapper';
-
-CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
-STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'matches_support_wrapper';
 
 CREATE  FUNCTION "next_timestamp"(
 	"old" timestamp with time zone, /* TimestampWithTimeZone */
@@ -287,6 +302,74 @@ CREATE TYPE table_service.batch_operation AS (
 );
 COMMENT ON TYPE table_service.batch_operation IS 'One operation of an entity group transaction';
 
+CREATE  FUNCTION "etag"(
+	"entity" table_service.entity /* EntityArg < '_ > */
+) RETURNS TEXT /* Option < String > */
+IMMUTABLE STRICT PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
+
+CREATE  FUNCTION "merge_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
+
+CREATE  FUNCTION "get_boolean"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* Option < bool > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
+
+CREATE  FUNCTION "entity_passes"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"filter" text /* TextArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_passes_wrapper';
+
+CREATE  FUNCTION "properties_lt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_replace"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
+
+CREATE  FUNCTION "get_datetime"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
+
+CREATE  FUNCTION "get_string"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS TEXT /* Option < & '_ str > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_string_wrapper';
+
 CREATE  FUNCTION "entity_to_json"(
 	"entity" table_service.entity, /* EntityArg < '_ > */
 	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
@@ -295,104 +378,12 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
 
-CREATE  FUNCTION "properties_eq"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
+CREATE  FUNCTION "properties_hash"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
-
-CREATE  FUNCTION "get_binary"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bytea /* Option < & '_ [u8] > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_binary_wrapper';
-
-CREATE  FUNCTION "insert_or_merge_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
-
-CREATE  FUNCTION "merge_fits"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"old" table_service.properties, /* PropertiesArg < '_ > */
-	"new" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
-
-CREATE  FUNCTION "properties_get_text"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
-
-CREATE  FUNCTION "get_double"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS double precision /* Option < f64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_double_wrapper';
-
-CREATE  FUNCTION "entity_from_json"(
-	"payload" text /* TextArg < '_ > */
-) RETURNS table_service.entity /* EntityOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
-
-CREATE  FUNCTION "get_int32"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS INT /* Option < i32 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int32_wrapper';
-
-CREATE  FUNCTION "properties_ne"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
-
-CREATE  FUNCTION "explain_query"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'explain_query_wrapper';
-
-CREATE  FUNCTION "batch_insert"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
-
-CREATE  FUNCTION "properties_ge"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
+AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
 
 CREATE FUNCTION table_service.execute_batch(
     table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
@@ -408,14 +399,75 @@ IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
 
-CREATE  FUNCTION "filter_to_sql"(
-	"filter" text, /* Option < TextArg < '_ > > */
-	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
+CREATE  FUNCTION "get_ticks"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bigint /* Option < i64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_ticks_wrapper';
+
+CREATE  FUNCTION "properties_from_jsonb"(
+	"jsonb" jsonb /* JsonbArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
+
+CREATE  FUNCTION "merge_properties"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
+
+CREATE  FUNCTION "properties_ge"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
+
+CREATE  FUNCTION "properties_get"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS jsonb /* Option < JsonbOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_wrapper';
+
+CREATE  FUNCTION "each_property"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS TABLE (name text, type text, value text) /* EachProperty */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'each_property_wrapper';
+
+CREATE  FUNCTION "get_guid"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS uuid /* Option < Uuid > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_guid_wrapper';
+
+CREATE  FUNCTION "has_property"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_property_wrapper';
+
+CREATE  FUNCTION "batch_insert"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
 IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
+AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
 
 CREATE  FUNCTION "properties_cmp"(
 	"left" table_service.properties, /* PropertiesArg < '_ > */
@@ -425,13 +477,65 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
 
-CREATE  FUNCTION "merge_properties"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
+CREATE  FUNCTION "get_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
+	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS SETOF table_service.entity /* Entities */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_entities_wrapper';
+
+CREATE  FUNCTION "entity_from_json"(
+	"payload" text /* TextArg < '_ > */
+) RETURNS table_service.entity /* EntityOut */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
+AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
+
+CREATE  FUNCTION "get_int32"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS INT /* Option < i32 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_int32_wrapper';
+
+CREATE  FUNCTION "properties_le"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_le_wrapper';
+
+CREATE  FUNCTION "batch_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
+
+CREATE  FUNCTION "entity_is_valid"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
 
 CREATE  FUNCTION "get_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -443,84 +547,56 @@ STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'get_entity_wrapper';
 
-CREATE  FUNCTION "get_datetime"(
+CREATE  FUNCTION "get_double"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
 	"name" text /* TextArg < '_ > */
-) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
+) RETURNS double precision /* Option < f64 > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
+AS 'MODULE_PATHNAME', 'get_double_wrapper';
 
-CREATE  FUNCTION "get_ticks"(
+CREATE  FUNCTION "get_int64"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
 	"name" text /* TextArg < '_ > */
 ) RETURNS bigint /* Option < i64 > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_ticks_wrapper';
+AS 'MODULE_PATHNAME', 'get_int64_wrapper';
 
-CREATE  FUNCTION "properties_gt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
+CREATE  FUNCTION "get_binary"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bytea /* Option < & '_ [u8] > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_binary_wrapper';
+
+CREATE  FUNCTION "properties_hash_extended"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"seed" bigint /* i64 */
+) RETURNS bigint /* i64 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
+
+CREATE  FUNCTION "merge_fits"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"old" table_service.properties, /* PropertiesArg < '_ > */
+	"new" table_service.properties /* PropertiesArg < '_ > */
 ) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
+AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
 
-CREATE  FUNCTION "properties_hash"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
-
-CREATE  FUNCTION "properties_from_jsonb"(
-	"jsonb" jsonb /* JsonbArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
-
-CREATE  FUNCTION "etag"(
-	"entity" table_service.entity /* EntityArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
-
-CREATE  FUNCTION "properties_lt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
-
-CREATE  FUNCTION "batch_insert_or_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
-
-CREATE  FUNCTION "merge_entity"(
+CREATE  FUNCTION "insert_or_merge_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"partition_key" text, /* Option < TextArg < '_ > > */
 	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
 ) RETURNS TEXT /* String */
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
-
-CREATE  FUNCTION "get_guid"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS uuid /* Option < Uuid > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_guid_wrapper';
+AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
 
 CREATE  FUNCTION "batch_delete"(
 	"row_key" text, /* Option < TextArg < '_ > > */
@@ -530,21 +606,68 @@ IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
 
-CREATE  FUNCTION "get_boolean"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* Option < bool > */
+CREATE  FUNCTION "properties_gt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
+AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
 
-CREATE  FUNCTION "properties_hash_extended"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"seed" bigint /* i64 */
-) RETURNS bigint /* i64 */
+CREATE  FUNCTION "explain_query"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'explain_query_wrapper';
+
+CREATE  FUNCTION "properties_ne"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
+AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
+
+CREATE  FUNCTION "insert_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_entity_wrapper';
+
+CREATE  FUNCTION "insert_or_replace_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
+
+CREATE  FUNCTION "properties_eq"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
+
+CREATE  FUNCTION "filter_to_sql"(
+	"filter" text, /* Option < TextArg < '_ > > */
+	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
+
+CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
+STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'matches_support_wrapper';
 
 -- requires:
 --   matches_support
@@ -557,118 +680,13 @@ IMMUTABLE PARALLEL SAFE SUPPORT "matches_support"
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'matches_wrapper';
 
-CREATE  FUNCTION "batch_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
-
-CREATE  FUNCTION "get_string"(
+CREATE  FUNCTION "properties_get_text"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
 	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < & '_ str > */
+) RETURNS TEXT /* Option < String > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_string_wrapper';
-
-CREATE  FUNCTION "each_property"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS TABLE (name text, type text, value text) /* EachProperty */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'each_property_wrapper';
-
-CREATE  FUNCTION "entity_passes"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"filter" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_passes_wrapper';
-
-CREATE  FUNCTION "has_property"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_property_wrapper';
-
-CREATE  FUNCTION "get_int64"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int64_wrapper';
-
-CREATE  FUNCTION "properties_get"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS jsonb /* Option < JsonbOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_wrapper';
-
-CREATE  FUNCTION "insert_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_entity_wrapper';
-
-CREATE  FUNCTION "properties_le"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_le_wrapper';
-
-CREATE  FUNCTION "batch_insert_or_replace"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
-
-CREATE  FUNCTION "entity_is_valid"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
-
-CREATE  FUNCTION "insert_or_replace_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
-
-CREATE  FUNCTION "get_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
-	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS SETOF table_service.entity /* Entities */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_entities_wrapper';
+AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
 
 CREATE  FUNCTION "properties_to_jsonb"(
 	"properties" table_service.properties /* PropertiesArg < '_ > */
@@ -683,17 +701,6 @@ CREATE  FUNCTION "properties_to_text"(
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_to_text_wrapper';
-
-CREATE FUNCTION table_service.property_index_key(partition_key text, row_key text, properties table_service.properties, property text) RETURNS bytea
-IMMUTABLE STRICT PARALLEL SAFE COST 50 LANGUAGE c AS 'MODULE_PATHNAME', 'property_index_key_wrapper';
-
-CREATE  FUNCTION "property_index_sql"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"property" text /* Option < TextArg < '_ > > */
-) RETURNS TEXT /* String */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'property_index_sql_wrapper';
 
 CREATE  FUNCTION "property_type"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -738,13 +745,6 @@ CREATE  FUNCTION "query_page_json"(
 STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'query_page_json_wrapper';
-
-CREATE  FUNCTION "query_property_indexes"(
-	"table_name" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint) /* PropertyIndexes */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'query_property_indexes_wrapper';
 
 CREATE  FUNCTION "query_tables"(
 	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
@@ -903,4 +903,3 @@ CREATE CAST (table_service.properties AS pg_catalog.jsonb)
     WITH FUNCTION table_service.properties_to_jsonb(table_service.properties);
 CREATE CAST (table_service.properties AS pg_catalog.text)
     WITH FUNCTION table_service.properties_to_text(table_service.properties) AS ASSIGNMENT;
-
