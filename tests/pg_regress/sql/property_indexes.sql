@@ -136,7 +136,7 @@ SELECT access, key_ranges, residual, sql, plan FROM explain_query('Staff', $$Ema
 SELECT plan FROM explain_query('Staff', $$PartitionKey eq 'p1' and City eq 'Rome'$$);
 SELECT plan FROM explain_query('Staff', $$Age ge 20 and Age lt 22$$);
 SELECT plan FROM explain_query('Staff', $$Email eq 'user8@example.com' or Age eq 5$$);
-SELECT query_page_json('Staff', $$Email eq 'user77@example.com'$$, 'Email', metadata => 'none');
+SELECT query_page_json('Staff', $$Email eq 'user77@example.com'$$, 'Email', metadata => 'none')::jsonb #- '{value,0,Timestamp}' AS page;
 
 -- A token is valid whatever happens to the index between two pages.
 SELECT continuation_token AS token FROM query_page('Staff', $$City eq 'Rome'$$, top => 3) WHERE continuation_token IS NOT NULL \gset
