@@ -33,6 +33,27 @@ enum Failure {
     /// These entities were deleted and inserted again while the attempt waited for their locks. Only a new attempt can
     /// lock them in key order.
     Moved(Vec<Version>),
+    /// An insert wrote a Timestamp that is not later than this one, which an earlier version of the entity has.
+    Late(i64),
+    /// The operation with this index failed, but would not fail any more.
+    Outdated(usize),
+}
+
+/// How often an attempt is made again because the operation that failed would not fail any more. It is bounded because
+/// what made it fail may be hidden from the caller, for instance by a row-level security policy.
+const OUTDATED: usize = 3;
+
+/// What earlier attempts have found.
+#[derive(Default)]
+struct Known {
+    /// The versions that the last attempt found but could not lock.
+    seen: Vec<Version>,
+    /// The latest Timestamp of an earlier version.
+    latest: Option<i64>,
+    /// The operation that failed in the last attempts, but would not fail any more; and how many attempts that were.
+    outdated: Option<(usize, usize)>,
+    /// Whether an attempt can be undone.
+    is_undoable: bool,
 }
 
 /// The index of an operation, and the Timestamp of the entity that it found.
@@ -46,16 +67,19 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
     if let Some(timestamps) = insert_directly(table, partition_key, batch.operations()) {
         return Ok(timestamps);
     }
-    let mut seen = Vec::new();
+    // Operations on existing entities may need another attempt. Others need one so that a refused batch names the first
+    // operation that fails, or for a later Timestamp. An attempt that may be undone runs in a subtransaction, which also
+    // releases its locks.
+    let is_conditional = |operation: &Operation<'_>| operation.action.is_conditional();
+    let mut known = Known {
+        is_undoable: batch.operations().iter().any(is_conditional)
+            || (batch.operations().len() > 1 && has_room_for_subtransactions())
+            || direct::needs_attempts(table),
+        ..Known::default()
+    };
     loop {
-        let attempt = || Attempt::new(table, partition_key, batch.operations(), &seen).run();
-        // Only operations on existing entities may need a retry. It must release the locks of the failed attempt, so
-        // the attempt runs in a subtransaction.
-        let conditional = batch
-            .operations()
-            .iter()
-            .any(|operation| operation.action.is_conditional());
-        let outcome = if conditional {
+        let attempt = || Attempt::new(table, partition_key, batch.operations(), &known).run();
+        let outcome = if known.is_undoable {
             in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| error.rethrow())
         } else {
             attempt()
@@ -63,11 +87,14 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
         match outcome {
             Ok(timestamps) => return Ok(timestamps),
             Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::Moved(versions)) => {
-                seen = versions;
-                pgrx::check_for_interrupts!();
+            Err(Failure::Moved(versions)) => known.seen = versions,
+            Err(Failure::Late(latest)) => known.latest = known.latest.max(Some(latest)),
+            Err(Failure::Outdated(index)) => {
+                let before = known.outdated.filter(|(before, _)| *before == index);
+                known.outdated = Some((index, before.map_or(1, |(_, attempts)| attempts + 1)));
             }
         }
+        pgrx::check_for_interrupts!();
     }
 }
 
@@ -78,18 +105,18 @@ const WORTH_IT: usize = 8;
 /// them in shared memory; beyond that, other sessions must look them up in `pg_subtrans`.
 const SUBTRANSACTIONS: u8 = 48;
 
-/// Inserts a batch of inserts by direct access, if the table allows it and all of them succeed. It inserts in key
-/// order, so that it waits for locks in the same order as statements do.
-fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Operation<'_>]) -> Option<Timestamps> {
+fn has_room_for_subtransactions() -> bool {
     // SAFETY: `MyProc` points to the entry of this process in shared memory. Only this process writes its
     // `subxidStatus`.
     let subtransactions = unsafe { (*pg_sys::MyProc).subxidStatus };
+    !subtransactions.overflowed && subtransactions.count < SUBTRANSACTIONS
+}
+
+/// Inserts a batch of inserts by direct access, if the table allows it and all of them succeed. It inserts in key
+/// order, so that it waits for locks in the same order as statements do.
+fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Operation<'_>]) -> Option<Timestamps> {
     let is_insert = |operation: &Operation<'_>| operation.action == Action::Insert;
-    if operations.len() < WORTH_IT
-        || !operations.iter().all(is_insert)
-        || subtransactions.overflowed
-        || subtransactions.count >= SUBTRANSACTIONS
-    {
+    if operations.len() < WORTH_IT || !operations.iter().all(is_insert) || !has_room_for_subtransactions() {
         return None;
     }
     let mut entities: Vec<_> = operations
@@ -106,7 +133,11 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
             Err(error) => error.rethrow(),
         }
     })?;
-    let settle = |operation: &Operation<'_>| stamp.settle_key(table, partition_key, &operation.row_key, stamp.clock);
+    // Direct access only inserts where the Timestamp can be written again in place.
+    let settle = |operation: &Operation<'_>| {
+        let settled = stamp.settle_key(table, partition_key, &operation.row_key, stamp.clock);
+        settled.unwrap_or(stamp.clock)
+    };
     Some(operations.iter().map(settle).map(Some).collect())
 }
 
@@ -146,10 +177,10 @@ impl<'a> Step<'a> {
 struct Attempt<'a> {
     table: &'a Table,
     partition_key: TextArg<'a>,
+    operations: &'a [Operation<'a>],
     /// In key order.
     steps: Vec<Step<'a>>,
-    /// The versions that the previous attempt found but could not lock.
-    seen: &'a [Version],
+    known: &'a Known,
     timestamps: Timestamps,
     failure: Option<(usize, Error)>,
 }
@@ -159,7 +190,7 @@ impl<'a> Attempt<'a> {
         table: &'a Table,
         partition_key: TextArg<'a>,
         operations: &'a [Operation<'a>],
-        seen: &'a [Version],
+        known: &'a Known,
     ) -> Attempt<'a> {
         let mut steps: Vec<_> = operations
             .iter()
@@ -170,8 +201,9 @@ impl<'a> Attempt<'a> {
         Attempt {
             table,
             partition_key,
+            operations,
             steps,
-            seen,
+            known,
             timestamps: vec![None; operations.len()],
             failure: None,
         }
@@ -184,15 +216,47 @@ impl<'a> Attempt<'a> {
             let run: Vec<_> = run.iter().copied().filter(|step| self.matters(step.index)).collect();
             let Some(first) = run.first() else { continue };
             match Run::of(first.operation.action) {
-                Run::Insert => self.insert(&run),
-                Run::Upsert(change) => self.upsert(&run, change),
+                Run::Insert => self.insert(&run)?,
+                Run::Upsert(change) => self.upsert(&run, change)?,
                 Run::Existing => self.change(&run)?,
             }
         }
-        match self.failure {
+        match self.failure.take() {
+            Some((index, error)) if self.is_outdated(index, &error) => Err(Failure::Outdated(index)),
             Some((index, error)) => Err(Failure::Error(error.at(index))),
             None => Ok(self.timestamps),
         }
+    }
+
+    /// Returns whether the operation that failed would not fail any more.
+    ///
+    /// Each statement of an attempt sees its own moment. All operations with a lower index have succeeded, and hold their
+    /// locks: they succeed now too. So if this one fails now, it is the first one that fails in a state that really is.
+    fn is_outdated(&self, index: usize, error: &Error) -> bool {
+        let exists = match error {
+            Error::EntityAlreadyExists => true,
+            Error::EntityNotFound => false,
+            // The entity is locked, so nothing has changed.
+            _ => return false,
+        };
+        let attempts = self.known.outdated.filter(|(before, _)| *before == index);
+        let is_last = attempts.is_some_and(|(_, attempts)| attempts >= OUTDATED);
+        let Some(operation) = self.operations.get(index) else {
+            return false;
+        };
+        if self.operations.len() == 1
+            || !self.known.is_undoable
+            || is_last
+            || !key::within_limits(self.partition_key.get(), &operation.row_key)
+            || !direct::may_read(self.table)
+        {
+            return false;
+        }
+        connect(|spi| {
+            let keys = Array::of_texts([&*operation.row_key].into_iter());
+            let rows = spi.run(self.table.name(), &Statement::look_many(self.partition_key(), &keys));
+            (rows.processed() > 0) != exists
+        })
     }
 
     fn matters(&self, index: usize) -> bool {
@@ -207,22 +271,23 @@ impl<'a> Attempt<'a> {
 
     /// Inserts a run. The statement does not return entities that it did not write. The one with the lowest index is
     /// the failure.
-    fn insert(&mut self, run: &[Step<'a>]) {
+    fn insert(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
         let bags = run.iter().map(|step| step.operation.properties());
-        let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Insert, run, bags));
+        let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Insert, run, bags))?;
         if let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) {
             let keys = KeyTexts::new(self.partition_key.get(), first.row_key());
             let bag = Bag::new(first.operation.properties());
             let error = not_inserted(self.table, keys.keys(), bag.arg());
             self.fail(first.index, error);
         }
+        Ok(())
     }
 
     /// Upserts a run. The statement does not return entities that it did not write. The one with the lowest index is
     /// the failure.
-    fn upsert(&mut self, run: &[Step<'a>], change: Change) {
+    fn upsert(&mut self, run: &[Step<'a>], change: Change) -> Result<(), Failure> {
         let bags = run.iter().map(|step| step.operation.properties());
-        let unwritten = with_primary_key(|| connect(|spi| self.write_bags(spi, WriteMany::Upsert(change), run, bags)));
+        let unwritten = with_primary_key(|| connect(|spi| self.write_bags(spi, WriteMany::Upsert(change), run, bags)))?;
         if let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) {
             let error = match change {
                 Change::Merge => connect(|spi| self.merge_error(spi, first)),
@@ -230,6 +295,7 @@ impl<'a> Attempt<'a> {
             };
             self.fail(first.index, error);
         }
+        Ok(())
     }
 
     /// Returns why a merge did not write an entity, which the statement has locked.
@@ -271,7 +337,7 @@ impl<'a> Attempt<'a> {
                     match found.get(step.row_key()) {
                         None => self.fail(step.index, Error::EntityNotFound),
                         // The previous attempt found the same version, so no concurrent write prevents the lock.
-                        Some(&timestamp) if self.seen.contains(&(step.index, timestamp)) => {
+                        Some(&timestamp) if self.known.seen.contains(&(step.index, timestamp)) => {
                             self.fail(step.index, suppressed());
                         }
                         Some(&timestamp) => moved.push((step.index, timestamp)),
@@ -300,7 +366,7 @@ impl<'a> Attempt<'a> {
             }
             if !replaced.is_empty() {
                 let bags = bags.iter().map(PropertiesBuf::as_properties);
-                for step in self.write_bags(spi, WriteMany::Replace, &replaced, bags) {
+                for step in self.write_bags(spi, WriteMany::Replace, &replaced, bags)? {
                     self.fail(step.index, suppressed());
                 }
             }
@@ -324,10 +390,10 @@ impl<'a> Attempt<'a> {
         write: WriteMany,
         run: &[Step<'a>],
         bags: impl ExactSizeIterator<Item = Properties<'b>>,
-    ) -> Vec<Step<'a>> {
+    ) -> Result<Vec<Step<'a>>, Failure> {
         let keys = Array::of_texts(run.iter().map(Step::row_key));
         let bags = Array::of_bags(bags);
-        let stamp = Stamp::new();
+        let stamp = Stamp::after(self.known.latest);
         let statement = Statement::write_many(write, self.partition_key(), &keys, stamp.clock, &bags);
         let rows = spi.run(self.table.name(), &statement);
         let written = timestamps(&rows);
@@ -336,12 +402,12 @@ impl<'a> Attempt<'a> {
             match written.get(step.row_key()) {
                 Some(&timestamp) => {
                     let settled = stamp.settle_key(self.table, self.partition_key, step.row_key(), timestamp);
-                    self.timestamps[step.index] = Some(settled);
+                    self.timestamps[step.index] = Some(settled.map_err(Failure::Late)?);
                 }
                 None => unwritten.push(step),
             }
         }
-        unwritten
+        Ok(unwritten)
     }
 
     fn partition_key(&self) -> Value<'a> {

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use table_service_model::etag::IfMatch;
-use table_service_model::{Error, entity};
+use table_service_model::{Error, entity, ticks};
 
 use super::direct::{self, Purpose};
 use super::table::Table;
@@ -33,17 +33,55 @@ pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> R
         (!direct::has_one_snapshot()).then(|| table.insert(keys, clock, properties))
     });
     if let Some(inserted) = direct {
-        return inserted.map(|()| stamp.settle(table, keys, clock));
+        inserted?;
+        // Direct access only inserts where the Timestamp can be written again in place.
+        return Ok(stamp.settle(table, keys, clock).unwrap_or(clock));
     }
     check_limits(keys, properties)?;
-    let inserted = connect(|spi| {
-        spi.run(table.name(), &Statement::insert(keys, clock, properties))
-            .processed()
-    });
-    if inserted == 0 {
-        return Err(not_inserted(table, keys, properties));
+    in_attempts(table, keys, |clock| {
+        let inserted = connect(|spi| {
+            spi.run(table.name(), &Statement::insert(keys, clock, properties))
+                .processed()
+        });
+        match inserted {
+            0 => Err(not_inserted(table, keys, properties)),
+            _ => Ok(clock),
+        }
+    })
+}
+
+/// Why an attempt to insert is undone.
+enum Undone {
+    Error(Error),
+    /// It wrote a Timestamp that is not later than this one, which an earlier version has.
+    Late(i64),
+}
+
+/// Runs a statement that may insert, until the Timestamp that it writes is later than those of all earlier versions.
+/// `write` gets the clock and returns the Timestamp that it wrote.
+fn in_attempts(table: &Table, keys: Keys<'_>, write: impl Fn(i64) -> Result<i64, Error>) -> Result<i64, Error> {
+    let needs_attempts = direct::needs_attempts(table);
+    let mut latest = None;
+    loop {
+        let stamp = Stamp::after(latest);
+        let attempt = || {
+            let written = write(stamp.clock).map_err(Undone::Error)?;
+            stamp.settle(table, keys, written).map_err(Undone::Late)
+        };
+        let outcome = if needs_attempts {
+            in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| error.rethrow())
+        } else {
+            attempt()
+        };
+        match outcome {
+            Ok(timestamp) => return Ok(timestamp),
+            Err(Undone::Error(error)) => return Err(error),
+            Err(Undone::Late(found)) => {
+                latest = Some(found);
+                pgrx::check_for_interrupts!();
+            }
+        }
     }
-    Ok(stamp.settle(table, keys, clock))
 }
 
 /// The clock of an insert, read before the insert waits for locks.
@@ -55,26 +93,43 @@ pub struct Stamp {
 
 impl Stamp {
     pub fn new() -> Stamp {
+        Stamp::after(None)
+    }
+
+    /// A clock that is later than this Timestamp, if one is given.
+    pub fn after(latest: Option<i64>) -> Stamp {
         let completed = direct::completed_transactions();
         Stamp {
-            clock: now(),
+            clock: latest.map_or_else(now, |latest| ticks::next_timestamp(latest, now())),
             completed,
         }
     }
 
     /// Makes the Timestamp of an entity that was just inserted later than those of all earlier versions, and returns
     /// it. `written` is the Timestamp that the insert wrote.
-    pub fn settle(&self, table: &Table, keys: Keys<'_>, written: i64) -> i64 {
+    ///
+    /// # Errors
+    /// The latest Timestamp of an earlier version, if only another attempt can write a later one.
+    pub fn settle(&self, table: &Table, keys: Keys<'_>, written: i64) -> Result<i64, i64> {
         if self.completed == direct::completed_transactions() {
-            return written;
+            return Ok(written);
         }
         direct::settle(table, keys, written)
     }
 
     /// Does the same as [`Stamp::settle`], for one of many entities in a partition.
-    pub fn settle_key(&self, table: &Table, partition_key: TextArg<'_>, row_key: &str, written: i64) -> i64 {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn settle_key(
+        &self,
+        table: &Table,
+        partition_key: TextArg<'_>,
+        row_key: &str,
+        written: i64,
+    ) -> Result<i64, i64> {
         if self.completed == direct::completed_transactions() {
-            return written;
+            return Ok(written);
         }
         let row_key = Text::new(row_key);
         let row_key = row_key.arg();
@@ -88,15 +143,15 @@ impl Stamp {
 /// The errors of the limits, and `AuthorizationFailure` if a policy or a trigger prevented the write.
 pub fn upsert(table: &Table, change: Change, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
     check_limits(keys, properties)?;
-    let stamp = Stamp::new();
-    let written = with_primary_key(|| {
-        connect(|spi| {
-            let statement = Statement::upsert(change, keys, stamp.clock, properties);
-            written(keys, &spi.run(table.name(), &statement))
-        })
-    });
-    let written = written.ok_or_else(suppressed)?;
-    Ok(stamp.settle(table, keys, written))
+    in_attempts(table, keys, |clock| {
+        let written = with_primary_key(|| {
+            connect(|spi| {
+                let statement = Statement::upsert(change, keys, clock, properties);
+                written(keys, &spi.run(table.name(), &statement))
+            })
+        });
+        written.ok_or_else(suppressed)
+    })
 }
 
 /// Changes an existing entity if its version matches `if_match`, and returns its new Timestamp.

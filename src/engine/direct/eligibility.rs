@@ -42,6 +42,20 @@ pub(super) fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpo
     }
 }
 
+/// Returns whether the caller has the privilege to read the whole table.
+pub fn may_read(table: &Table) -> bool {
+    let rights = pg_sys::ACL_SELECT as pg_sys::AclMode;
+    // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one.
+    unsafe {
+        pg_sys::pg_class_aclmask(
+            table.oid(),
+            pg_sys::GetUserId(),
+            rights,
+            pg_sys::AclMaskHow::ACLMASK_ALL,
+        ) == rights
+    }
+}
+
 /// Returns whether a user has USAGE on a schema.
 fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
     let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
@@ -77,7 +91,7 @@ pub(super) unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose
         };
         is_heap
             && match purpose {
-                Purpose::Stamp => has_only_our_trigger(relation, known, Purpose::Insert),
+                Purpose::Stamp => true,
                 Purpose::Get => is_all(),
                 Purpose::Insert | Purpose::Update => {
                     is_all() && has_only_our_check(relation, known) && has_only_our_trigger(relation, known, purpose)
@@ -137,13 +151,7 @@ unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known, purpos
         };
         match purpose {
             Purpose::Get | Purpose::Stamp => true,
-            Purpose::Insert => {
-                !(all.trig_insert_before_row
-                    || all.trig_insert_after_row
-                    || all.trig_insert_before_statement
-                    || all.trig_insert_after_statement
-                    || all.trig_insert_new_table)
-            }
+            Purpose::Insert => !has_insert_trigger(relation),
             Purpose::Update => {
                 let others = all.trig_update_after_row
                     || all.trig_update_before_statement
@@ -159,6 +167,21 @@ unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known, purpos
             }
         }
     }
+}
+
+/// Returns whether a trigger fires on INSERT.
+///
+/// # Safety
+/// The relation must be open.
+pub(super) unsafe fn has_insert_trigger(relation: pg_sys::Relation) -> bool {
+    // SAFETY: as in `is_plain`.
+    unsafe { (*relation).trigdesc.as_ref() }.is_some_and(|all| {
+        all.trig_insert_before_row
+            || all.trig_insert_after_row
+            || all.trig_insert_before_statement
+            || all.trig_insert_after_statement
+            || all.trig_insert_new_table
+    })
 }
 
 /// Returns whether a plan of the statement would read or write this table itself. A library that replaces the planner

@@ -4,7 +4,8 @@ use pgrx::prelude::*;
 use table_service_model::ticks;
 
 use super::access::{Direct, with};
-use super::eligibility::Purpose;
+use super::eligibility::{Purpose, has_insert_trigger};
+use super::property_entries::PropertyEntries;
 use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::clock::now;
@@ -27,20 +28,51 @@ pub fn completed_transactions() -> u64 {
 /// Makes the Timestamp of an entity that was just inserted later than those of all earlier versions, and returns it.
 /// `written` is the Timestamp that the insert wrote.
 ///
+/// # Errors
+/// The latest Timestamp of an earlier version, if only another attempt can write a later one ([`needs_attempts`]).
+///
 /// An insert reads the clock before it waits for the lock on its key. While it waits, the holder of the lock may write
 /// an entity with a later Timestamp and delete it. Those versions remain in the table as long as our snapshot exists.
 /// So if a transaction has ended since the insert read the clock ([`completed_transactions`]), the insert looks for
 /// such versions and writes a later Timestamp if there are any.
 ///
-/// A table with triggers that fire on INSERT is left as it is: they have seen the Timestamp that the insert wrote.
-///
-/// Raises `serialization_failure` if this needs indexes that direct access does not maintain.
-pub fn settle(table: &Table, keys: Keys<'_>, written: i64) -> i64 {
-    with(table, Purpose::Stamp, |direct| Some(direct.settle(keys, written))).unwrap_or(written)
+/// Only tables with the primary key of `create_table` are looked at.
+pub fn settle(table: &Table, keys: Keys<'_>, written: i64) -> Result<i64, i64> {
+    with(table, Purpose::Stamp, |direct| Some(direct.settle(keys, written))).unwrap_or(Ok(written))
+}
+
+/// Returns whether an entity of this table cannot get another Timestamp in place after its insert: triggers have seen the
+/// first one, or the table has indexes that direct access does not maintain. Then an insert must be an attempt in a
+/// subtransaction, so that it can be tried again.
+pub fn needs_attempts(table: &Table) -> bool {
+    // SAFETY: the caller has locked the table, so it can be opened without a lock.
+    unsafe {
+        let relation = pg_sys::table_open(table.oid(), pg_sys::NoLock as pg_sys::LOCKMODE);
+        let is_table = (*(*relation).rd_rel).relkind == pg_sys::RELKIND_RELATION as std::ffi::c_char;
+        let needs_attempts = is_table && !can_restamp(relation);
+        pg_sys::table_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
+        needs_attempts
+    }
+}
+
+/// # Safety
+/// The relation must be open and locked.
+unsafe fn can_restamp(relation: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if has_insert_trigger(relation) {
+            return false;
+        }
+        let entries = PropertyEntries::open(relation, Purpose::Stamp);
+        if let Some(entries) = &entries {
+            entries.close();
+        }
+        entries.is_some()
+    }
 }
 
 impl Direct {
-    fn settle(&mut self, keys: Keys<'_>, written: i64) -> i64 {
+    fn settle(&mut self, keys: Keys<'_>, written: i64) -> Result<i64, i64> {
         let (mut own, mut latest) = (None, None);
         // SAFETY: `SnapshotAnyData` is a static snapshot that sees all versions. The slot holds the row that `versions`
         // found until this closure returns.
@@ -55,8 +87,14 @@ impl Direct {
             });
         }
         match (own, latest) {
-            (Some(own), Some(latest)) if latest >= written => self.restamp(keys, own, latest),
-            _ => written,
+            (Some(own), Some(latest)) if latest >= written => {
+                // SAFETY: the relation is open.
+                match unsafe { can_restamp(self.relation) } {
+                    true => Ok(self.restamp(keys, own, latest)),
+                    false => Err(latest),
+                }
+            }
+            _ => Ok(written),
         }
     }
 
@@ -66,8 +104,7 @@ impl Direct {
         // only if `seek` found a row, with values of that row and a Timestamp. No other transaction sees the row.
         unsafe {
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-            let is_found = self.entries.is_some() && self.seek(pg_sys::GetActiveSnapshot(), keys);
-            let row = if is_found {
+            let row = if self.seek(pg_sys::GetActiveSnapshot(), keys) {
                 Row::without_nulls(self.stored)
             } else {
                 None
