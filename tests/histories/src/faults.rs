@@ -63,7 +63,10 @@ impl Service {
         let mut all = vec!["full_page_writes=on"];
         all.extend(settings);
         let cluster = Cluster::start(&all);
-        let set_up = format!("CREATE EXTENSION table_service; SELECT table_service.create_table('{TABLE}')");
+        // The set-up must survive a kill, whatever the settings are.
+        let set_up = format!(
+            "SET synchronous_commit = on; CREATE EXTENSION table_service; SELECT table_service.create_table('{TABLE}')"
+        );
         cluster.session().run(&set_up);
         let service = Service {
             cluster,
