@@ -12,6 +12,7 @@ mod encodings;
 mod golden;
 mod hostile_json;
 mod hostile_roles;
+mod index_builds;
 mod index_entities;
 mod install;
 mod install_script;

@@ -1,8 +1,9 @@
-//! Filters on random entities: whatever way PostgreSQL runs a filter, it finds what the model's evaluator says, in the
-//! order of the keys.
+//! Filters on random entities: whatever way PostgreSQL runs a filter, and whatever property indexes there are, it finds
+//! what the model's evaluator says, in the order of the keys.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use system_tests::{Database, Session};
 use table_service_model::entity::Entity;
@@ -23,6 +24,15 @@ const ENTITIES_OF_A_SEED: usize = 160;
 const KEYS: [&str; 16] = [
     "", "a", "aa", "ab", "abc", "B", "b", "b ", "O'Brien", "''", "é", "\u{d7ff}", "\u{e000}", "\u{ffff}", "😀", "😁x",
 ];
+/// Strings that no key is: prefixes of each other around the length at which a property index cuts them.
+static LONG_TEXTS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let texts = [511, 512, 513].map(|length| "x".repeat(length));
+    let behind = ["", "a", "\u{e000}", "😀"].map(str::to_owned);
+    texts
+        .iter()
+        .flat_map(|text| behind.iter().map(move |end| format!("{text}{end}")))
+        .collect()
+});
 const NAMES: [&str; 5] = ["p", "q", "r", "été", "Long_Name_9"];
 const OPERATORS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 const TYPES: [&str; 8] = [
@@ -52,10 +62,16 @@ fn push(builder: &mut PropertiesBuilder<'static>, name: &'static str, edm: &str,
     let small = [-1, 0, 1, 2][random.below(4)];
     let extreme = random.chance(10);
     let value = match edm {
-        "String" => Value::String(one(random, &KEYS)),
+        "String" => Value::String(text(random)),
         "Int32" if extreme => Value::Int32(*random.pick(&[i32::MIN, i32::MAX])),
         "Int32" => Value::Int32(small),
-        "Int64" if extreme => Value::Int64(*random.pick(&[i64::MIN, i64::MAX, 2_147_483_648, 9_007_199_254_740_993])),
+        "Int64" if extreme => Value::Int64(*random.pick(&[
+            i64::MIN,
+            i64::MAX,
+            2_147_483_648,
+            9_007_199_254_740_992,
+            9_007_199_254_740_993,
+        ])),
         "Int64" => Value::Int64(small.into()),
         "Double" if extreme => {
             let values = [
@@ -142,7 +158,7 @@ fn store(session: &Session, entities: &[Stored]) {
                 || table_service.filter_to_sql(filter, 'an alias') INTO result;
             RETURN coalesce(result, 'none');
         END $$;
-        CREATE FUNCTION paged(filter text, tops bigint[], time_limit text) RETURNS text LANGUAGE plpgsql AS $$
+        CREATE FUNCTION paged(filter text, tops bigint[], time_limit text, changing text) RETURNS text LANGUAGE plpgsql AS $$
         DECLARE
             result text;
             page text;
@@ -156,6 +172,10 @@ fn store(session: &Session, entities: &[Stored]) {
                 result := nullif(concat_ws(E'\\x02', result, page), '');
                 EXIT WHEN token IS NULL;
                 pages := pages + 1;
+                -- A token stays valid when an index comes or goes.
+                IF changing IS NOT NULL AND pages < 20 AND NOT table_service.drop_property_index('Oracle', changing, if_exists => true) THEN
+                    PERFORM table_service.create_property_index('Oracle', changing);
+                END IF;
                 IF pages > 10000 THEN
                     RAISE 'the pages do not end';
                 END IF;
@@ -169,7 +189,7 @@ fn store(session: &Session, entities: &[Stored]) {
 fn literal(edm: &str, random: &mut Random) -> String {
     let small = [-1, 0, 1, 2][random.below(4)];
     match edm {
-        "String" => format!("'{}'", one(random, &KEYS).replace('\'', "''")),
+        "String" => format!("'{}'", text(random).replace('\'', "''")),
         "Int32" => match random.below(12) {
             0 => "2147483647".to_owned(),
             1 => "-2147483648".to_owned(),
@@ -177,7 +197,7 @@ fn literal(edm: &str, random: &mut Random) -> String {
         },
         "Int64" => match random.below(12) {
             0 => "9223372036854775807".to_owned(),
-            1 => "9007199254740993L".to_owned(),
+            1 => random.pick(&["9007199254740992L", "9007199254740993L"]).to_string(),
             2 => "2147483648".to_owned(),
             _ => format!("{small}{}", random.pick(&["L", "l"])),
         },
@@ -216,6 +236,15 @@ fn literal(edm: &str, random: &mut Random) -> String {
 
 fn one(random: &mut Random, from: &[&'static str]) -> &'static str {
     from[random.below(from.len())]
+}
+
+/// A String value.
+fn text(random: &mut Random) -> &'static str {
+    if random.chance(15) {
+        random.pick(&LONG_TEXTS)
+    } else {
+        one(random, &KEYS)
+    }
 }
 
 fn property(random: &mut Random) -> &'static str {
@@ -265,6 +294,13 @@ fn filter(random: &mut Random, depth: usize, out: &mut String) {
             let operator = one(random, &OPERATORS);
             write!(out, "(PartitionKey eq {pk} and RowKey {operator} {rk})").unwrap();
         }
+        // Values between two ends: what property indexes are made for.
+        14 => {
+            let (name, edm) = (one(random, &NAMES), one(random, &TYPES));
+            let (lower, upper) = (literal(edm, random), literal(edm, random));
+            let (least, most) = (one(random, &["ge", "gt"]), one(random, &["le", "lt"]));
+            write!(out, "({name} {least} {lower} and {name} {most} {upper})").unwrap();
+        }
         _ => {
             let word = one(random, &[" and ", " or ", " or "]);
             out.push('(');
@@ -301,10 +337,11 @@ fn compare(session: &Session, entities: &[Stored], text: &str, random: &mut Rand
         1..=4 => "1ms",
         _ => "5s",
     };
+    let changing = random.chance(10).then(|| one(random, &NAMES));
     let row = session
         .query(
-            "SELECT ids($1), matching($1), selected($1), paged($1, $2, $3)",
-            &[&text, &tops, &time_limit],
+            "SELECT ids($1), matching($1), selected($1), paged($1, $2, $3, $4)",
+            &[&text, &tops, &time_limit, &changing],
         )
         .map_err(|failure| format!("{text}: {failure:?}"))?;
     for (column, way) in ["query_entities", "matches", "filter_to_sql", "query_page"]
@@ -314,7 +351,9 @@ fn compare(session: &Session, entities: &[Stored], text: &str, random: &mut Rand
         let found: String = row[0].get(column);
         if found != expected {
             return Err(format!(
-                "{way} of {text} finds {found:?} instead of {expected:?} (pages of {tops:?}, {time_limit})"
+                "{way} of {text} finds {found:?} instead of {expected:?} (pages of {tops:?}, {time_limit}, {changing:?} \
+                 comes and goes, indexes {:?})",
+                session.run("SELECT property FROM table_service.query_property_indexes()")
             ));
         }
     }
@@ -351,8 +390,18 @@ fn run(seed: u64) -> (usize, usize) {
     if random.chance(50) {
         session.run("ANALYZE table_service_data.\"Oracle\"");
     }
+    // Small tables are read as a whole unless that is made expensive.
+    for setting in ["enable_seqscan", "enable_indexscan", "enable_bitmapscan"] {
+        if random.chance(35) {
+            session.run(&format!("SET {setting} = off"));
+        }
+    }
+    let with_indexes = random.chance(75);
     let mut telling = 0;
     for _ in 0..FILTERS_OF_A_SEED {
+        if with_indexes && random.chance(10) {
+            toggle_index(&session, one(&mut random, &NAMES));
+        }
         let mut text = String::new();
         let depth = random.below(5);
         filter(&mut random, depth, &mut text);
@@ -364,10 +413,26 @@ fn run(seed: u64) -> (usize, usize) {
     (FILTERS_OF_A_SEED, telling)
 }
 
+/// Drops the index on a property, or creates one.
+fn toggle_index(session: &Session, property: &str) {
+    let sql = "SELECT table_service.drop_property_index('Oracle', $1, if_exists => true)";
+    if !session.value::<bool>(sql, &[&property]) {
+        session
+            .query("SELECT table_service.create_property_index('Oracle', $1)", &[&property])
+            .unwrap();
+    }
+}
+
 /// All ordered pairs of types under all operators, with and without `not`, and an absent property: some literals of each
-/// type against some values of each.
+/// type against some values of each, with an index and without.
 #[test]
 fn every_pair_of_types() {
+    for is_indexed in [false, true] {
+        compare_every_pair_of_types(is_indexed);
+    }
+}
+
+fn compare_every_pair_of_types(is_indexed: bool) {
     let db = Database::new();
     let session = db.session("oracle");
     let mut random = Random::new(1);
@@ -392,6 +457,10 @@ fn every_pair_of_types() {
     });
     entities.sort_by_key(|entity| (entity.partition_key, entity.row_key));
     store(&session, &entities);
+    if is_indexed {
+        toggle_index(&session, "p");
+        session.run("SET enable_seqscan = off");
+    }
     let mut comparisons = 0;
     for edm in TYPES {
         let mut literals: Vec<_> = (0..16).map(|_| literal(edm, &mut random)).collect();
