@@ -34,14 +34,25 @@ pub enum Work {
     PageJson,
     Scan,
     Points,
+    Find,
+    FindMany,
+    FindRange,
+    FindDeep,
+    FindInPartition,
+    InsertIndexed,
+    MergeIndexed,
 }
 
 /// Entities of a batch, and of an OR.
 const BATCH: usize = 100;
 const POINTS: usize = 50;
+/// Entities of a range of names, on average.
+const RANGE: u64 = 100;
+/// Every so many entities have the same age.
+const AGES: u64 = 100;
 
 impl Work {
-    pub const ALL: [Work; 10] = [
+    pub const ALL: [Work; 17] = [
         Work::Get,
         Work::Insert,
         Work::Replace,
@@ -52,6 +63,13 @@ impl Work {
         Work::PageJson,
         Work::Scan,
         Work::Points,
+        Work::Find,
+        Work::FindMany,
+        Work::FindRange,
+        Work::FindDeep,
+        Work::FindInPartition,
+        Work::InsertIndexed,
+        Work::MergeIndexed,
     ];
 
     /// A short name, to choose by.
@@ -67,6 +85,13 @@ impl Work {
             Work::PageJson => "page-json",
             Work::Scan => "scan",
             Work::Points => "points",
+            Work::Find => "find",
+            Work::FindMany => "find-many",
+            Work::FindRange => "find-range",
+            Work::FindDeep => "find-deep",
+            Work::FindInPartition => "find-in-partition",
+            Work::InsertIndexed => "insert-indexed",
+            Work::MergeIndexed => "merge-indexed",
         }
     }
 
@@ -82,6 +107,13 @@ impl Work {
             Work::PageJson => "the same as JSON",
             Work::Scan => "filter scan, two comparisons, 2 % match",
             Work::Points => "OR of 50 points / 50 look-ups",
+            Work::Find => "indexed property, equality, 1 match",
+            Work::FindMany => "indexed property, equality, page of 1000",
+            Work::FindRange => "indexed property, range of about 100",
+            Work::FindDeep => "indexed property, equality, last page",
+            Work::FindInPartition => "PartitionKey and indexed property",
+            Work::InsertIndexed => "insert one entity, 2 property indexes",
+            Work::MergeIndexed => "merge into one entity, 2 property indexes",
         }
     }
 
@@ -89,15 +121,39 @@ impl Work {
     pub fn target(self) -> f64 {
         match self {
             Work::Get | Work::Insert | Work::Replace | Work::Merge => 0.9,
+            work if work.is_indexed() => 0.9,
             Work::Batch | Work::BatchJson | Work::Page | Work::PageJson => 1.0,
             Work::Scan => 1.2,
-            Work::Points => 1.0 / 1.5,
+            _ => 1.0 / 1.5,
         }
     }
 
     /// Whether it is one index look-up, so that many clients can run it at once.
     pub fn is_short(self) -> bool {
-        self.target() == 0.9
+        matches!(
+            self,
+            Work::Get
+                | Work::Insert
+                | Work::Replace
+                | Work::Merge
+                | Work::Find
+                | Work::InsertIndexed
+                | Work::MergeIndexed
+        )
+    }
+
+    /// Whether it needs the tables with property indexes.
+    pub fn is_indexed(self) -> bool {
+        matches!(
+            self,
+            Work::Find
+                | Work::FindMany
+                | Work::FindRange
+                | Work::FindDeep
+                | Work::FindInPartition
+                | Work::InsertIndexed
+                | Work::MergeIndexed
+        )
     }
 
     fn sql(self, side: Side, table: &str) -> String {
@@ -105,14 +161,17 @@ impl Work {
             (Work::Get, Side::Ours) => "SELECT partition_key, row_key, \"timestamp\", properties::text FROM table_service.get_entity('Bench', $1, $2)".to_owned(),
             (Work::Get, Side::HandWritten) => "SELECT partition_key, row_key, ts, props::text FROM hand WHERE partition_key = $1 AND row_key = $2".to_owned(),
 
-            (Work::Insert, Side::Ours) => "SELECT table_service.insert_entity('Bench', $1, $2, $3)".to_owned(),
+            (Work::Insert | Work::InsertIndexed, Side::Ours) => "SELECT table_service.insert_entity('Bench', $1, $2, $3)".to_owned(),
+            (Work::InsertIndexed, Side::HandWritten) => "INSERT INTO hand_indexed (partition_key, row_key, props) VALUES ($1, $2, $3) RETURNING ts".to_owned(),
             (Work::Insert, Side::HandWritten) => "INSERT INTO hand (partition_key, row_key, props) VALUES ($1, $2, $3) RETURNING ts".to_owned(),
 
             (Work::Replace, Side::Ours) => "SELECT table_service.replace_entity('Bench', $1, $2, $3, $4)".to_owned(),
             (Work::Replace, Side::HandWritten) =>
                 "UPDATE hand SET ts = greatest(clock_timestamp(), ts + interval '1 microsecond'), props = $3 WHERE partition_key = $1 AND row_key = $2 AND ts = $4 RETURNING ts".to_owned(),
 
-            (Work::Merge, Side::Ours) => "SELECT table_service.merge_entity('Bench', $1, $2, $3, '*')".to_owned(),
+            (Work::Merge | Work::MergeIndexed, Side::Ours) => "SELECT table_service.merge_entity('Bench', $1, $2, $3, '*')".to_owned(),
+            (Work::MergeIndexed, Side::HandWritten) =>
+                "UPDATE hand_indexed SET ts = greatest(clock_timestamp(), ts + interval '1 microsecond'), props = props || $3 WHERE partition_key = $1 AND row_key = $2 RETURNING ts".to_owned(),
             (Work::Merge, Side::HandWritten) =>
                 "UPDATE hand SET ts = greatest(clock_timestamp(), ts + interval '1 microsecond'), props = props || $3 WHERE partition_key = $1 AND row_key = $2 RETURNING ts".to_owned(),
 
@@ -143,6 +202,21 @@ impl Work {
             (Work::Points, Side::HandWritten) =>
                 "SELECT h.partition_key, h.row_key, h.ts, h.props::text FROM ROWS FROM (unnest($1::text[]), unnest($2::text[])) AS k (p, r),
                     LATERAL (SELECT * FROM hand WHERE partition_key = k.p AND row_key = k.r OFFSET 0) AS h".to_owned(),
+
+            (Work::FindDeep, Side::Ours) =>
+                "SELECT partition_key, row_key, \"timestamp\", properties::text, continuation_token FROM table_service.query_page('Bench', $1, continuation_token => $2)".to_owned(),
+            (Work::Find | Work::FindMany | Work::FindRange | Work::FindInPartition, Side::Ours) =>
+                "SELECT partition_key, row_key, \"timestamp\", properties::text, continuation_token FROM table_service.query_page('Bench', $1)".to_owned(),
+            (Work::Find, Side::HandWritten) =>
+                "SELECT partition_key, row_key, ts, props::text FROM hand_indexed WHERE props ->> 'Name' = $1 ORDER BY partition_key, row_key LIMIT 1000".to_owned(),
+            (Work::FindRange, Side::HandWritten) =>
+                "SELECT partition_key, row_key, ts, props::text FROM hand_indexed WHERE props ->> 'Name' >= $1 AND props ->> 'Name' < $2 ORDER BY partition_key, row_key LIMIT 1000".to_owned(),
+            (Work::FindMany, Side::HandWritten) =>
+                "SELECT partition_key, row_key, ts, props::text FROM hand_indexed WHERE (props ->> 'Age')::int = $1 ORDER BY partition_key, row_key LIMIT 1000".to_owned(),
+            (Work::FindDeep, Side::HandWritten) =>
+                "SELECT partition_key, row_key, ts, props::text FROM hand_indexed WHERE (props ->> 'Age')::int = $1 AND (partition_key, row_key) >= ($2, $3) ORDER BY partition_key, row_key LIMIT 1000".to_owned(),
+            (Work::FindInPartition, Side::HandWritten) =>
+                "SELECT partition_key, row_key, ts, props::text FROM hand_indexed WHERE (props ->> 'Age')::int = $1 AND partition_key = $2 ORDER BY partition_key, row_key LIMIT 1000".to_owned(),
         };
         sql.replace("Bench", table)
     }
@@ -165,6 +239,18 @@ pub struct Task {
     random: SmallRng,
     /// For conditional writes: entities that only this client writes, with their versions.
     own: Vec<(u64, Tag)>,
+    /// For deep pages: where the last one begins.
+    deep: Option<Deep>,
+    /// Names that entities have.
+    names: Vec<String>,
+}
+
+/// The age of which a deep page is read, and where it begins.
+#[derive(Debug)]
+struct Deep {
+    age: i32,
+    token: Option<String>,
+    keys: (String, String),
 }
 
 /// Entities that one client owns.
@@ -187,7 +273,17 @@ impl Task {
             statement,
             random: SmallRng::from_os_rng(),
             own: Vec::new(),
+            deep: None,
+            names: Vec::new(),
         };
+        if work == Work::Find {
+            let sql = "SELECT md5(n::text) FROM generate_series(0, $1::bigint - 1, greatest($1 / 10000, 1)) AS n";
+            let rows = task.client.query(sql, &[&i64::try_from(data.entities)?]).await?;
+            task.names = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        }
+        if work == Work::FindDeep {
+            task.deep = Some(task.last_page().await?);
+        }
         if work == Work::Replace {
             for i in 0..OWN.min(data.entities / 8) {
                 // Spread over the table, and never another client's.
@@ -213,6 +309,86 @@ impl Task {
             Side::Ours => Tag::ETag(row.try_get(0)?),
             Side::HandWritten => Tag::Time(row.try_get(0)?),
         })
+    }
+
+    /// Where the last full page of an age begins.
+    async fn last_page(&mut self) -> Result<Deep, Error> {
+        let age = self.random.random_range(0..AGES as i32);
+        let mut deep = Deep {
+            age,
+            token: None,
+            keys: (String::new(), String::new()),
+        };
+        let pages = (self.data.entities / AGES / 1000).saturating_sub(1);
+        if self.side == Side::HandWritten {
+            let sql = format!(
+                "SELECT partition_key, row_key FROM hand_indexed WHERE (props ->> 'Age')::int = $1 ORDER BY 1, 2 OFFSET {} LIMIT 1",
+                pages * 1000
+            );
+            if let Some(row) = self.client.query_opt(&sql, &[&age]).await? {
+                deep.keys = (row.try_get(0)?, row.try_get(1)?);
+            }
+            return Ok(deep);
+        }
+        for _ in 0..pages {
+            let parameters: [&(dyn ToSql + Sync); 2] = [&format!("Age eq {age}"), &deep.token];
+            let rows = self.client.query(&self.statement, &parameters).await?;
+            deep.token = rows.last().map(|row| row.try_get(4)).transpose()?.flatten();
+        }
+        Ok(deep)
+    }
+
+    async fn find(&mut self) -> Result<u64, Error> {
+        let number = self.data.any(&mut self.random);
+        let age = i32::try_from(number * 7919 % AGES)?;
+        let hand_written = self.side == Side::HandWritten;
+        match self.work {
+            Work::Find => {
+                let Some(name) = self.names.get(self.random.random_range(0..self.names.len().max(1))) else {
+                    return Err("no names".into());
+                };
+                let name = name.clone();
+                let filter = if hand_written {
+                    name
+                } else {
+                    format!("Name eq '{name}'")
+                };
+                self.rows(&[&filter], 1..=1).await
+            }
+            Work::FindRange => {
+                let width = u64::MAX / self.data.entities * RANGE;
+                let from = self.random.random_range(0..u64::MAX - width);
+                let (from, to) = (format!("{from:016x}"), format!("{:016x}", from + width));
+                if hand_written {
+                    self.rows(&[&from, &to], 1..=1000).await
+                } else {
+                    self.rows(&[&format!("Name ge '{from}' and Name lt '{to}'")], 1..=1000)
+                        .await
+                }
+            }
+            Work::FindInPartition => {
+                let (partition_key, _) = self.data.keys(number);
+                if hand_written {
+                    self.rows(&[&age, &partition_key], 1..=1000).await
+                } else {
+                    let filter = format!("PartitionKey eq '{partition_key}' and Age eq {age}");
+                    self.rows(&[&filter], 1..=1000).await
+                }
+            }
+            Work::FindDeep => {
+                let Some(deep) = &self.deep else {
+                    return Err("no deep page".into());
+                };
+                if hand_written {
+                    self.rows(&[&deep.age, &deep.keys.0, &deep.keys.1], 1..=1000).await
+                } else {
+                    self.rows(&[&format!("Age eq {}", deep.age), &deep.token], 1..=1000)
+                        .await
+                }
+            }
+            _ if hand_written => self.rows(&[&age], 1..=1000).await,
+            _ => self.rows(&[&format!("Age eq {age}")], 1..=1000).await,
+        }
     }
 
     async fn rows(
@@ -319,7 +495,7 @@ impl Worker for Task {
                 let (partition_key, row_key) = self.data.keys(self.data.any(&mut self.random));
                 self.rows(&[&partition_key, &row_key], 1..=1).await
             }
-            Work::Insert => {
+            Work::Insert | Work::InsertIndexed => {
                 let (partition_key, row_key) = (
                     format!("new{:02}", self.random.random_range(0..100)),
                     new_key(&mut self.random),
@@ -327,7 +503,7 @@ impl Worker for Task {
                 let bag = Text(properties(&mut self.random));
                 self.rows(&[&partition_key, &row_key, &bag], 1..=1).await
             }
-            Work::Merge => {
+            Work::Merge | Work::MergeIndexed => {
                 let (partition_key, row_key) = self.data.keys(self.data.any(&mut self.random));
                 let bag = Text(format!(r#"{{"Score": {}}}"#, self.random.random_range(0..1000)));
                 self.rows(&[&partition_key, &row_key, &bag], 1..=1).await
@@ -337,6 +513,7 @@ impl Worker for Task {
             Work::Page | Work::PageJson => self.page().await,
             Work::Scan => self.rows(&[], 1..=usize::MAX).await,
             Work::Points => self.points().await,
+            Work::Find | Work::FindMany | Work::FindRange | Work::FindDeep | Work::FindInPartition => self.find().await,
         }
     }
 }
