@@ -4,7 +4,7 @@
 #
 # Environment:
 #   ROUNDS, SECONDS_EACH      how many rounds of how many seconds for each measurement (3 and 5)
-#   WORK                      only this: insert, get, replace, page or batch
+#   WORK                      only this: insert, get, find, replace, page or batch
 #   PG                        the PostgreSQL major, as for the other scripts
 set -euo pipefail
 
@@ -51,4 +51,4 @@ else
   echo "There is no npm here, so no azurite to compare with."
 fi
 
-target/release/table-service-http "${servers[@]}" --rounds "${ROUNDS:-3}" --seconds "${SECONDS_EACH:-5}" --json ${WORK:+--work "$WORK"}
+target/release/table-service-http "${servers[@]}" --database-url "$DATABASE_URL" --rounds "${ROUNDS:-3}" --seconds "${SECONDS_EACH:-5}" --json ${WORK:+--work "$WORK"}

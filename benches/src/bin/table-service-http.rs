@@ -14,6 +14,8 @@ use serde_json::json;
 
 /// Entities of the partition that is read.
 const PAGE: usize = 1000;
+/// Entities of the table in which `find` looks.
+const FOUND: usize = 10_000;
 /// Operations of a batch.
 const BATCH: usize = 100;
 
@@ -33,6 +35,9 @@ struct Options {
     /// Only this work [default: all]
     #[arg(long)]
     work: Vec<Work>,
+    /// The database behind our server, for a property index on the emails of the table in which `find` looks
+    #[arg(long)]
+    database_url: Option<String>,
     /// Print JSON, too
     #[arg(long)]
     json: bool,
@@ -42,18 +47,27 @@ struct Options {
 enum Work {
     Insert,
     Get,
+    Find,
     Replace,
     Page,
     Batch,
 }
 
 impl Work {
-    const ALL: [Work; 5] = [Work::Insert, Work::Get, Work::Replace, Work::Page, Work::Batch];
+    const ALL: [Work; 6] = [
+        Work::Insert,
+        Work::Get,
+        Work::Find,
+        Work::Replace,
+        Work::Page,
+        Work::Batch,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Work::Insert => "insert",
             Work::Get => "point get",
+            Work::Find => "email of 1 in 10,000",
             Work::Replace => "replace with If-Match",
             Work::Page => "page of 1000 entities",
             Work::Batch => "batch of 100 inserts",
@@ -101,11 +115,11 @@ const VERSION: (&str, &str) = ("DataServiceVersion", "3.0");
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 const QUIET: (&str, &str) = ("Prefer", "return-no-content");
 
-/// A table with a partition of a thousand entities.
-fn prepare(address: &str, table: &str) {
+/// A table with a partition of so many entities.
+fn prepare(address: &str, table: &str, entities: usize) {
     let mut connection = Connection::open(address);
     connection.succeed("POST", "Tables", &[JSON], &format!("{{\"TableName\":\"{table}\"}}"));
-    for begin in (0..PAGE).step_by(BATCH) {
+    for begin in (0..entities).step_by(BATCH) {
         batch(&mut connection, table, "read", begin..begin + BATCH);
     }
 }
@@ -163,6 +177,11 @@ fn run(address: &str, table: &str, work: Work, partition: &str, end: Instant) ->
                     "",
                 );
             }
+            Work::Find => {
+                let row = random.random_range(0..FOUND);
+                let filter = format!("{table}Found()?$filter=Email%20eq%20'don.hall{row}@contoso.com'");
+                connection.succeed("GET", &filter, &[], "");
+            }
             Work::Replace => {
                 let tag = etag.take().unwrap();
                 let body = format!("{{{}}}", properties(number));
@@ -181,6 +200,17 @@ fn run(address: &str, table: &str, work: Work, partition: &str, end: Instant) ->
             .unwrap();
     }
     times
+}
+
+/// The gateway has no request for this.
+fn create_index(url: &str, table: &str) -> Result<(), table_service_benches::Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = table_service_benches::session::connect(url).await?;
+        let sql = "SELECT table_service.create_property_index($1, 'Email')";
+        client.execute(sql, &[&table]).await?;
+        Ok(())
+    })
 }
 
 struct Figure {
@@ -221,8 +251,15 @@ fn main() {
         .map(|server| server.split_once('=').expect("NAME=HOST:PORT"))
         .collect();
     let table = format!("Bench{}", std::process::id());
+    let finds = options.work.is_empty() || options.work.contains(&Work::Find);
     for (_, address) in &servers {
-        prepare(address, &table);
+        prepare(address, &table, PAGE);
+        if finds {
+            prepare(address, &format!("{table}Found"), FOUND);
+        }
+    }
+    if let Some(url) = options.database_url.filter(|_| finds) {
+        create_index(&url, &format!("{table}Found")).expect("the index is created");
     }
     let works = if options.work.is_empty() {
         Work::ALL.to_vec()

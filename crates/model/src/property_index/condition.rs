@@ -32,20 +32,6 @@ impl Condition {
         }
     }
 
-    /// One span that has the entry of a property of every entity that meets the condition; `None` if the condition
-    /// does not say that there is an entry.
-    pub fn hull(&self, property: usize) -> Option<Span> {
-        match self {
-            Condition::Spans { property: of, spans } if *of == property => match spans.as_slice() {
-                [only] => Some(only.clone()),
-                [first, .., last] => Some(Span::new(first.lower.clone(), last.upper.clone())),
-                [] => None,
-            },
-            Condition::Spans { .. } | Condition::Any(_) => None,
-            Condition::All(terms) => terms.iter().find_map(|term| term.hull(property)),
-        }
-    }
-
     fn spans(&self) -> usize {
         match self {
             Condition::Spans { spans, .. } => spans.len(),

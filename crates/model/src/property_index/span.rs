@@ -60,19 +60,6 @@ impl Span {
         }
         (span.lower < span.upper).then_some(span)
     }
-
-    /// The part of the span that has the entities from this key on, the key included: what is left when a page begins
-    /// there.
-    pub fn starting_at(&self, partition_key: &str, row_key: &str) -> Option<Span> {
-        self.within(&KeyRange {
-            lower: Some(Bound {
-                partition_key: partition_key.to_owned(),
-                row_key: Some(row_key.to_owned()),
-                inclusive: true,
-            }),
-            upper: None,
-        })
-    }
 }
 
 /// The end of a range as the first entry that is inside (`upper` is false), or behind it (`upper` is true).

@@ -146,10 +146,15 @@ fn store(session: &Session, entities: &[Stored]) {
             SELECT string_agg(partition_key || E'\\x01' || row_key, E'\\x02') INTO result FROM table_service.query_entities('Oracle', filter);
             RETURN coalesce(result, 'none');
         END $$;
-        CREATE FUNCTION matching(filter text) RETURNS text LANGUAGE sql AS $$
-            SELECT coalesce(string_agg(partition_key || E'\\x01' || row_key, E'\\x02' ORDER BY partition_key, row_key), 'none')
-            FROM table_service_data.\"Oracle\" AS o WHERE table_service.matches(o, filter)
-        $$;
+        CREATE FUNCTION matching(filter text) RETURNS text LANGUAGE plpgsql AS $$
+        DECLARE
+            result text;
+        BEGIN
+            -- The planner sees a constant.
+            EXECUTE pg_catalog.format('SELECT string_agg(partition_key || E''\\x01'' || row_key, E''\\x02'' ORDER BY partition_key, row_key)
+                FROM table_service_data.\"Oracle\" AS o WHERE table_service.matches(o, %L)', filter) INTO result;
+            RETURN coalesce(result, 'none');
+        END $$;
         CREATE FUNCTION selected(filter text) RETURNS text LANGUAGE plpgsql AS $$
         DECLARE
             result text;
