@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use system_tests::random::Random;
 use system_tests::{Cluster, Database, Session, wait_until};
-
-use crate::random::Random;
 
 const WRITERS: usize = 4;
 const KEYS: usize = 60;

@@ -246,7 +246,7 @@ fn one(random: &mut Random, from: &[&'static str]) -> &'static str {
 /// A String value.
 fn text(random: &mut Random) -> &'static str {
     if random.chance(15) {
-        random.pick(&LONG_TEXTS)
+        &LONG_TEXTS[random.below(LONG_TEXTS.len())]
     } else {
         one(random, &KEYS)
     }
