@@ -131,16 +131,20 @@ impl Intervals {
             return Intervals::default();
         }
         let start = Place::of_class(edm, false);
-        let end = Place::of_class(edm, true);
+        let first_nan = Place {
+            bytes: value_bytes(Value::Double(f64::NAN)).into(),
+            after: false,
+        };
+        // Integers share a class with Doubles, but none of them is NaN.
+        let end = match edm {
+            EdmType::Int32 | EdmType::Int64 => first_nan.clone(),
+            _ => Place::of_class(edm, true),
+        };
         if !compares {
             // The property counts as less.
             return Intervals(vec![Interval { start, end }]);
         }
         let mut parts = Vec::new();
-        let first_nan = Place {
-            bytes: value_bytes(Value::Double(f64::NAN)).into(),
-            after: false,
-        };
         // Where the ordered values end.
         let ordered = if edm == EdmType::Double {
             first_nan.clone()
