@@ -1,6 +1,7 @@
 //! The conditions of filters.
 
-use super::{Condition, condition, parse};
+use super::{Condition, condition, entry_of, meets, parse};
+use crate::edm::Value;
 use crate::filter::{Filter, Plan};
 use crate::limits;
 use crate::property_index::Span;
@@ -88,6 +89,25 @@ fn values_of_other_types_are_less() {
     assert_eq!(explain("A eq NaN"), "any()");
     assert_eq!(explain("A gt guid'ffffffff-ffff-ffff-ffff-ffffffffffff'"), "A in ");
     assert_eq!(explain("A gt NaN or A eq 'x'"), r"A in =\x06x\x00");
+}
+
+/// Values that are cut or rounded to the bytes of the literal are on either side of it.
+#[test]
+fn values_with_the_bytes_of_the_literal_are_not_lost() {
+    let reads = |filter: &str, value: Value<'_>| {
+        let condition = condition(&parse(filter), &["A"]).unwrap();
+        meets(&condition, &[Some(entry_of(value, "p", "r"))])
+    };
+    let cut = [7; limits::INDEXED_BINARY_BYTES];
+    let longer = [7; limits::INDEXED_BINARY_BYTES + 1];
+    let hex = "07".repeat(cut.len());
+    assert!(reads(&format!("A gt X'{hex}'"), Value::Binary(&longer)));
+    assert!(reads(&format!("A lt X'{hex}07'"), Value::Binary(&cut)));
+    let long = "a".repeat(limits::INDEXED_STRING_BYTES);
+    assert!(reads(&format!("A gt '{long}'"), Value::String(&format!("{long}a"))));
+    assert!(reads(&format!("A lt '{long}a'"), Value::String(&long)));
+    assert!(reads("A gt 9007199254740992L", Value::Int64(9_007_199_254_740_993)));
+    assert!(reads("A lt 9007199254740993L", Value::Int64(9_007_199_254_740_992)));
 }
 
 #[test]
