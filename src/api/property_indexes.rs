@@ -5,7 +5,7 @@ use pgrx::spi::{quote_identifier, quote_literal};
 use table_service_model::{Error, property_index, property_name};
 
 use crate::engine::property_index::{self as engine, free_index_name};
-use crate::engine::table::{Table, TableLock, same_name};
+use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::required;
 use crate::postgres::catalog;
 use crate::postgres::error::OrRaise;
@@ -122,7 +122,7 @@ fn query_property_indexes(
     table_name: default!(Option<TextArg<'_>>, "NULL"),
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> PropertyIndexes {
-    const SQL: &str = "SELECT c.relname::pg_catalog.text, i.indexrelid::pg_catalog.regclass, COALESCE(parts.bytes, pg_catalog.pg_relation_size(i.indexrelid), 0), COALESCE(parts.scans, pg_catalog.pg_stat_get_numscans(i.indexrelid), 0) FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) c.oid CROSS JOIN LATERAL (SELECT pg_catalog.sum(pg_catalog.pg_relation_size(p.relid))::pg_catalog.int8 AS bytes, pg_catalog.sum(pg_catalog.pg_stat_get_numscans(p.relid))::pg_catalog.int8 AS scans FROM pg_catalog.pg_partition_tree(i.indexrelid) AS p) AS parts WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND i.indexprs IS NOT NULL ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname, i.indexrelid";
+    const SQL: &str = "SELECT c.relname::pg_catalog.text, i.indexrelid::pg_catalog.regclass, COALESCE(parts.bytes, pg_catalog.pg_relation_size(i.indexrelid), 0), COALESCE(parts.scans, pg_catalog.pg_stat_get_numscans(i.indexrelid), 0) FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) c.oid CROSS JOIN LATERAL (SELECT pg_catalog.sum(pg_catalog.pg_relation_size(p.relid))::pg_catalog.int8 AS bytes, pg_catalog.sum(pg_catalog.pg_stat_get_numscans(p.relid))::pg_catalog.int8 AS scans FROM pg_catalog.pg_partition_tree(i.indexrelid) AS p) AS parts WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND i.indexprs IS NOT NULL";
     let query = || {
         // The lock keeps the table until the result is complete.
         let table = table_name
@@ -140,13 +140,10 @@ fn query_property_indexes(
                     rows.push((name, found, row.int8(3), row.int8(4)));
                 }
             }
-            rows.sort_by(|(a, x, ..), (b, y, ..)| {
-                let by_name = same_name(a.get(), b.get());
-                if by_name && a.get() == b.get() {
-                    (&x.property, x.oid.to_u32()).cmp(&(&y.property, y.oid.to_u32()))
-                } else {
-                    std::cmp::Ordering::Equal
-                }
+            // Names of tables are ASCII.
+            rows.sort_by_cached_key(|(name, index, ..)| {
+                let (name, property) = (name.get(), index.property.to_string());
+                (name.to_ascii_lowercase(), name.to_owned(), property, index.oid.to_u32())
             });
             // SAFETY: `fcinfo` is that of the running function, which returns the columns of `PropertyIndexes`.
             let mut result = unsafe { ResultSet::open(fcinfo) };
