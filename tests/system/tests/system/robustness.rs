@@ -367,7 +367,7 @@ fn arguments_larger_than_memory_end_a_statement_and_not_the_server() {
     let limit = |bytes: &str| {
         let pid = session.pid();
         witness.run(&format!(
-            "COPY (SELECT 1) TO PROGRAM 'prlimit --pid={pid} --as={bytes}:'"
+            "COPY (SELECT 1 WHERE false) TO PROGRAM 'prlimit --pid={pid} --as={bytes}:'"
         ));
     };
     let status = fs::read_to_string(format!("/proc/{}/status", session.pid())).unwrap();
