@@ -15,6 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
+use crate::database::mismatch;
 use crate::gateway::Gateway;
 
 const OPENMETRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -103,7 +104,13 @@ impl Admin {
         }
         for tenant in self.gateway.tenants.iter() {
             let state = match tenant.database.extension_version().await {
-                Ok(Some(version)) => format!("ready, extension {version}"),
+                Ok(Some(version)) => match mismatch(&version) {
+                    Some(problem) => {
+                        ready = false;
+                        problem
+                    }
+                    None => format!("ready, extension {version}"),
+                },
                 Ok(None) => {
                     ready = false;
                     "the database lacks the extension table_service".to_owned()

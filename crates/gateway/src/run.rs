@@ -12,6 +12,7 @@ use tracing_subscriber::EnvFilter;
 use crate::account::{Tenant, Tenants};
 use crate::admin::Admin;
 use crate::config::{Config, ConfigError, LogFormat};
+use crate::database::mismatch;
 use crate::gateway::{Gateway, TimeLimits};
 use crate::observe::Metrics;
 use crate::server::Server;
@@ -119,8 +120,8 @@ async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> 
         .map_err(|error| ConfigError::new(setting, format!("cannot listen on {address}: {error}")))
 }
 
-/// Refuses a database without the extension. If a database cannot be reached, the gateway starts, retries in the
-/// background, and answers 503 meanwhile.
+/// Refuses a database without the extension, or with a version of it that this gateway does not know. If a database cannot be
+/// reached, the gateway starts, retries in the background, and answers 503 meanwhile.
 async fn check_database(tenant: &Arc<Tenant>) -> Result<(), String> {
     match state(tenant).await {
         Ok(()) => Ok(()),
@@ -137,7 +138,7 @@ async fn check_database(tenant: &Arc<Tenant>) -> Result<(), String> {
                     tokio::time::sleep(RETRY).await;
                     match state(&tenant).await {
                         Ok(()) => break tracing::info!(account, "the database can be reached"),
-                        Err(State::Lacking(problem)) => break tracing::error!(problem),
+                        Err(State::Unusable(problem)) => break tracing::error!(problem),
                         Err(State::Away(problem)) => {
                             tracing::debug!(account, problem, "the database cannot be reached")
                         }
@@ -146,18 +147,24 @@ async fn check_database(tenant: &Arc<Tenant>) -> Result<(), String> {
             });
             Ok(())
         }
-        Err(State::Lacking(problem)) => Err(problem),
+        Err(State::Unusable(problem)) => Err(problem),
     }
 }
 
 enum State {
     Away(String),
-    Lacking(String),
+    Unusable(String),
 }
 
 async fn state(tenant: &Tenant) -> Result<(), State> {
     match tenant.database.extension_version().await {
         Ok(Some(version)) => {
+            if let Some(problem) = mismatch(&version) {
+                return Err(State::Unusable(format!(
+                    "the account {}: {problem}",
+                    tenant.account.name()
+                )));
+            }
             tracing::debug!(
                 account = tenant.account.name(),
                 version,
@@ -165,7 +172,7 @@ async fn state(tenant: &Tenant) -> Result<(), State> {
             );
             Ok(())
         }
-        Ok(None) => Err(State::Lacking(format!(
+        Ok(None) => Err(State::Unusable(format!(
             "the database of the account {} lacks the extension: run CREATE EXTENSION table_service in it, as its owner",
             tenant.account.name()
         ))),

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType};
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolBuilder, PoolError, RecyclingMethod, Runtime,
+    TimeoutType,
+};
 use rustls::ClientConfig;
 use table_service_model::error::RequestError;
 use tokio_postgres::config::SslMode;
@@ -12,6 +15,7 @@ use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::statements::READY;
+use super::version::mismatch;
 use crate::failure::{Failure, with_sources};
 
 /// The size and the time limits of a pool.
@@ -75,8 +79,13 @@ impl Database {
             }
         };
         Ok(Database {
-            pool: pool(&config, tls.clone(), settings.size, settings.timeout)?,
-            readiness: pool(&config, tls.clone(), 1, CONNECT_TIMEOUT)?,
+            pool: pool(&config, tls.clone(), settings.size, settings.timeout)
+                .post_create(known_version())
+                .build()
+                .map_err(|error| error.to_string())?,
+            readiness: pool(&config, tls.clone(), 1, CONNECT_TIMEOUT)
+                .build()
+                .map_err(|error| error.to_string())?,
             tls,
             timeouts: AtomicU64::new(0),
         })
@@ -89,6 +98,10 @@ impl Database {
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
                 self.timeouts.fetch_add(1, Ordering::Relaxed);
                 "All connections to the database are in use".to_owned()
+            }
+            Err(PoolError::PostCreateHook(HookError::Message(problem))) => {
+                tracing::error!(%problem, "requests are refused");
+                problem.into_owned()
             }
             Err(error) => format!("The database cannot be reached: {}", with_sources(&error)),
         };
@@ -145,7 +158,22 @@ impl Database {
     }
 }
 
-fn pool(config: &Config, tls: Option<MakeRustlsConnect>, size: usize, timeout: Duration) -> Result<Pool, String> {
+/// Refuses connections to a database whose extension has a version that this gateway does not know.
+fn known_version() -> Hook {
+    Hook::async_fn(|connection, _| {
+        Box::pin(async move {
+            let row = connection.query_opt(READY, &[]).await.map_err(HookError::Backend)?;
+            // Without the extension, statements fail and say so.
+            let version: Option<String> = row.and_then(|row| row.try_get(0).ok());
+            match version.and_then(|version| mismatch(&version)) {
+                Some(problem) => Err(HookError::message(problem)),
+                None => Ok(()),
+            }
+        })
+    })
+}
+
+fn pool(config: &Config, tls: Option<MakeRustlsConnect>, size: usize, timeout: Duration) -> PoolBuilder {
     let manager_config = ManagerConfig {
         recycling_method: RecyclingMethod::Fast,
     };
@@ -159,6 +187,4 @@ fn pool(config: &Config, tls: Option<MakeRustlsConnect>, size: usize, timeout: D
         .create_timeout(Some(CONNECT_TIMEOUT))
         .recycle_timeout(Some(CONNECT_TIMEOUT))
         .runtime(Runtime::Tokio1)
-        .build()
-        .map_err(|error| error.to_string())
 }

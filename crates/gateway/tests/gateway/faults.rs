@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use system_tests::{Cluster, wait_until};
 
-use crate::gateway::{Gateway, Service, url};
+use crate::gateway::{Gateway, Service, program, url};
 use raw_http::{Client, Connection};
 
 /// A PostgreSQL server for one test, a database with the extension, and a gateway.
@@ -124,6 +124,52 @@ fn a_database_that_is_away_is_waited_for() {
     client.get("Tables").expect(200);
     drop(gateway);
     session.run(&format!("DROP DATABASE {name} WITH (FORCE)"));
+}
+
+#[test]
+fn a_version_of_the_extension_that_the_gateway_does_not_know_is_refused_by_both_names() {
+    let service = Service::with_table("Things");
+    let superuser = service.database.session("superuser");
+    let set = |version: &str| {
+        superuser.run(&format!(
+            "UPDATE pg_catalog.pg_extension SET extversion = '{version}' WHERE extname = 'table_service'"
+        ));
+    };
+    // Older and newer versions of the same major version work.
+    for version in ["0.1.0", "0.99.0"] {
+        set(version);
+        let ready = service.gateway.admin("/ready").expect(200);
+        assert!(
+            ready.text().contains(&format!("extension {version}")),
+            "{}",
+            ready.text()
+        );
+        service.client.get("Things").expect(200);
+    }
+
+    set("1.0.0");
+    let names_both = |text: &str| {
+        assert!(
+            text.contains("version 1.0.0 of the extension")
+                && text.contains(&format!("table-service-gateway {}", env!("CARGO_PKG_VERSION"))),
+            "{text}"
+        );
+    };
+    names_both(service.gateway.admin("/ready").expect(503).text());
+    // New connections are refused; those that are there were made with another version.
+    service.database.session("ends").run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE application_name = 'table-service-gateway' AND datname = current_database()",
+    );
+    let refused = service.client.get("Things");
+    refused.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
+    let url = url(service.database.cluster(), service.database.name(), "postgres");
+    let output = program(&["--listen", "127.0.0.1:0", "--database-url", &url])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    names_both(&String::from_utf8_lossy(&output.stderr));
+    set(env!("CARGO_PKG_VERSION"));
 }
 
 /// Locks the table until the session ends.

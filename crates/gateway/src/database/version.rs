@@ -1,0 +1,36 @@
+//! Which versions of the extension this gateway works with.
+
+/// The version of this gateway.
+const GATEWAY: &str = env!("CARGO_PKG_VERSION");
+/// The major version of the extension. Within it, the functions that the gateway calls stay as they are, so that either of the
+/// two can be upgraded first. The first release has them all.
+const MAJOR: &str = "0";
+
+/// Why this gateway does not work with that version of the extension, if so.
+pub fn mismatch(extension: &str) -> Option<String> {
+    (extension.split('.').next() != Some(MAJOR)).then(|| {
+        format!(
+            "the database has version {extension} of the extension table_service, and table-service-gateway {GATEWAY} works with \
+             versions {MAJOR}.*: install the gateway of the extension's version"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_major_versions_are_refused() {
+        for version in ["0.1.0", GATEWAY, "0.99.1"] {
+            assert_eq!(mismatch(version), None);
+        }
+        for version in ["1.0.0", "10.2.0", "00.1.0", ""] {
+            let problem = mismatch(version).unwrap();
+            assert!(
+                problem.contains(&format!("version {version} ")) && problem.contains(GATEWAY),
+                "{problem}"
+            );
+        }
+    }
+}
