@@ -62,8 +62,8 @@ pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
         return Err(ConfigError::new(
             "expose_development_account",
             format!(
-                "the key of the account devstoreaccount1 is public, and {} can be reached from other machines: \
-                 listen on 127.0.0.1, configure another account, or set this to true",
+                "the key of the account devstoreaccount1 is public, an account has that name or that key, and {} can be \
+                 reached from other machines: listen on 127.0.0.1, configure another account and another key, or set this to true",
                 config.listen
             ),
         )

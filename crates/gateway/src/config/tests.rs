@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use super::command_line::CommandLine;
-use super::validation::{Config, DEVELOPMENT_ACCOUNT};
+use super::validation::{Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 
 const KEY: &str = "a2V5";
 
@@ -48,6 +48,25 @@ fn flags_beat_the_file() {
     let config = with_file(file, &["--listen", "127.0.0.1:2"]).unwrap();
     assert_eq!((config.listen.as_str(), config.pool_size), ("127.0.0.1:2", 3));
     assert!(!config.loopback_only);
+}
+
+#[test]
+fn the_public_key_is_for_loopback_under_any_name() {
+    let file = format!(
+        "[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\", \" {DEVELOPMENT_KEY} \"]\ndatabase_url = \"postgresql://localhost/one\"\n"
+    );
+    assert!(with_file(&file, &[]).unwrap().loopback_only);
+    let account = [
+        "--account",
+        "one",
+        "--key",
+        DEVELOPMENT_KEY,
+        "--database-url",
+        "postgresql://localhost/d",
+    ];
+    assert!(config(&account).unwrap().loopback_only);
+    let exposed = [&account[..], &["--expose-development-account"]].concat();
+    assert!(!config(&exposed).unwrap().loopback_only);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::request::forwarded::TrustedProxies;
 
 /// The account of `UseDevelopmentStorage=true`, and its key, which is built into every SDK.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-const DEVELOPMENT_KEY: &str =
+pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 const MIB: usize = 1024 * 1024;
@@ -27,7 +27,7 @@ pub struct Config {
     pub accounts: Vec<AccountConfig>,
     pub database_ca: Option<PathBuf>,
     pub tls: Option<TlsFiles>,
-    /// Whether clients may connect from this machine only, because the development account is among the accounts.
+    /// Whether clients may connect from this machine only, because an account is the development account or has its key.
     pub loopback_only: bool,
     pub pool_size: usize,
     pub pool_timeout: Duration,
@@ -76,13 +76,21 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
     let has_development_account = accounts
         .iter()
         .any(|account| account.account.name() == DEVELOPMENT_ACCOUNT);
+    // An account of another name with this key is as open.
+    let has_development_key = settings
+        .accounts
+        .iter()
+        .flat_map(|account| &account.keys)
+        .chain(&settings.key)
+        .any(|key| key.trim() == DEVELOPMENT_KEY);
     Ok(Config {
         listen: settings.listen.unwrap_or_else(|| "127.0.0.1:10002".to_owned()),
         admin_listen: settings.admin_listen.unwrap_or_else(|| "127.0.0.1:10003".to_owned()),
         accounts,
         database_ca: settings.database_ca,
         tls,
-        loopback_only: has_development_account && !settings.expose_development_account.unwrap_or(false),
+        loopback_only: (has_development_account || has_development_key)
+            && !settings.expose_development_account.unwrap_or(false),
         pool_size: number("pool_size", settings.pool_size, 16)?,
         pool_timeout: seconds("pool_timeout", settings.pool_timeout, 5)?,
         statement_timeout: seconds("statement_timeout", settings.statement_timeout, 30)?,

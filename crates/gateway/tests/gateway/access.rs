@@ -245,6 +245,20 @@ fn the_development_account_stays_on_this_machine() {
         "{error}"
     );
 
+    // Its key is as public under another name.
+    let key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+    let other_name = [
+        &arguments[..],
+        &["--account", "mycompany", "--key", "a2V5", "--key", key],
+    ]
+    .concat();
+    let output = crate::gateway::program(&other_name).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && error.contains("has that name or that key"),
+        "{error}"
+    );
+
     let exposed = Gateway::start_on("0.0.0.0:0", &["--expose-development-account", "--database-url", &url]);
     let mut client = exposed.client();
     client.address.set_ip([127, 0, 0, 1].into());
