@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers pgspot upgrades soak histories copy-soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension schema docs drivers pgspot licences upgrades soak histories copy-soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -17,6 +17,7 @@ help:
 	@echo 'make docs              only the documentation; ACCEPT=1 writes the outputs into the pages, PAGE=start takes one page'
 	@echo 'make drivers           the programs of docs/guide/drivers.md, with drivers from their registries'
 	@echo 'make pgspot            looks for what other roles could do to the install and upgrade scripts'
+	@echo 'make licences          licences of the dependencies, and where they come from (builds cargo-deny, if it is not there)'
 	@echo 'make upgrades          from released versions, which it builds from the history; PG=18 also tries pg_upgrade from 15'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make histories N=100   many seeds of the histories of clients while servers are killed; SEED=7 runs one again'
@@ -66,6 +67,9 @@ upgrades:
 
 pgspot:
 	@ONLY=pgspot pgrx-config/test.sh
+
+licences:
+	@ONLY=licences pgrx-config/test.sh
 
 soak:
 	@ONLY=soak SOAK=$(N) pgrx-config/test.sh $(PG)

@@ -22,8 +22,8 @@ postgres=(extension golden isolation statements system gateway copy sdk docs)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
-without_postgres=" format architecture model pgspot quick "
-on_request=" quick schema drivers pgspot soak upgrades histories copy_soak "
+without_postgres=" format architecture model licences pgspot quick "
+on_request=" quick schema drivers licences pgspot soak upgrades histories copy_soak "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -256,6 +256,16 @@ run_schema() {
   install_extension
   step "The install script"
   cargo test -p system-tests -- install_script::
+}
+
+# Only on request: it builds cargo-deny, if it is not there.
+run_licences() {
+  local deny=$cache/cargo-deny-$cargo_deny_version
+  step "Licences and origins of the dependencies"
+  if ! command -v cargo-deny >/dev/null && [[ ! -x $deny/bin/cargo-deny ]]; then
+    cargo install --quiet --locked --root "$deny" "cargo-deny@$cargo_deny_version"
+  fi
+  PATH=$PATH:$deny/bin cargo deny --offline check licenses bans sources
 }
 
 # Only on request: it fetches pgspot from its registry.
