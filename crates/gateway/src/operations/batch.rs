@@ -143,7 +143,7 @@ fn answer(
     Ok(Part {
         reply,
         version,
-        content_id: request.content_id.clone(),
+        content_id: request.content_id().cloned(),
     })
 }
 
@@ -277,7 +277,7 @@ fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure
     Ok(Part {
         reply,
         version: DATA,
-        content_id: request.and_then(|request| request.content_id.clone()),
+        content_id: request.and_then(InnerRequest::content_id).cloned(),
     })
 }
 
@@ -320,7 +320,7 @@ async fn read(context: &Context<'_>, request: &InnerRequest<'_>) -> Result<Reply
     let mut answer = response::read(&Part {
         reply,
         version: DATA,
-        content_id: request.content_id.clone(),
+        content_id: request.content_id().cloned(),
     });
     answer.error = error;
     Ok(answer)

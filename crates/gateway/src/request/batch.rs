@@ -16,8 +16,6 @@ pub struct InnerRequest<'b> {
     pub url: &'b str,
     pub headers: HeaderMap,
     pub body: &'b [u8],
-    /// The Content-ID of the part.
-    pub content_id: Option<HeaderValue>,
 }
 
 /// The content of a batch.
@@ -188,13 +186,17 @@ fn read_request<'b>(part: &Part<'b>) -> Result<InnerRequest<'b>, RequestError> {
         url,
         headers,
         body,
-        content_id: part.headers.get("content-id").cloned(),
     })
 }
 
 impl InnerRequest<'_> {
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
+    }
+
+    /// The Content-ID among the headers of the request. One among those of its part does not count.
+    pub fn content_id(&self) -> Option<&HeaderValue> {
+        self.headers.get("content-id")
     }
 
     /// The resource of the URL. The URL is absolute, or relative to the host or to the account. Its query is ignored.
@@ -317,15 +319,6 @@ mod tests {
     }
 
     #[test]
-    fn a_content_id_belongs_to_its_request() {
-        let body = changes(&["DELETE t HTTP/1.1\r\n\r\n"]).replace("--c\r\n", "--c\r\nContent-ID: 3\r\n");
-        let Ok(Batch::Changes { requests, .. }) = read(TYPE, body.as_bytes()) else {
-            panic!("{body}");
-        };
-        assert_eq!(requests[0].content_id.as_ref().unwrap(), "3");
-    }
-
-    #[test]
     fn an_empty_change_set_is_one() {
         let body = "--batch_1\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c--\r\n--batch_1--\r\n";
         assert_eq!(
@@ -354,7 +347,6 @@ mod tests {
                 url,
                 headers: HeaderMap::new(),
                 body: b"",
-                content_id: None,
             };
             assert_eq!(request.resource("a"), Ok(Resource::Entities(table.to_owned())), "{url}");
         }

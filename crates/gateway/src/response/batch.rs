@@ -65,9 +65,6 @@ fn write_part(body: &mut Vec<u8>, part: &Part) {
         version,
         content_id,
     } = part;
-    if let Some(id) = content_id {
-        headers(body, &[("Content-ID", id)]);
-    }
     let reason = reply.status.canonical_reason().unwrap_or_default();
     let status = format!("HTTP/1.1 {} {reason}\r\n", reply.status.as_u16());
     write(
@@ -77,6 +74,9 @@ fn write_part(body: &mut Vec<u8>, part: &Part) {
             status.as_bytes(),
         ],
     );
+    if let Some(id) = content_id {
+        headers(body, &[("Content-ID", id)]);
+    }
     let (first, rest) = spelled_in_order(reply);
     headers(body, &first);
     write(
@@ -151,8 +151,8 @@ mod tests {
             text,
             format!(
                 "--{outer}\r\nContent-Type: multipart/mixed; boundary={inner}\r\n\r\n--{inner}\r\n\
-                 Content-ID: 7\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-                 HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n\
+                 Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+                 HTTP/1.1 204 No Content\r\nContent-ID: 7\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n\
                  DataServiceVersion: 1.0;\r\nETag: W/\"x\"\r\n\r\n\r\n--{inner}--\r\n--{outer}--\r\n"
             )
         );

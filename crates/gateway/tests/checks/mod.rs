@@ -65,9 +65,6 @@ fn write_request(out: &mut Vec<u8>, request: &InnerRequest<'_>) {
     } else {
         request.method.as_str()
     };
-    if let Some(id) = &request.content_id {
-        out.extend_from_slice(&[b"Content-ID: ", id.as_bytes(), b"\r\n"].concat());
-    }
     out.extend_from_slice(b"Content-Type: application/http\r\n\r\n");
     out.extend_from_slice(format!("{method} {} HTTP/1.1\r\n", request.url).as_bytes());
     for (name, value) in &request.headers {

@@ -248,46 +248,43 @@ fn the_accept_of_a_batch_does_not_count_but_those_of_its_parts_do() {
 }
 
 #[test]
-fn a_content_id_comes_back_first_in_the_part_of_its_operation() {
+fn a_content_id_comes_back_first_in_the_answer_of_its_operation() {
     let service = Service::with_table("Things");
     let client = &service.client;
-    let two = batch(&[
-        ("POST", "Things", "Prefer: return-no-content\r\n", &entity("1")),
-        ("POST", "Things", "Prefer: return-no-content\r\n", &entity("2")),
-    ]);
-    let mut id = 0;
-    let numbered: String = two
-        .split_inclusive("--changeset_1\r\n")
-        .flat_map(|piece| {
-            id += 1;
-            let id = if piece.ends_with("--changeset_1\r\n") {
-                format!("Content-ID: {id}\r\n")
-            } else {
-                String::new()
-            };
-            [piece.to_owned(), id]
-        })
-        .collect();
-    let text = send_batch(client, "$batch", &[], &numbered)
-        .expect(202)
-        .text()
-        .to_owned();
-    let first =
-        "\r\nContent-ID: 1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 204";
-    assert!(text.contains(first), "{text}");
-    assert!(text.contains(&first.replace(": 1", ": 2")), "{text}");
-    // The second time both exist. The part for the error has the Content-ID of the operation that failed.
-    let text = send_batch(client, "$batch", &[], &numbered)
-        .expect(202)
-        .text()
-        .to_owned();
-    assert!(text.contains(&first.replace("204", "409")), "{text}");
-    assert!(!text.contains("Content-ID: 2"), "{text}");
-    let read = "--batch_1\r\nContent-Type: application/http\r\nContent-ID: x y\r\n\r\n\
-                GET Things(PartitionKey='p',RowKey='1') HTTP/1.1\r\n\r\n\r\n--batch_1--\r\n";
-    let text = send_batch(client, "$batch", &[], read).expect(202).text().to_owned();
+    let send = |first: &str, second: &str| {
+        let headers = |id: &str| format!("Content-ID: {id}\r\nPrefer: return-no-content\r\n");
+        let two = batch(&[
+            ("POST", "Things", &headers(first), &entity("1")),
+            ("POST", "Things", &headers(second), &entity("2")),
+        ]);
+        let answer = send_batch(client, "$batch", &[], &two).expect(202);
+        answer.text().to_owned()
+    };
+    let text = send("1", "2");
+    for id in ["1", "2"] {
+        let answer = format!("\r\n\r\nHTTP/1.1 204 No Content\r\nContent-ID: {id}\r\nX-Content-Type-Options:");
+        assert!(text.contains(&answer), "{text}");
+    }
+    // Both exist now. The only part is that of the operation that failed, with its Content-ID.
+    let text = send("a", "b");
     assert!(
-        text.contains("\r\nContent-ID: x y\r\nContent-Type: application/http\r\n"),
+        text.contains("\r\n\r\nHTTP/1.1 409 Conflict\r\nContent-ID: a\r\n"),
+        "{text}"
+    );
+    assert!(!text.contains("Content-ID: b"), "{text}");
+    let read = |part: &str, request: &str| {
+        let read = format!(
+            "--batch_1\r\nContent-Type: application/http\r\n{part}\r\n\
+             GET Things(PartitionKey='p',RowKey='1') HTTP/1.1\r\n{request}\r\n\r\n--batch_1--\r\n"
+        );
+        send_batch(client, "$batch", &[], &read).expect(202).text().to_owned()
+    };
+    let text = read("", "Content-ID: x y\r\n");
+    assert!(text.contains("HTTP/1.1 200 OK\r\nContent-ID: x y\r\n"), "{text}");
+    // The current SDK for Python writes it before the request line. It does not come back then.
+    let text = read("Content-ID: 1\r\n", "");
+    assert!(
+        text.contains("HTTP/1.1 200 OK\r\n") && !text.contains("Content-ID"),
         "{text}"
     );
 }
