@@ -45,9 +45,19 @@ impl<'a> Target<'a> {
     }
 
     /// The path of the primary endpoint, for a request to the secondary endpoint in path style. Some clients sign it instead
-    /// of the path that they send.
+    /// of the path that they send: `/account/Tables` for `/account-secondary/Tables`, and also for
+    /// `/account-secondary/account/Tables`.
     pub fn primary_path(&self, sent: &str) -> Option<String> {
-        (self.path_style && self.secondary).then(|| sent.replacen(SECONDARY, "", 1))
+        if !(self.path_style && self.secondary) {
+            return None;
+        }
+        let (account, rest) = sent.split_once(SECONDARY)?;
+        let doubled = rest.strip_suffix(self.path).unwrap_or(rest).trim_matches('/') == self.account;
+        Some(if doubled {
+            rest.to_owned()
+        } else {
+            format!("{account}{rest}")
+        })
     }
 }
 
