@@ -109,7 +109,7 @@ class TableSas:
                     if name in allowed:
                         await call()
                     else:
-                        with self.refused(403, "AuthorizationFailure"):
+                        with self.refused(403, "AuthorizationPermissionMismatch"):
                             await call()
 
     async def test_it_reaches_its_table_only(self):
@@ -144,7 +144,7 @@ class TableSas:
         table = await self.table(entity("r"))
         limited = await self.restricted(table, permission="a")
         await limited.submit_transaction([("create", entity("a")), ("create", entity("b"))])
-        with self.refused(403, "AuthorizationFailure"):
+        with self.refused(403, "AuthorizationPermissionMismatch"):
             await limited.submit_transaction([("create", entity("c")), ("delete", entity("r"))])
         self.assertEqual([e["RowKey"] for e in await table.list_entities().list()], ["a", "b", "r"])
 
@@ -257,7 +257,7 @@ class StoredPolicies:
 
         readers = await limited(policy_id="readers")
         self.assertEqual((await readers.get_entity("p", "r"))["RowKey"], "r")
-        with self.refused(403, "AuthorizationFailure"):
+        with self.refused(403, "AuthorizationPermissionMismatch"):
             await readers.create_entity(entity("s"))
         writers = await limited(policy_id="expiry", permission="a")
         await writers.create_entity(entity("s"))

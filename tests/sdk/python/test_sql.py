@@ -56,7 +56,7 @@ class Sql:
         self.assertEqual([e["RowKey"] for e in await limited.list_entities().list()], ["b"])
         with self.refused(403, "AuthorizationFailure"):
             await limited.get_entity("p", "a")
-        with self.refused(403, "AuthorizationFailure"):
+        with self.refused(403, "AuthorizationPermissionMismatch"):
             await limited.create_entity(keys("c"))
 
     async def test_policies_set_on_either_side(self):

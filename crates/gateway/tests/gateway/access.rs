@@ -151,7 +151,11 @@ fn a_signature_for_a_table_reaches_what_it_says() {
     get("Tables", &reader).fails_with(403, "AuthorizationFailure", "");
     get("Things?comp=acl", &reader).expect(403);
     let body = r#"{"PartitionKey":"b","RowKey":"1"}"#;
-    with_query(client, "POST", &format!("Things?{reader}"), &[], body).fails_with(403, "AuthorizationFailure", "");
+    with_query(client, "POST", &format!("Things?{reader}"), &[], body).fails_with(
+        403,
+        "AuthorizationPermissionMismatch",
+        "This request is not authorized to perform this operation using this permission.",
+    );
 
     // An upsert needs two permissions.
     let put = |letters: &str, headers: &[(&str, &str)]| {

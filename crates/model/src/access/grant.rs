@@ -75,11 +75,14 @@ impl Grant {
                 permissions,
                 ..
             } => {
-                if !entity_permission(operation).is_some_and(|(_, has)| has(permissions)) {
-                    return Err(not_authorized("The signature lacks the permission"));
-                }
+                let Some((needed, has)) = entity_permission(operation) else {
+                    return Err(not_authorized("The signature is for entities of a table"));
+                };
                 if table.is_none_or(|table| fold(table) != *granted) {
                     return Err(not_authorized("The signature is for another table"));
+                }
+                if !has(permissions) {
+                    return Err(Error::PermissionMismatch { needed });
                 }
                 Ok(())
             }

@@ -37,6 +37,16 @@ fn a_table_sas_permits_its_letters_on_its_table_only() {
             for table in [Some("other"), None] {
                 assert_eq!(code(grant.permits(operation, table)), Code::AuthorizationFailure);
             }
+            let expected = match operation {
+                QueryEntities | InsertEntity | UpdateEntity | UpsertEntity | DeleteEntity => {
+                    Code::AuthorizationPermissionMismatch
+                }
+                _ => Code::AuthorizationFailure,
+            };
+            if !operations.contains(&operation) {
+                let refused = code(grant.permits(operation, Some("T")));
+                assert_eq!(refused, expected, "{letters} {operation:?}");
+            }
         }
     }
 }
