@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers pgspot licences upgrades soak histories copy-soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades soak histories copy-soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -16,6 +16,8 @@ help:
 	@echo 'make schema ACCEPT=1   takes the SQL objects that the code makes as those of sql/install.sql'
 	@echo 'make docs              only the documentation; ACCEPT=1 writes the outputs into the pages, PAGE=start takes one page'
 	@echo 'make drivers           the programs of docs/guide/drivers.md, with drivers from their registries'
+	@echo 'make clients           unmodified clients of the Table service from their registries against the gateway, and their table in'
+	@echo '                       docs/guide/gateway.md; CLIENT=python/azure-storage takes one program of tests/clients'
 	@echo 'make pgspot            looks for what other roles could do to the install and upgrade scripts'
 	@echo 'make licences          licences of the dependencies, and where they come from (builds cargo-deny, if it is not there)'
 	@echo 'make upgrades          from released versions, which it builds from the history; PG=18 also tries pg_upgrade from 15'
@@ -61,6 +63,9 @@ docs:
 
 drivers:
 	@ONLY=drivers pgrx-config/test.sh $(PG)
+
+clients:
+	@ONLY=clients CLIENT="$(CLIENT)" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
 
 upgrades:
 	@ONLY=upgrades pgrx-config/test.sh $(PG)

@@ -8,7 +8,8 @@
 #   TEST="name ..."   golden, isolation: only these files; extension: only tests whose name contains it
 #   SOAK=N            soak, copy_soak: how many seeds
 #   HISTORIES=N       histories: how many seeds; SEED=N takes only this one
-#   ACCEPT=1          golden, isolation, schema, docs: take the results as the expected ones
+#   ACCEPT=1          golden, isolation, schema, docs, clients: take the results as the expected ones
+#   CLIENT="NAME ..." clients: only these programs of tests/clients
 #   PAGE=TEXT         docs: only the pages whose path contains it
 set -euo pipefail
 
@@ -23,7 +24,7 @@ read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
 without_postgres=" format architecture model licences pgspot quick "
-on_request=" quick schema drivers licences pgspot soak upgrades histories copy_soak "
+on_request=" quick schema drivers clients licences pgspot soak upgrades histories copy_soak "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -303,6 +304,17 @@ run_drivers() {
   install_extension
   step "The programs of docs/guide/drivers.md"
   tests/docs/drivers.sh
+}
+
+# Only on request: it fetches clients of the Table service from their registries.
+run_clients() {
+  local clients
+  read -ra clients <<<"${CLIENT:-}"
+  pgrx-config/setup.sh sdks
+  install_extension
+  step "Unmodified clients of the Table service against the gateway"
+  cargo build -p table_service_gateway
+  tests/clients/run.sh "${clients[@]}"
 }
 
 # Only on request: many seeds of the random tests, many crashes.
