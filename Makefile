@@ -10,7 +10,7 @@ help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
 	@echo 'make quick             what can be known without PostgreSQL: formatting, imports, lints, unit tests (less than a minute)'
 	@echo 'make test              formatting, lints and every test; ONLY="lints golden" takes these steps of'
-	@echo '                       format architecture lints model extension golden isolation statements system gateway copy sdk docs'
+	@echo '                       format architecture lints model extension golden isolation statements system gateway emulator copy sdk docs'
 	@echo 'make golden            only the golden SQL tests; TEST=merge takes one file, ACCEPT=1 takes the results as the expected ones'
 	@echo 'make extension         only the tests of src/tests.rs; TEST=hostile takes those whose name contains it'
 	@echo 'make schema ACCEPT=1   takes the SQL objects that the code makes as those of sql/install.sql'

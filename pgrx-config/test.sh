@@ -18,8 +18,8 @@ cd "$(dirname "$0")/.."
 . pgrx-config/env.sh "$@"
 export PG
 
-all=(format architecture lints model extension golden isolation statements system gateway copy sdk docs)
-postgres=(extension golden isolation statements system gateway copy sdk docs)
+all=(format architecture lints model extension golden isolation statements system gateway emulator copy sdk docs)
+postgres=(extension golden isolation statements system gateway emulator copy sdk docs)
 read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
@@ -228,6 +228,12 @@ run_histories() {
   step "Histories: clients, while servers are killed (${HISTORIES:-few} seeds)"
   cargo build -p table_service_gateway
   cargo test -p histories-tests -- ${HISTORIES:+--nocapture}
+}
+
+run_emulator() {
+  install_extension
+  step "The emulator"
+  cargo test -p table_service_emulator
 }
 
 run_copy() {

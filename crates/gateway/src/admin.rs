@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -14,8 +14,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
-use crate::database::mismatch;
+use crate::database::{Session, mismatch};
 use crate::gateway::Gateway;
 
 const OPENMETRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -26,6 +27,8 @@ pub struct Admin {
     pub gateway: Arc<Gateway>,
     /// Set when the gateway is shutting down.
     pub stopping: AtomicBool,
+    /// Whether `POST /reset` deletes all tables.
+    pub allow_reset: bool,
 }
 
 impl Admin {
@@ -57,6 +60,9 @@ impl Admin {
     }
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if self.allow_reset && request.method() == Method::POST && request.uri().path() == "/reset" {
+            return self.reset(request).await;
+        }
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return text(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -92,6 +98,23 @@ impl Admin {
                 "There are /live, /ready and /metrics\n".to_owned(),
             ),
         }
+    }
+
+    /// Deletes all tables and the properties of the service, so that tests begin with nothing.
+    async fn reset(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        // Browsers send this header with every POST. A web page must not empty the emulator of who visits it.
+        if request.headers().contains_key(ORIGIN) {
+            let refused = "Web pages may not reset the emulator\n".to_owned();
+            return text(StatusCode::FORBIDDEN, TEXT, refused);
+        }
+        for tenant in self.gateway.tenants.iter() {
+            let session = Session::new(&tenant.database, Instant::now() + self.gateway.limits.request);
+            if let Err(failure) = session.empty().await {
+                return text(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{failure:?}\n"));
+            }
+            tenant.cors.forget();
+        }
+        text(StatusCode::OK, TEXT, "empty\n".to_owned())
     }
 
     /// Whether every database can be reached and has the extension, and a line about each.

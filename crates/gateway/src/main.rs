@@ -12,7 +12,12 @@ fn main() -> ExitCode {
         let config = command_line.config()?;
         run::start_log(&config)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(run::run(config))
+        runtime.block_on(run::run(config, |listening| {
+            println!(
+                "listening on {}://{}, admin on http://{}",
+                listening.scheme, listening.clients, listening.admin
+            );
+        }))
     };
     match run() {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! Start and shutdown.
 
 use std::error::Error;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -44,11 +45,19 @@ pub fn start_log(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Runs the gateway until SIGTERM or SIGINT.
+/// Where the gateway listens.
+pub struct Addresses {
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    pub clients: SocketAddr,
+    pub admin: SocketAddr,
+}
+
+/// Runs the gateway until SIGTERM or SIGINT. `announce` is called when it listens.
 ///
 /// # Errors
 /// If it cannot start: an address is in use, a file is missing, a database lacks the extension.
-pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
+pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<(), Box<dyn Error>> {
     let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
     let tenants = Tenants::new(&config, tls::database(config.database_ca.as_deref())?)?;
     for tenant in tenants.iter() {
@@ -87,11 +96,15 @@ pub async fn run(config: Config) -> Result<(), Box<dyn Error>> {
     let admin = Arc::new(Admin {
         gateway: gateway.clone(),
         stopping: AtomicBool::new(false),
+        allow_reset: config.allow_reset,
     });
     tokio::spawn(admin.clone().run(admin_listener));
 
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    println!("listening on {scheme}://{address}, admin on http://{admin_address}");
+    announce(&Addresses {
+        scheme: if tls.is_some() { "https" } else { "http" },
+        clients: address,
+        admin: admin_address,
+    });
     let server = Server {
         gateway,
         listener,

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use crate::modules::{Crate, Kind, Mention, Module};
 
 /// The crates of the product, each with those of them that it may import.
-const CRATES: [(&str, &[&str]); 4] = [
+const CRATES: [(&str, &[&str]); 5] = [
     ("table_service", &["table_service_model"]),
     ("table_service_copy", &["table_service_model"]),
+    ("table_service_emulator", &["table_service_gateway"]),
     ("table_service_gateway", &["table_service_model"]),
     ("table_service_model", &[]),
 ];

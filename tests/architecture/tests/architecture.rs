@@ -17,16 +17,18 @@ fn imports_go_down_and_never_in_a_circle() {
 }
 
 #[test]
-fn what_the_tables_of_the_architecture_point_to_exists() {
+fn what_the_architecture_and_the_threat_model_point_to_exists() {
     let root = workspace::root();
-    let document = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let read = |path: &Path| {
         let path = root.join(path);
         std::fs::read_to_string(&path)
             .ok()
             .or_else(|| path.is_dir().then(String::new))
     };
-    no(&references::paths("ARCHITECTURE.md", &document, &read).unwrap());
+    for name in ["ARCHITECTURE.md", "docs/security.md"] {
+        let document = std::fs::read_to_string(root.join(name)).unwrap();
+        no(&references::paths(name, &document, &read).unwrap());
+    }
 }
 
 #[test]

@@ -11,5 +11,5 @@ mod validation;
 pub use command_line::CommandLine;
 pub use error::ConfigError;
 pub use file::BearerSettings;
-pub use settings::LogFormat;
-pub use validation::{AccountConfig, Config, DEVELOPMENT_ACCOUNT, TlsFiles};
+pub use settings::{LogFormat, Settings};
+pub use validation::{AccountConfig, Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TlsFiles, check};

@@ -43,6 +43,8 @@ pub struct Config {
     pub shutdown_timeout: Duration,
     pub log: String,
     pub log_format: LogFormat,
+    /// Whether `POST /reset` on the admin port deletes all tables. No setting of the gateway: only the emulator sets it.
+    pub allow_reset: bool,
 }
 
 #[derive(Debug)]
@@ -108,6 +110,7 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         shutdown_timeout: seconds("shutdown_timeout", settings.shutdown_timeout, 30)?,
         log: settings.log.unwrap_or_else(|| "info".to_owned()),
         log_format: settings.log_format.unwrap_or_default(),
+        allow_reset: false,
     })
 }
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use postgres_types::ToSql;
+use table_service_model::access::ServiceProperties;
 use table_service_model::error::{RequestError, Retry};
-use table_service_model::{Error, PropertiesBuf, table_name};
+use table_service_model::{Code, Error, PropertiesBuf, table_name};
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
@@ -130,6 +131,25 @@ impl<'a> Session<'a> {
             next = column(row, 1)?;
         }
         Ok((names, next))
+    }
+
+    /// Deletes all tables, and sets all properties of the service to their defaults.
+    pub async fn empty(&self) -> Result<(), Failure> {
+        loop {
+            let (names, _) = self.query_tables(None, 1000, None).await?;
+            if names.is_empty() {
+                break;
+            }
+            for name in names {
+                match self.delete_table(&name).await {
+                    // Somebody else was faster.
+                    Err(failure) if failure.code == Code::ResourceNotFound => {}
+                    deleted => deleted?,
+                }
+            }
+        }
+        self.set_service_properties(ServiceProperties::default().to_json())
+            .await
     }
 
     /// Inserts an entity and returns its ETag.

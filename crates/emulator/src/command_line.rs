@@ -1,0 +1,77 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Emulates the Azure Table service on this machine: UseDevelopmentStorage=true reaches it.
+///
+/// It starts a PostgreSQL server of its own, which only this program can reach. What it stores is gone when it ends, unless --data
+/// names a directory. `POST /reset` on the admin port deletes all tables, unless there is --data.
+#[derive(Debug, Parser)]
+#[command(name = "table-service-emulator", version)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    #[command(flatten)]
+    pub ports: Ports,
+
+    /// Keep the tables in this directory, which is made if it does not exist
+    #[arg(long, env = "TABLE_SERVICE_EMULATOR_DATA", value_name = "DIRECTORY")]
+    pub data: Option<PathBuf>,
+
+    /// Let other machines connect. The key of the development account is public: everybody who reaches the port can change the tables
+    #[arg(long, env = "TABLE_SERVICE_EMULATOR_EXPOSE")]
+    pub expose: bool,
+
+    /// Print nothing but errors
+    #[arg(long, short, env = "TABLE_SERVICE_EMULATOR_QUIET", global = true)]
+    pub quiet: bool,
+
+    /// The directory of PostgreSQL's programs [default: the latest in /usr/lib/postgresql that has the extension]
+    #[arg(long, env = "TABLE_SERVICE_EMULATOR_POSTGRES", value_name = "DIRECTORY")]
+    pub postgres: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Ports {
+    /// Where to listen for clients; 0 takes a free port
+    #[arg(
+        long,
+        env = "TABLE_SERVICE_EMULATOR_PORT",
+        value_name = "PORT",
+        default_value_t = 10002,
+        global = true
+    )]
+    pub port: u16,
+
+    /// Where to listen for /live, /ready, /metrics and /reset; 0 takes a free port [default: the one after --port]
+    #[arg(long, env = "TABLE_SERVICE_EMULATOR_ADMIN_PORT", value_name = "PORT", global = true)]
+    admin_port: Option<u16>,
+}
+
+impl Ports {
+    /// The port of the gateway for operators.
+    ///
+    /// # Errors
+    /// If no port comes after that of clients.
+    pub fn admin(&self) -> Result<u16, String> {
+        match (self.admin_port, self.port) {
+            (Some(port), _) => Ok(port),
+            (None, 0) => Ok(0),
+            (None, port) => port
+                .checked_add(1)
+                .ok_or_else(|| format!("no port comes after {port}: name one with --admin-port")),
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Succeed if the emulator on this machine with these ports is ready for clients
+    Healthcheck,
+    /// Waits for the end of an emulator and removes what it leaves
+    #[command(hide = true)]
+    Keep { directory: PathBuf },
+}

@@ -1,0 +1,182 @@
+//! Where an emulator keeps its files while it runs.
+//!
+//! Each emulator has a directory in the base directory of its user. The emulator holds a lock on a file in it. So another one
+//! can tell a directory in use from what a killed emulator has left, and removes the latter.
+
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use crate::owner::{Owner, owned, problem, remove_tree};
+use crate::postgres;
+
+/// The directory of a running emulator. Its lock is held as long as this lives.
+#[derive(Debug)]
+pub struct Place {
+    pub directory: PathBuf,
+    _lock: File,
+}
+
+/// The file in a directory that its user has locked.
+const LOCK: &str = "lock";
+/// The subdirectory that belongs to the server: its socket, its log, and its data if they are not kept.
+const SERVER: &str = "server";
+
+impl Place {
+    /// Makes a directory, and removes those of emulators that were killed.
+    ///
+    /// # Errors
+    /// If the base directory belongs to somebody else or cannot be written.
+    pub fn new(owner: Owner) -> Result<Place, String> {
+        let base = Base::lock(base()?)?;
+        for entry in fs::read_dir(&base.directory).into_iter().flatten().flatten() {
+            if entry.path().is_dir() && is_left(&entry.path()) {
+                remove(&entry.path());
+            }
+        }
+        let directory = base.new_directory()?;
+        let lock = open_lock(&directory).map_err(|error| problem(&directory, &error))?;
+        lock.try_lock()
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
+        let place = Place { directory, _lock: lock };
+        owned(&place.server(), owner)?;
+        Ok(place)
+    }
+
+    /// The directory of the server.
+    pub fn server(&self) -> PathBuf {
+        self.directory.join(SERVER)
+    }
+}
+
+/// Locks a directory of data.
+///
+/// # Errors
+/// If another emulator has locked it.
+pub fn lock_data(directory: &Path) -> Result<File, String> {
+    let file = open_lock(directory).map_err(|error| problem(directory, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(format!("another emulator uses {}", directory.display())),
+        Err(TryLockError::Error(error)) => Err(problem(directory, &error)),
+    }
+}
+
+fn open_lock(directory: &Path) -> std::io::Result<File> {
+    File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(directory.join(LOCK))
+}
+
+/// The directory of all emulators of this user.
+fn base() -> Result<PathBuf, String> {
+    let temporary = std::path::absolute(std::env::temp_dir()).map_err(|error| format!("TMPDIR: {error}"))?;
+    Ok(temporary.join(format!("table-service-emulator-{}", geteuid().as_raw())))
+}
+
+/// A base directory that is locked: one process at a time adds to it or removes it.
+struct Base {
+    directory: PathBuf,
+    _lock: File,
+}
+
+impl Base {
+    /// Makes the directory if it does not exist, and waits for its lock.
+    fn lock(directory: PathBuf) -> Result<Base, String> {
+        let of_directory = |error: std::io::Error| problem(&directory, &error);
+        loop {
+            match DirBuilder::new().mode(0o711).create(&directory) {
+                Ok(()) => fs::set_permissions(&directory, Permissions::from_mode(0o711)).map_err(of_directory)?,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(of_directory(error)),
+            }
+            // Where all may write, somebody else could have made it.
+            let is = match fs::symlink_metadata(&directory) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                is => is.map_err(of_directory)?,
+            };
+            if !is.is_dir() || is.uid() != geteuid().as_raw() || is.permissions().mode() & 0o022 != 0 {
+                return Err(format!(
+                    "{} belongs to another user or can be written by one: remove it, or set TMPDIR to a directory of yours",
+                    directory.display()
+                ));
+            }
+            let lock = match open_lock(&directory) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                lock => lock.map_err(of_directory)?,
+            };
+            lock.lock().map_err(of_directory)?;
+            // Who had it before may have removed it.
+            let locked = lock.metadata().map_err(of_directory)?;
+            if fs::metadata(directory.join(LOCK)).is_ok_and(|now| now.ino() == locked.ino()) {
+                return Ok(Base { directory, _lock: lock });
+            }
+        }
+    }
+
+    /// A new directory in it. Another system's process may have this process's number, if both share the base directory.
+    fn new_directory(&self) -> Result<PathBuf, String> {
+        let number = std::process::id();
+        let mut directory = self.directory.join(number.to_string());
+        let mut count = 0;
+        loop {
+            match DirBuilder::new().create(&directory) {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    count += 1;
+                    directory = self.directory.join(format!("{number}.{count}"));
+                }
+                Err(error) => return Err(problem(&directory, &error)),
+            }
+        }
+        fs::set_permissions(&directory, Permissions::from_mode(0o711))
+            .map(|()| directory.clone())
+            .map_err(|error| problem(&directory, &error))
+    }
+
+    /// Removes the base directory if no emulator has a directory in it.
+    fn leave(self) {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        if entries.into_iter().all(|entry| entry.file_name() == LOCK) {
+            // Whoever makes a new lock between the two keeps the directory.
+            let _ = fs::remove_file(self.directory.join(LOCK));
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+}
+
+fn is_left(directory: &Path) -> bool {
+    match File::open(directory.join(LOCK)) {
+        Ok(file) => file.try_lock().is_ok(),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
+/// Waits until the emulator of that directory has ended, then stops its server and removes the directory.
+///
+/// # Errors
+/// If it cannot wait.
+pub fn remove_when_left(directory: &Path) -> Result<(), String> {
+    match File::open(directory.join(LOCK)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(problem(directory, &error)),
+        Ok(file) => {
+            file.lock().map_err(|error| problem(directory, &error))?;
+            remove(directory);
+        }
+    }
+    if let Some(base) = directory.parent().filter(|base| base.is_dir()) {
+        Base::lock(base.to_owned())?.leave();
+    }
+    Ok(())
+}
+
+fn remove(directory: &Path) {
+    postgres::stop(&directory.join(SERVER));
+    remove_tree(directory);
+}

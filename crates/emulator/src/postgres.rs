@@ -1,0 +1,299 @@
+//! The PostgreSQL server of an emulator.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio_postgres::{Client, NoTls};
+
+use crate::owner::{Owner, owned, problem, remove_tree};
+
+/// Where Debian and apt.postgresql.org install PostgreSQL: a directory for each major version.
+const PACKAGED: &str = "/usr/lib/postgresql";
+/// How long the server may take to start: it may have to recover.
+const START: Duration = Duration::from_secs(120);
+/// Between two looks whether something has happened.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// PostgreSQL's programs, of a version that has the extension.
+#[derive(Debug)]
+pub struct Installation {
+    programs: PathBuf,
+    major: u32,
+}
+
+impl Installation {
+    /// The given directory of programs; else the latest major version that has the extension, or the one that has made the data.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn find(given: Option<&Path>, data: Option<&Path>) -> Result<Installation, String> {
+        let made_by = data.and_then(|data| fs::read_to_string(data.join("PG_VERSION")).ok());
+        let made_by: Option<u32> = made_by.and_then(|major| major.trim().parse().ok());
+        let mut found = match given {
+            Some(programs) => vec![Installation::of(programs)?],
+            None => packaged(),
+        };
+        found.sort_by_key(|installation| std::cmp::Reverse(installation.major));
+        let Some(latest) = found.first().map(|installation| installation.major) else {
+            return Err(format!(
+                "no PostgreSQL in {PACKAGED} has the extension: install the package postgresql-<major>-table-service, \
+                 or name the directory of PostgreSQL's programs with --postgres"
+            ));
+        };
+        let wanted = made_by.unwrap_or(latest);
+        found.into_iter().find(|installation| installation.major == wanted).ok_or_else(|| {
+            format!("the data were made with PostgreSQL {wanted}, and only PostgreSQL {latest} has the extension here; pg_upgrade moves data to it")
+        })
+    }
+
+    fn of(programs: &Path) -> Result<Installation, String> {
+        let ask = |option: &str| {
+            let output = std::process::Command::new(programs.join("pg_config"))
+                .arg(option)
+                .output();
+            let output =
+                output.map_err(|error| format!("{} does not run: {error}", programs.join("pg_config").display()))?;
+            Ok::<_, String>(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        };
+        let control = Path::new(&ask("--sharedir")?).join("extension/table_service.control");
+        if !control.exists() {
+            return Err(format!(
+                "the PostgreSQL of {} lacks the extension: {} is not there",
+                programs.display(),
+                control.display()
+            ));
+        }
+        let version = ask("--version")?;
+        let number = version.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let major = number
+            .split(|c: char| !c.is_ascii_digit())
+            .next()
+            .and_then(|major| major.parse().ok());
+        let major = major.ok_or_else(|| format!("{} says {version}", programs.join("pg_config").display()))?;
+        Ok(Installation {
+            programs: programs.to_owned(),
+            major,
+        })
+    }
+
+    fn program(&self, name: &str, owner: Owner) -> Command {
+        let mut command = std::process::Command::new(self.programs.join(name));
+        command.current_dir("/").stdin(Stdio::null()).env_remove("PGOPTIONS");
+        // In a process group of its own: Ctrl-C ends the emulator, which finishes its requests and then stops the server.
+        command.process_group(0);
+        if Owner::is_root() {
+            command.gid(owner.gid).uid(owner.uid);
+        }
+        command.into()
+    }
+}
+
+fn packaged() -> Vec<Installation> {
+    let directories = fs::read_dir(PACKAGED).into_iter().flatten().flatten();
+    directories
+        .filter_map(|directory| Installation::of(&directory.path().join("bin")).ok())
+        .collect()
+}
+
+/// What the server needs to know.
+pub struct Settings {
+    pub owner: Owner,
+    pub data: PathBuf,
+    /// Where its socket and its log are.
+    pub directory: PathBuf,
+    /// Whether the data outlive the emulator.
+    pub durable: bool,
+}
+
+/// A running server.
+pub struct Server {
+    process: Child,
+}
+
+impl Server {
+    /// Makes the data if they do not exist, starts the server and waits for it. Its database has the extension.
+    ///
+    /// # Errors
+    /// What PostgreSQL says.
+    pub async fn start(installation: &Installation, settings: &Settings) -> Result<Server, String> {
+        if settings.data.exists() {
+            wait_for_end(&settings.data).await?;
+        } else {
+            initialise(installation, settings).await?;
+        }
+        let log_path = settings.directory.join("log");
+        let log = File::create(&log_path).map_err(|error| problem(&log_path, &error))?;
+        let mut command = installation.program("postgres", settings.owner);
+        command.arg("-D").arg(&settings.data).stdout(Stdio::null()).stderr(log);
+        command.args(["-c", &socket_setting(&settings.directory)]);
+        for setting in ["listen_addresses=", "port=5432", "unix_socket_permissions=0700"] {
+            command.args(["-c", setting]);
+        }
+        if !settings.durable {
+            for setting in ["fsync=off", "synchronous_commit=off", "full_page_writes=off"] {
+                command.args(["-c", setting]);
+            }
+        }
+        let process = command
+            .spawn()
+            .map_err(|error| format!("postgres does not start: {error}"))?;
+        let mut server = Server { process };
+        let client = server.connect(&settings.directory, &log_path).await?;
+        for statement in [
+            "CREATE EXTENSION IF NOT EXISTS table_service",
+            "ALTER EXTENSION table_service UPDATE",
+        ] {
+            let done = client
+                .batch_execute(&format!("SET client_min_messages = warning; {statement}"))
+                .await;
+            done.map_err(|error| format!("{statement}: {error}"))?;
+        }
+        Ok(server)
+    }
+
+    async fn connect(&mut self, directory: &Path, log: &Path) -> Result<Client, String> {
+        let begin = Instant::now();
+        let mut config = tokio_postgres::Config::new();
+        config.host_path(directory).user("postgres").dbname("postgres");
+        loop {
+            let failure = match config.connect(NoTls).await {
+                Ok((client, connection)) => {
+                    tokio::spawn(connection);
+                    return Ok(client);
+                }
+                Err(error) => error,
+            };
+            let ended = self.process.try_wait().is_ok_and(|status| status.is_some());
+            if ended || begin.elapsed() > START {
+                let log = fs::read_to_string(log).unwrap_or_default();
+                return Err(format!(
+                    "PostgreSQL does not start ({failure}); its log:\n{}",
+                    log.trim_end()
+                ));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until the server ends, which it does not do by itself.
+    pub async fn ended(&mut self) -> String {
+        match self.process.wait().await {
+            Ok(status) => format!("PostgreSQL has ended ({status})"),
+            Err(error) => format!("PostgreSQL is lost: {error}"),
+        }
+    }
+}
+
+/// Makes the data. They get their name when they are complete, so that an interruption leaves no half of them.
+async fn initialise(installation: &Installation, settings: &Settings) -> Result<(), String> {
+    const UNFINISHED: &str = ".unfinished-";
+    let of_data = |error: std::io::Error| problem(&settings.data, &error);
+    let (Some(parent), Some(name)) = (settings.data.parent(), settings.data.file_name()) else {
+        return Err(format!("{} is no directory for data", settings.data.display()));
+    };
+    let prefix = format!("{}{UNFINISHED}", name.display());
+    for entry in fs::read_dir(parent).map_err(of_data)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            remove_tree(&entry.path());
+        }
+    }
+    let unfinished = parent.join(format!("{prefix}{}", std::process::id()));
+    owned(&unfinished, settings.owner)?;
+    let mut command = installation.program("initdb", settings.owner);
+    command
+        .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-D"])
+        .arg(&unfinished);
+    if !settings.durable {
+        command.arg("--no-sync");
+    }
+    let output = command
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| format!("initdb does not start: {error}"))?;
+    if !output.status.success() {
+        let hint = if Owner::is_root() {
+            "\n(As root, PostgreSQL runs as the user postgres, who must be able to reach the directory.)"
+        } else {
+            ""
+        };
+        return Err(format!("{}{hint}", String::from_utf8_lossy(&output.stderr).trim_end()));
+    }
+    fs::rename(&unfinished, &settings.data).map_err(of_data)?;
+    if settings.durable {
+        File::open(parent)
+            .and_then(|parent| parent.sync_all())
+            .map_err(of_data)?;
+    }
+    Ok(())
+}
+
+/// Waits for the end of the server that an emulator of these data has left: its keeper stops it.
+async fn wait_for_end(data: &Path) -> Result<(), String> {
+    let begin = Instant::now();
+    while let Some(process) = process_of(data) {
+        if begin.elapsed() > START {
+            return Err(format!(
+                "a server that is no emulator's uses {}: process {process}",
+                data.display()
+            ));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    // What a crash has left. Another process may have that number by now, for which PostgreSQL would take it.
+    let _ = fs::remove_file(data.join("postmaster.pid"));
+    Ok(())
+}
+
+/// The process of the server of these data. The number in the file may be another process's by now; a server works in its data.
+fn process_of(data: &Path) -> Option<String> {
+    let file = fs::read_to_string(data.join("postmaster.pid")).ok()?;
+    let process = file.lines().next()?;
+    let works_in = fs::read_link(format!("/proc/{process}/cwd")).ok()?;
+    (works_in == fs::canonicalize(data).ok()?).then(|| process.to_owned())
+}
+
+fn socket_setting(directory: &Path) -> String {
+    format!("unix_socket_directories={}", directory.display())
+}
+
+/// The servers whose socket is in that directory: those of its emulator.
+fn servers(directory: &Path) -> Vec<Pid> {
+    let setting = socket_setting(directory);
+    let is_server = |pid: &Pid| {
+        let arguments = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+        arguments
+            .split(|byte| *byte == 0)
+            .any(|argument| argument == setting.as_bytes())
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+        .filter(is_server)
+        .collect()
+}
+
+/// Stops the server whose socket is in that directory, if there is one.
+pub fn stop(directory: &Path) {
+    let begin = Instant::now();
+    let mut signalled = Vec::new();
+    loop {
+        let running = servers(directory);
+        if running.is_empty() || begin.elapsed() > START {
+            return;
+        }
+        for pid in running {
+            if !signalled.contains(&pid) {
+                // PostgreSQL's fast shutdown: it ends the sessions and writes everything.
+                let _ = kill_process(pid, Signal::INT);
+                signalled.push(pid);
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,449 @@
+//! The emulator as its users run it. `PG_CONFIG` names a PostgreSQL with the extension.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use raw_http::{Answer, Client, raw};
+use tempfile::TempDir;
+
+/// A directory for the temporary files of one test, which others can reach: as root, the server is another user.
+struct Temporary(TempDir);
+
+impl Temporary {
+    fn new() -> Temporary {
+        let directory = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir_in("/tmp");
+        Temporary(directory.unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// What is in the directory.
+    fn entries(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path()).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// The names of the directories of emulators.
+    fn emulators(&self) -> Vec<String> {
+        let entries = self.entries().into_iter().filter(|path| !path.ends_with("data"));
+        let places = entries.filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
+        let names = places.map(|place| place.file_name().into_string().unwrap());
+        names.filter(|name| name != "lock").collect()
+    }
+
+    /// Processes that work in this directory: servers.
+    fn processes(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let cwds = entries.filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok());
+        cwds.filter(|cwd| cwd.starts_with(self.path())).collect()
+    }
+
+    /// That no file and no process is left.
+    fn is_clean(&self) -> bool {
+        self.entries().is_empty() && self.processes().is_empty()
+    }
+}
+
+fn program(temporary: &Temporary, arguments: &[&str]) -> Command {
+    let pg_config = std::env::var("PG_CONFIG").expect("PG_CONFIG names a PostgreSQL with the extension");
+    let output = Command::new(pg_config).arg("--bindir").output().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_table-service-emulator"));
+    command
+        .args(arguments)
+        .env("TMPDIR", temporary.path())
+        .env(
+            "TABLE_SERVICE_EMULATOR_POSTGRES",
+            String::from_utf8(output.stdout).unwrap().trim(),
+        )
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+struct Emulator {
+    child: Child,
+    address: SocketAddr,
+    admin: SocketAddr,
+}
+
+impl Emulator {
+    fn start(temporary: &Temporary, arguments: &[&str]) -> Emulator {
+        let mut all = vec!["--port", "0", "--admin-port", "0"];
+        all.extend(arguments);
+        let mut child = program(temporary, &all).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let addresses: Vec<SocketAddr> = line
+            .split("http://")
+            .skip(1)
+            .map(|rest| {
+                rest.split([',', '\n'])
+                    .next()
+                    .unwrap()
+                    .trim_end_matches('.')
+                    .parse()
+                    .unwrap()
+            })
+            .collect();
+        let [address, admin] = addresses[..] else {
+            let mut errors = String::new();
+            child.stderr.as_mut().unwrap().read_to_string(&mut errors).unwrap();
+            panic!("it does not start: {line}{errors}");
+        };
+        Emulator { child, address, admin }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.address)
+    }
+
+    fn admin(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        Client::new(self.admin).exchange(&raw(method, path, headers, b""))
+    }
+
+    fn signal(&mut self, name: &str) {
+        kill(name, self.child.id());
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        if self.child.try_wait().unwrap().is_none() {
+            self.signal("TERM");
+        }
+    }
+}
+
+fn kill(signal: &str, process: u32) {
+    let sent = Command::new("sh")
+        .args(["-c", "kill -s \"$1\" \"$2\"", "sh", signal, &process.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}: it does not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn create_table(emulator: &Emulator, name: &str) {
+    emulator
+        .client()
+        .post("Tables", &format!("{{\"TableName\":\"{name}\"}}"))
+        .expect(201);
+}
+
+fn tables(emulator: &Emulator) -> usize {
+    let answer = emulator.client().get("Tables").expect(200);
+    answer.json()["value"].as_array().unwrap().len()
+}
+
+#[test]
+fn it_serves_the_development_account_and_leaves_nothing() {
+    let temporary = Temporary::new();
+    let mut emulator = Emulator::start(&temporary, &[]);
+    create_table(&emulator, "Things");
+    emulator
+        .client()
+        .post("Things", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":1}")
+        .expect(201);
+    assert_eq!(temporary.emulators().len(), 1);
+    assert!(!temporary.processes().is_empty());
+    emulator.signal("TERM");
+    assert!(temporary.is_clean());
+}
+
+#[test]
+fn whatever_signal_ends_it_nothing_is_left() {
+    let temporary = Temporary::new();
+    for signal in ["INT", "HUP", "QUIT", "USR1", "ABRT", "KILL"] {
+        let mut emulator = Emulator::start(&temporary, &[]);
+        create_table(&emulator, "Things");
+        emulator.signal(signal);
+        // A process that outlives the emulator cleans up.
+        wait_until(signal, || temporary.is_clean());
+    }
+}
+
+#[test]
+fn the_next_start_cleans_up_if_everything_was_killed() {
+    let temporary = Temporary::new();
+    let mut killed = Emulator::start(&temporary, &[]);
+    let mut running = Emulator::start(&temporary, &[]);
+    let directory = killed.child.id().to_string();
+    assert!(temporary.emulators().contains(&directory));
+    // The keeper, then the emulator. The server goes on.
+    let keeper = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .find(|entry| {
+            let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let arguments = String::from_utf8_lossy(&arguments).into_owned();
+            arguments.contains("\0keep\0") && arguments.contains(&format!("/{directory}\0"))
+        })
+        .unwrap();
+    kill("KILL", keeper.file_name().to_str().unwrap().parse().unwrap());
+    killed.signal("KILL");
+    assert!(temporary.emulators().contains(&directory));
+    let mut next = Emulator::start(&temporary, &[]);
+    assert!(!temporary.emulators().contains(&directory));
+    let servers = temporary.processes();
+    assert!(
+        servers
+            .iter()
+            .all(|cwd| !cwd.to_str().unwrap().contains(&format!("/{directory}/"))),
+        "{servers:?}"
+    );
+    // What others use stays.
+    create_table(&running, "Things");
+    create_table(&next, "Things");
+    running.signal("TERM");
+    next.signal("TERM");
+    assert!(temporary.is_clean());
+}
+
+#[test]
+fn tables_are_kept_in_a_directory() {
+    let temporary = Temporary::new();
+    let data = temporary.path().join("data");
+    let data = data.to_str().unwrap();
+    let mut emulator = Emulator::start(&temporary, &["--data", data]);
+    create_table(&emulator, "Kept");
+    // Nobody else may use it meanwhile, and nothing resets it.
+    let second = program(&temporary, &["--port", "0", "--admin-port", "0", "--data", data])
+        .output()
+        .unwrap();
+    assert!(!second.status.success());
+    assert!(error(&second).contains("another emulator uses"), "{}", error(&second));
+    emulator.admin("POST", "/reset", &[]).expect(405);
+    emulator.signal("TERM");
+    assert_eq!(temporary.processes(), Vec::<PathBuf>::new());
+    assert_eq!(temporary.entries(), [PathBuf::from(data)]);
+    let mut emulator = Emulator::start(&temporary, &["--data", data]);
+    assert_eq!(tables(&emulator), 1);
+    create_table(&emulator, "Crashed");
+    emulator.signal("KILL");
+    let emulator = Emulator::start(&temporary, &["--data", data]);
+    assert_eq!(tables(&emulator), 2);
+}
+
+#[test]
+fn reset_empties_it_for_the_next_test() {
+    let temporary = Temporary::new();
+    let emulator = Emulator::start(&temporary, &[]);
+    for name in ["One", "two", "Three"] {
+        create_table(&emulator, name);
+    }
+    emulator.admin("GET", "/reset", &[]).expect(404);
+    // A web page cannot do it.
+    emulator
+        .admin("POST", "/reset", &[("Origin", "http://example.com")])
+        .expect(403);
+    assert_eq!(tables(&emulator), 3);
+    emulator.admin("POST", "/reset", &[]).expect(200);
+    assert_eq!(tables(&emulator), 0);
+    create_table(&emulator, "One");
+}
+
+#[test]
+fn an_interrupted_start_leaves_no_half_made_data() {
+    let temporary = Temporary::new();
+    let data = temporary.path().join("data");
+    let data = data.to_str().unwrap();
+    for signal in ["KILL", "TERM"] {
+        let mut child = program(&temporary, &["--port", "0", "--data", data]).spawn().unwrap();
+        wait_until("initdb begins", || {
+            fs::read_dir(data)
+                .is_ok_and(|entries| entries.flatten().any(|entry| entry.path().join("PG_VERSION").exists()))
+        });
+        kill(signal, child.id());
+        child.wait().unwrap();
+    }
+    let emulator = Emulator::start(&temporary, &["--data", data]);
+    create_table(&emulator, "Things");
+    let unfinished = fs::read_dir(data).unwrap().count();
+    assert_eq!(unfinished, 2, "the lock and the data");
+}
+
+#[test]
+fn data_are_used_after_a_crash_of_the_machine() {
+    let temporary = Temporary::new();
+    let data = temporary.path().join("data");
+    let data = data.to_str().unwrap();
+    let mut emulator = Emulator::start(&temporary, &["--data", data]);
+    create_table(&emulator, "Kept");
+    emulator.signal("TERM");
+    // The number of the server that was lost is another process's now.
+    let lock = Path::new(data).join("postgresql/postmaster.pid");
+    fs::write(
+        &lock,
+        format!("{}\n{data}/postgresql\n1\n5432\n/tmp\n\n\n", std::process::id()),
+    )
+    .unwrap();
+    let emulator = Emulator::start(&temporary, &["--data", data]);
+    assert_eq!(tables(&emulator), 1);
+}
+
+#[test]
+fn healthcheck_says_whether_it_is_ready() {
+    let temporary = Temporary::new();
+    let mut emulator = Emulator::start(&temporary, &[]);
+    let port = emulator.admin.port().to_string();
+    let check = || {
+        program(&temporary, &["healthcheck", "--admin-port", &port])
+            .output()
+            .unwrap()
+    };
+    let quiet = program(&temporary, &["--admin-port", &port, "healthcheck", "--quiet"])
+        .output()
+        .unwrap();
+    assert!(quiet.status.success() && quiet.stdout.is_empty());
+    let healthy = check();
+    assert!(healthy.status.success(), "{}", error(&healthy));
+    assert!(String::from_utf8_lossy(&healthy.stdout).contains("ready, extension"));
+    emulator.signal("TERM");
+    let gone = check();
+    assert!(!gone.status.success());
+    assert!(error(&gone).contains("no emulator answers"), "{}", error(&gone));
+}
+
+#[test]
+fn what_is_missing_or_in_use_is_named() {
+    let temporary = Temporary::new();
+    let emulator = Emulator::start(&temporary, &[]);
+    let port = emulator.address.port().to_string();
+    let taken = program(&temporary, &["--port", &port, "--admin-port", "0"])
+        .output()
+        .unwrap();
+    assert!(!taken.status.success());
+    assert!(
+        error(&taken).contains(&format!("cannot listen on 127.0.0.1:{port}")),
+        "{}",
+        error(&taken)
+    );
+    let missing = program(&temporary, &["--postgres", "/nonexistent"]).output().unwrap();
+    assert!(
+        error(&missing).contains("/nonexistent/pg_config does not run"),
+        "{}",
+        error(&missing)
+    );
+    drop(emulator);
+    assert!(temporary.is_clean());
+}
+
+#[test]
+fn it_does_not_use_a_directory_that_somebody_else_made() {
+    let temporary = Temporary::new();
+    let uid = std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap());
+    let base = temporary.path().join(format!("table-service-emulator-{uid}"));
+    std::os::unix::fs::symlink(Path::new("/tmp"), &base).unwrap();
+    let refused = program(&temporary, &["--port", "0", "--admin-port", "0"])
+        .output()
+        .unwrap();
+    assert!(!refused.status.success());
+    assert!(
+        error(&refused).contains("belongs to another user"),
+        "{}",
+        error(&refused)
+    );
+}
+
+/// Two ports that are free, one after the other.
+fn free_ports() -> u16 {
+    loop {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = first.local_addr().unwrap().port();
+        if port < u16::MAX && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
+            return port;
+        }
+    }
+}
+
+fn guide() -> String {
+    fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/emulator.md")).unwrap()
+}
+
+#[test]
+fn the_commands_of_the_guide_run() {
+    let temporary = Temporary::new();
+    let guide = guide();
+    let section = guide.split("## In tests and in CI\n").nth(1).unwrap();
+    let commands: Vec<_> = section
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with("    "))
+        .collect();
+    assert_eq!(commands.len(), 6, "{commands:?}");
+    let port = free_ports();
+    let commands = commands.join("\n").replace("10003", &(port + 1).to_string());
+    let emulator = program(&temporary, &[]);
+    let directory = Path::new(emulator.get_program()).parent().unwrap();
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("bash");
+    shell
+        .args(["-euc", &commands])
+        .env("PATH", path)
+        .env("TABLE_SERVICE_EMULATOR_PORT", port.to_string());
+    shell.envs(emulator.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{}", error(&output));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        printed.contains("ready, extension") && printed.contains("empty"),
+        "{printed}"
+    );
+    assert!(temporary.is_clean());
+}
+
+#[test]
+fn the_guide_has_every_option() {
+    let temporary = Temporary::new();
+    let output = program(&temporary, &["--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let guide = guide();
+    let options = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+        words.filter(|word| word.starts_with("--")).map(str::to_owned).collect()
+    };
+    let table: String = guide.lines().filter(|line| line.starts_with("| `--")).collect();
+    let mut expected = options(&help);
+    expected.retain(|option| !["--help", "--version"].contains(&option.as_str()));
+    assert_eq!(options(&table), expected);
+}
+
+#[test]
+fn quiet_prints_nothing() {
+    let temporary = Temporary::new();
+    let port = free_ports().to_string();
+    let mut child = program(&temporary, &["--port", &port, "--quiet"]).spawn().unwrap();
+    let ready = || program(&temporary, &["healthcheck", "--port", &port]).output().unwrap();
+    wait_until("it is ready", || ready().status.success());
+    kill("TERM", child.id());
+    child.wait().unwrap();
+    let mut printed = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert_eq!(printed, "");
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
