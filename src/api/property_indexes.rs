@@ -123,20 +123,26 @@ fn query_property_indexes(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> PropertyIndexes {
     const SQL: &str = "SELECT c.relname::pg_catalog.text, i.indexrelid::pg_catalog.regclass, COALESCE(parts.bytes, pg_catalog.pg_relation_size(i.indexrelid), 0), COALESCE(parts.scans, pg_catalog.pg_stat_get_numscans(i.indexrelid), 0) FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) c.oid CROSS JOIN LATERAL (SELECT pg_catalog.sum(pg_catalog.pg_relation_size(p.relid))::pg_catalog.int8 AS bytes, pg_catalog.sum(pg_catalog.pg_stat_get_numscans(p.relid))::pg_catalog.int8 AS scans FROM pg_catalog.pg_partition_tree(i.indexrelid) AS p) AS parts WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND i.indexprs IS NOT NULL";
+    /// The rest of the text if one table is asked for.
+    const OF_TABLE: &str = " AND c.oid OPERATOR(pg_catalog.=) $3";
     let query = || {
         // The lock keeps the table until the result is complete.
         let table = table_name
             .map(|name| Table::open(name.get(), TableLock::Read))
             .transpose()?;
         connect(|spi| {
-            let parameters = [Value::oid(catalog::data_schema()), Value::oid(catalog::entity_type())];
+            let mut sql = SQL.to_owned();
+            let mut parameters = vec![Value::oid(catalog::data_schema()), Value::oid(catalog::entity_type())];
+            if let Some(table) = &table {
+                sql.push_str(OF_TABLE);
+                parameters.push(Value::oid(table.oid()));
+            }
             let mut rows = Vec::new();
-            for row in spi.read(SQL, &parameters).iter() {
+            for row in spi.read(&sql, &parameters).iter() {
                 let (Some(name), Some(index)) = (row.text(1), row.relation(2)) else {
                     continue;
                 };
-                let is_asked = table.as_ref().is_none_or(|table| table.name().name() == name.get());
-                if let Some(found) = of_index(index).filter(|_| is_asked) {
+                if let Some(found) = of_index(index) {
                     rows.push((name, found, row.int8(3), row.int8(4)));
                 }
             }
