@@ -5,16 +5,16 @@ use table_service_model::entity::Entity;
 use table_service_model::filter::{Filter, Plan};
 use table_service_model::{Error, Ticks};
 
-use crate::engine::matches::implied;
+use crate::engine::matches::{implied, selectivity};
 use crate::engine::residual::parsed;
 use crate::postgres::arguments::required;
 use crate::postgres::error::OrRaise;
-use crate::postgres::planner::MatchesCall;
+use crate::postgres::planner::Request;
 use crate::postgres::statement::{passes, range_to_sql};
 use crate::postgres::types::{EntityArg, PropertiesArg, TextArg};
 
 /// Answers the planner's requests about `matches`: to a call with a constant filter it adds the conditions on keys and on
-/// property indexes that the filter implies.
+/// property indexes that the filter implies, and it estimates which part of the entities passes.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
 STRICT LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
@@ -25,11 +25,14 @@ fn matches_support(request: pgrx::Internal) -> pgrx::Internal {
         .map_or(std::ptr::null_mut(), |request| request.cast_mut_ptr());
     // SAFETY: the declaration as the support function of `matches` makes PostgreSQL pass its requests. NULL as an answer
     // means that the function has none.
-    let call = unsafe { MatchesCall::of(request) };
-    let answer = call.and_then(|call| {
-        let conditions = implied(&call);
-        (!conditions.is_empty()).then(|| call.and(&conditions))
-    });
+    let answer = match unsafe { Request::of(request) } {
+        Some(Request::Simplify(call)) => {
+            let conditions = implied(&call);
+            (!conditions.is_empty()).then(|| call.and(&conditions))
+        }
+        Some(Request::Selectivity(request)) => selectivity(&request).map(|selectivity| request.answer(selectivity)),
+        None => None,
+    };
     pgrx::Internal::from(Some(answer.unwrap_or(pg_sys::Datum::null())))
 }
 

@@ -1,11 +1,14 @@
-//! Conditions that a call of `matches` implies, for the planner: it finds indexes by them.
+//! What a call of `matches` says to the planner: the conditions that it implies, by which the planner finds indexes, and
+//! which part of the entities passes.
 
-use table_service_model::filter::{Filter, KeyRange, Plan};
+use table_service_model::filter::{
+    Column, Expression as FilterExpression, Filter, KeyRange, Operator as FilterOperator, Plan,
+};
 use table_service_model::property_index::Condition;
 
 use super::property_index::Knowledge;
 use super::table::Table;
-use crate::postgres::planner::{Expression, Key, MatchesCall, Operator, all_of, any_of};
+use crate::postgres::planner::{Expression, Key, MatchesCall, Operator, SelectivityRequest, all_of, any_of};
 
 /// How many key ranges become conditions. The planner looks at each of them.
 const RANGES: usize = 64;
@@ -34,6 +37,61 @@ pub fn implied(call: &MatchesCall<'_>) -> Vec<Expression> {
         conditions.extend(entries(call, &condition, &knowledge));
     }
     conditions
+}
+
+/// Estimates which part of the entities passes the filter of a call, without what conditions beside it estimate by
+/// statistics. Returns `None` if the filter is not valid.
+pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
+    let parameters = request.parameters.map(|parameters| parameters.get());
+    let filter = Filter::parse(request.filter.get(), parameters).ok()?;
+    let Some(table) = request.with_conditions.and_then(Table::of) else {
+        return Some(part(filter.expression(), &|_| false));
+    };
+    let Some(residual) = Plan::new(&filter).residual else {
+        return Some(1.0);
+    };
+    let knowledge = Knowledge::new(&table, Some(&residual));
+    let properties = knowledge.as_ref().map_or(&[][..], |knowledge| &knowledge.properties);
+    Some(part(residual.expression(), &|column| match column {
+        Column::Property(name) => properties.iter().any(|property| **property == **name),
+        Column::PartitionKey | Column::RowKey => true,
+        Column::Timestamp => false,
+    }))
+}
+
+/// Estimates which part of the entities passes. Comparisons of columns that are known are estimated elsewhere. The others
+/// have the numbers that PostgreSQL takes without statistics.
+fn part(expression: &FilterExpression, is_known: &dyn Fn(&Column) -> bool) -> f64 {
+    const EQUAL: f64 = 0.005;
+    const LESS: f64 = 1.0 / 3.0;
+    if columns_are_known(expression, is_known) {
+        return 1.0;
+    }
+    match expression {
+        FilterExpression::And(terms) => terms.iter().map(|term| part(term, is_known)).product(),
+        FilterExpression::Or(terms) => 1.0 - terms.iter().map(|term| 1.0 - part(term, is_known)).product::<f64>(),
+        FilterExpression::Not(term) => 1.0 - part(term, &|_| false),
+        FilterExpression::Constant(value) => f64::from(u8::from(*value)),
+        FilterExpression::Property(_) => 0.5,
+        FilterExpression::Comparison(comparison) => match comparison.operator {
+            FilterOperator::Eq => EQUAL,
+            FilterOperator::Ne => 1.0 - EQUAL,
+            _ => LESS,
+        },
+    }
+}
+
+/// Returns whether all columns of an expression are known, of which there is one at least.
+fn columns_are_known(expression: &FilterExpression, is_known: &dyn Fn(&Column) -> bool) -> bool {
+    match expression {
+        FilterExpression::And(terms) | FilterExpression::Or(terms) => {
+            terms.iter().all(|term| columns_are_known(term, is_known))
+        }
+        FilterExpression::Not(term) => columns_are_known(term, is_known),
+        FilterExpression::Constant(_) => false,
+        FilterExpression::Property(property) => is_known(&property.column),
+        FilterExpression::Comparison(comparison) => is_known(&comparison.property.column),
+    }
 }
 
 /// Returns conditions on the keys in a range. They may also hold for other keys.

@@ -44,54 +44,125 @@ pub enum Key {
     Row,
 }
 
-impl<'p> MatchesCall<'p> {
-    /// Reads a request of the planner. Returns `None` if it is not a request to simplify such a call.
+/// A request of the planner about a call of `matches`.
+pub enum Request<'p> {
+    /// To simplify it. The answer may have the conditions that it implies.
+    Simplify(MatchesCall<'p>),
+    /// To estimate which part of the entities passes.
+    Selectivity(SelectivityRequest<'p>),
+}
+
+/// A request to estimate which part of the entities passes a filter.
+pub struct SelectivityRequest<'p> {
+    request: &'p mut pg_sys::SupportRequestSelectivity,
+    pub filter: TextArg<'p>,
+    pub parameters: Option<PropertiesArg<'p>>,
+    /// The table of the entity, if the call has the conditions that it implies, whose part is estimated by themselves.
+    pub with_conditions: Option<pg_sys::Oid>,
+}
+
+impl<'p> Request<'p> {
+    /// Reads a request. Returns `None` if there is no answer to it.
     ///
     /// # Safety
     /// The request must be one that PostgreSQL sends to a support function of `matches`. The result must not outlive it.
-    pub unsafe fn of(request: *mut pg_sys::Node) -> Option<MatchesCall<'p>> {
-        // SAFETY: a node is what its tag says. The arguments of a call are a list of expressions, three for `matches`.
-        // The planner's query has a range table, in which the variables of its expressions count from 1. The constants
-        // live as long as the expression.
+    pub unsafe fn of(request: *mut pg_sys::Node) -> Option<Request<'p>> {
+        use pg_sys::NodeTag::{T_SupportRequestSelectivity, T_SupportRequestSimplify};
+        // SAFETY: a node is what its tag says, and the planner's request is its own to change. The call of a request has
+        // its arguments, and the constants live as long as the expression.
         unsafe {
-            let request =
-                of_type::<pg_sys::SupportRequestSimplify>(request, pg_sys::NodeTag::T_SupportRequestSimplify)?;
-            let root = request.root.as_ref()?;
-            let arguments = (*request.fcall)
-                .args
-                .as_ref()
-                .filter(|arguments| arguments.length == 3)?;
+            if let Some(simplify) = of_type::<pg_sys::SupportRequestSimplify>(request, T_SupportRequestSimplify) {
+                let arguments = Arguments::of((*simplify.fcall).args, simplify.root)?;
+                if arguments.has_conditions {
+                    return None;
+                }
+                let (table, row) = arguments.row?;
+                return Some(Request::Simplify(MatchesCall {
+                    call: simplify.fcall,
+                    row,
+                    table,
+                    filter: arguments.filter,
+                    parameters: arguments.parameters,
+                }));
+            }
+            of_type::<pg_sys::SupportRequestSelectivity>(request, T_SupportRequestSelectivity)?;
+            let request = &mut *request.cast::<pg_sys::SupportRequestSelectivity>();
+            let arguments = Arguments::of(request.args, request.root)?;
+            let table = arguments.row.map(|(table, _)| table);
+            Some(Request::Selectivity(SelectivityRequest {
+                request,
+                filter: arguments.filter,
+                parameters: arguments.parameters,
+                with_conditions: table.filter(|_| arguments.has_conditions),
+            }))
+        }
+    }
+}
+
+impl SelectivityRequest<'_> {
+    /// Answers with a part between 0 and 1.
+    pub fn answer(self, selectivity: f64) -> pg_sys::Datum {
+        self.request.selectivity = selectivity.clamp(0.0, 1.0);
+        pg_sys::Datum::from(std::ptr::from_mut(self.request))
+    }
+}
+
+/// The arguments of a call of `matches` whose filter is known when the query is planned.
+struct Arguments<'p> {
+    /// The entity, if it is the row of a table: the table and its variable.
+    row: Option<(pg_sys::Oid, &'p pg_sys::Var)>,
+    filter: TextArg<'p>,
+    parameters: Option<PropertiesArg<'p>>,
+    has_conditions: bool,
+}
+
+impl<'p> Arguments<'p> {
+    /// # Safety
+    /// The list must be the arguments of a call of `matches`, and `root` the planner's query, or NULL.
+    unsafe fn of(arguments: *mut pg_sys::List, root: *mut pg_sys::PlannerInfo) -> Option<Arguments<'p>> {
+        // SAFETY: a node is what its tag says. The arguments of a call are a list of expressions, three for `matches`.
+        // The constants live as long as the expression.
+        unsafe {
+            let arguments = arguments.as_ref().filter(|arguments| arguments.length == 3)?;
             let argument = |number: usize| (*arguments.elements.add(number)).ptr_value.cast::<pg_sys::Node>();
             let filter = of_type::<pg_sys::Const>(argument(1), pg_sys::NodeTag::T_Const)?;
-            if filter.location == HAS_CONDITIONS {
-                return None;
-            }
             let parameters = of_type::<pg_sys::Const>(argument(2), pg_sys::NodeTag::T_Const)?;
-            // The row of a table of the service becomes an entity by this conversion.
-            let entity = of_type::<pg_sys::ConvertRowtypeExpr>(argument(0), pg_sys::NodeTag::T_ConvertRowtypeExpr)?;
-            let row = of_type::<pg_sys::Var>(entity.arg.cast(), pg_sys::NodeTag::T_Var)?;
-            if row.varattno != 0 || row.varlevelsup != 0 {
-                return None;
-            }
-            let tables = (*root.parse).rtable.as_ref()?;
-            let number = usize::try_from(row.varno as i64 - 1).ok()?;
-            if number >= usize::try_from(tables.length).ok()? {
-                return None;
-            }
-            let entry = (*tables.elements.add(number)).ptr_value.cast::<pg_sys::RangeTblEntry>();
-            if (*entry).rtekind != pg_sys::RTEKind::RTE_RELATION {
-                return None;
-            }
-            Some(MatchesCall {
-                call: request.fcall,
-                row,
-                table: (*entry).relid,
+            Some(Arguments {
+                row: row(argument(0), root),
                 filter: TextArg::from_datum(filter.constvalue, filter.constisnull)?,
                 parameters: PropertiesArg::from_datum(parameters.constvalue, parameters.constisnull),
+                has_conditions: filter.location == HAS_CONDITIONS,
             })
         }
     }
+}
 
+/// Returns the table and the variable of an entity that is the row of a table.
+///
+/// # Safety
+/// The node must be an expression of the planner's query, which may be NULL.
+unsafe fn row<'p>(node: *mut pg_sys::Node, root: *mut pg_sys::PlannerInfo) -> Option<(pg_sys::Oid, &'p pg_sys::Var)> {
+    // SAFETY: a node is what its tag says. The planner's query has a range table, in which the variables of its
+    // expressions count from 1.
+    unsafe {
+        let root = root.as_ref()?;
+        // The row of a table of the service becomes an entity by this conversion.
+        let entity = of_type::<pg_sys::ConvertRowtypeExpr>(node, pg_sys::NodeTag::T_ConvertRowtypeExpr)?;
+        let row = of_type::<pg_sys::Var>(entity.arg.cast(), pg_sys::NodeTag::T_Var)?;
+        if row.varattno != 0 || row.varlevelsup != 0 {
+            return None;
+        }
+        let tables = (*root.parse).rtable.as_ref()?;
+        let number = usize::try_from(row.varno as i64 - 1).ok()?;
+        if number >= usize::try_from(tables.length).ok()? {
+            return None;
+        }
+        let entry = (*tables.elements.add(number)).ptr_value.cast::<pg_sys::RangeTblEntry>();
+        ((*entry).rtekind == pg_sys::RTEKind::RTE_RELATION).then(|| ((*entry).relid, row))
+    }
+}
+
+impl<'p> MatchesCall<'p> {
     /// Returns a condition on a column of the primary key.
     pub fn compare_key(&self, key: Key, operator: Operator, value: &str) -> Expression {
         let column = match key {
@@ -139,8 +210,8 @@ impl<'p> MatchesCall<'p> {
 
     /// Returns the call and conditions that it implies.
     pub fn and(&self, conditions: &[Expression]) -> pg_sys::Datum {
-        // SAFETY: the call is that of the request, which is copied with its arguments. `of` has found that the second one
-        // is a constant.
+        // SAFETY: the call is that of the request, which is copied with its arguments. `Arguments` has found that the
+        // second one is a constant.
         let call = unsafe {
             let call = &*self.call;
             let arguments = pg_sys::copyObjectImpl(call.args.cast()).cast::<pg_sys::List>();
