@@ -1,15 +1,16 @@
 //! Reads the key ranges of a query in key order, under the caller's snapshot.
 
 use table_service_model::filter::{AccessClass, Bound, Columns, KeyRange, Plan, Predicate};
+use table_service_model::property_index::Condition;
 
 use super::direct::{self, Direct, Purpose};
-use super::property_index::{Knowledge, Way, choose};
+use super::property_index::{InOrder, Knowledge, Way, choose};
 use super::table::Table;
 use crate::postgres::arguments::KeyTexts;
-use crate::postgres::receiver::Receiver;
+use crate::postgres::receiver::{Keys, Limits, Receiver};
 use crate::postgres::row::Row;
 use crate::postgres::spi::{Connection, Planning};
-use crate::postgres::statement::{IndexScan, RangeKeys, ScanFilter, Statement, Tested, scan_to_sql};
+use crate::postgres::statement::{Bounds, IndexScan, RangeKeys, ScanFilter, Statement, Tested, scan_to_sql};
 
 /// A filter that is tested on rows as they arrive.
 pub struct RowFilter {
@@ -78,18 +79,17 @@ fn read(
     all_rows: Option<&AllRows>,
     sink: &mut dyn FnMut(&Row<'_>) -> bool,
 ) {
-    // To count entries and to plan takes longer than to read a small range. With many ranges it would not pay.
     let mut reading = Reading {
         spi,
         table,
         knowledge,
-        may_sort: scans(ranges) <= SORTED_RANGES,
         wanted,
         all_rows,
         receiver: Receiver::new(sink),
     };
-    let has_points = ranges.iter().any(|range| range.point().is_some());
-    let read = if has_points {
+    let may_be_direct = ranges.iter().any(|range| range.point().is_some())
+        || knowledge.is_some_and(|knowledge| Knowledge::is_one_value(knowledge.condition()));
+    let read = if may_be_direct {
         direct::with(table, Purpose::Get, |direct| {
             reading.ranges(ranges, Some(direct));
             Some(())
@@ -102,24 +102,24 @@ fn read(
     }
 }
 
-/// Returns how many ranges are not points.
-fn scans(ranges: &[KeyRange]) -> usize {
-    ranges.iter().filter(|range| range.point().is_none()).count()
+/// Returns whether key ranges are read together, sorted if they are sorted. To count entries and to plan takes longer than
+/// to read a small range, so with many ranges it would not pay for each. A condition on one value pays always.
+fn together(ranges: &[KeyRange], knowledge: &Knowledge<'_>) -> bool {
+    let scans = ranges.iter().filter(|range| range.point().is_none()).count();
+    scans > APART && !Knowledge::is_one_value(knowledge.condition())
 }
 
 /// The largest number of entities in a page.
 pub const PAGE_ENTITIES: u64 = 1000;
 
-/// How many key ranges of a query may be read by sorting.
-const SORTED_RANGES: usize = 8;
+/// How many key ranges of a query are read each in its own way.
+const APART: usize = 8;
 
 struct Reading<'a> {
     spi: &'a Connection,
     table: &'a Table,
     /// What property indexes know about the filter.
     knowledge: Option<&'a Knowledge<'a>>,
-    /// Whether ranges may be read by sorting.
-    may_sort: bool,
     /// How many entities the caller wants. `None` stands for all.
     wanted: Option<u64>,
     all_rows: Option<&'a AllRows>,
@@ -128,15 +128,32 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn ranges(&mut self, ranges: &[KeyRange], mut direct: Option<&mut Direct>) {
+        if let Some(knowledge) = self.knowledge.filter(|knowledge| together(ranges, knowledge)) {
+            self.by_indexes(ranges, knowledge, &mut direct);
+            return;
+        }
         for range in ranges {
-            match (&mut direct, range.point()) {
-                (Some(direct), Some((partition_key, row_key))) => self.point(direct, partition_key, row_key),
-                _ => self.range(range),
+            match self.knowledge {
+                Some(knowledge) if range.point().is_none() => {
+                    self.by_indexes(std::slice::from_ref(range), knowledge, &mut direct);
+                }
+                _ => self.by_keys(range, &mut direct),
             }
             if self.receiver.has_ended() {
                 break;
             }
             pgrx::check_for_interrupts!();
+        }
+    }
+
+    fn by_keys(&mut self, range: &KeyRange, direct: &mut Option<&mut Direct>) {
+        match (direct, range.point()) {
+            (Some(direct), Some((partition_key, row_key))) => self.point(direct, partition_key, row_key),
+            _ => {
+                let keys = RangeKeys::new(range);
+                let statement = Statement::scan(&keys, self.filter(), self.all_rows.is_some());
+                self.spi.receive(self.table.name(), &statement, &mut self.receiver);
+            }
         }
     }
 
@@ -149,72 +166,143 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn range(&mut self, range: &KeyRange) {
-        match self.knowledge {
-            None => self.by_keys(range),
-            Some(knowledge) => self.by_indexes(range, knowledge),
-        }
-    }
-
-    fn by_keys(&mut self, range: &KeyRange) {
-        let keys = RangeKeys::new(range);
-        let statement = Statement::scan(&keys, self.filter(), self.all_rows.is_some());
-        self.spi.receive(self.table.name(), &statement, &mut self.receiver);
-    }
-
-    fn by_indexes(&mut self, range: &KeyRange, knowledge: &Knowledge<'_>) {
-        let condition = knowledge.within(range);
-        if let Some((property, span)) = knowledge.in_order(&condition) {
-            let property = knowledge.properties.get(property).map_or("", |property| property);
-            let scan = IndexScan::ordered(self.table.name(), property, span, tested(self.filter()));
-            let (spi, table, indexes) = (self.spi, self.table.name(), knowledge.indexes());
-            let is_read = self
-                .receiver
-                .within(range, |receiver| spi.receive_in_order(table, &scan, &indexes, receiver));
-            if !is_read {
-                self.by_keys(range);
-            }
-            return;
-        }
-        let (mut range, mut read) = (range.clone(), 0);
-        while self.may_sort {
-            match choose(knowledge, &range, &condition, self.wanted, read) {
-                Way::Keys => break,
-                Way::Sorted(planning) => {
-                    if self.sorted(&range, knowledge, planning) {
-                        return;
-                    }
+    /// Reads key ranges through indexes as far as it pays.
+    fn by_indexes(&mut self, ranges: &[KeyRange], knowledge: &Knowledge<'_>, direct: &mut Option<&mut Direct>) {
+        let (mut ranges, mut read, mut some_are_cut) = (ranges.to_vec(), 0, false);
+        loop {
+            let condition = match ranges.as_slice() {
+                [only] => knowledge.within(only),
+                _ => knowledge.condition().clone(),
+            };
+            let in_order = match ranges.as_slice() {
+                [range] => knowledge
+                    .in_order(&condition, self.wanted, read)
+                    .map(|values| (range, values)),
+                _ => None,
+            };
+            let (rows, rest) = if let Some((range, values)) = in_order {
+                let Some((rest, cut)) = self.ordered(range, knowledge, &values, some_are_cut, direct) else {
                     break;
+                };
+                some_are_cut |= cut;
+                (values.rows.unwrap_or_default(), rest)
+            } else {
+                let (condition, planning) = match choose(knowledge, &ranges, &condition, self.wanted, read) {
+                    Way::Keys => break,
+                    Way::KeysFirst(rows) => {
+                        let rest = self.keys_first(&ranges, rows, direct);
+                        if rest.is_empty() || self.receiver.has_ended() {
+                            return;
+                        }
+                        (ranges, read) = (rest, read + rows);
+                        continue;
+                    }
+                    Way::Planned => (condition, Planning::Free),
+                    Way::Sorted(narrow) => (narrow, Planning::ForFewRows),
+                };
+                if self.sorted(&ranges, &condition, knowledge, planning) {
+                    return;
                 }
-                Way::KeysFirst(rows) => {
-                    let next = self.keys_first(&range, rows);
-                    let Some((partition_key, row_key)) = next.filter(|_| !self.receiver.has_ended()) else {
-                        return;
-                    };
-                    range.lower = Some(Bound {
-                        partition_key,
-                        row_key: Some(row_key),
-                        inclusive: true,
-                    });
-                    read += rows;
+                break;
+            };
+            if rest.is_empty() || self.receiver.has_ended() {
+                return;
+            }
+            (ranges, read) = (rest, read + rows);
+        }
+        for range in &ranges {
+            self.by_keys(range, direct);
+            if self.receiver.has_ended() {
+                break;
+            }
+            pgrx::check_for_interrupts!();
+        }
+    }
+
+    /// Reads so many entities of key ranges in key order. Returns the rest of the ranges.
+    fn keys_first(&mut self, ranges: &[KeyRange], rows: u64, direct: &mut Option<&mut Direct>) -> Vec<KeyRange> {
+        let mut limits = Limits {
+            rows: Some(rows),
+            keys: None,
+        };
+        for (number, range) in ranges.iter().enumerate() {
+            let rest = ranges.iter().skip(number + 1).cloned();
+            if range.point().is_some() {
+                self.by_keys(range, direct);
+                limits.rows = limits.rows.map(|rows| rows.saturating_sub(1));
+            } else {
+                let keys = RangeKeys::new(range);
+                let statement = Statement::scan(&keys, self.filter(), self.all_rows.is_some());
+                let (spi, table) = (self.spi, self.table.name());
+                let receive = |receiver: &mut Receiver<'_>| spi.receive(table, &statement, receiver);
+                if let ((), Some(next)) = self.receiver.limited(&mut limits, receive) {
+                    return std::iter::once(from(range, next)).chain(rest).collect();
                 }
             }
+            if self.receiver.has_ended() || limits.rows == Some(0) {
+                return rest.collect();
+            }
         }
-        self.by_keys(&range);
+        Vec::new()
     }
 
-    /// Reads so many entities of a range in key order. Returns the keys of the next one.
-    fn keys_first(&mut self, range: &KeyRange, rows: u64) -> Option<(String, String)> {
-        let keys = RangeKeys::new(range);
-        let statement = Statement::scan(&keys, self.filter(), self.all_rows.is_some());
+    /// Reads the entities of a key range that have one value, in the order of the index. Returns what is left of the
+    /// range, and whether there are entries that are cut; `None` if the planner does not read the index.
+    fn ordered(
+        &mut self,
+        range: &KeyRange,
+        knowledge: &Knowledge<'_>,
+        values: &InOrder<'_>,
+        sort_cut: bool,
+        direct: &mut Option<&mut Direct>,
+    ) -> Option<(Vec<KeyRange>, bool)> {
+        let mut limits = Limits {
+            rows: values.rows,
+            keys: values.span.uncut_keys().filter(|_| !sort_cut),
+        };
+        let filter = self.filter();
+        let row_filter = self.all_rows.and_then(|all| all.0.as_ref()).map(|(_, filter)| filter);
+        let passes = |row: &Row<'_>| row_filter.is_none_or(|filter| filter.passes(row));
         let (spi, table) = (self.spi, self.table.name());
-        self.receiver
-            .at_most(rows, |receiver| spi.receive(table, &statement, receiver))
+        let read = |receiver: &mut Receiver<'_>| {
+            let span = values.span;
+            if let (Some(direct), Some(index), false) = (direct, knowledge.index(values.property), sort_cut) {
+                let take = &mut |row: &Row<'_>| receiver.offer(row, passes);
+                if direct.each_between(index, (&span.lower, &span.upper), take) {
+                    return true;
+                }
+            }
+            let property = knowledge
+                .properties
+                .get(values.property)
+                .map_or("", |property| property);
+            let scan = IndexScan::ordered(table, property, span, tested(filter), sort_cut);
+            spi.receive_in_order(table, &scan, &knowledge.indexes(), receiver)
+        };
+        let (is_read, stopped_at) = self.receiver.within(std::slice::from_ref(range), |receiver| {
+            receiver.limited(&mut limits, read)
+        });
+        if !is_read {
+            return None;
+        }
+        Some(match stopped_at {
+            None => (Vec::new(), false),
+            Some(next) if limits.rows == Some(0) => (vec![from(range, next)], false),
+            Some((partition_key, row_key)) => {
+                let held = values.span.held_keys(&partition_key, &row_key);
+                (vec![from(range, held)], true)
+            }
+        })
     }
 
-    /// Reads a range through indexes and sorts it. Returns false if the planner reads no index.
-    fn sorted(&mut self, range: &KeyRange, knowledge: &Knowledge<'_>, planning: Planning) -> bool {
-        let condition = knowledge.within(range);
+    /// Reads key ranges through indexes and sorts them. Returns false if the planner reads no index.
+    fn sorted(
+        &mut self,
+        ranges: &[KeyRange],
+        condition: &Condition,
+        knowledge: &Knowledge<'_>,
+        planning: Planning,
+    ) -> bool {
         let own;
         let filter = match self.filter() {
             Some(filter) => filter,
@@ -223,18 +311,21 @@ impl<'a> Reading<'a> {
                 &own
             }
         };
-        // One more than wanted shows whether there is a next page.
-        let limit = self.wanted.map(|wanted| wanted.saturating_add(1));
-        let scan = IndexScan::sorted(
-            self.table.name(),
-            range,
-            &condition,
-            &knowledge.properties,
-            Tested::Compiled(filter),
-            limit,
-        );
-        self.spi
-            .receive_planned(&scan, planning, &knowledge.indexes(), &mut self.receiver)
+        let (table, properties) = (self.table.name(), &knowledge.properties);
+        // One more than wanted shows whether there is a next page. What the receiver tests is not counted.
+        let limit = self
+            .wanted
+            .filter(|_| ranges.len() == 1)
+            .map(|wanted| wanted.saturating_add(1));
+        let filter = Tested::Compiled(filter);
+        let scan = IndexScan::sorted(table, ranges, (condition, properties), filter, limit, bounds(planning));
+        let (spi, indexes) = (self.spi, knowledge.indexes());
+        let receive = |receiver: &mut Receiver<'_>| spi.receive_planned(&scan, planning, &indexes, receiver);
+        if ranges.len() == 1 {
+            receive(&mut self.receiver)
+        } else {
+            self.receiver.within(ranges, receive)
+        }
     }
 
     /// The filter that statements test.
@@ -248,68 +339,113 @@ fn tested(filter: Option<&ScanFilter>) -> Tested<'_> {
     filter.map_or(Tested::Not, Tested::Compiled)
 }
 
-/// How the entities of a key range are read, for users.
+/// Returns the part of a range from these keys on. They are not before its lower bound but as far as they are cut.
+fn from(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
+    if !range.contains(&partition_key, &row_key) {
+        return range.clone();
+    }
+    KeyRange {
+        lower: Some(Bound {
+            partition_key,
+            row_key: Some(row_key),
+            inclusive: true,
+        }),
+        upper: range.upper.clone(),
+    }
+}
+
+/// Few entities are found by the condition alone.
+fn bounds(planning: Planning) -> Bounds {
+    match planning {
+        Planning::ForFewRows => Bounds::Tested,
+        _ => Bounds::Searched,
+    }
+}
+
+/// How the entities of key ranges are read, for users.
 pub struct Explained {
     pub access: AccessClass,
     pub sql: String,
     pub planning: Planning,
 }
 
+/// How many entities an explanation takes for read in vain.
+const EXPLAINED: u64 = 1_000_000;
+
 /// Explains how the first page of a plan is read.
 pub fn explain(spi: &Connection, table: &Table, plan: &Plan) -> Vec<Explained> {
     let knowledge = Knowledge::new(table, plan.residual.as_ref());
-    let knowledge = knowledge.as_ref();
-    let may_sort = scans(&plan.ranges) <= SORTED_RANGES;
+    let through_indexes = |ranges: &[KeyRange]| explain_indexes(spi, table, ranges, knowledge.as_ref()?);
+    let together = knowledge
+        .as_ref()
+        .is_some_and(|knowledge| together(&plan.ranges, knowledge));
+    if together && let Some(explained) = through_indexes(&plan.ranges) {
+        return vec![explained];
+    }
     let explain = |range: &KeyRange| {
-        let through_index = knowledge
-            .filter(|_| range.point().is_none())
-            .and_then(|knowledge| explain_indexes(spi, table, range, knowledge, may_sort));
-        through_index.unwrap_or_else(|| Explained {
-            access: range.access(),
-            sql: scan_to_sql(range, table.name(), plan.residual.as_ref()),
-            planning: Planning::ForKeys,
-        })
+        Some(range)
+            .filter(|range| !together && range.point().is_none())
+            .and_then(|range| through_indexes(std::slice::from_ref(range)))
+            .unwrap_or_else(|| Explained {
+                access: range.access(),
+                sql: scan_to_sql(range, table.name(), plan.residual.as_ref()),
+                planning: Planning::ForKeys,
+            })
     };
     plan.ranges.iter().map(explain).collect()
 }
 
-/// Returns `None` if a range is not read through property indexes.
+/// Returns `None` if ranges are not read through property indexes.
 fn explain_indexes(
     spi: &Connection,
     table: &Table,
-    range: &KeyRange,
+    ranges: &[KeyRange],
     knowledge: &Knowledge<'_>,
-    may_sort: bool,
 ) -> Option<Explained> {
-    let condition = knowledge.within(range);
+    let condition = match ranges {
+        [only] => knowledge.within(only),
+        _ => knowledge.condition().clone(),
+    };
     let shown = Tested::Shown(knowledge.filter);
-    let (scan, planning) = match knowledge.in_order(&condition) {
-        Some((property, span)) => {
+    let wanted = Some(PAGE_ENTITIES);
+    let in_order = knowledge.in_order(&condition, wanted, 0).filter(|_| ranges.len() == 1);
+    let (scan, planning) = match in_order {
+        Some(InOrder { property, span, .. }) => {
             let property = knowledge.properties.get(property)?;
             (
-                IndexScan::ordered(table.name(), property, span, shown),
+                IndexScan::ordered(table.name(), property, span, shown, false),
                 Planning::ForKeys,
             )
         }
         None => {
             let mut read = 0;
-            let planning = loop {
-                match choose(knowledge, range, &condition, Some(PAGE_ENTITIES), read) {
-                    Way::Sorted(planning) if may_sort => break planning,
-                    Way::KeysFirst(rows) if may_sort => read += rows,
-                    _ => return None,
+            let (condition, planning) = loop {
+                match choose(knowledge, ranges, &condition, wanted, read) {
+                    Way::Keys => return None,
+                    Way::KeysFirst(_) if read >= EXPLAINED => return None,
+                    Way::KeysFirst(rows) => read += rows,
+                    Way::Planned => break (condition, Planning::Free),
+                    Way::Sorted(condition) => break (condition, Planning::ForFewRows),
                 }
             };
             let properties = &knowledge.properties;
             (
-                IndexScan::sorted(table.name(), range, &condition, properties, shown, None),
+                IndexScan::sorted(
+                    table.name(),
+                    ranges,
+                    (&condition, properties),
+                    shown,
+                    None,
+                    bounds(planning),
+                ),
                 planning,
             )
         }
     };
     let sql = scan.to_sql();
+    let access = ranges.iter().map(KeyRange::access).max()?;
     spi.would_read(&sql, planning, &knowledge.indexes()).then(|| Explained {
-        access: range.access().min(AccessClass::PropertyIndexScan),
+        access: access.min(AccessClass::PropertyIndexScan),
         sql,
         planning,
     })

@@ -167,6 +167,9 @@ unsafe fn node_reads(node: *mut pg_sys::Plan, indexes: &[pg_sys::Oid]) -> bool {
         if let Some(scan) = of_type::<pg_sys::BitmapIndexScan>(node, NodeTag::T_BitmapIndexScan) {
             return !scan.indexqual.is_null() && is_one_of(scan.indexid, indexes);
         }
+        if let Some(scan) = of_type::<pg_sys::SubqueryScan>(node, NodeTag::T_SubqueryScan) {
+            return node_reads(scan.subplan, indexes);
+        }
         let parts = match plan.type_ {
             NodeTag::T_BitmapAnd => (*node.cast::<pg_sys::BitmapAnd>()).bitmapplans,
             // Without an index for one of its parts there is no such node.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use pgrx::prelude::*;
 
 use super::catalog::{self, PropertyIndex};
+use super::guarded::guarded;
 use super::types::TextArg;
 use super::types::value::Value;
 
@@ -191,19 +192,22 @@ pub fn qualified_name(relation: pg_sys::Oid) -> Option<String> {
     }
 }
 
-/// Returns whether ANALYZE has collected statistics of an index's expression.
-pub fn has_statistics(index: pg_sys::Oid) -> bool {
-    // SAFETY: a transaction is running. STATRELATTINH takes a relation, the number of a column, and whether the
-    // statistics include child tables.
-    unsafe {
-        pg_sys::SearchSysCacheExists(
-            pg_sys::SysCacheIdentifier::STATRELATTINH as c_int,
-            index.into(),
-            1i16.into(),
-            false.into(),
-            pg_sys::Datum::null(),
-        )
-    }
+/// Returns whether ANALYZE has collected statistics of an index's expression. Those of the index of a partitioned table
+/// are those of all its parts. The caller must have locked the table.
+pub fn has_statistics(table: pg_sys::Oid, index: pg_sys::Oid) -> bool {
+    parts(table, index).is_some_and(|parts| {
+        // SAFETY: a transaction is running. STATRELATTINH takes a relation, the number of a column, and whether the
+        // statistics include child tables.
+        parts.into_iter().all(|(_, index)| unsafe {
+            pg_sys::SearchSysCacheExists(
+                pg_sys::SysCacheIdentifier::STATRELATTINH as c_int,
+                index.into(),
+                1i16.into(),
+                false.into(),
+                pg_sys::Datum::null(),
+            )
+        })
+    })
 }
 
 /// One condition on a column of an index.
@@ -263,21 +267,34 @@ impl ColumnCondition<'_> {
 /// Counts the entries of an index that meet conditions, up to a limit. It counts entries of rows that nobody sees any
 /// more, too. The caller must have locked the table, and made sure that the values have the types of the columns.
 ///
-/// Returns the limit for the index of a partitioned table, which has no entries itself.
+/// The index of a partitioned table has no entries itself: those of its parts are counted. Returns the limit if a part
+/// has no such index.
 pub fn count_entries(
     table: pg_sys::Oid,
     index: pg_sys::Oid,
     conditions: &[ColumnCondition<'_>],
     limit: usize,
 ) -> usize {
-    if is_partitioned(table) {
-        return limit;
+    if !is_partitioned(table) {
+        return count_in_part(table, index, conditions, limit);
     }
+    let Some(parts) = parts(table, index) else { return limit };
+    let mut count = 0;
+    for (table, index) in parts {
+        if count >= limit {
+            break;
+        }
+        count += count_in_part(table, index, conditions, limit - count);
+    }
+    count
+}
+
+fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &[ColumnCondition<'_>], limit: usize) -> usize {
     let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
     let number = conditions.len() as c_int;
-    // SAFETY: the caller holds a lock on the table, so it and its index can be opened. The snapshot is active while an
-    // SQL function runs. The scan copies its keys, and it is ended after its last use.
+    // SAFETY: the table is locked, so it and its index can be opened. The snapshot is active while an SQL function runs.
+    // The scan copies its keys, and it is ended after its last use.
     unsafe {
         let relation = pg_sys::table_open(table, no_lock);
         let opened = pg_sys::index_open(index, lock);
@@ -301,6 +318,88 @@ pub fn count_entries(
         pg_sys::table_close(relation, no_lock);
         count
     }
+}
+
+/// Gives `take` the rows whose entries in a btree meet conditions, in the order of the index, until it wants no more.
+/// Returns false, without reading, if the index may lack entries of rows that the snapshot sees.
+///
+/// # Safety
+/// The table must be open and locked, and the index must be one of its valid indexes, with columns of the types of the
+/// values. The slot must fit the table.
+pub unsafe fn each_row(
+    table: pg_sys::Relation,
+    index: pg_sys::Oid,
+    conditions: &[ColumnCondition<'_>],
+    slot: *mut pg_sys::TupleTableSlot,
+    take: &mut dyn FnMut() -> bool,
+) -> bool {
+    let number = conditions.len() as c_int;
+    let forward = pg_sys::ScanDirection::ForwardScanDirection;
+    // SAFETY: the caller promises what is opened. The snapshot is active while an SQL function runs. The scan copies its
+    // keys, and it is ended after its last use; the slot lets go of its row before that.
+    unsafe {
+        let opened = pg_sys::index_open(index, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
+        // Rows that were updated while the index was made may be found only by snapshots that are later.
+        let is_complete = !(*(*opened).rd_index).indcheckxmin;
+        if is_complete {
+            let mut keys: Vec<_> = conditions.iter().map(|condition| condition.key()).collect();
+            let scan = pg_sys::index_beginscan(
+                table,
+                opened,
+                pg_sys::GetActiveSnapshot(),
+                #[cfg(feature = "pg18")]
+                std::ptr::null_mut(),
+                number,
+                0,
+            );
+            pg_sys::index_rescan(scan, keys.as_mut_ptr(), number, std::ptr::null_mut(), 0);
+            while pg_sys::index_getnext_slot(scan, forward, slot) && take() {
+                pgrx::check_for_interrupts!();
+            }
+            guarded(|| pg_sys::ExecClearTuple(slot));
+            pg_sys::index_endscan(scan);
+        }
+        pg_sys::index_close(opened, pg_sys::NoLock as pg_sys::LOCKMODE);
+        is_complete
+    }
+}
+
+unsafe extern "C-unwind" {
+    /// PostgreSQL's function, which `pg_sys` lacks.
+    fn index_get_partition(partition: pg_sys::Relation, index: pg_sys::Oid) -> pg_sys::Oid;
+}
+
+/// Returns the parts of a partitioned table that have entities, each with its part of an index, and locks them. `None`
+/// if a part has no such index.
+fn parts(table: pg_sys::Oid, index: pg_sys::Oid) -> Option<Vec<(pg_sys::Oid, pg_sys::Oid)>> {
+    if !is_partitioned(table) {
+        return Some(vec![(table, index)]);
+    }
+    let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+    let mut all = Vec::new();
+    // SAFETY: the table is locked, so it can be opened without a lock. The description is that of the relation cache's
+    // entry, and it has as many OIDs as it says. A part is locked when it is opened, and it stays so.
+    unsafe {
+        let relation = pg_sys::table_open(table, no_lock);
+        let description = &*pg_sys::RelationGetPartitionDesc(relation, true);
+        let count = usize::try_from(description.nparts).unwrap_or_default();
+        let children: Vec<pg_sys::Oid> = (0..count).map(|number| *description.oids.add(number)).collect();
+        pg_sys::table_close(relation, no_lock);
+        for child in children {
+            let part = pg_sys::try_relation_open(child, lock);
+            if part.is_null() {
+                return None;
+            }
+            let index = guarded(|| index_get_partition(part, index));
+            pg_sys::relation_close(part, no_lock);
+            if index == pg_sys::InvalidOid {
+                return None;
+            }
+            all.extend(parts(child, index)?);
+        }
+    }
+    Some(all)
 }
 
 /// Returns the index of a table's primary key.

@@ -8,6 +8,18 @@ use table_service_model::filter::KeyRange;
 use super::memory::new_context;
 use super::row::{Row, is_entity};
 
+/// The PartitionKey and RowKey of a row.
+pub type Keys = (String, String);
+
+/// Where a receiver stops before its sink has enough. `None` stands for no limit.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// How many more rows statements may return.
+    pub rows: Option<u64>,
+    /// How many bytes the keys of a row may have together.
+    pub keys: Option<usize>,
+}
+
 /// The destination of the rows of statements that select the columns of an entity.
 #[repr(C)]
 pub struct Receiver<'s> {
@@ -17,12 +29,11 @@ pub struct Receiver<'s> {
     /// Memory that the sink allocates through PostgreSQL for a row. It is freed after the row.
     row_context: pg_sys::MemoryContext,
     ended: bool,
-    /// The keys of the rows to give to the sink. `None` stands for all.
-    range: Option<KeyRange>,
-    /// How many more rows a statement may return. `None` stands for any number.
-    budget: Option<u64>,
-    /// The keys of the row at which the budget was used up.
-    stopped_at: Option<(String, String)>,
+    /// The keys of the rows to give to the sink: ranges in order. `None` stands for all.
+    ranges: Option<Vec<KeyRange>>,
+    limits: Limits,
+    /// The keys of the row that was beyond a limit.
+    stopped_at: Option<Keys>,
 }
 
 impl<'s> Receiver<'s> {
@@ -39,36 +50,31 @@ impl<'s> Receiver<'s> {
             sink,
             row_context: new_context(c"table_service row"),
             ended: false,
-            range: None,
-            budget: None,
+            ranges: None,
+            limits: Limits::default(),
             stopped_at: None,
         }
     }
 
-    /// Gives the sink only the rows of a key range, while `f` runs.
-    pub fn within<R>(&mut self, range: &KeyRange, f: impl FnOnce(&mut Self) -> R) -> R {
-        self.range = Some(range.clone());
+    /// Gives the sink only the rows of key ranges, which are in order, while `f` runs.
+    pub fn within<R>(&mut self, ranges: &[KeyRange], f: impl FnOnce(&mut Self) -> R) -> R {
+        self.ranges = Some(ranges.to_vec());
         let result = f(self);
-        self.range = None;
+        self.ranges = None;
         result
     }
 
-    /// Takes at most `rows` rows while `f` runs. Returns the keys of the next row, if there is one.
-    pub fn at_most(&mut self, rows: u64, f: impl FnOnce(&mut Self)) -> Option<(String, String)> {
-        self.budget = Some(rows);
-        f(self);
-        self.budget = None;
-        self.stopped_at.take()
+    /// Takes rows while `f` runs, up to the limits, and counts them. Returns the keys of the row that was beyond a limit.
+    pub fn limited<R>(&mut self, limits: &mut Limits, f: impl FnOnce(&mut Self) -> R) -> (R, Option<Keys>) {
+        self.limits = *limits;
+        let result = f(self);
+        *limits = std::mem::take(&mut self.limits);
+        (result, self.stopped_at.take())
     }
 
     /// Returns whether the sink wants no more rows.
     pub fn has_ended(&self) -> bool {
         self.ended
-    }
-
-    /// Gives a row to the sink.
-    pub fn take(&mut self, row: &Row<'_>) {
-        self.take_if(row, |_| true);
     }
 
     /// Gives a row to the sink if it passes the test.
@@ -85,6 +91,25 @@ impl<'s> Receiver<'s> {
                 pg_sys::MemoryContextReset(self.row_context);
             }
         }
+    }
+
+    /// Gives a row to the sink if it passes the test and is within the limits. Returns whether there may be more.
+    pub fn offer(&mut self, row: &Row<'_>, passes: impl FnOnce(&Row<'_>) -> bool) -> bool {
+        let keys = || (row.partition_key(), row.row_key());
+        let is_longer = |longest: usize| keys().0.len() + keys().1.len() > longest;
+        let limits = &mut self.limits;
+        if limits.rows == Some(0) || limits.keys.is_some_and(is_longer) {
+            self.stopped_at = Some((keys().0.to_owned(), keys().1.to_owned()));
+            return false;
+        }
+        if let Some(rows) = &mut limits.rows {
+            *rows -= 1;
+        }
+        let is_inside = |ranges: &Vec<KeyRange>| contain(ranges, keys().0, keys().1);
+        if self.ranges.as_ref().is_none_or(is_inside) {
+            self.take_if(row, passes);
+        }
+        !self.ended
     }
 
     pub(super) fn as_ptr(&mut self) -> *mut pg_sys::DestReceiver {
@@ -128,17 +153,15 @@ unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver:
     unsafe {
         let receiver = &mut *receiver.cast::<Receiver<'_>>();
         let row = Row::of(slot);
-        if let Some(budget) = &mut receiver.budget {
-            if *budget == 0 {
-                receiver.stopped_at = Some((row.partition_key().to_owned(), row.row_key().to_owned()));
-                return false;
-            }
-            *budget -= 1;
-        }
-        let is_inside = |range: &KeyRange| range.contains(row.partition_key(), row.row_key());
-        if receiver.range.as_ref().is_none_or(is_inside) {
-            receiver.take(&row);
-        }
-        !receiver.ended
+        receiver.offer(&row, |_| true)
     }
+}
+
+/// Returns whether one of the ranges, which are in order, has these keys.
+fn contain(ranges: &[KeyRange], partition_key: &str, row_key: &str) -> bool {
+    let candidate = match ranges {
+        [only] => Some(only),
+        _ => ranges.get(ranges.partition_point(|range| range.is_before(partition_key, row_key))),
+    };
+    candidate.is_some_and(|range| range.contains(partition_key, row_key))
 }

@@ -16,12 +16,13 @@ use crate::postgres::catalog;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
 use crate::postgres::memory::{new_context, reserve};
+use crate::postgres::property_index::{ColumnCondition, Comparison, each_row};
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::statement::Change;
-use crate::postgres::types::value::Bag;
+use crate::postgres::types::value::{Bag, Value};
 use crate::postgres::types::{PropertiesArg, TextArg};
-use crate::postgres::varlena::Varlenas;
+use crate::postgres::varlena::{Varlena, Varlenas};
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
@@ -130,6 +131,33 @@ impl Direct {
         // SAFETY: `open` checked that the table has the columns of an entity. The slot keeps its row until the next
         // look-up, which needs `&mut self` and so ends the row's borrow.
         is_found.then(|| unsafe { Row::of(self.stored) })
+    }
+
+    /// Gives `take` the entities whose entries in a property index meet `lower <= entry < upper`, in their order, until it
+    /// wants no more. Returns false, without reading, if only a statement can do it.
+    pub fn each_between(
+        &mut self,
+        index: pg_sys::Oid,
+        (lower, upper): (&[u8], &[u8]),
+        take: &mut dyn FnMut(&Row<'_>) -> bool,
+    ) -> bool {
+        let bounds = [lower, upper].map(Varlena::new);
+        let [lower, upper] = bounds.each_ref().map(Value::bytea);
+        let conditions = [(Comparison::GreaterOrEqual, lower), (Comparison::Less, upper)].map(|(comparison, value)| {
+            ColumnCondition {
+                column: 1,
+                comparison,
+                value,
+            }
+        });
+        let stored = self.stored;
+        // SAFETY: the table is open and the slot fits it. The caller names a valid property index of the table: it has
+        // one column, of type bytea. `open` checked that the table has the columns of an entity.
+        unsafe {
+            each_row(self.relation, index, &conditions, stored, &mut || {
+                take(&Row::of(stored))
+            })
+        }
     }
 
     /// Inserts an entity.

@@ -4,7 +4,7 @@ use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span};
 
 use super::expression::{index_expression, passes};
-use super::scan::{ENTITY, RangeKeys, RangeShape, ScanFilter};
+use super::scan::{ENTITY, RangeKeys, RangeShape, ScanFilter, range_to_sql};
 use crate::postgres::name::QualifiedName;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
@@ -34,42 +34,84 @@ pub enum Tested<'f> {
     Not,
 }
 
+/// How a scan uses the bounds of its key range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bounds {
+    /// The planner may find entities by them.
+    Searched,
+    /// They are tested on the entities that the condition finds. A bitmap of a large range would take longer than that.
+    Tested,
+}
+
 impl IndexScan {
     /// Reads the entities whose entries are in a span and that pass the filter. All entries of the span must have the
-    /// same value, so the entities come in key order.
-    pub fn ordered(table: &QualifiedName, property: &str, span: &Span, filter: Tested<'_>) -> IndexScan {
+    /// same value, so the entities come in key order, but for those whose entries are cut. `sort_cut` says whether these
+    /// are sorted, which takes a little time for all of them.
+    pub fn ordered(
+        table: &QualifiedName,
+        property: &str,
+        span: &Span,
+        filter: Tested<'_>,
+        sort_cut: bool,
+    ) -> IndexScan {
         let mut scan = IndexScan::new();
         let key = expression(property);
         let mut conditions = vec![scan.span(&key, span)];
         scan.filter(&mut conditions, filter);
+        let keys = if sort_cut { ", t.partition_key, t.row_key" } else { "" };
         scan.text = format!(
-            "SELECT {ENTITY} FROM {table} AS t WHERE {} ORDER BY {key}, t.partition_key, t.row_key",
+            "SELECT {ENTITY} FROM {table} AS t WHERE {} ORDER BY {key}{keys}",
             conditions.join(" AND ")
         );
         scan
     }
 
-    /// Reads the entities of a key range whose entries meet a condition and that pass the filter, in key order, at most
-    /// `limit` of them. `properties` has the names of the properties by their numbers in the condition.
+    /// Reads the entities of key ranges whose entries meet a condition and that pass the filter, in key order, at most
+    /// `limit` of them. `properties` has the names of the properties by their numbers in the condition. `bounds` says
+    /// whether the planner may use the ranges to find them.
+    ///
+    /// Of several ranges, which must be in order, only the beginning of the first and the end of the last are bounds. The
+    /// caller tests the others, unless the text is shown.
     pub fn sorted<N: AsRef<str>>(
         table: &QualifiedName,
-        range: &KeyRange,
-        condition: &Condition,
-        properties: &[N],
+        ranges: &[KeyRange],
+        (condition, properties): (&Condition, &[N]),
         filter: Tested<'_>,
         limit: Option<u64>,
+        bounds: Bounds,
     ) -> IndexScan {
         let mut scan = IndexScan::new();
-        let keys: Vec<String> = RangeKeys::new(range)
+        let range = KeyRange {
+            lower: ranges.first().and_then(|range| range.lower.clone()),
+            upper: ranges.last().and_then(|range| range.upper.clone()),
+        };
+        let keys: Vec<String> = RangeKeys::new(&range)
             .into_keys()
             .map(|key| scan.parameter(Parameter::Key(key)))
             .collect();
-        let mut conditions = RangeShape::of(range).conditions("t.", &keys);
-        conditions.push(scan.condition(condition, properties));
+        let mut keys = RangeShape::of(&range).conditions("t.", &keys);
+        if let (Tested::Shown(_), [_, _, ..]) = (filter, ranges) {
+            let each: Vec<String> = ranges
+                .iter()
+                .map(|range| range_to_sql(range, "t.").join(" AND "))
+                .collect();
+            keys.push(scan.parameter(Parameter::Shown(format!("(({}))", each.join(") OR (")))));
+        }
+        let mut conditions = vec![scan.condition(condition, properties)];
         scan.filter(&mut conditions, filter);
+        let mut from = format!("{table} AS t");
+        if bounds == Bounds::Tested && !keys.is_empty() {
+            // PostgreSQL moves no condition into a subquery with OFFSET.
+            from = format!(
+                "(SELECT {ENTITY} FROM {from} WHERE {} OFFSET 0) AS t",
+                conditions.join(" AND ")
+            );
+        } else {
+            keys.append(&mut conditions);
+        }
         scan.text = format!(
-            "SELECT {ENTITY} FROM {table} AS t WHERE {} ORDER BY t.partition_key, t.row_key",
-            conditions.join(" AND ")
+            "SELECT {ENTITY} FROM {from} WHERE {} ORDER BY t.partition_key, t.row_key",
+            keys.join(" AND ")
         );
         if let Some(limit) = limit {
             let limit = scan.parameter(Parameter::Count(i64::try_from(limit).unwrap_or(i64::MAX)));

@@ -9,7 +9,7 @@ mod index_scan;
 mod scan;
 
 pub use expression::{index_expression, passes};
-pub use index_scan::{IndexScan, Tested};
+pub use index_scan::{Bounds, IndexScan, Tested};
 pub use scan::{RangeKeys, ScanFilter, range_to_sql, scan_to_sql};
 
 use super::arguments::Keys;

@@ -93,6 +93,12 @@ impl KeyRange {
             && self.upper.as_ref().is_none_or(|upper| key < upper.as_upper())
     }
 
+    /// Whether all keys of the range are before these.
+    pub fn is_before(&self, partition_key: &str, row_key: &str) -> bool {
+        let key = (partition_key, false, row_key, false);
+        self.upper.as_ref().is_some_and(|upper| upper.as_upper() <= key)
+    }
+
     /// The one partition that the range lies in, if its bounds say so.
     pub fn partition(&self) -> Option<&str> {
         match (&self.lower, &self.upper) {

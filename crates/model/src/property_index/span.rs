@@ -37,6 +37,29 @@ impl Span {
         self.value.is_some()
     }
 
+    /// How many bytes the keys of an entity in the span may have together if its entry is surely not cut; `None` if the
+    /// span has several values.
+    pub fn uncut_keys(&self) -> Option<usize> {
+        // A character that is cut has up to three bytes that are held.
+        self.room().map(|room| room.saturating_sub(1 + 4))
+    }
+
+    /// What an entry of the span holds of these keys, as keys: no entity with the same entry has lesser ones. The span
+    /// must have one value.
+    pub fn held_keys(&self, partition_key: &str, row_key: &str) -> (String, String) {
+        let held = |key: &str, room: usize| key[..key.floor_char_boundary(room)].to_owned();
+        let room = self.room().unwrap_or_default();
+        match room.checked_sub(partition_key.len() + 1) {
+            Some(room) => (partition_key.to_owned(), held(row_key, room)),
+            None => (held(partition_key, room), String::new()),
+        }
+    }
+
+    /// How many bytes an entry of the span has for the keys.
+    fn room(&self) -> Option<usize> {
+        self.value.map(|value| limits::INDEX_ENTRY_BYTES.saturating_sub(value))
+    }
+
     /// The part of the span that has the entities in a range of keys; `None` if there is none.
     ///
     /// If the span has one value, it shrinks to the keys of the range and perhaps a few others that are cut as theirs
