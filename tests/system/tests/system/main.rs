@@ -19,6 +19,7 @@ mod install_script;
 mod interrupts;
 mod oracle;
 mod privileges;
+mod property_indexes;
 mod queries;
 mod read_only;
 mod replication;
