@@ -30,7 +30,12 @@ struct Small {
 }
 
 fn small(row: &str, a: Option<i32>, b: Option<i32>) -> Small {
-    Small { partition: "p".into(), row: row.into(), a, b }
+    Small {
+        partition: "p".into(),
+        row: row.into(),
+        a,
+        b,
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,12 +67,20 @@ fn variable(name: &str) -> String {
 }
 
 fn service(credentials: StorageCredentials) -> TableServiceClient {
-    let location = CloudLocation::Custom { account: variable("CLIENT_ACCOUNT"), uri: variable("CLIENT_ENDPOINT") };
-    TableServiceClientBuilder::with_location(location, credentials).retry(RetryOptions::none()).build()
+    let location = CloudLocation::Custom {
+        account: variable("CLIENT_ACCOUNT"),
+        uri: variable("CLIENT_ENDPOINT"),
+    };
+    TableServiceClientBuilder::with_location(location, credentials)
+        .retry(RetryOptions::none())
+        .build()
 }
 
 fn with_key() -> TableServiceClient {
-    service(StorageCredentials::access_key(variable("CLIENT_ACCOUNT"), variable("CLIENT_KEY")))
+    service(StorageCredentials::access_key(
+        variable("CLIENT_ACCOUNT"),
+        variable("CLIENT_KEY"),
+    ))
 }
 
 fn free_name() -> String {
@@ -90,12 +103,20 @@ fn entity(table: &TableClient, row: &str) -> EntityClient {
 }
 
 fn equal<T: PartialEq + std::fmt::Debug>(got: T, expected: T) -> Result {
-    if got == expected { Ok(()) } else { Err(format!("{got:?} is not {expected:?}").into()) }
+    if got == expected {
+        Ok(())
+    } else {
+        Err(format!("{got:?} is not {expected:?}").into())
+    }
 }
 
 fn refused<T>(result: azure_core::Result<T>, status: StatusCode, code: &str) -> Result {
-    let Err(error) = result else { return Err(format!("not refused with {code}").into()) };
-    let ErrorKind::HttpResponse { status: got, .. } = error.kind() else { return Err(error.into()) };
+    let Err(error) = result else {
+        return Err(format!("not refused with {code}").into());
+    };
+    let ErrorKind::HttpResponse { status: got, .. } = error.kind() else {
+        return Err(error.into());
+    };
     equal(*got, status)?;
     // The crate looks for the code where other services have it. What causes the error shows the body, which has it.
     let mut cause: Option<&dyn std::error::Error> = Some(&error);
@@ -131,7 +152,11 @@ async fn tables() -> Result {
     equal(found, true)?;
     table.delete().await?;
     refused(table.delete().await, StatusCode::NotFound, "ResourceNotFound")?;
-    refused(insert(&table, &small("r", None, None)).await, StatusCode::NotFound, "TableNotFound")
+    refused(
+        insert(&table, &small("r", None, None)).await,
+        StatusCode::NotFound,
+        "TableNotFound",
+    )
 }
 
 async fn all_types() -> Result {
@@ -175,8 +200,16 @@ async fn writes() -> Result {
 async fn conflicts() -> Result {
     let table = table().await?;
     insert(&table, &small("r", Some(1), None)).await?;
-    refused(insert(&table, &small("r", None, None)).await, StatusCode::Conflict, "EntityAlreadyExists")?;
-    refused(entity(&table, "missing").get::<Small>().await, StatusCode::NotFound, "ResourceNotFound")?;
+    refused(
+        insert(&table, &small("r", None, None)).await,
+        StatusCode::Conflict,
+        "EntityAlreadyExists",
+    )?;
+    refused(
+        entity(&table, "missing").get::<Small>().await,
+        StatusCode::NotFound,
+        "ResourceNotFound",
+    )?;
     let client = entity(&table, "r");
     let tag: Etag = client.get::<Small>().await?.etag;
     client.update(small("r", Some(2), None), tag.clone().into())?.await?;
@@ -184,7 +217,9 @@ async fn conflicts() -> Result {
     refused(stale, StatusCode::PreconditionFailed, "UpdateConditionNotSatisfied")?;
     let stale = client.delete().if_match(IfMatchCondition::from(tag)).await;
     refused(stale, StatusCode::PreconditionFailed, "UpdateConditionNotSatisfied")?;
-    let missing = entity(&table, "missing").merge(small("missing", None, None), IfMatchCondition::Any)?.await;
+    let missing = entity(&table, "missing")
+        .merge(small("missing", None, None), IfMatchCondition::Any)?
+        .await;
     refused(missing, StatusCode::NotFound, "ResourceNotFound")
 }
 
@@ -199,25 +234,50 @@ async fn batches() -> Result {
     }
     let done = transaction
         .delete("old", None)?
-        .update("replaced", small("replaced", None, Some(2)), Some(IfMatchCondition::Any))?
+        .update(
+            "replaced",
+            small("replaced", None, Some(2)),
+            Some(IfMatchCondition::Any),
+        )?
         .merge("merged", small("merged", None, Some(2)), Some(IfMatchCondition::Any))?
         .insert_or_replace("o", small("o", Some(1), None))?
         .insert_or_merge("m", small("m", Some(1), None))?
         .await?;
     equal(done.operation_responses.len(), 100)?;
-    equal(done.operation_responses.iter().all(|each| each.status_code.is_success()), true)?;
+    equal(
+        done.operation_responses
+            .iter()
+            .all(|each| each.status_code.is_success()),
+        true,
+    )?;
     equal(done.operation_responses[5].etag.is_some(), true)?;
     equal(rows(&table, "PartitionKey eq 'p'").await?.len(), 99)?;
-    equal(entity(&table, "merged").get::<Small>().await?.entity, small("merged", Some(1), Some(2)))
+    equal(
+        entity(&table, "merged").get::<Small>().await?.entity,
+        small("merged", Some(1), Some(2)),
+    )
 }
 
 async fn refused_batches() -> Result {
     let table = table().await?;
     insert(&table, &small("r", None, None)).await?;
     let transaction = table.partition_key_client("p").transaction();
-    let done = transaction.insert(small("a", None, None))?.insert(small("r", None, None))?.await?;
-    equal(done.operation_responses.iter().map(|each| each.status_code).collect::<Vec<_>>(), vec![StatusCode::Conflict])?;
-    refused(entity(&table, "a").get::<Small>().await, StatusCode::NotFound, "ResourceNotFound")
+    let done = transaction
+        .insert(small("a", None, None))?
+        .insert(small("r", None, None))?
+        .await?;
+    equal(
+        done.operation_responses
+            .iter()
+            .map(|each| each.status_code)
+            .collect::<Vec<_>>(),
+        vec![StatusCode::Conflict],
+    )?;
+    refused(
+        entity(&table, "a").get::<Small>().await,
+        StatusCode::NotFound,
+        "ResourceNotFound",
+    )
 }
 
 async fn filters() -> Result {
@@ -225,9 +285,19 @@ async fn filters() -> Result {
     for i in 1..=5 {
         insert(&table, &small(&format!("r{i}"), Some(i), Some(i % 2))).await?;
     }
-    equal(rows(&table, "a gt 2 and a le 4").await?, vec!["r3".to_owned(), "r4".into()])?;
-    equal(rows(&table, "not (b eq 0) and RowKey ne 'r3'").await?, vec!["r1".to_owned(), "r5".into()])?;
-    let mut pages = table.query().select(Select::new("PartitionKey,RowKey,a")).top(Top::new(1)).into_stream::<Small>();
+    equal(
+        rows(&table, "a gt 2 and a le 4").await?,
+        vec!["r3".to_owned(), "r4".into()],
+    )?;
+    equal(
+        rows(&table, "not (b eq 0) and RowKey ne 'r3'").await?,
+        vec!["r1".to_owned(), "r5".into()],
+    )?;
+    let mut pages = table
+        .query()
+        .select(Select::new("PartitionKey,RowKey,a"))
+        .top(Top::new(1))
+        .into_stream::<Small>();
     let page = pages.next().await.ok_or("no page")??;
     equal(page.entities, vec![small("r1", Some(1), None)])
 }
@@ -258,11 +328,18 @@ async fn sas() -> Result {
         AccountSasResource::Table,
         AccountSasResourceType::Object,
         time::OffsetDateTime::now_utc() + time::Duration::hours(1),
-        AccountSasPermissions { read: true, ..Default::default() },
+        AccountSasPermissions {
+            read: true,
+            ..Default::default()
+        },
     );
     let reader = service(StorageCredentials::sas_token(signature.token()?)?).table_client(table.table_name());
     equal(entity(&reader, "r").get::<Small>().await?.entity.row, "r".to_owned())?;
-    refused(insert(&reader, &small("s", None, None)).await, StatusCode::Forbidden, "AuthorizationPermissionMismatch")
+    refused(
+        insert(&reader, &small("s", None, None)).await,
+        StatusCode::Forbidden,
+        "AuthorizationPermissionMismatch",
+    )
 }
 
 #[derive(Serialize)]
@@ -275,7 +352,11 @@ struct Line<'a> {
 
 async fn point(name: &str, run: impl Future<Output = Result>) {
     let error = run.await.err().map(|error| error.to_string());
-    let line = Line { point: name, ok: error.is_none(), error };
+    let line = Line {
+        point: name,
+        ok: error.is_none(),
+        error,
+    };
     println!("{}", serde_json::to_string(&line).expect("it is plain data"));
 }
 
