@@ -57,11 +57,12 @@ SQL
 start_gateway() {
   local name=$1 program=${GATEWAY:-${CARGO_TARGET_DIR:-$PWD/target}/debug/table-service-gateway} i
   shift
+  touch "$work/$name.listening" # or sed might come first and fail
   "$program" --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --database-url "postgresql://gateway@${PGHOST//\//%2F}/tables" "$@" \
     >"$work/$name.listening" 2>"$work/$name.log" &
   gateway_pids+=($!)
   for ((i = 0; i < 300; i++)); do
-    address=$(sed -n 's/^listening on https\{0,1\}:\/\/\([^ ,]*\).*/\1/p' "$work/$name.listening" 2>/dev/null)
+    address=$(sed -n 's/^listening on https\{0,1\}:\/\/\([^ ,]*\).*/\1/p' "$work/$name.listening")
     [[ -z $address ]] || return 0
     kill -0 "${gateway_pids[-1]}" 2>/dev/null || break
     sleep 0.1
