@@ -8,6 +8,7 @@ use table_service_model::Error;
 use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span, condition};
 
+use super::direct::may_read;
 use super::table::{Table, relation_in_data_schema};
 use crate::postgres::catalog::PropertyIndex;
 use crate::postgres::property_index::{
@@ -75,8 +76,8 @@ pub struct Knowledge<'f> {
 }
 
 impl<'f> Knowledge<'f> {
-    /// Returns `None` if the table has no index on a property that the filter compares. The caller must have locked the
-    /// table.
+    /// Returns `None` if the table has no index on a property that the filter compares, or if the caller must not know how
+    /// many entries there are. The caller must have locked the table.
     pub fn new(table: &Table, filter: Option<&'f Filter>) -> Option<Knowledge<'f>> {
         let filter = filter?;
         let mut indexes: Vec<PropertyIndex> = Vec::new();
@@ -90,6 +91,9 @@ impl<'f> Knowledge<'f> {
         }
         let properties: Vec<Rc<str>> = indexes.iter().map(|index| Rc::clone(&index.property)).collect();
         let condition = condition(filter, &properties)?;
+        if !may_count(table) {
+            return None;
+        }
         Some(Knowledge {
             filter,
             table: table.oid(),
@@ -284,6 +288,15 @@ fn one_value(condition: &Condition) -> Option<(usize, &Span)> {
         },
         _ => None,
     }
+}
+
+/// Returns whether the caller may read every row of a table. Whether a query counts entries can be seen: by what
+/// `explain_query` says, and by the time it takes. With row-level security PostgreSQL would not read an index on an
+/// expression anyway, because it tests the policies first.
+fn may_count(table: &Table) -> bool {
+    // SAFETY: the function looks up catalogs, which needs a transaction, and SQL functions run in one. It raises no error.
+    let security = unsafe { pg_sys::check_enable_rls(table.oid(), pg_sys::InvalidOid, true) };
+    may_read(table) && security as u32 != pg_sys::CheckEnableRlsResult::RLS_ENABLED
 }
 
 /// Up to how many entries are counted before anything is read.

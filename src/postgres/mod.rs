@@ -4,6 +4,7 @@
 pub mod arguments;
 pub mod catalog;
 pub mod clock;
+mod columns;
 mod descriptor;
 pub mod error;
 pub mod guarded;

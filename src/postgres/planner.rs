@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use pgrx::prelude::*;
 
 use super::catalog;
+use super::columns::ColumnNumbers;
 use super::property_index::of_type;
 use super::types::{PropertiesArg, TextArg};
 use super::varlena;
@@ -13,6 +14,7 @@ use super::varlena;
 pub struct MatchesCall<'p> {
     call: *mut pg_sys::FuncExpr,
     row: &'p pg_sys::Var,
+    columns: ColumnNumbers,
     /// The table. The planner has locked it.
     pub table: pg_sys::Oid,
     pub filter: TextArg<'p>,
@@ -77,9 +79,11 @@ impl<'p> Request<'p> {
                     return None;
                 }
                 let (table, row) = arguments.row?;
+                let columns = ColumnNumbers::of(table)?;
                 return Some(Request::Simplify(MatchesCall {
                     call: simplify.fcall,
                     row,
+                    columns,
                     table,
                     filter: arguments.filter,
                     parameters: arguments.parameters,
@@ -166,8 +170,8 @@ impl<'p> MatchesCall<'p> {
     /// Returns a condition on a column of the primary key.
     pub fn compare_key(&self, key: Key, operator: Operator, value: &str) -> Expression {
         let column = match key {
-            Key::Partition => 1,
-            Key::Row => 2,
+            Key::Partition => self.columns.partition_key,
+            Key::Row => self.columns.row_key,
         };
         let column = self.column(column, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID);
         compare(
@@ -183,9 +187,9 @@ impl<'p> MatchesCall<'p> {
         let known = catalog::known();
         let properties = catalog::properties_type();
         let arguments = [
-            self.column(1, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID),
-            self.column(2, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID),
-            self.column(4, properties, pg_sys::InvalidOid),
+            self.column(self.columns.partition_key, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID),
+            self.column(self.columns.row_key, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID),
+            self.column(self.columns.properties, properties, pg_sys::InvalidOid),
             constant(pg_sys::TEXTOID, pg_sys::DEFAULT_COLLATION_OID, property.as_bytes()),
         ];
         // SAFETY: the arguments are expressions of the function's types. The call is that of an index's expression: the

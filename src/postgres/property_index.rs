@@ -7,6 +7,7 @@ use std::rc::Rc;
 use pgrx::prelude::*;
 
 use super::catalog::{self, PropertyIndex};
+use super::columns::ColumnNumbers;
 use super::guarded::guarded;
 use super::types::TextArg;
 use super::types::value::Value;
@@ -23,8 +24,9 @@ pub fn of_table(table: pg_sys::Oid) -> Rc<[PropertyIndex]> {
         if !(*relation).rd_indexvalid {
             pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
         }
-        let has_several = (*relation).rd_indexlist.as_ref().is_some_and(|list| list.length > 1);
-        let indexes = if has_several {
+        let keys = i32::from((*relation).rd_pkindex != pg_sys::InvalidOid);
+        let has_others = (*relation).rd_indexlist.as_ref().is_some_and(|list| list.length > keys);
+        let indexes = if has_others {
             catalog::property_indexes(table, || look_up(relation))
         } else {
             Rc::new([])
@@ -87,7 +89,7 @@ pub fn of_index(index: pg_sys::Oid) -> Option<PropertyIndex> {
         let is_alive = row.indislive;
         let property = expression
             .filter(|_| is_alive && classes.is_some_and(|class| class == bytea_order()))
-            .and_then(|expression| property_of(expression.get()));
+            .and_then(|expression| property_of(row.indrelid, expression.get()));
         pg_sys::ReleaseSysCache(tuple);
         property.map(|property| PropertyIndex {
             oid: index,
@@ -119,22 +121,22 @@ fn is_btree(index: pg_sys::Oid) -> bool {
 
 /// Returns the property in an index's stored expressions, if they are one call of `property_index_key` with the columns
 /// of the table and a constant.
-fn property_of(expressions: &str) -> Option<String> {
+fn property_of(table: pg_sys::Oid, expressions: &str) -> Option<String> {
     let text = std::ffi::CString::new(expressions).ok()?;
     // SAFETY: the text is that of a node tree in a catalog: a list of expressions.
     unsafe {
         let list = pg_sys::stringToNode(text.as_ptr()).cast::<pg_sys::List>();
         let list = list.as_ref().filter(|list| list.length == 1)?;
-        property_in((*list.elements).ptr_value.cast())
+        property_in(ColumnNumbers::of(table)?, (*list.elements).ptr_value.cast())
     }
 }
 
-/// Returns the property in an expression, if it is a call of `property_index_key` with the columns of a table and a
+/// Returns the property in an expression, if it is a call of `property_index_key` with these columns of a table and a
 /// constant.
 ///
 /// # Safety
 /// The node must be NULL or a valid expression.
-pub unsafe fn property_in(node: *mut pg_sys::Node) -> Option<String> {
+unsafe fn property_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<String> {
     // SAFETY: a node is what its tag says. The arguments of a function call are a list of expressions. A constant that
     // is not NULL has a datum of its type.
     unsafe {
@@ -145,7 +147,10 @@ pub unsafe fn property_in(node: *mut pg_sys::Node) -> Option<String> {
         }
         let arguments = call.args.as_ref().filter(|arguments| arguments.length == 4)?;
         let argument = |number: usize| (*arguments.elements.add(number)).ptr_value.cast::<pg_sys::Node>();
-        for (number, column) in [(0, 1), (1, 2), (2, 4)] {
+        for (number, column) in [columns.partition_key, columns.row_key, columns.properties]
+            .into_iter()
+            .enumerate()
+        {
             let var = of_type::<pg_sys::Var>(argument(number), pg_sys::NodeTag::T_Var)?;
             if var.varattno != column || var.varlevelsup != 0 {
                 return None;
@@ -402,11 +407,15 @@ fn parts(table: pg_sys::Oid, index: pg_sys::Oid) -> Option<Vec<(pg_sys::Oid, pg_
     Some(all)
 }
 
-/// Returns the index of a table's primary key.
+/// Returns the index of a table's primary key, if it is that of `create_table`. Users may make a table of the service with
+/// another key, whose columns have other types.
 pub fn primary_key(table: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: the caller holds a lock on the table, so it can be opened without one.
+    // SAFETY: the caller holds a lock on the table, so it and its index can be opened.
     unsafe {
-        let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+        let (no_lock, lock) = (
+            pg_sys::NoLock as pg_sys::LOCKMODE,
+            pg_sys::AccessShareLock as pg_sys::LOCKMODE,
+        );
         let relation = pg_sys::table_open(table, no_lock);
         let index = pg_sys::RelationGetPrimaryKeyIndex(
             relation,
@@ -414,6 +423,29 @@ pub fn primary_key(table: pg_sys::Oid) -> Option<pg_sys::Oid> {
             false,
         );
         pg_sys::table_close(relation, no_lock);
-        (index != pg_sys::InvalidOid).then_some(index)
+        if index == pg_sys::InvalidOid {
+            return None;
+        }
+        let opened = pg_sys::index_open(index, lock);
+        let is_ours = has_our_keys(opened);
+        pg_sys::index_close(opened, no_lock);
+        is_ours.then_some(index)
+    }
+}
+
+/// Returns whether the primary key is that of `create_table`, and not one that a user defined instead.
+///
+/// # Safety
+/// The index must be open.
+pub unsafe fn has_our_keys(index: pg_sys::Relation) -> bool {
+    // SAFETY: an open index has its catalog row, with `indnatts` columns, and a collation for each column of its key.
+    unsafe {
+        let row = &*(*index).rd_index;
+        let columns = row
+            .indkey
+            .values
+            .as_slice(usize::try_from(row.indnatts).unwrap_or_default());
+        let collations = || std::slice::from_raw_parts((*index).rd_indcollation, 2);
+        row.indimmediate && row.indnkeyatts == 2 && columns == [1, 2] && collations() == [pg_sys::C_COLLATION_OID; 2]
     }
 }

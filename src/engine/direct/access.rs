@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use pgrx::prelude::*;
 use table_service_model::{Error, Properties, ticks};
 
-use super::eligibility::{Purpose, has_our_keys, is_allowed, is_plain, is_planned_plainly, primary_key};
+use super::eligibility::{Purpose, is_allowed, is_plain, is_planned_plainly, primary_key};
 use super::property_entries::PropertyEntries;
 use crate::engine::contract;
 use crate::engine::table::Table;
@@ -16,7 +16,7 @@ use crate::postgres::catalog;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
 use crate::postgres::memory::{new_context, reserve};
-use crate::postgres::property_index::{ColumnCondition, Comparison, each_row};
+use crate::postgres::property_index::{ColumnCondition, Comparison, each_row, has_our_keys};
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::statement::Change;

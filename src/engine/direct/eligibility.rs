@@ -236,21 +236,3 @@ pub(super) unsafe fn count_of_indexes(relation: pg_sys::Relation) -> c_int {
         (*relation).rd_indexlist.as_ref().map_or(0, |indexes| indexes.length)
     }
 }
-
-/// Returns whether the primary key is that of `create_table`, and not one that a user defined instead.
-///
-/// # Safety
-/// The index must be open.
-pub(super) unsafe fn has_our_keys(index: pg_sys::Relation) -> bool {
-    // SAFETY: an open index has its catalog row and an array of collations. Each has an element for every key column,
-    // and `indnatts` is their number.
-    unsafe {
-        let row = &*(*index).rd_index;
-        let columns = row
-            .indkey
-            .values
-            .as_slice(usize::try_from(row.indnatts).unwrap_or_default());
-        let collations = std::slice::from_raw_parts((*index).rd_indcollation, columns.len());
-        row.indimmediate && columns == [1, 2] && collations == [pg_sys::C_COLLATION_OID; 2]
-    }
-}

@@ -79,12 +79,44 @@ SELECT pg_temp.outcome($$SELECT query_page_json('Passing')$$);
 CREATE TABLE table_service_data."Heap" OF table_service.entity;
 INSERT INTO table_service_data."Heap" VALUES ('p', 'r', '2026-01-01', '{"A": 1}'), ('p', 'r', '2026-01-01', '{"A": 2}');
 SELECT * FROM pg_temp.try_all('Heap');
+SELECT create_property_index('Heap', 'A');
+INSERT INTO table_service_data."Heap" VALUES ('p', 'r', '2026-01-01', '{"A": 1}');
+SELECT access FROM explain_query('Heap', 'A eq 1');
+SELECT row_key FROM query_entities('Heap', 'A eq 1');
 CREATE TABLE table_service_data."Deferred" OF table_service.entity (PRIMARY KEY (partition_key, row_key) DEFERRABLE);
 INSERT INTO table_service_data."Deferred" VALUES ('p', 'r', '2026-01-01', '{"A": 1}');
 SELECT * FROM pg_temp.try_all('Deferred');
 CREATE TABLE table_service_data."Reversed" OF table_service.entity (PRIMARY KEY (row_key, partition_key));
 INSERT INTO table_service_data."Reversed" VALUES ('p', 'r', '2026-01-01', '{"A": 1}');
 SELECT * FROM pg_temp.try_all('Reversed');
+
+-- Other keys beside a property index: of another type, of one column. The index counts only what it has.
+CREATE TABLE table_service_data."Timed" OF table_service.entity (PRIMARY KEY ("timestamp"));
+CREATE TABLE table_service_data."OneKey" OF table_service.entity (PRIMARY KEY (row_key));
+CREATE TABLE table_service_data."Bags" OF table_service.entity (PRIMARY KEY (properties, partition_key));
+INSERT INTO table_service_data."Timed" SELECT 'p', 'r' || i, '2026-01-01'::timestamptz + i * interval '1 s', jsonb_build_object('A', i) FROM generate_series(1, 500) AS i;
+INSERT INTO table_service_data."OneKey" SELECT * FROM table_service_data."Timed";
+INSERT INTO table_service_data."Bags" SELECT * FROM table_service_data."Timed";
+SELECT create_property_index(name, 'A') FROM unnest(ARRAY['Timed', 'OneKey', 'Bags']) AS name;
+SELECT name, filter, (SELECT count(*) FROM query_entities(name, filter)), (SELECT count(*) FROM query_page(name, filter))
+FROM unnest(ARRAY['Timed', 'OneKey', 'Bags']) AS name,
+  unnest(ARRAY['A gt 1 and A lt 4', 'PartitionKey eq ''p'' and A gt 1 and A lt 4', 'PartitionKey eq ''p'' and RowKey gt ''r'' and A gt 1 and A lt 4', 'PartitionKey gt ''a'' and A lt 4']) AS filter;
+
+-- Columns that are gone, so that those of an entity have other numbers.
+CREATE TABLE table_service_data."Holes" (gone int, partition_key text COLLATE "C", row_key text COLLATE "C", gone2 text, "timestamp" timestamptz,
+  properties table_service.properties, gone3 int, PRIMARY KEY (partition_key, row_key));
+INSERT INTO table_service_data."Holes" SELECT 7, 'p', 'r' || i, 'x', '2026-01-01', jsonb_build_object('A', i) FROM generate_series(1, 500) AS i;
+ALTER TABLE table_service_data."Holes" DROP COLUMN gone, DROP COLUMN gone2, DROP COLUMN gone3;
+ALTER TABLE table_service_data."Holes" OF table_service.entity;
+SELECT row_key FROM table_service_data."Holes" AS t WHERE matches(t, 'PartitionKey eq ''p'' and RowKey lt ''r2'' and A eq 1');
+SELECT create_property_index('Holes', 'A');
+SELECT table_name, property, is_valid FROM query_property_indexes('Holes');
+SELECT row_key FROM table_service_data."Holes" AS t WHERE matches(t, 'PartitionKey eq ''p'' and A eq 1');
+SELECT access FROM explain_query('Holes', 'A eq 1');
+SELECT row_key FROM query_entities('Holes', 'A gt 7 and A lt 10');
+DELETE FROM table_service_data."Holes";
+INSERT INTO table_service_data."Holes" VALUES ('p', 'r', '2026-01-01', '{"A": 1}');
+SELECT * FROM pg_temp.try_all('Holes');
 
 -- A row that is broken is repaired, or deleted, with SQL.
 UPDATE table_service_data."Evil" SET properties = '{}' WHERE properties IS NULL;

@@ -255,6 +255,31 @@ fn row_level_security_holds_for_reads_and_writes() {
     );
 }
 
+/// How a filter is read depends on how many entries it has in a property index. Who may not see all rows must not see that.
+#[test]
+fn row_level_security_hides_how_many_entities_there_are() {
+    let guarded = guarded();
+    guarded.grant("SELECT");
+    guarded.owner.run(
+        "SELECT table_service.create_property_index('Guarded', 'A');
+        ALTER TABLE table_service_data.\"Guarded\" ENABLE ROW LEVEL SECURITY;
+        CREATE POLICY reads ON table_service_data.\"Guarded\" FOR SELECT USING (partition_key <> 'hidden');
+        CREATE FUNCTION public.fill(entities int) RETURNS void LANGUAGE sql AS $$
+            INSERT INTO table_service_data.\"Guarded\" SELECT 'hidden', i::text, now(), jsonb_build_object('A', i) FROM generate_series(1, entities) AS i $$",
+    );
+    let explain = |session: &Session, filter: &str| {
+        session.text(&format!(
+            "SELECT access || sql FROM table_service.explain_query('Guarded', '{filter}')"
+        ))
+    };
+    let filters = ["A gt 4 and A lt 6", "PartitionKey eq ''hidden'' and A gt 4 and A lt 6"];
+    let [user, owner] = [&guarded.user, &guarded.owner].map(|session| filters.map(|filter| explain(session, filter)));
+    guarded.owner.run("SELECT public.fill(5000)");
+    assert_eq!(filters.map(|filter| explain(&guarded.user, filter)), user);
+    // The owner sees all rows, and its queries are read in another way now.
+    assert_ne!(filters.map(|filter| explain(&guarded.owner, filter)), owner);
+}
+
 #[test]
 fn a_trigger_that_suppresses_a_write_is_an_error() {
     let guarded = guarded();
