@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades soak histories copy-soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades soak fuzz-sql asan histories copy-soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -22,6 +22,8 @@ help:
 	@echo 'make licences          licences of the dependencies, and where they come from (builds cargo-deny, if it is not there)'
 	@echo 'make upgrades          from released versions, which it builds from the history; PG=18 also tries pg_upgrade from 15'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
+	@echo 'make fuzz-sql N=200    many seeds of random statements on tables of all shapes; SEED=7 runs one again'
+	@echo 'make asan              the extension in a PostgreSQL with assertions and nervous caches, which it builds, and under valgrind (hours)'
 	@echo 'make histories N=100   many seeds of the histories of clients while servers are killed; SEED=7 runs one again'
 	@echo 'make copy-soak N=100   many seeds of the copies of tables: killed at random moments, over bad connections, between all kinds of places'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
@@ -78,6 +80,12 @@ licences:
 
 soak:
 	@ONLY=soak SOAK=$(N) pgrx-config/test.sh $(PG)
+
+fuzz-sql:
+	@ONLY=fuzz_sql SOAK=$(N) pgrx-config/test.sh $(PG)
+
+asan:
+	@ONLY=asan CHECKED=1 TEST="$(TEST)" pgrx-config/test.sh $(PG)
 
 histories:
 	@ONLY=histories HISTORIES=$(N) pgrx-config/test.sh $(PG)

@@ -10,6 +10,7 @@
 # Environment:
 #   PG or PG_CONFIG               which PostgreSQL (default: the project's default major)
 #   TCP=1                         start: listen on 127.0.0.1 too, on a free port (PGPORT in DIR/env)
+#   VALGRIND=1                    start: under valgrind, which reports to DIR/valgrind.PID
 #   FSYNC=on                      start: write durably (off by default: faster, and nobody keeps these clusters)
 #   KEEP=1                        stop: leave DIR
 #   TABLE_SERVICE_CLUSTERS=DIR    start: list the cluster there, for sweep
@@ -86,8 +87,17 @@ init() {
 }
 
 start() {
-  local socket port setting tries=1
+  local socket port setting tries=1 program=()
   [[ -e $data/PG_VERSION ]] || init
+  if [[ ${VALGRIND:-} == 1 ]]; then
+    as_server tee "$dir/postgres" >/dev/null <<EOF
+#!/bin/sh
+exec valgrind --quiet --trace-children=yes --leak-check=no --num-callers=40 --suppressions=$PGBIN/../share/valgrind.supp \
+  --log-file=$dir/valgrind.%p $PGBIN/postgres "\$@"
+EOF
+    chmod 755 "$dir/postgres"
+    program=(-p "$dir/postgres")
+  fi
   if postmaster >/dev/null; then die "a server runs in $dir already"; fi
 
   socket=$(remembered PGHOST)
@@ -118,7 +128,7 @@ start() {
       done
     } | as_server tee "$data/run.conf" >/dev/null
     # The server outlives us, so it must not keep what the caller has open (locks, pipes).
-    if as_server "$PGBIN/pg_ctl" start -s -w -t 120 -D "$data" -l "$dir/log" >/dev/null 2>&1 \
+    if as_server "$PGBIN/pg_ctl" start -s -w -t 120 -D "$data" -l "$dir/log" "${program[@]}" >/dev/null 2>&1 \
       3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; then break; fi
     if ((--tries == 0)); then
       tail -n 20 "$dir/log" >&2 || true

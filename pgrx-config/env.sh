@@ -18,14 +18,18 @@ cd "$_project" || return 1
 # shellcheck source=pgrx-config/versions.sh
 . pgrx-config/versions.sh
 cd "$_there" || return 1
-unset _there _project
 
 export PG=${PG:-$default_pg}
 check_pg "$PG" || return 1
+# CHECKED=1 stands for a PostgreSQL that looks for faults: built with assertions, with caches that keep nothing that nobody
+# holds, and for valgrind. Its extension is built apart.
+checked=${CHECKED:+-checked}
+if [[ -n $checked ]]; then export CARGO_TARGET_DIR=$_project/target/checked; fi
 # cargo looks into its home's bin first, unless that is on the PATH; ours must win there over another version.
 PATH=$cache/cargo-pgrx-$cargo_pgrx_version/bin:$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
-export PATH PGRX_HOME=$cache/pgrx
-export PGBIN=$cache/pg$PG/bin
+export PATH PGRX_HOME=$cache/pgrx$checked
+export PGBIN=$cache/pg$PG$checked/bin
 export PG_CONFIG=$PGBIN/pg_config
 # pgrx's tests connect under this name, and some containers do not set it.
 export USER=${USER:-$(id -un)}
+unset _there _project

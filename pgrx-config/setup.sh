@@ -8,6 +8,8 @@
 #   setup.sh rust     a compiler and a linker, for what needs no PostgreSQL
 #   setup.sh sdks     Python and Node.js, which the tests with the Azure SDKs run in
 #
+# With CHECKED=1 the private PostgreSQL is one that looks for faults in itself and in the extension (see env.sh).
+#
 # With CHECK=1 it changes nothing: it prints the Debian packages that are missing, one a line, and fails if there are any.
 #
 # It may be interrupted anywhere, by SIGKILL too: the next run goes on from there.
@@ -43,7 +45,7 @@ flock -n 9 || {
 
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 packaged=/usr/lib/postgresql/$want # Debian, Ubuntu and apt.postgresql.org put it here
-tree=$cache/pg$want
+tree=$cache/pg$want$checked
 
 # Each is checked by the files that are used: one package of PostgreSQL may be there without the others.
 has_server() {
@@ -64,6 +66,8 @@ release_has() { [[ -n ${source_suite[$1]:-} && $(. /etc/os-release && echo "${VE
 choose_source() {
   if [[ ! $want =~ ^[0-9]+$ || (-e $tree/.complete && $(cat "$tree/.complete") == "built with TLS"*) ]]; then
     source=none
+  elif [[ -n $checked ]]; then
+    source=build
   elif is_packaged; then
     source=package
   else
@@ -147,6 +151,7 @@ missing_packages() {
     has_header openssl/ssl.h || echo libssl-dev
     has_header zlib.h || echo zlib1g-dev
     has_header readline/readline.h || echo libreadline-dev
+    [[ -z $checked ]] || has valgrind || echo valgrind
     [[ -e $keyring ]] || echo debian-archive-keyring
     ;;
   esac
@@ -240,9 +245,9 @@ copy_packaged() {
   mv "$new" "$tree"
 }
 
-# Debian's source package, from the mirror that this machine uses already.
-build_from_source() {
-  local suite=${source_suite[$want]:-} mirror work=$cache/build-pg$want
+# Debian's source package, from the mirror that this machine uses already, in the directory `work`. Goes into the source.
+fetch_source() {
+  local suite=${source_suite[$want]:-} mirror
   [[ -n $suite ]] || die "no release of Debian has PostgreSQL $want. Install it from apt.postgresql.org, then this goes on with it."
   # shellcheck disable=SC2016 # apt-get expands it
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | grep -v -- -security | head -n 1)
@@ -269,14 +274,26 @@ EOF
     die "the source of PostgreSQL $want could not be fetched."
   }
   cd "postgresql-$want"*/
-
   # PostgreSQL's makefiles leave out their first steps when another make has called them.
   unset MAKELEVEL MAKEFLAGS MFLAGS MAKEOVERRIDES
+}
+
+build_from_source() {
+  local work=$cache/build-pg$want$checked options=(--enable-debug CFLAGS='-O2 -g')
+  if [[ -n $checked ]]; then
+    # Assertions, which come with memory that is overwritten when it is freed; entries of the relation and system caches
+    # that go as soon as nobody holds them; and what valgrind needs to know of PostgreSQL's memory.
+    options=(--enable-debug --enable-cassert CFLAGS='-O1 -g -fno-omit-frame-pointer'
+      CPPFLAGS='-DUSE_VALGRIND -DRELCACHE_FORCE_RELEASE -DCATCACHE_FORCE_RELEASE')
+  fi
+  fetch_source
   say "Building PostgreSQL $want (3 to 5 minutes; its output is in $work/log)"
   {
-    ./configure --prefix="$tree" --without-icu --with-ssl=openssl --enable-debug CFLAGS='-O2 -g' &&
+    ./configure --prefix="$tree" --without-icu --with-ssl=openssl "${options[@]}" &&
       make -j"$(nproc)" &&
-      make install DESTDIR="$work/installed"
+      make install DESTDIR="$work/installed" &&
+      make -C contrib/amcheck install DESTDIR="$work/installed" &&
+      cp src/tools/valgrind.supp "$work/installed$tree/share/"
   } >"$work/log" 2>&1 || {
     tail -n 20 "$work/log" >&2
     die "PostgreSQL $want could not be built."
@@ -285,6 +302,17 @@ EOF
   rm -rf "$tree"
   mv "$work/installed$tree" "$tree"
   echo "built with TLS: $("$tree/bin/postgres" --version)" >"$tree/.complete"
+  rm -rf "$work"
+}
+
+# The tests check tables and indexes with it. What earlier versions of this script have built lacks it.
+add_amcheck() {
+  local work=$cache/build-amcheck$want
+  fetch_source
+  make -C contrib/amcheck USE_PGXS=1 PG_CONFIG="$tree/bin/pg_config" install >"$work/log" 2>&1 || {
+    tail -n 20 "$work/log" >&2
+    die "amcheck could not be built."
+  }
   rm -rf "$work"
 }
 
@@ -309,6 +337,7 @@ main() {
     package) copy_packaged ;;
     build) (build_from_source) ;;
     esac
+    [[ -e $("$tree/bin/pg_config" --sharedir)/extension/amcheck.control ]] || (add_amcheck)
   fi
   if [[ $cargo_pgrx_is_used == yes ]]; then register_with_pgrx; fi
 }

@@ -6,11 +6,12 @@
 # Environment:
 #   ONLY="step ..."   only these steps; `postgres` stands for those that depend on the PostgreSQL major
 #   TEST="name ..."   golden, isolation: only these files; extension: only tests whose name contains it
-#   SOAK=N            soak, copy_soak: how many seeds
+#   SOAK=N            soak, copy_soak, fuzz_sql: how many seeds; SEED=N takes only this one
 #   HISTORIES=N       histories: how many seeds; SEED=N takes only this one
 #   ACCEPT=1          golden, isolation, schema, docs, clients: take the results as the expected ones
 #   CLIENT="NAME ..." clients: only these programs of tests/clients
 #   PAGE=TEXT         docs: only the pages whose path contains it
+#   CHECKED=1         with a PostgreSQL that looks for faults (see env.sh); asan needs it
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -24,7 +25,7 @@ read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
 without_postgres=" format architecture model licences pgspot quick "
-on_request=" quick schema drivers clients licences pgspot soak upgrades histories copy_soak "
+on_request=" quick schema drivers clients licences pgspot soak upgrades histories copy_soak fuzz_sql asan "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -103,13 +104,16 @@ regress() {
     # The drivers give up at a test without an expected result.
     for test in "${tests[@]}"; do touch "$input/expected/$test.out"; done
   fi
-  pgrx-config/cluster.sh start "$cluster" >"$work/connection"
+  # shellcheck disable=SC2086 # one word each
+  pgrx-config/cluster.sh start "$cluster" ${REGRESS_SERVER:-} >"$work/connection"
   options=(--inputdir="$input" --outputdir="$out" --bindir="$PGBIN" --dbname=table_service_tests --load-extension=table_service
     --host="$(sed -n 's/^PGHOST=//p' "$work/connection")" --port="$(sed -n 's/^PGPORT=//p' "$work/connection")" --user=postgres)
   if [[ $("$program" --help) == *--expecteddir* ]]; then options+=(--expecteddir="$input"); fi
   # What the guide tells users to set for a database; a test may set another.
   PGOPTIONS="-c search_path=\"\$user\",public,table_service ${REGRESS_SETTINGS:-}" "$program" "${options[@]}" "${tests[@]}" || status=$?
   cp "$cluster/log" "$out/server.log"
+  KEEP=1 pgrx-config/cluster.sh stop "$cluster"
+  cat "$cluster"/valgrind.* >"$out/valgrind.log" 2>/dev/null || true
   pgrx-config/cluster.sh stop "$cluster"
 
   if [[ ${ACCEPT:-} == 1 ]]; then
@@ -118,8 +122,13 @@ regress() {
   elif ((status)); then
     cat "$out/regression.diffs" 2>/dev/null || true
   fi
-  if grep -nE ' XX000 |terminated by signal| PANIC: ' "$out/server.log" || grep -rn 'XX000' "$out/results"; then
+  if grep -nE ' XX000 |terminated by signal| PANIC: |TRAP: ' "$out/server.log" || grep -rn 'XX000' "$out/results"; then
     echo "An internal error is always a bug (the log: $out/server.log)"
+    status=1
+  fi
+  if [[ -s $out/valgrind.log ]]; then
+    head -n 100 "$out/valgrind.log"
+    echo "valgrind found something (all of it: $out/valgrind.log)"
     status=1
   fi
   return "$status"
@@ -329,6 +338,37 @@ run_soak() {
   step "Soak: ${SOAK:=200} seeds"
   export SOAK
   cargo test -p system-tests -- --nocapture --test-threads=1 batches:: crash::
+}
+
+# Only on request: many seeds of random statements.
+run_fuzz_sql() {
+  install_extension
+  step "Random statements: ${SOAK:=200} seeds"
+  export SOAK
+  cargo test -p system-tests -- --nocapture fuzz::
+}
+
+# Only on request: faults in the use of memory and of caches, which no other test can see. A PostgreSQL with assertions
+# overwrites what is freed, and its caches keep nothing that nobody holds. Then it runs some tests while every cache is
+# emptied whenever that may happen, and some under valgrind, which knows what of PostgreSQL's memory is allocated.
+run_asan() {
+  [[ -n ${CHECKED:-} ]] || {
+    echo "asan needs CHECKED=1" >&2
+    exit 1
+  }
+  local files=${TEST:-}
+  TEST='' run_extension
+  run_golden
+  run_isolation
+  step "Concurrent sessions and random statements"
+  cargo test -p system-tests -- fuzz:: concurrency:: encodings:: hostile_roles:: index_builds:: interrupts:: robustness:: timestamps::
+  TEST=${files:-batch delete direct_writes get insert matches merge property_indexes queries rename shaped_tables tables upsert}
+  step "The caches are emptied at every moment"
+  REGRESS_SERVER=debug_discard_caches=1 run_golden
+  TEST=${files:-batch batch_json direct_writes get insert json matches merge operators property_indexes query_tables shaped_tables to_properties types upsert}
+  step "Under valgrind"
+  VALGRIND=1 run_golden
+  TEST=$files
 }
 
 # Only on request: many seeds of the copies that are killed, meet faults, or go through every kind of place.

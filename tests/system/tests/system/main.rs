@@ -9,6 +9,7 @@ mod concurrency;
 mod crash;
 mod dump;
 mod encodings;
+mod fuzz;
 mod golden;
 mod hostile_json;
 mod hostile_roles;
