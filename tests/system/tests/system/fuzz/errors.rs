@@ -23,11 +23,13 @@ static DOCUMENTED: LazyLock<BTreeSet<(String, String)>> = LazyLock::new(|| {
 });
 
 /// Errors that PostgreSQL raises itself for what these statements ask: not the extension's, and none of them is XX000.
-const OF_POSTGRESQL: [&str; 38] = [
+const OF_POSTGRESQL: [&str; 40] = [
     // Values that it cannot make of what the statement says: wrong encodings, dates, numbers, arrays.
     "22021", "22P05", "22007", "22008", "22015", "22003", "22P02", "2202E", "2201W", "22023",
     // A constraint, an index's function or a trigger of the table; a generated column.
     "22012", "23502", "23503", "23505", "23514", "23P01", "428C9",
+    // A table that others depend on, or that a cursor reads.
+    "2BP01", "55006",
     // Names that are not there at the moment, or are no table; rows that are not of the type.
     "42P01", "42703", "42809", "42P10", "42883", "42804", "42846", "42P07", "42704", "42710", "42501", "0A000",
     // Limits, locks, time, and other sessions.
