@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades soak fuzz-sql asan histories copy-soak mutations cold bench bench-growth bench-model bench-gateway stress install clean
+.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-model bench-gateway bench-copy stress install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -26,10 +26,12 @@ help:
 	@echo 'make asan              the extension in a PostgreSQL with assertions and nervous caches, which it builds, and under valgrind (hours)'
 	@echo 'make histories N=100   many seeds of the histories of clients while servers are killed; SEED=7 runs one again'
 	@echo 'make copy-soak N=100   many seeds of the copies of tables: killed at random moments, over bad connections, between all kinds of places'
+	@echo 'make copy-peers        copies to and from azurite, an emulator, which npm fetches'
 	@echo 'make mutations         checks that the tests notice when a safeguard is taken out'
 	@echo 'make cold              `make run` and tests on bare Debian systems (root; hours); ARGS=--check only what set-up finds missing'
 	@echo 'make bench             beside hand-written SQL, with targets, and the gateway beside azurite (15 minutes)'
 	@echo 'make bench-gateway     only the gateway, for longer; bench-model: only the model'
+	@echo 'make bench-copy        copies of a million entities, beside COPY of psql, and over REST'
 	@echo 'make bench-growth      small tables beside large ones, and memory'
 	@echo 'make stress            one partition under load; ARGS="--mix get=90,insert=10 --clients 8", ARGS=--help lists more'
 	@echo 'make setup             only provide what is missing to build and test'
@@ -93,6 +95,9 @@ histories:
 copy-soak:
 	@ONLY=copy_soak SOAK=$(N) pgrx-config/test.sh $(PG)
 
+copy-peers:
+	@ONLY=copy_peers pgrx-config/test.sh $(PG)
+
 mutations:
 	@tests/mutations.sh
 
@@ -105,6 +110,9 @@ bench-gateway:
 bench:
 	@PG=$(PG) benches/run.sh compare $(ARGS)
 	@[ -n "$(ARGS)" ] || PG=$(PG) SECONDS_EACH=2 benches/gateway.sh
+
+bench-copy:
+	@benches/copy.sh
 
 bench-growth:
 	@PG=$(PG) benches/run.sh growth $(ARGS)

@@ -9,8 +9,6 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-azurite_version=3.37.0
-
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 pgrx-config/setup.sh "$PG"
@@ -19,16 +17,6 @@ pgrx-config/setup.sh "$PG"
 cargo build --release --quiet -p table_service_gateway -p table_service_benches --bin table-service-gateway --bin table-service-http
 FSYNC=on start shared_buffers=1GB synchronous_commit=on
 
-# wait_for FILE TEXT: until a server has written there that it listens
-wait_for() {
-  for ((i = 0; i < 300; i++)); do
-    if grep -q "$2" "$1"; then return; fi
-    sleep 0.1
-  done
-  cat "$1" >&2
-  exit 1
-}
-
 target/release/table-service-gateway --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --log warn \
   --database-url "$DATABASE_URL" >"$work/gateway" &
 processes+=($!)
@@ -36,17 +24,11 @@ wait_for "$work/gateway" "listening on"
 servers=(--server "ours=$(sed -n 's|^listening on http://\([^,]*\),.*|\1|p' "$work/gateway")")
 
 if command -v npm >/dev/null; then
-  azurite=$cache/azurite-$azurite_version
-  if [[ ! -x $azurite/node_modules/.bin/azurite-table ]]; then
-    mkdir -p "$azurite"
-    npm install --silent --no-audit --no-fund --prefix "$azurite" "azurite@$azurite_version"
-  fi
-  port=$((20000 + RANDOM % 12000))
-  while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
-  "$azurite/node_modules/.bin/azurite-table" --silent --skipApiVersionCheck --location "$work" --tableHost 127.0.0.1 --tablePort "$port" >"$work/azurite" &
-  processes+=($!)
-  wait_for "$work/azurite" "successfully started"
-  servers+=(--server "azurite=127.0.0.1:$port")
+  # shellcheck source=tests/azurite.sh
+  . tests/azurite.sh
+  start_azurite "$work"
+  processes+=("$azurite_pid")
+  servers+=(--server "azurite=$azurite_address")
 else
   echo "There is no npm here, so no azurite to compare with."
 fi

@@ -25,7 +25,7 @@ read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
 without_postgres=" format architecture model licences pgspot quick "
-on_request=" quick schema drivers clients licences pgspot soak upgrades histories copy_soak fuzz_sql asan "
+on_request=" quick schema drivers clients licences pgspot soak upgrades histories copy_soak fuzz_sql asan copy_peers "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -63,6 +63,7 @@ prepare_servers() {
 
 cleanup() {
   local pid pidfile
+  [[ -z ${azurite_pid:-} ]] || kill "$azurite_pid"
   "$TABLE_SERVICE_CLUSTER_SCRIPT" sweep "$TABLE_SERVICE_CLUSTERS"
   # pgrx stops its server itself, unless it was interrupted.
   for pidfile in "$pgrx_data"/*/postmaster.pid; do
@@ -378,6 +379,19 @@ run_copy_soak() {
   export SOAK
   cargo build -p table_service_gateway
   cargo test -p table_service_copy --test copy -- --nocapture --test-threads=1 interrupted:: round_trips::
+}
+
+# Only on request: it fetches azurite from its registry.
+run_copy_peers() {
+  install_extension
+  step "Copies to and from azurite: ${SOAK:=5} seeds"
+  export SOAK
+  # shellcheck source=tests/azurite.sh
+  . tests/azurite.sh
+  mkdir "$work/azurite"
+  start_azurite "$work/azurite"
+  cargo build -p table_service_gateway
+  AZURITE=$azurite_address cargo test -p table_service_copy --test copy -- --ignored --nocapture peers::
 }
 
 case $needs_postgres in

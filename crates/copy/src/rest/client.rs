@@ -21,6 +21,9 @@ use crate::write::Backoff;
 /// A page has at most 16 MiB before it is written as JSON.
 const LARGEST_ANSWER: usize = 128 << 20;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// How often a request is sent that the service answers with 500. Some services answer so to an entity that they cannot
+/// take, and would do it for ever.
+const TRIES_OF_500: u32 = 5;
 const VERSION: &str = "2019-02-02";
 
 /// What is not escaped in a part of a URL.
@@ -195,21 +198,23 @@ impl RestClient {
         Failure::new(format!("{}: {what}: {}", self.name(), error.text()))
     }
 
-    /// Sends a request until the service answers it, and neither with a passing error.
+    /// Sends a request until the service answers it with something else than a passing error, or often enough with 500.
     ///
     /// # Errors
     /// A service that stays away, with the last reason.
     pub async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         let mut backoff = Backoff::new(self.patience);
         let mut ambiguous = false;
+        let mut internal_errors = 0;
         loop {
             let tried = tokio::time::timeout(REQUEST_TIMEOUT, self.try_send(call)).await;
             let (reason, asked) = match tried {
-                Ok(Ok(mut answer)) if !is_passing(answer.status) => {
-                    answer.ambiguous = ambiguous;
-                    return Ok(answer);
-                }
-                Ok(Ok(answer)) => {
+                Ok(Ok(mut answer)) => {
+                    internal_errors += u32::from(answer.status == StatusCode::INTERNAL_SERVER_ERROR);
+                    if !is_passing(answer.status) || internal_errors == TRIES_OF_500 {
+                        answer.ambiguous = ambiguous;
+                        return Ok(answer);
+                    }
                     // A 500 can come after the work was done.
                     ambiguous |= answer.status != StatusCode::SERVICE_UNAVAILABLE;
                     let asked = answer.header("retry-after").and_then(|seconds| seconds.parse().ok());

@@ -1,6 +1,6 @@
 //! What happens to entities that the target has already.
 
-use crate::program::{Place, ends_with, file, succeeds, text};
+use crate::program::{Place, ends_with, file, quietly, succeeds, text, verifying};
 
 const THERE: &str = r#"{"PartitionKey":"p","RowKey":"both","Timestamp":"2024-01-01T00:00:00Z","A":"there","B":1}
 {"PartitionKey":"p","RowKey":"late","Timestamp":"2025-06-01T00:00:00Z","A":"there"}
@@ -18,11 +18,11 @@ fn rows(kind: &'static str, arguments: &[&str], status: i32) -> (Vec<String>, St
     let comes = file(&directory, "comes.jsonl", COMES);
     let place = Place::of(kind);
     let to = place.argument();
-    succeeds(&["--from", text(&there), "--to", &to, "--table", "Orders", "--quiet"]);
+    succeeds(&quietly(text(&there), &to, &["--table", "Orders"]));
     let mut all = vec!["--from", text(&comes), "--to", &to, "--table", "Orders", "--quiet"];
     all.extend(arguments);
     let said = ends_with(status, &all);
-    let out = crate::program::output(&["--from", &to, "--to", "-", "--table", "Orders", "--quiet"]);
+    let out = crate::program::output(&quietly(&to, "-", &["--table", "Orders"]));
     let rows = String::from_utf8(out.stdout).unwrap();
     let rows = rows
         .lines()
@@ -105,40 +105,13 @@ fn timestamps_are_kept_where_the_target_can() {
     let directory = tempfile::tempdir().unwrap();
     let comes = file(&directory, "Orders.jsonl", COMES);
     let place = Place::of("sql");
-    let said = succeeds(&["--from", text(&comes), "--to", &place.argument(), "--quiet"]);
+    let said = succeeds(&quietly(text(&comes), &place.argument(), &[]));
     assert!(!said.contains("new Timestamp"), "{said}");
-    succeeds(&[
-        "verify",
-        "--timestamps",
-        "--from",
-        text(&comes),
-        "--to",
-        &place.argument(),
-        "--quiet",
-    ]);
-    let said = succeeds(&[
-        "--from",
-        text(&comes),
-        "--to",
-        &place.argument(),
-        "--on-conflict",
-        "replace",
-        "--quiet",
-    ]);
+    succeeds(&verifying(text(&comes), &place.argument(), &["--timestamps"]));
+    let said = succeeds(&quietly(text(&comes), &place.argument(), &["--on-conflict", "replace"]));
     assert!(said.contains("3 of 3 entities have a new Timestamp"), "{said}");
-    ends_with(
-        4,
-        &[
-            "verify",
-            "--timestamps",
-            "--from",
-            text(&comes),
-            "--to",
-            &place.argument(),
-            "--quiet",
-        ],
-    );
-    succeeds(&["verify", "--from", text(&comes), "--to", &place.argument(), "--quiet"]);
+    ends_with(4, &verifying(text(&comes), &place.argument(), &["--timestamps"]));
+    succeeds(&verifying(text(&comes), &place.argument(), &[]));
 }
 
 /// Of two lines with one key the later one counts, however many connections write.
@@ -155,16 +128,8 @@ fn the_last_line_of_a_key_counts() {
     let comes = file(&directory, "Orders.jsonl", &lines);
     for kind in ["sql", "rest"] {
         let place = Place::of(kind);
-        succeeds(&[
-            "--from",
-            text(&comes),
-            "--to",
-            &place.argument(),
-            "--on-conflict",
-            "replace",
-            "--quiet",
-        ]);
-        let out = crate::program::output(&["--from", &place.argument(), "--to", "-", "--quiet"]);
+        succeeds(&quietly(text(&comes), &place.argument(), &["--on-conflict", "replace"]));
+        let out = crate::program::output(&quietly(&place.argument(), "-", &[]));
         for line in String::from_utf8(out.stdout).unwrap().lines() {
             let row: serde_json::Value = serde_json::from_str(line).unwrap();
             let (key, value): (i64, i64) = (

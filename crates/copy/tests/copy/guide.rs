@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::entities::lines;
-use crate::program::{Place, file, succeeds, text};
+use crate::program::{Place, file, quietly, succeeds, text};
 
 #[test]
 fn the_programs_of_the_page_run() {
@@ -21,7 +21,7 @@ fn the_programs_of_the_page_run() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Orders.jsonl", &lines(17, 200));
     let (old, new) = (Place::of("rest"), Place::of("sql"));
-    succeeds(&["--from", text(&begin), "--to", &old.argument(), "--quiet"]);
+    succeeds(&quietly(text(&begin), &old.argument(), &[]));
     let work = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_table-service-copy"));
     let path = format!(

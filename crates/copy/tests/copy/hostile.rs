@@ -1,6 +1,6 @@
 //! Bad input: what cannot be copied, what cannot be read, and what must not be shown.
 
-use crate::program::{Place, command, ends_with, file, output, succeeds, text};
+use crate::program::{Place, command, ends_with, file, output, quietly, succeeds, text};
 
 const BAD: &str = r#"{"PartitionKey":"p","RowKey":"1"}
 not JSON
@@ -42,21 +42,10 @@ fn bad_lines_go_to_the_rejects_file_with_their_reason() {
         ] {
             assert!(lines.contains(reason), "{reason}: {lines}");
         }
-        let said = ends_with(
-            1,
-            &[
-                "--from",
-                text(&bad),
-                "--to",
-                &place.argument(),
-                "--quiet",
-                "--on-conflict",
-                "skip",
-            ],
-        );
+        let said = ends_with(1, &quietly(text(&bad), &place.argument(), &["--on-conflict", "skip"]));
         assert!(said.contains("record 2") && said.contains("--rejects FILE"), "{said}");
         // A key that the Table service can have, and this target cannot.
-        let said = ends_with(1, &["--from", text(&long), "--to", &place.argument(), "--quiet"]);
+        let said = ends_with(1, &quietly(text(&long), &place.argument(), &[]));
         assert!(said.contains("PropertyValueTooLarge"), "{said}");
     }
 }
@@ -81,15 +70,7 @@ fn constraints_of_a_database_reject_single_entities() {
     );
     let said = ends_with(
         3,
-        &[
-            "--from",
-            text(&begin),
-            "--to",
-            &place.argument(),
-            "--quiet",
-            "--rejects",
-            text(&rejects),
-        ],
+        &quietly(text(&begin), &place.argument(), &["--rejects", text(&rejects)]),
     );
     assert!(said.contains("495 written, 0 skipped, 5 rejected"), "{said}");
     assert_eq!(
@@ -184,7 +165,7 @@ fn a_dry_run_changes_nothing() {
             .text("SELECT count(*) FROM table_service.query_tables()"),
         "0"
     );
-    succeeds(&["--from", text(&begin), "--to", &place.argument(), "--quiet"]);
+    succeeds(&quietly(text(&begin), &place.argument(), &[]));
     let said = succeeds(&[
         "--from",
         &place.argument(),

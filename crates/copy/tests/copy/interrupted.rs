@@ -6,7 +6,7 @@ use std::time::Duration;
 use system_tests::random::{Random, seeds};
 
 use crate::entities::lines;
-use crate::program::{Place, command, connection_string, ends_with, file, start, succeeds, text};
+use crate::program::{Place, command, connection_string, ends_with, file, quietly, start, succeeds, text, verifying};
 use crate::proxy::Proxy;
 
 const ENTITIES: usize = 5000;
@@ -52,7 +52,7 @@ fn killed(seed: u64, from: &str, to: &Place) {
         succeeds(&arguments);
     }
     assert!(!resume.exists(), "a complete copy leaves no resume file");
-    let said = succeeds(&["verify", "--from", from, "--to", &target, "--quiet", "--table", "Nasty"]);
+    let said = succeeds(&verifying(from, &target, &["--table", "Nasty"]));
     assert!(said.contains(&format!("equal, {ENTITIES} entities")), "{said}");
     // A key that came twice would not be noticed by the keys of a database, but by the lines of a file.
     if let Place::Directory(directory, format) = to
@@ -110,7 +110,7 @@ fn ctrl_c_ends_a_copy_in_order() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("goes on where it was"), "{said}");
     succeeds(&arguments);
-    succeeds(&["verify", "--from", text(&begin), "--to", &to, "--quiet"]);
+    succeeds(&verifying(text(&begin), &to, &[]));
 }
 
 #[test]
@@ -123,21 +123,18 @@ fn a_service_that_is_busy_and_cuts_connections_is_asked_again() {
         };
         let proxy = Proxy::start(service.gateway.address, seed);
         let proxied = connection_string(proxy.address);
-        succeeds(&["--from", text(&begin), "--to", &proxied, "--quiet"]);
+        succeeds(&quietly(text(&begin), &proxied, &[]));
         let written = proxy.faults.load(Ordering::Relaxed);
         assert!(written > 0, "the proxy did nothing");
-        succeeds(&[
-            "verify",
-            "--from",
+        succeeds(&verifying(
             text(&begin),
-            "--to",
             &connection_string(service.gateway.address),
-            "--quiet",
-        ]);
+            &[],
+        ));
         let files = Place::of("jsonl");
-        succeeds(&["--from", &proxied, "--to", &files.argument(), "--quiet"]);
+        succeeds(&quietly(&proxied, &files.argument(), &[]));
         assert!(proxy.faults.load(Ordering::Relaxed) > written, "the proxy did nothing");
-        succeeds(&["verify", "--from", text(&begin), "--to", &files.argument(), "--quiet"]);
+        succeeds(&verifying(text(&begin), &files.argument(), &[]));
     }
 }
 
@@ -150,25 +147,18 @@ fn a_service_that_stays_away_ends_the_copy() {
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n",
     );
     let nobody = "DefaultEndpointsProtocol=http;AccountName=nobody;AccountKey=c2VjcmV0a2V5;TableEndpoint=http://127.0.0.1:9/nobody";
-    let said = ends_with(
-        1,
-        &["--from", text(&begin), "--to", nobody, "--retry-for", "1", "--quiet"],
-    );
+    let said = ends_with(1, &quietly(text(&begin), nobody, &["--retry-for", "1"]));
     assert!(
         said.contains("http://127.0.0.1:9/nobody") && !said.contains("c2VjcmV0a2V5"),
         "{said}"
     );
     let said = ends_with(
         1,
-        &[
-            "--from",
+        &quietly(
             text(&begin),
-            "--to",
             "postgresql://u:secret@127.0.0.1:9/d",
-            "--retry-for",
-            "1",
-            "--quiet",
-        ],
+            &["--retry-for", "1"],
+        ),
     );
     assert!(!said.contains("secret"), "{said}");
 }

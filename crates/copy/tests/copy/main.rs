@@ -9,6 +9,7 @@ mod entities;
 mod guide;
 mod hostile;
 mod interrupted;
+mod peers;
 mod program;
 mod proxy;
 mod round_trips;

@@ -20,6 +20,16 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
+/// The arguments of a copy that shows no progress.
+pub fn quietly<'a>(from: &'a str, to: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["--from", from, "--to", to, "--quiet"], more].concat()
+}
+
+/// The arguments of a comparison that shows no progress.
+pub fn verifying<'a>(from: &'a str, to: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["verify"], quietly(from, to, more).as_slice()].concat()
+}
+
 /// Runs the program to its end.
 pub fn output(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()

@@ -3,7 +3,7 @@
 use system_tests::random::rounds;
 
 use crate::entities::lines;
-use crate::program::{Place, file, succeeds, text};
+use crate::program::{Place, file, quietly, succeeds, text, verifying};
 
 const FORMATS: &[&str] = &["jsonl", "jsonl.zst", "csv", "csv.zst", "azcopy", "azcopy.zst"];
 
@@ -75,34 +75,20 @@ fn standard_input_and_output_are_files() {
     let begin = file(&directory, "Nasty.jsonl", &lines(7, 200));
     for format in ["jsonl", "csv", "azcopy", "jsonl.zst"] {
         let sql = Place::of("sql");
-        succeeds(&["--from", text(&begin), "--to", &sql.argument(), "--quiet"]);
-        let mut out = crate::program::command(&["--from", &sql.argument(), "--to", "-", "--format", format, "--quiet"]);
+        succeeds(&quietly(text(&begin), &sql.argument(), &[]));
+        let mut out = crate::program::command(&quietly(&sql.argument(), "-", &["--format", format]));
         let out = out.output().unwrap();
         assert!(out.status.success(), "{out:?}");
         let back = Place::of("sql");
-        let mut command = crate::program::command(&[
-            "--from",
+        let mut command = crate::program::command(&quietly(
             "-",
-            "--to",
             &back.argument(),
-            "--table",
-            "Nasty",
-            "--format",
-            format,
-            "--quiet",
-        ]);
+            &["--table", "Nasty", "--format", format],
+        ));
         let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), &out.stdout).unwrap();
         assert!(child.wait().unwrap().success());
-        succeeds(&[
-            "verify",
-            "--timestamps",
-            "--from",
-            text(&begin),
-            "--to",
-            &back.argument(),
-            "--quiet",
-        ]);
+        succeeds(&verifying(text(&begin), &back.argument(), &["--timestamps"]));
     }
 }
 
@@ -122,14 +108,7 @@ fn all_tables_are_copied_with_their_policies() {
     );
     let (gateway, files, back) = (Place::of("rest"), Place::of("jsonl"), Place::of("sql"));
     for (from, to) in [(&source, &gateway), (&gateway, &files), (&files, &back)] {
-        succeeds(&[
-            "--from",
-            &from.argument(),
-            "--to",
-            &to.argument(),
-            "--with-policies",
-            "--quiet",
-        ]);
+        succeeds(&quietly(&from.argument(), &to.argument(), &["--with-policies"]));
     }
     let Place::Sql(database) = &back else { unreachable!() };
     let session = database.session("target");

@@ -1,7 +1,7 @@
 //! The comparison: it finds what differs, and says what.
 
 use crate::entities::lines;
-use crate::program::{Place, ends_with, file, succeeds, text};
+use crate::program::{Place, ends_with, file, quietly, succeeds, text, verifying};
 
 #[test]
 fn differences_are_listed_by_key() {
@@ -9,7 +9,7 @@ fn differences_are_listed_by_key() {
     let begin = file(&directory, "Nasty.jsonl", &lines(11, 2000));
     for kind in ["sql", "rest"] {
         let place = Place::of(kind);
-        succeeds(&["--from", text(&begin), "--to", &place.argument(), "--quiet", "--verify"]);
+        succeeds(&quietly(text(&begin), &place.argument(), &["--verify"]));
         let database = match &place {
             Place::Sql(database) => database,
             Place::Gateway(service) => &service.database,
@@ -25,19 +25,7 @@ fn differences_are_listed_by_key() {
             r#"{"PartitionKey":"lost","RowKey":"one"}"#
         );
         let other = file(&directory, "other.jsonl", &more);
-        let said = ends_with(
-            4,
-            &[
-                "verify",
-                "--from",
-                text(&other),
-                "--to",
-                &place.argument(),
-                "--table",
-                "Nasty",
-                "--quiet",
-            ],
-        );
+        let said = ends_with(4, &verifying(text(&other), &place.argument(), &["--table", "Nasty"]));
         for line in [
             "Nasty: different, 2002 entities",
             r#"PartitionKey "changed", RowKey "one": A is "1" (Edm.Int32) in the source, "1.5" (Edm.Double) in the target"#,
@@ -49,18 +37,11 @@ fn differences_are_listed_by_key() {
         assert_eq!(said.matches("PartitionKey").count(), 3, "{said}");
         let few = ends_with(
             4,
-            &[
-                "verify",
-                "--from",
+            &verifying(
                 text(&other),
-                "--to",
                 &place.argument(),
-                "--table",
-                "Nasty",
-                "--quiet",
-                "--max-differences",
-                "1",
-            ],
+                &["--table", "Nasty", "--max-differences", "1"],
+            ),
         );
         assert!(
             few.matches("PartitionKey").count() == 1 && few.contains("and more"),
@@ -74,10 +55,7 @@ fn a_missing_table_is_a_difference() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Orders.jsonl", "");
     let place = Place::of("sql");
-    let said = ends_with(
-        4,
-        &["verify", "--from", text(&begin), "--to", &place.argument(), "--quiet"],
-    );
+    let said = ends_with(4, &verifying(text(&begin), &place.argument(), &[]));
     assert!(said.contains("the target does not have this table"), "{said}");
 }
 
@@ -88,7 +66,7 @@ fn changes_are_followed_until_both_sides_are_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let begin = file(&directory, "Nasty.jsonl", &lines(13, 500));
         let (source, target) = (Place::of(from_kind), Place::of(to_kind));
-        succeeds(&["--from", text(&begin), "--to", &source.argument(), "--quiet"]);
+        succeeds(&quietly(text(&begin), &source.argument(), &[]));
         let database = match &source {
             Place::Sql(database) => database,
             Place::Gateway(service) => &service.database,
@@ -105,20 +83,19 @@ fn changes_are_followed_until_both_sides_are_the_same() {
             "SELECT table_service.merge_entity('Nasty', partition_key, row_key, '{\"V\": 2}', '*') \
              FROM (SELECT * FROM table_service_data.\"Nasty\" LIMIT 10) AS e",
         );
-        ends_with(4, &["verify", "--from", &from, "--to", &to, "--quiet"]);
-        succeeds(&[
-            "--from",
+        ends_with(4, &verifying(&from, &to, &[]));
+        succeeds(&quietly(
             &from,
-            "--to",
             &to,
-            "--since",
-            &started,
-            "--on-conflict",
-            "replace",
-            "--follow",
-            "60",
-            "--verify",
-            "--quiet",
-        ]);
+            &[
+                "--since",
+                &started,
+                "--on-conflict",
+                "replace",
+                "--follow",
+                "60",
+                "--verify",
+            ],
+        ));
     }
 }

@@ -1,0 +1,30 @@
+//! Another implementation of the protocol: an emulator, started by the script that sets AZURITE to its address.
+
+use system_tests::random::seeds;
+
+use crate::entities::lines;
+use crate::program::{Place, connection_string, file, quietly, succeeds, text, verifying};
+
+#[test]
+#[ignore = "needs an emulator: make copy-peers"]
+fn an_emulator_gives_back_what_it_gets() {
+    let address = std::env::var("AZURITE").unwrap();
+    let emulator = connection_string(address.parse().unwrap());
+    for seed in seeds(1) {
+        let directory = tempfile::tempdir().unwrap();
+        let begin = file(&directory, "begin.jsonl", &lines(seed, 500));
+        let begin = text(&begin);
+        let table = format!("Nasty{seed}");
+        succeeds(&quietly(begin, &emulator, &["--table", &table, "--verify"]));
+        for kind in ["sql", "rest", "jsonl.zst"] {
+            let place = Place::of(kind);
+            let to = place.argument();
+            let mut more = vec!["--table", &table];
+            if let Some(format) = place.format() {
+                more.extend(["--format", format]);
+            }
+            succeeds(&quietly(&emulator, &to, &more));
+            succeeds(&verifying(begin, &to, &["--table", &table]));
+        }
+    }
+}
