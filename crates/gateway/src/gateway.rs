@@ -1,6 +1,7 @@
 //! Takes a request through its stages: head, account, operation, credentials, body, execution, response. Each stage can
 //! end it.
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::body::Pending;
 use crate::cors::{self, Preflight};
 use crate::database::Session;
 use crate::failure::Failure;
+use crate::finished::Finished;
 use crate::observe::{self, Event, Metrics, Outcome};
 use crate::operations::{self, Context};
 use crate::request::forwarded::TrustedProxies;
@@ -75,14 +77,14 @@ impl Gateway {
         match Head::read(id, peer, parts) {
             Ok(head) => {
                 let (gateway, repeated) = (self.clone(), echo.clone());
-                let served = tokio::spawn(async move {
+                let served = Finished::new(async move {
                     let mut event = event;
                     let reply = gateway.respond(&head, body, &mut event).await;
                     gateway.finish(reply, &event, repeated)
                 });
                 // After a panic the connection and all other requests go on.
-                served.await.unwrap_or_else(|fault| {
-                    let reason = fault.to_string();
+                served.await.unwrap_or_else(|panic| {
+                    let reason = panic_text(panic.as_ref());
                     let reply = plain_error(RequestError::Internal { reason }.into(), form, id);
                     self.finish(reply, &Event::begin(id), echo)
                 })
@@ -328,6 +330,13 @@ fn base(head: &Head, target: &Target<'_>) -> Base {
         },
         account: account.to_owned(),
     }
+}
+
+/// What a panic says.
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("A panic: {}", text.unwrap_or("without a message"))
 }
 
 fn plain_error(error: Error, form: Form, id: Uuid) -> Reply {

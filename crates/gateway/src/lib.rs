@@ -11,6 +11,7 @@ pub mod config;
 pub mod cors;
 pub mod database;
 pub mod failure;
+pub mod finished;
 pub mod gateway;
 pub mod head_limit;
 pub mod observe;

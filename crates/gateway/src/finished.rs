@@ -1,0 +1,76 @@
+//! Work that is finished even if nobody waits for it any more.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+
+/// A future that runs in the task that waits for it. If that task ends, a task of its own finishes it. A task of its own from
+/// the beginning would cost every request two switches between tasks.
+pub struct Finished<T: Send + 'static>(Option<Pin<Box<dyn Future<Output = T> + Send>>>);
+
+impl<T: Send> Finished<T> {
+    pub fn new(work: impl Future<Output = T> + Send + 'static) -> Finished<T> {
+        Finished(Some(Box::pin(work)))
+    }
+}
+
+impl<T: Send> Future for Finished<T> {
+    /// The result, or what the work panicked with.
+    type Output = Result<T, Box<dyn Any + Send>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(work) = &mut self.0 else {
+            return Poll::Pending;
+        };
+        // After a panic the work is dropped and not polled again.
+        let polled = match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(result)) => Ok(result),
+            Err(panic) => Err(panic),
+        };
+        self.0 = None;
+        Poll::Ready(polled)
+    }
+}
+
+impl<T: Send> Drop for Finished<T> {
+    fn drop(&mut self) {
+        // Without a runtime the program is ending.
+        if let (Some(work), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(work);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::sync::Notify;
+    use tokio::time::{sleep, timeout};
+
+    #[tokio::test(start_paused = true)]
+    async fn work_goes_on_when_nobody_waits_for_it() {
+        let done = Arc::new(Notify::new());
+        let noticed = done.clone();
+        let work = Finished::new(async move {
+            sleep(Duration::from_secs(2)).await;
+            done.notify_one();
+        });
+        assert!(timeout(Duration::from_secs(1), work).await.is_err());
+        timeout(Duration::from_secs(5), noticed.notified()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_result() {
+        assert_eq!(Finished::new(async { 1 }).await.unwrap(), 1);
+        let panic = Finished::new(async { assert_eq!(1, 2, "as planned") })
+            .await
+            .unwrap_err();
+        assert!(panic.downcast_ref::<String>().unwrap().contains("as planned"));
+    }
+}
