@@ -109,7 +109,7 @@ bench-gateway:
 
 bench:
 	@PG=$(PG) benches/run.sh compare $(ARGS)
-	@[ -n "$(ARGS)" ] || PG=$(PG) SECONDS_EACH=2 benches/gateway.sh
+	@[ -n "$(ARGS)" ] || PG=$(PG) SECONDS_EACH=2 CONNECTIONS=1,16 benches/gateway.sh
 
 bench-copy:
 	@benches/copy.sh

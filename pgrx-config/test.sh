@@ -81,6 +81,12 @@ cleanup() {
 step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
 features=(--no-default-features --features "pg$PG")
+# All packages but the extension, always together: for another selection of packages cargo builds many dependencies again, with
+# the features that only this selection needs.
+packages=(--workspace --exclude table_service)
+
+# Into cargo's directory, where the tests look for it.
+build_gateway() { cargo test "${packages[@]}" --test gateway --no-run; }
 
 # Into the private PostgreSQL, for the steps that use a server of our own; once a run is enough.
 installed=no
@@ -167,7 +173,7 @@ run_lints() {
 }
 
 lint_all_but_the_extension() {
-  cargo clippy --workspace --exclude table_service --all-targets -- -D warnings
+  cargo clippy "${packages[@]}" --all-targets -- -D warnings
 }
 
 # Only on request: what can be known without PostgreSQL, in less than a minute once it is built.
@@ -176,18 +182,19 @@ run_quick() {
   run_architecture
   step "Lints of all but the extension"
   lint_all_but_the_extension
-  step "Unit tests of the model, the gateway and the copy program"
-  cargo test -p table_service_model -p table_service_gateway -p table_service_copy --lib
+  step "Unit tests of all but the extension"
+  cargo test "${packages[@]}" --lib
 }
 
 run_architecture() {
   step "The architecture: imports, and what documents and patches point to"
-  cargo test -p architecture-tests
+  cargo test "${packages[@]}" --test architecture
 }
 
 run_model() {
-  step "The model"
-  cargo test -p table_service_model -p table_service_benches
+  step "The model, and unit tests of all but the extension"
+  cargo test "${packages[@]}" --lib --bins --test access_corpus --test corpus --test entity --test filter_corpus --test formats --test laws
+  cargo test "${packages[@]}" --doc
 }
 
 run_extension() {
@@ -222,13 +229,13 @@ run_statements() {
 run_system() {
   install_extension
   step "The whole system, over real connections"
-  ACCEPT='' cargo test -p system-tests
+  ACCEPT='' cargo test "${packages[@]}" --test system
 }
 
 run_gateway() {
   install_extension
   step "The gateway"
-  cargo test -p table_service_gateway
+  cargo test "${packages[@]}" --test gateway
   run_histories
 }
 
@@ -236,8 +243,8 @@ run_gateway() {
 run_histories() {
   install_extension
   step "Histories: clients, while servers are killed (${HISTORIES:-few} seeds)"
-  cargo build -p table_service_gateway
-  cargo test -p histories-tests -- ${HISTORIES:+--nocapture}
+  build_gateway
+  cargo test "${packages[@]}" --test histories -- ${HISTORIES:+--nocapture}
 }
 
 run_emulator() {
@@ -250,29 +257,29 @@ run_copy() {
   install_extension
   step "The program that copies tables"
   # Its tests copy to gateways.
-  cargo build -p table_service_gateway
-  cargo test -p table_service_copy
+  build_gateway
+  cargo test "${packages[@]}" --test copy
 }
 
 run_sdk() {
   pgrx-config/setup.sh sdks
   install_extension
   step "Unmodified SDKs against the gateway"
-  cargo build -p table_service_gateway
+  build_gateway
   tests/sdk/run.sh
 }
 
 run_docs() {
   install_extension
   step "The documentation: every SQL block, and its output"
-  cargo test -p docs-tests
+  cargo test "${packages[@]}" --test docs
 }
 
 # Only on request: the step `system` has it too.
 run_schema() {
   install_extension
   step "The install script"
-  cargo test -p system-tests -- install_script::
+  cargo test "${packages[@]}" --test system -- install_script::
 }
 
 # Only on request: it builds cargo-deny, if it is not there.
@@ -311,7 +318,7 @@ run_upgrades() {
   pgrx-config/setup.sh sdks
   install_extension
   step "Upgrades from released versions"
-  cargo build -p table_service_gateway
+  build_gateway
   tests/upgrade/run.sh "$PG"
 }
 
@@ -338,7 +345,7 @@ run_soak() {
   install_extension
   step "Soak: ${SOAK:=200} seeds"
   export SOAK
-  cargo test -p system-tests -- --nocapture --test-threads=1 batches:: crash::
+  cargo test "${packages[@]}" --test system -- --nocapture --test-threads=1 batches:: crash::
 }
 
 # Only on request: many seeds of random statements.
@@ -377,8 +384,8 @@ run_copy_soak() {
   install_extension
   step "Copies: ${SOAK:=100} seeds"
   export SOAK
-  cargo build -p table_service_gateway
-  cargo test -p table_service_copy --test copy -- --nocapture --test-threads=1 interrupted:: round_trips::
+  build_gateway
+  cargo test "${packages[@]}" --test copy -- --nocapture --test-threads=1 interrupted:: round_trips::
 }
 
 # Only on request: it fetches azurite from its registry.
@@ -390,8 +397,8 @@ run_copy_peers() {
   . tests/azurite.sh
   mkdir "$work/azurite"
   start_azurite "$work/azurite"
-  cargo build -p table_service_gateway
-  AZURITE=$azurite_address cargo test -p table_service_copy --test copy -- --ignored --nocapture peers::
+  build_gateway
+  AZURITE=$azurite_address cargo test "${packages[@]}" --test copy -- --ignored --nocapture peers::
 }
 
 case $needs_postgres in

@@ -21,9 +21,9 @@ const BATCH: usize = 100;
 
 #[derive(Parser)]
 struct Options {
-    /// A server by a name: ours=127.0.0.1:10002
-    #[arg(long = "server", required = true)]
-    servers: Vec<String>,
+    /// A server by a name, and its process to show the CPU time of a request: ours=127.0.0.1:10002,PID
+    #[arg(long = "server", required = true, value_parser = server)]
+    servers: Vec<Server>,
     /// How long each measurement takes
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
@@ -35,12 +35,42 @@ struct Options {
     /// Only this work [default: all]
     #[arg(long)]
     work: Vec<Work>,
-    /// The database behind our server, for a property index on the emails of the table in which `find` looks
-    #[arg(long)]
-    database_url: Option<String>,
+    /// The databases behind our servers, for a property index on the emails of the table in which `find` looks
+    #[arg(long = "database-url")]
+    database_urls: Vec<String>,
     /// Print JSON, too
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone)]
+struct Server {
+    name: String,
+    address: String,
+    process: Option<u32>,
+}
+
+fn server(text: &str) -> Result<Server, String> {
+    let (name, rest) = text.split_once('=').ok_or("it is NAME=HOST:PORT[,PID]")?;
+    let (address, process) = match rest.split_once(',') {
+        Some((address, process)) => (address, Some(process.parse().map_err(|_| "the process is a number")?)),
+        None => (rest, None),
+    };
+    Ok(Server {
+        name: name.to_owned(),
+        address: address.to_owned(),
+        process,
+    })
+}
+
+/// The CPU time that a process has used, in seconds (proc(5)).
+fn cpu_seconds(process: u32) -> Option<f64> {
+    /// The unit of these times, which Linux has fixed for programs.
+    const PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ').skip(11).map(|field| field.parse::<f64>().ok());
+    Some((fields.next()?? + fields.next()??) / PER_SECOND)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -217,9 +247,13 @@ struct Figure {
     rate: f64,
     median: f64,
     p99: f64,
+    /// CPU time of the server's process for a request, in microseconds.
+    cpu: Option<f64>,
 }
 
-fn measure(address: &str, table: &str, work: Work, connections: usize, round: usize, seconds: f64) -> Figure {
+fn measure(server: &Server, table: &str, work: Work, connections: usize, round: usize, seconds: f64) -> Figure {
+    let cpu = || server.process.and_then(cpu_seconds);
+    let cpu_before = cpu();
     let begin = Instant::now();
     let end = begin + Duration::from_secs_f64(seconds);
     let partitions: Vec<String> = (0..connections)
@@ -228,7 +262,7 @@ fn measure(address: &str, table: &str, work: Work, connections: usize, round: us
     let times = std::thread::scope(|scope| {
         let threads: Vec<_> = partitions
             .iter()
-            .map(|partition| scope.spawn(move || run(address, table, work, partition, end)))
+            .map(|partition| scope.spawn(move || run(&server.address, table, work, partition, end)))
             .collect();
         let mut all = Histogram::<u64>::new(3).unwrap();
         for thread in threads {
@@ -240,26 +274,25 @@ fn measure(address: &str, table: &str, work: Work, connections: usize, round: us
         rate: times.len() as f64 / begin.elapsed().as_secs_f64(),
         median: times.value_at_quantile(0.5) as f64 / 1000.0,
         p99: times.value_at_quantile(0.99) as f64 / 1000.0,
+        cpu: cpu()
+            .zip(cpu_before)
+            .map(|(after, before)| (after - before) * 1e6 / times.len() as f64),
     }
 }
 
 fn main() {
     let options = Options::parse();
-    let servers: Vec<(&str, &str)> = options
-        .servers
-        .iter()
-        .map(|server| server.split_once('=').expect("NAME=HOST:PORT"))
-        .collect();
+    let servers = options.servers;
     let table = format!("Bench{}", std::process::id());
     let finds = options.work.is_empty() || options.work.contains(&Work::Find);
-    for (_, address) in &servers {
+    for Server { address, .. } in &servers {
         prepare(address, &table, PAGE);
         if finds {
             prepare(address, &format!("{table}Found"), FOUND);
         }
     }
-    if let Some(url) = options.database_url.filter(|_| finds) {
-        create_index(&url, &format!("{table}Found")).expect("the index is created");
+    for url in options.database_urls.iter().filter(|_| finds) {
+        create_index(url, &format!("{table}Found")).expect("the index is created");
     }
     let works = if options.work.is_empty() {
         Work::ALL.to_vec()
@@ -270,30 +303,39 @@ fn main() {
     for round in 0..options.rounds {
         for &work in &works {
             for &connections in &options.connections {
-                for (index, (_, address)) in servers.iter().enumerate() {
-                    let figure = measure(address, &table, work, connections, round, options.seconds);
+                for (index, server) in servers.iter().enumerate() {
+                    let figure = measure(server, &table, work, connections, round, options.seconds);
                     figures.entry((work, connections, index)).or_default().push(figure);
                 }
             }
         }
     }
+    let medians: BTreeMap<(Work, usize, usize), Figure> = figures
+        .into_iter()
+        .map(|(key, mut rounds)| {
+            rounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+            (key, rounds.swap_remove(rounds.len() / 2))
+        })
+        .collect();
     println!(
-        "{:<24} {:>5}  {:<10} {:>12} {:>12} {:>12} {:>8}",
-        "work", "conn.", "server", "requests/s", "median ms", "p99 ms", "ratio"
+        "{:<24} {:>5}  {:<10} {:>12} {:>12} {:>12} {:>8} {:>8}",
+        "work", "conn.", "server", "requests/s", "median ms", "p99 ms", "CPU µs", "ratio"
     );
+    let last = servers.len() - 1;
     let mut report = Vec::new();
-    for ((work, connections, index), mut rounds) in figures {
-        rounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-        let Figure { rate, median, p99 } = rounds.swap_remove(rounds.len() / 2);
-        report.push(json!({"work": work.name(), "connections": connections, "server": servers[index].0, "rate": rate, "median_ms": median, "p99_ms": p99}));
-        let ratio = match report.len() {
-            length if index > 0 => format!("{:.1}", report[length - 1 - index]["rate"].as_f64().unwrap() / rate),
-            _ => String::new(),
+    for (&(work, connections, index), figure) in &medians {
+        let Figure { rate, median, p99, cpu } = figure;
+        let name = &servers[index].name;
+        report.push(json!({"work": work.name(), "connections": connections, "server": name, "rate": rate, "median_ms": median, "p99_ms": p99, "cpu_us": cpu}));
+        // To the server that is named last.
+        let ratio = match index {
+            _ if index == last => String::new(),
+            _ => format!("{:.1}", rate / medians[&(work, connections, last)].rate),
         };
+        let cpu = cpu.map(|cpu| format!("{cpu:.0}")).unwrap_or_default();
         println!(
-            "{:<24} {connections:>5}  {:<10} {rate:>12.1} {median:>12.3} {p99:>12.3} {ratio:>8}",
+            "{:<24} {connections:>5}  {name:<10} {rate:>12.1} {median:>12.3} {p99:>12.3} {cpu:>8} {ratio:>8}",
             work.name(),
-            servers[index].0
         );
     }
     if options.json {
