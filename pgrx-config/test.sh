@@ -250,7 +250,7 @@ run_histories() {
 run_emulator() {
   install_extension
   step "The emulator"
-  cargo test -p table_service_emulator
+  cargo test "${packages[@]}" --test emulator
 }
 
 run_copy() {
@@ -336,7 +336,7 @@ run_clients() {
   pgrx-config/setup.sh sdks
   install_extension
   step "Unmodified clients of the Table service against the gateway"
-  cargo build -p table_service_gateway
+  build_gateway
   tests/clients/run.sh "${clients[@]}"
 }
 
