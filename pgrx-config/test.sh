@@ -353,7 +353,7 @@ run_fuzz_sql() {
   install_extension
   step "Random statements: ${SOAK:=200} seeds"
   export SOAK
-  cargo test -p system-tests -- --nocapture fuzz::
+  cargo test "${packages[@]}" --test system -- --nocapture fuzz::
 }
 
 # Only on request: faults in the use of memory and of caches, which no other test can see. A PostgreSQL with assertions
@@ -369,7 +369,7 @@ run_asan() {
   run_golden
   run_isolation
   step "Concurrent sessions and random statements"
-  cargo test -p system-tests -- fuzz:: concurrency:: encodings:: hostile_roles:: index_builds:: interrupts:: robustness:: timestamps::
+  cargo test "${packages[@]}" --test system -- fuzz:: concurrency:: encodings:: hostile_roles:: index_builds:: interrupts:: robustness:: timestamps::
   TEST=${files:-batch delete direct_writes get insert matches merge property_indexes queries rename shaped_tables tables upsert}
   step "The caches are emptied at every moment"
   REGRESS_SERVER=debug_discard_caches=1 run_golden
