@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-model bench-gateway bench-copy stress install clean
+.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-model bench-gateway bench-copy stress packages test-packages images install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -35,6 +35,9 @@ help:
 	@echo 'make bench-growth      small tables beside large ones, and memory'
 	@echo 'make stress            one partition under load; ARGS="--mix get=90,insert=10 --clients 8", ARGS=--help lists more'
 	@echo 'make setup             only provide what is missing to build and test'
+	@echo 'make packages          Debian packages of the last commit, in target/packages'
+	@echo 'make test-packages     installs, uses, upgrades and purges them in a bare Debian system (root); RELEASE=trixie takes another than yours'
+	@echo 'make images            container images of the emulator, and of PostgreSQL with the gateway, made of the packages (root)'
 	@echo 'make install PG_CONFIG=/path/to/pg_config'
 	@echo '                       install the extension into a PostgreSQL server of yours'
 	@echo 'make clean             remove what was built here'
@@ -122,6 +125,15 @@ bench-model:
 
 stress:
 	@PG=$(PG) benches/run.sh stress $(ARGS)
+
+packages:
+	@packaging/build.sh
+
+test-packages:
+	@packaging/test.sh $(RELEASE)
+
+images:
+	@packaging/image.sh $(RELEASE)
 
 install:
 	@pgrx-config/install.sh "$(PG_CONFIG)"

@@ -5,6 +5,7 @@ cargo_pgrx_version=0.18.1 # the same as pgrx in Cargo.toml
 default_pg=15
 supported_pg="15 16 17 18"
 cargo_deny_version=0.20.2 # checks the licences of dependencies, and where they come from
+cargo_cyclonedx_version=0.5.9 # writes the bills of materials of the packages
 pgspot_version=0.9.4      # looks for unsafe SQL in install and upgrade scripts
 minimum_node=20           # what the SDK for JavaScript asks for
 node_version=22.23.3      # fetched where the machine's own is older

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Makes container images of the packages, which `docker load` and `podman load` take. Nothing is pulled: the base is Debian's packages.
+# Needs root, mmdebstrap and buildah.
+#
+#   image.sh [RELEASE]     Debian's release (default: the one of this machine)
+#
+#   target/packages/table-service-emulator.tar   the emulator
+#   target/packages/table-service.tar            PostgreSQL with the extension, and the gateway
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+project=$PWD
+release=${1:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
+packages=$project/target/packages
+die() {
+  echo "image.sh: $*" >&2
+  exit 1
+}
+((EUID == 0)) || die "only root can make a root file system"
+for program in mmdebstrap buildah; do
+  command -v "$program" >/dev/null || die "$program is missing: apt-get install $program"
+done
+compgen -G "$packages/*.deb" >/dev/null || die "there are no packages: make packages"
+case $release in bookworm) PG=15 ;; trixie) PG=17 ;; *) die "which PostgreSQL does $release have?" ;; esac
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+# shellcheck disable=SC2016 # apt-get expands it
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | grep -v -- -security | sed -n 1p)
+export SOURCE_DATE_EPOCH BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+work=$(mktemp -d "$packages/image.XXXXXX")
+storage=(--root "$work/storage" --runroot "$work/run")
+trap 'rm -rf "$work"' EXIT
+
+# image NAME PACKAGE...: a root file system with these packages, as an image that "${files[@]}" (FROM:TO) and the configuration in
+# "${config[@]}" complete.
+image() {
+  local name=$1 container hooks=() package file
+  shift
+  for package; do hooks+=("--customize-hook=copy-in $(compgen -G "$packages/${package}_*.deb") /root"); done
+  # No cluster is made by the server's package.
+  mmdebstrap --quiet --variant=minbase --include=ca-certificates,postgresql-common \
+    --customize-hook='sed -i "s/^#\? *create_main_cluster *=.*/create_main_cluster = false/" "$1/etc/postgresql-common/createcluster.conf"' \
+    "${hooks[@]}" \
+    --customize-hook='chroot "$1" sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /root/*.deb && rm /root/*.deb"' \
+    --customize-hook='rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*' \
+    "$release" "$work/$name.rootfs.tar" "$mirror"
+  container=$(buildah "${storage[@]}" from scratch)
+  buildah "${storage[@]}" add --quiet "$container" "$work/$name.rootfs.tar" / >/dev/null
+  for file in "${files[@]}"; do
+    buildah "${storage[@]}" add --quiet --chmod 755 "$container" "${file%%:*}" "${file#*:}" >/dev/null
+  done
+  buildah "${storage[@]}" config --created-by "packaging/image.sh" --label "org.opencontainers.image.version=$version" "${config[@]}" "$container"
+  buildah "${storage[@]}" commit --quiet --format docker --timestamp "$SOURCE_DATE_EPOCH" "$container" "$name:$version" >/dev/null
+  rm -f "$packages/$name.tar"
+  buildah "${storage[@]}" push --quiet "$name:$version" "docker-archive:$packages/$name.tar:$name:$version"
+  buildah "${storage[@]}" rm "$container" >/dev/null
+  rm "$work/$name.rootfs.tar"
+  echo "target/packages/$name.tar"
+}
+
+# In a container, 127.0.0.1 is the container's own, so the emulator listens on every address. Publish its port on 127.0.0.1 only:
+#   docker run -p 127.0.0.1:10002:10002 table-service-emulator:VERSION
+files=()
+config=(--user postgres --port 10002 --env TABLE_SERVICE_EMULATOR_EXPOSE=true
+  --entrypoint '["table-service-emulator"]' --healthcheck 'CMD table-service-emulator healthcheck'
+  --healthcheck-interval 5s --healthcheck-start-period 10s)
+image table-service-emulator "postgresql-$PG-table-service" table-service-emulator
+
+# The tables are in /var/lib/postgresql, which outlives the container if it is a volume. The gateway does not start before
+# TABLE_SERVICE_ACCOUNT and TABLE_SERVICE_KEY name an account of yours: the development account's key is public.
+#   docker run -p 10002:10002 -v tables:/var/lib/postgresql -e TABLE_SERVICE_ACCOUNT=… -e TABLE_SERVICE_KEY=… table-service:VERSION
+files=(packaging/start.sh:/usr/bin/table-service-start)
+config=(--user postgres --port 10002 --env TABLE_SERVICE_LISTEN=0.0.0.0:10002 --volume /var/lib/postgresql
+  --entrypoint '["table-service-start"]' --healthcheck 'CMD table-service-start healthcheck'
+  --healthcheck-interval 5s --healthcheck-start-period 10s)
+image table-service "postgresql-$PG-table-service" table-service-gateway

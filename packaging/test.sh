@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# Installs, uses, upgrades and purges the packages of target/packages in a bare Debian system. Needs root.
+#
+#   test.sh [RELEASE]     Debian's release (default: the one of this machine); its PostgreSQL is used
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+project=$PWD
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
+die() {
+  echo "packaging/test.sh: $*" >&2
+  exit 1
+}
+# shellcheck source=tests/chroot.sh
+. tests/chroot.sh
+release=${1:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
+declare -A major=([bookworm]=15 [trixie]=17 [sid]=18)
+PG=${major[$release]:-}
+[[ -n $PG ]] || die "which PostgreSQL does $release have?"
+packages=$project/target/packages
+extension=$(compgen -G "$packages/postgresql-$PG-table-service_*.deb") || die "there is no package for PostgreSQL $PG: make packages"
+version=$(dpkg-deb --field "$extension" Version)
+
+ok() { printf 'ok       %s\n' "$*"; }
+# same WHAT EXPECTED GOT
+same() {
+  [[ $2 == "$3" ]] || die "$1
+   expected: $2
+   got:      $3"
+  ok "$1"
+}
+sql() { inside "runuser -u postgres -- psql -XAtq -v ON_ERROR_STOP=1 $*"; }
+installs() { inside "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $*" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die "cannot install $*"; }; }
+
+# A program that runs in the system while the next commands do. It ends with `ends`.
+begins() {
+  inside "$@" >"$work/program" 2>&1 &
+  program=$!
+}
+program=
+# Also when a check fails.
+trap '[[ -z $program ]] || ends 2>/dev/null || true; cleanup' EXIT
+child_of() { awk '{print $1}' "/proc/$1/task/$1/children"; }
+# The first process in the name space of the program takes all others along: they are killed.
+ends() {
+  local child
+  child=$(child_of "$(child_of "$program")")
+  kill -KILL "$child"
+  wait "$program" || true
+  program=
+}
+# The number of the emulator, below those that have begun it.
+emulator() {
+  local pid=$program
+  while [[ $(<"/proc/$pid/comm") != table-service-e* ]]; do pid=$(child_of "$pid"); done
+  echo "$pid"
+}
+waits() {
+  local i
+  for ((i = 0; i < 1200; i++)); do
+    if "$@" >/dev/null 2>&1; then return; fi
+    sleep 0.1
+  done
+  cat "$work/program" >&2
+  die "does not happen: $*"
+}
+
+# What the packages must not have left.
+leftovers() {
+  inside "find / -xdev \( -path /project -o -path /packages -o -path /proc -o -path /opt -o -path /var/cache/apt -o -path /dev \) -prune -o \
+    \( -name '*table[-_]service*' -o -name 'postgresql-*-table*' \) -print"
+}
+
+# The package of a version before, made of that of this one: the objects and the library of the release.
+package_of_release() {
+  local old=$1 built tree=$work/old-package
+  built=$(pgrx-config/release.sh "$old" "$PG")
+  dpkg-deb --raw-extract "$extension" "$tree"
+  sed -i "s/^Version: .*/Version: $old/" "$tree/DEBIAN/control"
+  rm "$tree/usr/share/postgresql/$PG/extension"/table_service--*
+  cp "$built/table_service--$old.sql" "$tree/usr/share/postgresql/$PG/extension/"
+  sed -i "s/^default_version = .*/default_version = '$old'/" "$tree/usr/share/postgresql/$PG/extension/table_service.control"
+  cp "$built/table_service.so" "$tree/usr/lib/postgresql/$PG/lib/"
+  rm "$tree/DEBIAN/md5sums"
+  dpkg-deb --root-owner-group --build "$tree" "$system/packages/old.deb" >/dev/null
+}
+
+# repacked PACKAGE VERSION: the package with another version.
+repacked() {
+  rm -rf "$work/repacked"
+  dpkg-deb --raw-extract "$packages/$1"_*.deb "$work/repacked"
+  sed -i "s/^Version: .*/Version: $2/" "$work/repacked/DEBIAN/control"
+  dpkg-deb --root-owner-group --build "$work/repacked" "$system/packages/old-$1.deb" >/dev/null
+}
+
+command -v lintian >/dev/null || die "lintian is missing: apt-get install lintian"
+lintian --fail-on error --tag-display-limit 0 "$packages"/*.deb || die "lintian finds errors"
+ok "lintian finds no errors"
+
+make_base "$release"
+enter "$release"
+mkdir "$system/packages"
+cp "$packages"/*.deb "$system/packages/"
+package_of_release 0.1.0
+
+# --- The extension: an earlier version, an upgrade, purge -------------------------------------------------------------------
+
+installs /packages/old.deb
+# A server that was killed has left its number, which may be another process's.
+start_server="rm -f /var/lib/postgresql/$PG/main/postmaster.pid; pg_ctlcluster $PG main start"
+begins "$start_server && sleep infinity"
+waits sql "-c 'SELECT 1'"
+sql "-c 'CREATE DATABASE tables TEMPLATE template0 ENCODING UTF8'"
+sql "-d tables -c 'CREATE EXTENSION table_service'"
+same "the earlier version" 0.1.0 "$(sql "-d tables -c \"SELECT extversion FROM pg_extension WHERE extname = 'table_service'\"")"
+sql "-d tables -f /project/tests/upgrade/data.sql" >/dev/null
+sql "-d tables -f /project/tests/upgrade/answers.sql" >"$work/before"
+installs "/packages/$(basename "$extension")"
+sql "-d tables -f /project/tests/upgrade/answers.sql" >"$work/after"
+same "the same answers with the new package" "$(<"$work/before")" "$(<"$work/after")" >/dev/null
+sql "-d tables -c 'ALTER EXTENSION table_service UPDATE'"
+sql "-d tables -f /project/tests/upgrade/answers.sql" >"$work/after"
+same "the same answers after ALTER EXTENSION" "$(<"$work/before")" "$(<"$work/after")" >/dev/null
+same "the new version" "$version" "$(sql "-d tables -c \"SELECT extversion FROM pg_extension WHERE extname = 'table_service'\"")"
+
+# --- The gateway --------------------------------------------------------------------------------------------------------------
+
+repacked table-service-gateway 0.1.9
+installs /packages/old-table-service-gateway.deb
+inside "echo '# ours' >>/etc/table-service-gateway.toml"
+installs "/packages/table-service-gateway_*.deb"
+same "its settings survive an upgrade" "# ours" "$(inside "tail -n 1 /etc/table-service-gateway.toml")"
+same "its settings are root's alone" "600 root" "$(inside "stat -c '%a %U' /etc/table-service-gateway.toml")"
+same "its version" "table-service-gateway $version" "$(inside "table-service-gateway --version")"
+inside "test -e /usr/lib/systemd/system/table-service-gateway.service || test -e /lib/systemd/system/table-service-gateway.service"
+inside "zcat -f /usr/share/man/man1/table-service-gateway.1*" | grep 'database' >/dev/null || die "its man page lacks the options"
+same "without an account it does not start" 1 "$(inside "table-service-gateway --config /etc/table-service-gateway.toml 2>/dev/null || echo \$?")"
+refused=$(inside "runuser -u postgres -- table-service-gateway --listen 0.0.0.0:10012 --admin-listen 127.0.0.1:10013 --database-url postgresql:///tables?host=/run/postgresql 2>&1 || true")
+[[ $refused == *"is public"* ]] || die "it starts with the public key for everybody: $refused"
+ok "it does not start with the public key for everybody"
+ends
+begins "$start_server && runuser -u postgres -- table-service-gateway --listen 127.0.0.1:10012 --admin-listen 127.0.0.1:10013 --database-url postgresql:///tables?host=/run/postgresql"
+waits curl -sf http://127.0.0.1:10013/ready
+ok "it is ready: $(curl -sf http://127.0.0.1:10013/ready)"
+python=$(compgen -G "$cache/sdk/python-*/bin/python" | head -n 1 || true)
+[[ -n $python ]] || die "the SDK is missing: make test ONLY=sdk"
+key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
+by_sdk() {
+  "$python" - "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=http://127.0.0.1:$1/devstoreaccount1;" <<'PYTHON'
+import sys
+from azure.data.tables import TableServiceClient
+service = TableServiceClient.from_connection_string(sys.argv[1])
+table = service.create_table("BySdk")
+table.create_entity({"PartitionKey": "p", "RowKey": "r", "Text": "ä", "Number": 1})
+table.submit_transaction([("upsert", {"PartitionKey": "p", "RowKey": str(n), "Number": n}) for n in range(10)])
+print(sorted(entity["Number"] for entity in table.query_entities("PartitionKey eq 'p' and Number gt 6")))
+PYTHON
+}
+same "a session of the SDK with the gateway" "[7, 8, 9]" "$(by_sdk 10012)"
+ends
+
+# --- The emulator -------------------------------------------------------------------------------------------------------------
+
+repacked table-service-emulator 0.1.9
+installs /packages/old-table-service-emulator.deb
+installs "/packages/table-service-emulator_*.deb"
+inside "zcat -f /usr/share/man/man1/table-service-emulator.1*" | grep 'healthcheck' >/dev/null || die "its man page lacks the commands"
+inside "useradd --create-home somebody"
+for user in somebody root; do
+  begins "$user" "exec table-service-emulator --port 10022 --admin-port 10023"
+  waits inside "table-service-emulator healthcheck --admin-port 10023"
+  same "a session of the SDK with the emulator of $user" "[7, 8, 9]" "$(by_sdk 10022)"
+  same "reset" empty "$(curl -sf -X POST http://127.0.0.1:10023/reset)"
+  same "a session after the reset" "[7, 8, 9]" "$(by_sdk 10022)"
+  ends
+done
+# They were killed, and so was what cleans up after them. The next one does it.
+for user in somebody root; do
+  begins "$user" "exec table-service-emulator --port 10022"
+  waits inside "table-service-emulator healthcheck --port 10022"
+  kill -TERM "$(emulator)"
+  wait "$program" || die "the emulator of $user fails when it is told to end"
+  program=
+done
+same "what emulators leave in /tmp" "" "$(inside "ls -d /tmp/table-service-emulator-* 2>/dev/null || true")"
+
+# --- Nothing is left ----------------------------------------------------------------------------------------------------------
+
+inside "DEBIAN_FRONTEND=noninteractive apt-get purge -y -qq table-service-emulator table-service-gateway postgresql-$PG-table-service" >"$work/log" 2>&1 ||
+  { tail -n 20 "$work/log" >&2; die "cannot purge"; }
+same "what is left after purge" "" "$(leftovers)"
+leave
+echo "Passed: $(basename -a "$packages"/*.deb | paste -sd' ')"
