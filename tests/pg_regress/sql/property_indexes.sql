@@ -193,7 +193,7 @@ END $$;
 SELECT f.filter, pg_temp.expected(f.filter) BETWEEN least AND most AS is_near
 FROM (VALUES ($$Age ge 20 and Age lt 22$$, 30, 120), ($$City eq 'Rome'$$, 800, 1200), ($$Email eq 'user77@example.com'$$, 1, 3), ($$PartitionKey eq 'p1'$$, 500, 700), ($$PartitionKey eq 'p1' and City eq 'Rome'$$, 10, 300),
     ($$Size eq 1$$, 10, 20), ($$not (Size eq 1)$$, 2900, 3000), ($$Age ge 20 and Age lt 22 and (Size gt 1 or Size lt 0)$$, 15, 50), ('', 3000, 3000)) AS f (filter, least, most);
-EXPLAIN (COSTS OFF) SELECT b.row_key FROM table_service_data."Staff" AS a JOIN table_service_data."Staff" AS b ON b.partition_key = a.partition_key AND b.row_key = a.row_key WHERE matches(a, $$Email eq 'user77@example.com' and Age lt 100$$);
+EXPLAIN (COSTS OFF) SELECT b.row_key FROM table_service_data."Staff" AS a JOIN table_service_data."Staff" AS b ON b.partition_key = a.partition_key AND b.row_key = a.row_key || '' WHERE matches(a, $$Email eq 'user77@example.com' and Age lt 100$$);
 -- The filter of another row, a row of a subquery, filters that are not valid, and joins of a table with itself.
 SELECT count(*) FROM table_service_data."Staff" AS a JOIN table_service_data."Staff" AS b ON a.row_key = b.row_key AND matches(a, $$Email eq 'user77@example.com'$$) AND matches(b, 'Age lt 100');
 SELECT count(*) FROM (VALUES ($$Email eq 'user77@example.com'$$), ($$Age eq 33$$)) AS f(filter) JOIN table_service_data."Staff" AS t ON matches(t, f.filter);
