@@ -311,8 +311,8 @@ const SMALL: usize = 300;
 const SORTED: usize = 3;
 /// To plan a statement takes about as long as to read so many entities in key order.
 const PLANNED: usize = 400;
-/// How many entities are read in vain for each that is sorted afterwards: so a query takes at most 1.2 times as long as
-/// without the index.
+/// How many entities are read in vain for each that is sorted afterwards. It keeps a query from taking much longer than
+/// without the index: at most 1.2 times as long is the aim.
 const PER_ENTRY: usize = 20;
 
 /// How to read the entities of key ranges.
