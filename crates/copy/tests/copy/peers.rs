@@ -12,7 +12,9 @@ fn an_emulator_gives_back_what_it_gets() {
     let emulator = connection_string(address.parse().unwrap());
     for seed in seeds(1) {
         let directory = tempfile::tempdir().unwrap();
-        let begin = file(&directory, "begin.jsonl", &lines(seed, 500));
+        // azurite 3.37 has no negative zero.
+        let entities = lines(seed, 500).replace(":-0.0", ":0.0");
+        let begin = file(&directory, "begin.jsonl", &entities);
         let begin = text(&begin);
         let table = format!("Nasty{seed}");
         succeeds(&quietly(begin, &emulator, &["--table", &table, "--verify"]));
