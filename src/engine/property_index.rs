@@ -178,14 +178,7 @@ impl<'f> Knowledge<'f> {
             return limit;
         };
         let bounds = [&span.lower, &span.upper].map(|bytes| Varlena::new(bytes));
-        let [lower, upper] = bounds.each_ref().map(Value::bytea);
-        let conditions = [(Comparison::GreaterOrEqual, lower), (Comparison::Less, upper)].map(|(comparison, value)| {
-            ColumnCondition {
-                column: 1,
-                comparison,
-                value,
-            }
-        });
+        let conditions = ColumnCondition::between(bounds.each_ref().map(Value::bytea));
         count_entries(self.table, index.oid, &conditions, limit)
     }
 

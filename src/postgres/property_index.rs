@@ -231,7 +231,16 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
-impl ColumnCondition<'_> {
+impl<'v> ColumnCondition<'v> {
+    /// Returns the conditions of the entries of a property index with `lower <= entry < upper`.
+    pub fn between([lower, upper]: [Value<'v>; 2]) -> [ColumnCondition<'v>; 2] {
+        [(Comparison::GreaterOrEqual, lower), (Comparison::Less, upper)].map(|(comparison, value)| ColumnCondition {
+            column: 1,
+            comparison,
+            value,
+        })
+    }
+
     /// # Safety
     /// The column must have the type of the value, which is text or bytea.
     unsafe fn key(&self) -> pg_sys::ScanKeyData {
@@ -297,23 +306,11 @@ pub fn count_entries(
 fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &[ColumnCondition<'_>], limit: usize) -> usize {
     let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-    let number = conditions.len() as c_int;
-    // SAFETY: the table is locked, so it and its index can be opened. The snapshot is active while an SQL function runs.
-    // The scan copies its keys, and it is ended after its last use.
+    // SAFETY: the table is locked, so it and its index can be opened. The scan is ended after its last use.
     unsafe {
         let relation = pg_sys::table_open(table, no_lock);
         let opened = pg_sys::index_open(index, lock);
-        let mut keys: Vec<_> = conditions.iter().map(|condition| condition.key()).collect();
-        let scan = pg_sys::index_beginscan(
-            relation,
-            opened,
-            pg_sys::GetActiveSnapshot(),
-            #[cfg(feature = "pg18")]
-            std::ptr::null_mut(),
-            number,
-            0,
-        );
-        pg_sys::index_rescan(scan, keys.as_mut_ptr(), number, std::ptr::null_mut(), 0);
+        let scan = begin_scan(relation, opened, conditions);
         let mut count = 0;
         while count < limit && !pg_sys::index_getnext_tid(scan, pg_sys::ScanDirection::ForwardScanDirection).is_null() {
             count += 1;
@@ -322,6 +319,34 @@ fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &[ColumnCon
         pg_sys::index_close(opened, no_lock);
         pg_sys::table_close(relation, no_lock);
         count
+    }
+}
+
+/// Begins a scan of the entries of an index that meet conditions, under the active snapshot.
+///
+/// # Safety
+/// The table and the index must be open, and the index must have columns of the types of the values, which must outlive
+/// the scan.
+unsafe fn begin_scan(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    conditions: &[ColumnCondition<'_>],
+) -> pg_sys::IndexScanDesc {
+    let number = conditions.len() as c_int;
+    // SAFETY: the caller's promise. The snapshot is active while an SQL function runs. The scan copies its keys.
+    unsafe {
+        let mut keys: Vec<_> = conditions.iter().map(|condition| condition.key()).collect();
+        let scan = pg_sys::index_beginscan(
+            table,
+            index,
+            pg_sys::GetActiveSnapshot(),
+            #[cfg(feature = "pg18")]
+            std::ptr::null_mut(),
+            number,
+            0,
+        );
+        pg_sys::index_rescan(scan, keys.as_mut_ptr(), number, std::ptr::null_mut(), 0);
+        scan
     }
 }
 
@@ -338,26 +363,15 @@ pub unsafe fn each_row(
     slot: *mut pg_sys::TupleTableSlot,
     take: &mut dyn FnMut() -> bool,
 ) -> bool {
-    let number = conditions.len() as c_int;
     let forward = pg_sys::ScanDirection::ForwardScanDirection;
-    // SAFETY: the caller promises what is opened. The snapshot is active while an SQL function runs. The scan copies its
-    // keys, and it is ended after its last use; the slot lets go of its row before that.
+    // SAFETY: the caller promises what is opened. The scan is ended after its last use; the slot lets go of its row before
+    // that.
     unsafe {
         let opened = pg_sys::index_open(index, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
         // Rows that were updated while the index was made may be found only by snapshots that are later.
         let is_complete = !(*(*opened).rd_index).indcheckxmin;
         if is_complete {
-            let mut keys: Vec<_> = conditions.iter().map(|condition| condition.key()).collect();
-            let scan = pg_sys::index_beginscan(
-                table,
-                opened,
-                pg_sys::GetActiveSnapshot(),
-                #[cfg(feature = "pg18")]
-                std::ptr::null_mut(),
-                number,
-                0,
-            );
-            pg_sys::index_rescan(scan, keys.as_mut_ptr(), number, std::ptr::null_mut(), 0);
+            let scan = begin_scan(table, opened, conditions);
             while pg_sys::index_getnext_slot(scan, forward, slot) && take() {
                 pgrx::check_for_interrupts!();
             }

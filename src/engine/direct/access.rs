@@ -16,7 +16,7 @@ use crate::postgres::catalog;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
 use crate::postgres::memory::{new_context, reserve};
-use crate::postgres::property_index::{ColumnCondition, Comparison, each_row, has_our_keys};
+use crate::postgres::property_index::{ColumnCondition, each_row, has_our_keys};
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::statement::Change;
@@ -142,14 +142,7 @@ impl Direct {
         take: &mut dyn FnMut(&Row<'_>) -> bool,
     ) -> bool {
         let bounds = [lower, upper].map(Varlena::new);
-        let [lower, upper] = bounds.each_ref().map(Value::bytea);
-        let conditions = [(Comparison::GreaterOrEqual, lower), (Comparison::Less, upper)].map(|(comparison, value)| {
-            ColumnCondition {
-                column: 1,
-                comparison,
-                value,
-            }
-        });
+        let conditions = ColumnCondition::between(bounds.each_ref().map(Value::bytea));
         let stored = self.stored;
         // SAFETY: the table is open and the slot fits it. The caller names a valid property index of the table: it has
         // one column, of type bytea. `open` checked that the table has the columns of an entity.
