@@ -2,8 +2,10 @@
 # What the measuring scripts share, to be sourced from the root of the project after pgrx-config/env.sh and setup.sh: a private
 # PostgreSQL with the extension's release build in $work, which is gone when the script ends.
 #
-#   start [SETTING...]    a new server with these settings; DATABASE_URL is its connection string
-#   wait_for FILE TEXT    waits until a server has written there that it listens
+#   start [SETTING...]   a new server with these settings; DATABASE_URL is its connection string
+
+# shellcheck source=tests/wait_for.sh
+. tests/wait_for.sh
 
 echo "$(nproc) processors,$(uptime | sed 's/.*load average/ load average before/')"
 
@@ -37,15 +39,6 @@ start() {
   port=$(sed -n 's/^PGPORT=//p' "$work/env")
   export DATABASE_URL="postgresql://postgres@${host//\//%2F}:$port/postgres"
   "$work/pg/bin/psql" -q "$DATABASE_URL" -c 'CREATE EXTENSION table_service'
-}
-
-wait_for() {
-  for ((i = 0; i < 300; i++)); do
-    if grep -q "$2" "$1"; then return; fi
-    sleep 0.1
-  done
-  cat "$1" >&2
-  exit 1
 }
 
 # An idle processor sleeps, and in a virtual machine waking it takes longer than a statement. With one client that waits for one

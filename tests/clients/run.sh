@@ -14,13 +14,6 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
-pg_config=${PG_CONFIG:-}
-# shellcheck source=pgrx-config/env.sh
-. pgrx-config/env.sh ''
-if [[ -n $pg_config ]]; then
-  export PG_CONFIG=$pg_config
-  PGBIN=$("$PG_CONFIG" --bindir)
-fi
 # shellcheck source=tests/sdk/common.sh
 . tests/sdk/common.sh
 

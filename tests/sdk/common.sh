@@ -1,6 +1,14 @@
 # shellcheck shell=bash disable=SC2154
-# What the runs of SDKs and clients share: packages in the cache, a throwaway server, gateways. Sourced, after pgrx-config/env.sh,
-# from the root of the project. The caller sets `work`, a directory that the server's user can reach, and calls `stop` in the end.
+# What the runs of SDKs and clients share: the environment, packages in the cache, a throwaway server, gateways. Sourced from the
+# root of the project. The caller sets `work`, a directory that the server's user can reach, and calls `stop` in the end.
+
+pg_config=${PG_CONFIG:-}
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
+if [[ -n $pg_config ]]; then
+  export PG_CONFIG=$pg_config
+  PGBIN=$("$PG_CONFIG" --bindir)
+fi
 
 # --- Packages, at their pinned versions ---------------------------------------------------------------------------------------
 
