@@ -124,8 +124,14 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        if self.child.try_wait().unwrap().is_none() {
+        let ended = self.child.try_wait().unwrap();
+        if ended.is_none() {
             self.signal("TERM");
+        }
+        if std::thread::panicking() {
+            let mut errors = String::new();
+            let _ = self.child.stderr.as_mut().unwrap().read_to_string(&mut errors);
+            eprintln!("the emulator before its test failed: {ended:?}, {errors}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -149,7 +149,9 @@ impl Client {
     pub fn exchange(&self, bytes: &[u8]) -> Answer {
         let mut connection = Connection::open(self.address);
         connection.write(bytes);
-        connection.answer().expect("an answer")
+        connection
+            .answer()
+            .unwrap_or_else(|| panic!("no answer: {}", connection.end()))
     }
 }
 
@@ -170,6 +172,8 @@ pub fn raw(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) ->
 pub struct Connection {
     stream: TcpStream,
     read: Vec<u8>,
+    /// The error that ended it.
+    error: Option<std::io::Error>,
 }
 
 impl Connection {
@@ -188,6 +192,7 @@ impl Connection {
         Ok(Connection {
             stream,
             read: Vec::new(),
+            error: None,
         })
     }
 
@@ -297,15 +302,28 @@ impl Connection {
 
     fn more(&mut self) -> Option<()> {
         let mut buffer = [0; 65536];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => None,
-            Ok(length) => {
-                self.read.extend_from_slice(&buffer[..length]);
-                Some(())
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(length) => {
+                    self.read.extend_from_slice(&buffer[..length]);
+                    return Some(());
+                }
+                // A socket with a time limit is interrupted even if the process was only stopped for a moment.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("no answer in time"),
+                Err(error) => {
+                    self.error = Some(error);
+                    return None;
+                }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("no answer in time"),
-            Err(_) => None,
         }
+    }
+
+    /// How the connection ended, and what came before that and was no answer.
+    fn end(&self) -> String {
+        let error = self.error.as_ref().map_or("it was closed".to_owned(), ToString::to_string);
+        format!("{error}, after {:?}", String::from_utf8_lossy(&self.read))
     }
 }
 
