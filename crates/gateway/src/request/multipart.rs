@@ -1,8 +1,11 @@
 //! Reads multipart bodies (RFC 2046) by boundaries and lengths.
 //!
-//! Lines end with CRLF; a bare LF is accepted too.
+//! Lines end with CRLF; a bare LF is accepted too. The work is linear in the length of the body, whatever is in it.
 
 use std::ops::Range;
+
+use memchr::memchr;
+use memchr::memmem::Finder;
 
 /// Why a body is not a multipart body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +21,7 @@ pub enum Malformed {
 /// The parts of a multipart body.
 pub struct Parts<'b> {
     body: &'b [u8],
-    delimiter: Vec<u8>,
+    delimiter: Finder<'static>,
     position: usize,
     /// Whether a part was found already.
     has_parts: bool,
@@ -31,10 +34,10 @@ impl<'b> Parts<'b> {
     /// # Errors
     /// A body without its boundary.
     pub fn new(body: &'b [u8], boundary: &str) -> Result<Parts<'b>, Malformed> {
-        let delimiter = format!("--{boundary}").into_bytes();
+        let delimiter = format!("--{boundary}");
         let mut parts = Parts {
             body,
-            delimiter,
+            delimiter: Finder::new(&delimiter).into_owned(),
             position: 0,
             has_parts: false,
             ended: false,
@@ -47,7 +50,8 @@ impl<'b> Parts<'b> {
     /// The next part with its headers, if there is one.
     ///
     /// `length` returns the least length of the part that begins with these bytes, if it is known; the boundary is searched
-    /// only behind it. If the last boundary lacks its closing `--`, the end of the body ends the parts.
+    /// only behind it. It is given the bytes before the next boundary: the headers of a part hold none. If the last boundary
+    /// lacks its closing `--`, the end of the body ends the parts.
     ///
     /// # Errors
     /// A body that ends too early.
@@ -56,16 +60,22 @@ impl<'b> Parts<'b> {
             return Ok(None);
         }
         let rest = self.body.get(self.position..).ok_or(Malformed::End)?;
-        if self.has_parts && rest.trim_ascii().is_empty() {
+        if self.has_parts && rest.iter().all(u8::is_ascii_whitespace) {
             self.ended = true;
             return Ok(None);
         }
-        let least = length(rest).unwrap_or(0);
+        let start = self.position;
+        let first = self.find_boundary(start).ok_or(Malformed::End)?;
+        let before = self.body.get(start..first.end - self.delimiter.needle().len());
+        let least = length(before.ok_or(Malformed::End)?).unwrap_or(0);
         if least > rest.len() {
             return Err(Malformed::End);
         }
-        let start = self.position;
-        let line = self.find_boundary(start + least).ok_or(Malformed::End)?;
+        let line = if start + least <= first.start {
+            first
+        } else {
+            self.find_boundary(start + least).ok_or(Malformed::End)?
+        };
         let part = self.body.get(start..line.start).ok_or(Malformed::End)?;
         self.has_parts = true;
         self.pass_boundary(line.end)?;
@@ -76,8 +86,8 @@ impl<'b> Parts<'b> {
     fn find_boundary(&self, from: usize) -> Option<Range<usize>> {
         let mut at = from;
         loop {
-            let found = at + find(self.body.get(at..)?, &self.delimiter)?;
-            let end = found + self.delimiter.len();
+            let found = at + self.delimiter.find(self.body.get(at..)?)?;
+            let end = found + self.delimiter.needle().len();
             let before = self.body.get(..found)?;
             // A boundary is a whole line. Another boundary may begin with the same text.
             let begins_line = before.is_empty() || found == self.position || before.ends_with(b"\n");
@@ -89,7 +99,8 @@ impl<'b> Parts<'b> {
                 let start = line_end.map_or(found, <[u8]>::len).max(self.position.min(found));
                 return Some(start.max(from.min(found))..end);
             }
-            at = found + 1;
+            // No boundary begins on the rest of this line.
+            at = end + memchr(b'\n', follows)? + 1;
         }
     }
 
@@ -116,11 +127,6 @@ impl<'b> Parts<'b> {
     }
 }
 
-/// Where `needle` begins in `haystack`.
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    memchr::memmem::find(haystack, needle)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +138,34 @@ mod tests {
             all.push(String::from_utf8(part.to_vec()).unwrap());
         }
         Ok(all)
+    }
+
+    /// With work that is quadratic in the length of the body, this takes longer than anybody waits.
+    #[test]
+    fn hostile_bodies_cost_no_more_than_others() {
+        const LENGTH: usize = 4 * 1024 * 1024;
+        let many = "--b\n".repeat(LENGTH / 8);
+        let body = many + &" \n".repeat(LENGTH / 4);
+        assert!(parts(&body, "b") == Ok(vec![String::new(); LENGTH / 8 - 1]));
+        // Each part reads its headers up to its own end only.
+        let mut given = 0;
+        let body = "--a:b\nx: y\n".repeat(LENGTH / 16) + "--a:b--";
+        let mut all = Parts::new(body.as_bytes(), "a:b").unwrap();
+        while all
+            .next(|bytes| {
+                given += bytes.len();
+                None
+            })
+            .unwrap()
+            .is_some()
+        {}
+        assert!(given <= body.len(), "{given}");
+        // What only looks like a boundary.
+        let dashes = format!("x{}", "-".repeat(LENGTH));
+        for (line, boundary) in [(dashes, "-".repeat(70)), ("--bx\n".repeat(LENGTH / 8), "b".to_owned())] {
+            let body = format!("--{boundary}\n{line}\n--{boundary}--");
+            assert!(parts(&body, &boundary).unwrap() == [line]);
+        }
     }
 
     #[test]
