@@ -9,7 +9,7 @@ use table_service_model::access::Account;
 use crate::bearer::Bearer;
 use crate::config::{AccountConfig, Config};
 use crate::cors::CorsCache;
-use crate::database::{Database, PoolSettings};
+use crate::database::{Database, Node, PoolSettings};
 
 /// An account with its database.
 pub struct Tenant {
@@ -39,8 +39,12 @@ impl Tenants {
         };
         let tenant = |(number, account): (usize, &AccountConfig)| {
             let name = account.account.name();
-            let database = Database::new(account.database.clone(), settings, tls.clone())
-                .map_err(|problem| format!("the database of the account {name}: {problem}"))?;
+            let node = |config: &tokio_postgres::Config| {
+                Node::new(config.clone(), settings, tls.clone())
+                    .map_err(|problem| format!("the database of the account {name}: {problem}"))
+            };
+            let others = account.other_databases.iter().map(node).collect::<Result<_, _>>()?;
+            let database = Database::new(node(&account.database)?, others);
             let bearer = account.bearer.clone().map(Bearer::new).transpose();
             let tenant = Tenant {
                 number,

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-use crate::database::{Session, mismatch};
+use crate::database::{Node, Session, usable};
 use crate::gateway::Gateway;
 
 const OPENMETRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -86,10 +86,10 @@ impl Admin {
                 OPENMETRICS,
                 self.gateway.metrics.text(
                     self.gateway.memory.used(),
-                    self.gateway
-                        .tenants
-                        .iter()
-                        .map(|tenant| (tenant.account.name(), tenant.database.status())),
+                    self.gateway.tenants.iter().flat_map(|tenant| {
+                        let nodes = tenant.database.nodes();
+                        nodes.map(move |node| (tenant.account.name(), node.name(), node.status()))
+                    }),
                 ),
             ),
             _ => text(
@@ -117,7 +117,8 @@ impl Admin {
         text(StatusCode::OK, TEXT, "empty\n".to_owned())
     }
 
-    /// Whether every database can be reached and has the extension, and a line about each.
+    /// Whether every account can be served, and a line about each of its nodes. One node is enough for an account: if another
+    /// one is away, it is away for all gateways, and none of them would be ready.
     async fn readiness(&self) -> (bool, String) {
         let mut ready = true;
         let mut report = String::new();
@@ -126,28 +127,36 @@ impl Admin {
             report.push_str("stopping\n");
         }
         for tenant in self.gateway.tenants.iter() {
-            let state = match tenant.database.extension_version().await {
-                Ok(Some(version)) => match mismatch(&version) {
-                    Some(problem) => {
-                        ready = false;
-                        problem
+            let is_single = tenant.database.nodes().count() == 1;
+            let mut any = false;
+            for node in tenant.database.nodes() {
+                let state = match state(node, is_single).await {
+                    Ok(version) => {
+                        any = true;
+                        format!("ready, extension {version}")
                     }
-                    None => format!("ready, extension {version}"),
-                },
-                Ok(None) => {
-                    ready = false;
-                    "the database lacks the extension table_service".to_owned()
-                }
-                Err(problem) => {
-                    ready = false;
-                    format!("the database cannot be reached: {problem}")
-                }
-            };
-            // Writing to a String cannot fail.
-            let _ = writeln!(report, "{}: {state}", tenant.account.name());
+                    Err(problem) => problem,
+                };
+                // Writing to a String cannot fail.
+                let _ = match is_single {
+                    true => writeln!(report, "{}: {state}", tenant.account.name()),
+                    false => writeln!(report, "{}, {}: {state}", tenant.account.name(), node.name()),
+                };
+            }
+            ready &= any;
         }
         (ready, report)
     }
+}
+
+/// The version of the extension of a node, or why the node cannot be used.
+async fn state(node: &Node, is_single: bool) -> Result<String, String> {
+    let away = |problem: String| format!("the database cannot be reached: {problem}");
+    // One of several nodes that is away is asked by its own task already. The others do not wait for it.
+    if let Some(problem) = node.problem().filter(|_| !is_single) {
+        return Err(away(problem));
+    }
+    usable(node.extension_version().await.map_err(away)?)
 }
 
 fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Response<Full<Bytes>> {

@@ -1,5 +1,6 @@
 //! Checks the credentials of a request (semantics 7). The rules are in the model crate.
 
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use table_service_model::Error;
 use table_service_model::access::{AccessPolicies, Authorization, Client, Grant, Sas, SignedRequest};
 
@@ -22,7 +23,7 @@ pub async fn authenticate(
     head: &Head,
     challenged: bool,
 ) -> Result<Grant, Failure> {
-    if let Some(value) = head.header("authorization") {
+    if let Some(value) = head.header(AUTHORIZATION) {
         return match Authorization::parse(value)? {
             Authorization::SharedKey(credentials) => {
                 let text = |name: &str| head.header(name).unwrap_or_default();
@@ -30,7 +31,7 @@ pub async fn authenticate(
                     let request = SignedRequest {
                         verb: head.sent_method.as_str(),
                         content_md5: text("content-md5"),
-                        content_type: text("content-type"),
+                        content_type: head.header(CONTENT_TYPE).unwrap_or_default(),
                         date: head.header("x-ms-date").unwrap_or_else(|| text("date")),
                         path,
                         comp: head.query.get("comp"),
@@ -38,10 +39,11 @@ pub async fn authenticate(
                     credentials.verify(&tenant.account, &request, now())
                 };
                 let primary = || Target::parse(&head.host, &head.path)?.primary_path(&head.path);
-                Ok(match (verify(&head.path), primary()) {
-                    (Err(_), Some(path)) => verify(&path)?,
-                    (verified, _) => verified?,
-                })
+                let verified = verify(&head.path).or_else(|error| match primary() {
+                    Some(path) => verify(&path),
+                    None => Err(error),
+                });
+                Ok(verified?)
             }
             Authorization::Bearer(token) => match &tenant.bearer {
                 Some(bearer) => Ok(bearer.grant(token, head.peer.https)?),
@@ -54,7 +56,7 @@ pub async fn authenticate(
     };
     sas.check_signature(&tenant.account)?;
     let policies = match sas.policy() {
-        Some((table, _)) => Some(policies(session, table).await?),
+        Some((table, _)) => Some(Box::pin(policies(session, table)).await?),
         None => None,
     };
     let client = Client {

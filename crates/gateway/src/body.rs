@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Incoming};
 use table_service_model::Error;
@@ -42,7 +43,7 @@ impl Pending {
         time: Duration,
         memory: &mut Share,
     ) -> Result<Bytes, Failure> {
-        let announced = header(headers, "content-length").and_then(|length| length.parse::<usize>().ok());
+        let announced = header(headers, CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
         if announced.is_some_and(|length| length > limit) {
             return Err(Error::BatchTooLarge.into());
         }

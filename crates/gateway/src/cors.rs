@@ -33,16 +33,26 @@ impl CorsCache {
         *self.entry() = None;
     }
 
+    /// The rules. If they are old, one request reads them again, and until it has them the others go on with the old ones. So
+    /// a database that cannot be reached holds up nobody else.
     async fn rules(&self, session: &Session<'_>) -> Result<Arc<ServiceProperties>, Failure> {
-        if let Some((read, properties)) = &*self.entry()
-            && read.elapsed() < TIME_TO_LIVE
-        {
-            return Ok(properties.clone());
+        let mut old = None;
+        if let Some((read, properties)) = &mut *self.entry() {
+            if read.elapsed() < TIME_TO_LIVE {
+                return Ok(properties.clone());
+            }
+            *read = Instant::now();
+            old = Some(properties.clone());
         }
-        let json = session.get_service_properties().await?;
-        let properties = Arc::new(ServiceProperties::from_json(&json)?);
-        *self.entry() = Some((Instant::now(), properties.clone()));
-        Ok(properties)
+        match Box::pin(session.get_service_properties()).await {
+            Ok(json) => {
+                let properties = Arc::new(ServiceProperties::from_json(&json)?);
+                *self.entry() = Some((Instant::now(), properties.clone()));
+                Ok(properties)
+            }
+            Err(failure) if failure.status().is_server_error() => old.ok_or(failure),
+            Err(failure) => Err(failure),
+        }
     }
 
     fn entry(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Arc<ServiceProperties>)>> {

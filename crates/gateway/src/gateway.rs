@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::WWW_AUTHENTICATE;
+use http::header::{ACCEPT, EXPECT, IF_MATCH, ORIGIN, WWW_AUTHENTICATE};
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -109,7 +109,7 @@ impl Gateway {
     async fn respond(&self, head: &Head, body: Incoming, event: &mut Event) -> Reply {
         let _active = Active::begin(&self.metrics);
         let mut body = Pending::new(body);
-        let accepted = accepted(head.query.get("$format"), head.header("accept"));
+        let accepted = accepted(head.query.get("$format"), head.header(ACCEPT));
         let form = match &accepted {
             _ if is_xml(head) => Form::Xml,
             Ok(metadata) => Form::Json(*metadata),
@@ -119,7 +119,7 @@ impl Gateway {
         };
         let mut prefer = Prefer::parse(head.header("prefer"));
         let result = self.stages(head, &mut body, event, accepted, &mut prefer).await;
-        if !head.headers.contains_key("expect") {
+        if !head.headers.contains_key(EXPECT) {
             body.drain().await;
         }
         let reply = match result {
@@ -155,7 +155,7 @@ impl Gateway {
     }
 
     async fn for_browsers(&self, head: &Head, reply: Reply) -> Reply {
-        let is_asked = head.headers.contains_key("origin") || head.sent_method == Method::GET;
+        let is_asked = head.headers.contains_key(ORIGIN) || head.sent_method == Method::GET;
         // If the database has just failed, it is not asked again.
         if !is_asked || head.method == Method::OPTIONS || reply.status.is_server_error() {
             return reply;
@@ -207,7 +207,7 @@ impl Gateway {
         let place = self.place(tenant)?;
         let grant = authenticate(tenant, &session, head, challenged).await?;
         drop(place);
-        if let Some(permission) = operation.permission(head.headers.contains_key("if-match")) {
+        if let Some(permission) = operation.permission(head.headers.contains_key(IF_MATCH)) {
             grant.permits(permission, operation.table())?;
         }
         check_endpoint(&operation, target.secondary)?;

@@ -10,10 +10,10 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::account::{Tenant, Tenants};
+use crate::account::Tenants;
 use crate::admin::Admin;
 use crate::config::{Config, ConfigError, LogFormat};
-use crate::database::mismatch;
+use crate::database::{Node, usable};
 use crate::gateway::{Gateway, TimeLimits};
 use crate::observe::Metrics;
 use crate::server::Server;
@@ -24,10 +24,11 @@ use crate::tls;
 const CONNECTIONS: usize = 10_000;
 /// Unfinished heads of requests have this part of the memory.
 const HEAD_PART: usize = 8;
+/// With a timer that is due so soon, time limits of requests never are the next ones that are due. Such a timer would wake
+/// the thread that waits for events, only to wait less: on a quiet gateway a system call or two for every request.
+const TICK: Duration = Duration::from_millis(500);
 /// File descriptors for everything but clients: databases, the log, the admin port.
 const OTHER_FILES: usize = 256;
-/// The pause between attempts to reach a database.
-const RETRY: Duration = Duration::from_secs(2);
 
 /// Starts the log, on standard error.
 ///
@@ -60,8 +61,18 @@ pub struct Addresses {
 pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<(), Box<dyn Error>> {
     let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
     let tenants = Tenants::new(&config, tls::database(config.database_ca.as_deref())?)?;
-    for tenant in tenants.iter() {
-        check_database(tenant).await?;
+    let checks: Vec<_> = tenants
+        .iter()
+        .flat_map(|tenant| {
+            tenant
+                .database
+                .nodes()
+                .map(move |node| (tenant.account.name().to_owned(), node.clone()))
+        })
+        .map(|(account, node)| tokio::spawn(check_database(account, node)))
+        .collect();
+    for check in checks {
+        check.await??;
     }
 
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -100,6 +111,12 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     });
     tokio::spawn(admin.clone().run(admin_listener));
 
+    tokio::spawn(async {
+        loop {
+            tokio::time::sleep(TICK).await;
+        }
+    });
+
     announce(&Addresses {
         scheme: if tls.is_some() { "https" } else { "http" },
         clients: address,
@@ -133,64 +150,20 @@ async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> 
         .map_err(|error| ConfigError::new(setting, format!("cannot listen on {address}: {error}")))
 }
 
-/// Refuses a database without the extension, or with a version of it that this gateway does not know. If a database cannot be
-/// reached, the gateway starts, retries in the background, and answers 503 meanwhile.
-async fn check_database(tenant: &Arc<Tenant>) -> Result<(), String> {
-    match state(tenant).await {
-        Ok(()) => Ok(()),
-        Err(State::Away(problem)) => {
-            tracing::warn!(
-                account = tenant.account.name(),
-                problem,
-                "the database cannot be reached; trying again"
-            );
-            let tenant = tenant.clone();
-            tokio::spawn(async move {
-                let account = tenant.account.name();
-                loop {
-                    tokio::time::sleep(RETRY).await;
-                    match state(&tenant).await {
-                        Ok(()) => break tracing::info!(account, "the database can be reached"),
-                        Err(State::Unusable(problem)) => break tracing::error!(problem),
-                        Err(State::Away(problem)) => {
-                            tracing::debug!(account, problem, "the database cannot be reached")
-                        }
-                    }
-                }
-            });
-            Ok(())
+/// Refuses a database without the extension, or with a version of it that this gateway does not know. If a node cannot be
+/// reached, the gateway starts, tries again in the background, and answers 503 meanwhile.
+async fn check_database(account: String, node: Arc<Node>) -> Result<(), String> {
+    let version = match node.extension_version().await {
+        Ok(version) => {
+            usable(version).map_err(|problem| format!("the account {account}, {}: {problem}", node.name()))?
         }
-        Err(State::Unusable(problem)) => Err(problem),
-    }
-}
-
-enum State {
-    Away(String),
-    Unusable(String),
-}
-
-async fn state(tenant: &Tenant) -> Result<(), State> {
-    match tenant.database.extension_version().await {
-        Ok(Some(version)) => {
-            if let Some(problem) = mismatch(&version) {
-                return Err(State::Unusable(format!(
-                    "the account {}: {problem}",
-                    tenant.account.name()
-                )));
-            }
-            tracing::debug!(
-                account = tenant.account.name(),
-                version,
-                "the database has the extension"
-            );
-            Ok(())
+        Err(problem) => {
+            node.leave_out(problem);
+            return Ok(());
         }
-        Ok(None) => Err(State::Unusable(format!(
-            "the database of the account {} lacks the extension: run CREATE EXTENSION table_service in it, as its owner",
-            tenant.account.name()
-        ))),
-        Err(problem) => Err(State::Away(problem)),
-    }
+    };
+    tracing::debug!(account, node = node.name(), version, "the database has the extension");
+    Ok(())
 }
 
 /// The limit of connections: the setting, or less if the limit of open files is lower.

@@ -61,6 +61,9 @@ impl Shares {
     /// part, so that an account which uses nothing never has to wait for others.
     pub async fn take(self: &Arc<Self>, account: usize, amount: usize, patience: Duration) -> Option<Share> {
         let amount = amount.min(self.own);
+        if let Some(share) = self.try_take(account, amount) {
+            return Some(share);
+        }
         let deadline = Instant::now() + patience;
         loop {
             let freed = self.freed.notified();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// One of `[[accounts]]` in the file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct AccountSettings {
     pub name: String,
     pub keys: Vec<String>,
-    pub database_url: String,
+    /// One database, or the nodes of a distributed one.
+    #[serde(deserialize_with = "one_or_more")]
+    pub database_url: Vec<String>,
     /// Whose bearer tokens the account accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer: Option<BearerSettings>,
@@ -40,6 +42,23 @@ pub struct BearerSettings {
     /// The values of that claim that allow everything with tables and entities.
     #[serde(default = "contributor_roles")]
     pub contributor_roles: Vec<String>,
+}
+
+/// Reads a text or a list of texts.
+///
+/// # Errors
+/// For anything else.
+pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a database URL, or a list of them")]
+    enum Given {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Given::deserialize(deserializer)? {
+        Given::One(text) => vec![text],
+        Given::More(texts) => texts,
+    })
 }
 
 fn roles_claim() -> String {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::file::{AccountSettings, BearerSettings};
+use super::file::{AccountSettings, BearerSettings, one_or_more};
 
 /// Every setting, as it may stand in the file, in the environment and on the command line.
 #[derive(Debug, Default, clap::Args, Serialize, Deserialize)]
@@ -37,10 +37,17 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<String>,
 
-    /// The database of the account, such as postgresql://role:password@host/database
-    #[arg(long, env = "TABLE_SERVICE_DATABASE_URL", value_name = "URL", hide_env_values = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub database_url: Option<String>,
+    /// The database of the account, such as postgresql://role:password@host/database; repeat it for the nodes of a distributed
+    /// database, the one that creates tables first
+    #[arg(
+        long,
+        env = "TABLE_SERVICE_DATABASE_URL",
+        value_name = "URL",
+        value_delimiter = '\n',
+        hide_env_values = true
+    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_more")]
+    pub database_url: Vec<String>,
 
     /// PEM certificates for checking databases with sslmode=require [default: the system's]
     #[arg(long, env = "TABLE_SERVICE_DATABASE_CA", value_name = "FILE")]

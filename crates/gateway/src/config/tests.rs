@@ -1,9 +1,10 @@
 //! How settings are read, from every source.
 
 use clap::Parser;
+use tokio_postgres::config::Host;
 
 use super::command_line::CommandLine;
-use super::validation::{Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use super::validation::{AccountConfig, Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 
 const KEY: &str = "a2V5";
 
@@ -80,6 +81,62 @@ fn several_accounts_have_a_database_each() {
         .map(|account| account.database.get_dbname().unwrap())
         .collect();
     assert_eq!(databases, ["one", "two"]);
+}
+
+#[test]
+fn an_account_may_have_several_databases() {
+    let hosts = |config: Config| -> Vec<Vec<Host>> {
+        let of = |account: &AccountConfig| {
+            let databases = std::iter::once(&account.database).chain(&account.other_databases);
+            databases.flat_map(|database| database.get_hosts().to_vec()).collect()
+        };
+        config.accounts.iter().map(of).collect()
+    };
+    let tcp = |names: &[&str]| -> Vec<Host> { names.iter().map(|name| Host::Tcp((*name).to_owned())).collect() };
+    let url = |host: &str| format!("postgresql://{host}/d?sslmode=require");
+
+    let flags = ["--database-url", &url("one"), "--database-url", &url("two")];
+    assert_eq!(hosts(config(&flags).unwrap()), [tcp(&["one", "two"])]);
+    let lines = ["--database-url", &format!("{}\n{}", url("one"), url("two"))];
+    assert_eq!(hosts(config(&lines).unwrap()), [tcp(&["one", "two"])]);
+    // One URL with several hosts is one database.
+    assert_eq!(
+        hosts(config(&["--database-url", &url("one,two")]).unwrap()),
+        [tcp(&["one", "two"])]
+    );
+
+    let account =
+        |name: &str, urls: &str| format!("[[accounts]]\nname = \"{name}\"\nkeys = [\"a2V5\"]\ndatabase_url = {urls}\n");
+    let list = format!("[\"{}\", \"{}\"]", url("one"), url("two"));
+    let file = account("aaa", &list) + &account("bbb", &format!("\"{}\"", url("three")));
+    assert_eq!(
+        hosts(with_file(&file, &[]).unwrap()),
+        [tcp(&["one", "two"]), tcp(&["three"])]
+    );
+    let file = format!("database_url = {list}\n");
+    assert_eq!(hosts(with_file(&file, &[]).unwrap()), [tcp(&["one", "two"])]);
+    // Flags beat the file; the lists are not joined.
+    assert_eq!(
+        hosts(with_file(&file, &["--database-url", &url("four")]).unwrap()),
+        [tcp(&["four"])]
+    );
+
+    for (urls, expected) in [
+        ("[]", "is missing"),
+        (&*format!("[\"{0}\", \"{0}\"]", url("one")), "names a database twice"),
+        ("5", "a database URL, or a list of them"),
+        (
+            "[\"postgresql://one/d?sslmode=require\", \"x\"]",
+            "is not a database URL",
+        ),
+        ("[\"postgresql://localhost/d\", \"postgresql://two/d\"]", "sslmode"),
+    ] {
+        let error = with_file(&account("aaa", urls), &[]).unwrap_err();
+        assert!(
+            error.contains(expected) && error.contains("database_url"),
+            "{urls}: {error}"
+        );
+    }
 }
 
 #[test]

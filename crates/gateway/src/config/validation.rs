@@ -51,6 +51,8 @@ pub struct Config {
 pub struct AccountConfig {
     pub account: Account,
     pub database: tokio_postgres::Config,
+    /// Further nodes of the same database.
+    pub other_databases: Vec<tokio_postgres::Config>,
     pub bearer: Option<BearerSettings>,
 }
 
@@ -134,13 +136,15 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
     let mut accounts = Vec::new();
     for (index, account) in settings.accounts.iter().enumerate() {
         let setting = |name: &str| format!("accounts[{index}].{name}");
+        let (database, other_databases) = read_database_urls(&account.database_url, &setting("database_url"))?;
         accounts.push(AccountConfig {
             account: read_account(&account.name, &account.keys, &setting("name"), &setting("keys"))?,
-            database: read_database_url(&account.database_url, &setting("database_url"))?,
+            database,
+            other_databases,
             bearer: account.bearer.clone(),
         });
     }
-    if accounts.is_empty() || settings.account.is_some() || settings.database_url.is_some() {
+    if accounts.is_empty() || settings.account.is_some() || !settings.database_url.is_empty() {
         accounts.push(single_account(settings)?);
     } else if !settings.key.is_empty() {
         return Err(ConfigError::new(
@@ -170,15 +174,11 @@ fn single_account(settings: &Settings) -> Result<AccountConfig, ConfigError> {
         (_, true) => return Err(ConfigError::new("key", format!("the account {name} needs a key"))),
         _ => settings.key.clone(),
     };
-    let Some(database_url) = &settings.database_url else {
-        return Err(ConfigError::new(
-            "database_url",
-            "is missing: name the database that holds the tables, such as postgresql://role:password@localhost/database",
-        ));
-    };
+    let (database, other_databases) = read_database_urls(&settings.database_url, "database_url")?;
     Ok(AccountConfig {
         account: read_account(name, &keys, "account", "key")?,
-        database: read_database_url(database_url, "database_url")?,
+        database,
+        other_databases,
         bearer: settings.bearer.clone(),
     })
 }
@@ -197,6 +197,36 @@ fn read_account(name: &str, keys: &[String], name_setting: &str, key_setting: &s
         ));
     }
     Account::new(name, keys).map_err(|error| ConfigError::new(name_setting, problem(error)))
+}
+
+/// The first database, and the other ones.
+fn read_database_urls(
+    urls: &[String],
+    setting: &str,
+) -> Result<(tokio_postgres::Config, Vec<tokio_postgres::Config>), ConfigError> {
+    let Some((first, others)) = urls.split_first() else {
+        return Err(ConfigError::new(
+            setting,
+            "is missing: name the database that holds the tables, such as postgresql://role:password@localhost/database",
+        ));
+    };
+    let first = read_database_url(first, setting)?;
+    let mut read: Vec<tokio_postgres::Config> = Vec::with_capacity(others.len());
+    for url in others {
+        let other = read_database_url(url, setting)?;
+        if std::iter::once(&first).chain(&read).any(|known| is_same(known, &other)) {
+            return Err(ConfigError::new(setting, "names a database twice"));
+        }
+        read.push(other);
+    }
+    Ok((first, read))
+}
+
+/// Whether two URLs lead to the same place.
+fn is_same(one: &tokio_postgres::Config, other: &tokio_postgres::Config) -> bool {
+    one.get_hosts() == other.get_hosts()
+        && one.get_ports() == other.get_ports()
+        && one.get_dbname() == other.get_dbname()
 }
 
 fn read_database_url(url: &str, setting: &str) -> Result<tokio_postgres::Config, ConfigError> {

@@ -2,7 +2,7 @@
 
 use table_service_model::error::{Report, RequestError, Retry};
 use table_service_model::{Code, Error};
-use tokio_postgres::error::DbError;
+use tokio_postgres::error::{DbError, Severity};
 
 use crate::failure::{Failure, with_sources};
 
@@ -14,6 +14,8 @@ pub struct Diagnosis {
     pub rolled_back: bool,
     /// The connection, or its prepared statements, cannot be used any more.
     pub connection_lost: bool,
+    /// Why the whole node may be away, if so.
+    pub node_lost: Option<String>,
 }
 
 impl Diagnosis {
@@ -24,6 +26,7 @@ impl Diagnosis {
             None => {
                 let closed = error.is_closed() || has_io_error(error);
                 let reason = with_sources(error);
+                let node_lost = closed.then(|| reason.clone());
                 let error = if closed {
                     RequestError::ServerBusy { reason }
                 } else {
@@ -33,6 +36,7 @@ impl Diagnosis {
                     failure: error.into(),
                     rolled_back: false,
                     connection_lost: true,
+                    node_lost,
                 }
             }
         }
@@ -45,10 +49,15 @@ impl Diagnosis {
                 failure: Failure::of_report(report, error.hint().map(str::to_owned)),
                 rolled_back: true,
                 connection_lost: false,
+                node_lost: None,
             };
         }
         let code = Code::of_sqlstate(sqlstate);
         let reason = format!("PostgreSQL: {sqlstate} {}", error.message());
+        // After these the node itself has ended the connection. As an ordinary error they are about another server, which the
+        // node needed.
+        let ended = matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
+        let node_lost = (ended && code == Code::ServerBusy).then(|| reason.clone());
         let error = match code {
             Code::ServerBusy => RequestError::ServerBusy { reason }.into(),
             Code::OperationTimedOut => RequestError::OperationTimedOut { reason }.into(),
@@ -68,7 +77,10 @@ impl Diagnosis {
             rolled_back: code.retry() == Retry::WithBackOff && (class == "40" || class == "55"),
             // 57P: the server shuts down. 0A, 26, 42: the extension was replaced after this connection prepared its
             // statements, or a pooler lost them.
-            connection_lost: matches!(class, "08" | "0A" | "26" | "42" | "53" | "XX") || sqlstate.starts_with("57P"),
+            connection_lost: ended
+                || matches!(class, "08" | "0A" | "26" | "42" | "53" | "XX")
+                || sqlstate.starts_with("57P"),
+            node_lost,
             failure: error.into(),
         }
     }

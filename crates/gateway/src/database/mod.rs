@@ -1,14 +1,17 @@
 //! The databases behind the accounts.
 
+mod connection;
 mod error;
-mod pool;
+mod node;
+mod nodes;
 mod session;
 mod statements;
 mod types;
 mod version;
 
-pub use pool::{Database, PoolSettings, PoolStatus};
+pub use node::{Node, NodeStatus, PoolSettings};
+pub use nodes::Database;
 pub use session::{Session, check_table_name, column};
-pub use statements::{Effect, READY, Statement};
+pub use statements::{Effect, Place, READY, Statement};
 pub use types::{Bag, BagParameter, BatchOperation, Json, JsonParameter, Timestamp};
-pub use version::mismatch;
+pub use version::usable;

@@ -1,8 +1,8 @@
 //! The database as one request uses it: calls, deadline, retries.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use postgres_types::ToSql;
 use table_service_model::access::ServiceProperties;
 use table_service_model::error::{RequestError, Retry};
 use table_service_model::{Code, Error, PropertiesBuf, table_name};
@@ -10,17 +10,15 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use super::error::Diagnosis;
-use super::pool::Database;
+use super::nodes::Database;
 use super::statements::{Effect, Statement};
-use super::types::{BagParameter, BatchOperation, Json, JsonParameter};
+use super::types::{BagParameter, BatchOperation, Json, JsonParameter, Parameters};
 use crate::failure::{Failure, with_sources};
 
 /// Most retries of a statement.
 const RETRIES: u32 = 3;
 /// The pause before the first retry. It doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-
-type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// The database of an account, for one request with its deadline.
 #[derive(Clone, Copy)]
@@ -63,32 +61,38 @@ impl<'a> Session<'a> {
     }
 
     async fn attempt(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Diagnosis> {
-        let connection = self.database.connection().await.map_err(|failure| Diagnosis {
+        let lease = self.database.connection(statement.place()).await;
+        let mut lease = lease.map_err(|failure| Diagnosis {
             failure,
             rolled_back: false,
             connection_lost: false,
+            node_lost: None,
         })?;
-        let call = async {
-            let prepared = connection.prepare_cached(statement.sql()).await?;
-            connection.query(&prepared, parameters).await
+        let result = {
+            let call = pin!(lease.connection().query(statement, parameters));
+            tokio::time::timeout_at(self.deadline, call).await
         };
-        let result = tokio::time::timeout_at(self.deadline, call).await;
         let diagnosis = match result {
             Ok(Ok(rows)) => return Ok(rows),
             Ok(Err(error)) => Diagnosis::of(&error),
             Err(_) => {
                 // The statement may still run; the next user of the connection must not wait for it.
-                self.database.cancel(&connection).await;
+                let token = lease.connection().cancel_token();
+                Box::pin(lease.node.cancel(token)).await;
                 let reason = "The request's own time limit has passed".to_owned();
                 Diagnosis {
                     failure: RequestError::OperationTimedOut { reason }.into(),
                     rolled_back: false,
                     connection_lost: true,
+                    node_lost: None,
                 }
             }
         };
+        if let Some(problem) = &diagnosis.node_lost {
+            lease.node.leave_out(problem.clone());
+        }
         if diagnosis.connection_lost {
-            self.database.discard(connection);
+            lease.discard();
         }
         Err(diagnosis)
     }

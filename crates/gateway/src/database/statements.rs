@@ -33,6 +33,14 @@ pub enum Effect {
     Writes,
 }
 
+/// Which of an account's nodes can execute a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Only the first one: what creates, deletes or lists tables, and what concerns access to them.
+    First,
+    Any,
+}
+
 impl Statement {
     pub const ALL: [Statement; 17] = [
         Statement::CreateTable,
@@ -79,6 +87,19 @@ impl Statement {
             Statement::SetAccessPolicies => "SELECT table_service.set_access_policies($1, $2)",
             Statement::GetServiceProperties => "SELECT table_service.get_service_properties()",
             Statement::SetServiceProperties => "SELECT table_service.set_service_properties($1)",
+        }
+    }
+
+    pub const fn place(self) -> Place {
+        match self {
+            Statement::CreateTable
+            | Statement::DeleteTable
+            | Statement::QueryTables
+            | Statement::GetAccessPolicies
+            | Statement::SetAccessPolicies
+            | Statement::GetServiceProperties
+            | Statement::SetServiceProperties => Place::First,
+            _ => Place::Any,
         }
     }
 

@@ -8,6 +8,9 @@ use table_service_model::{Properties, PropertiesBuf, Ticks};
 
 type Failure = Box<dyn Error + Sync + Send>;
 
+/// The parameters of a statement.
+pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+
 /// A bag as a parameter. Its binary form is its own bytes.
 #[derive(Debug)]
 pub struct BagParameter<'a>(pub &'a PropertiesBuf);

@@ -6,6 +6,20 @@ const GATEWAY: &str = env!("CARGO_PKG_VERSION");
 /// two can be upgraded first. The first release has them all.
 const MAJOR: &str = "0";
 
+/// The version of the extension, if this gateway works with it.
+///
+/// # Errors
+/// Why the database cannot be used.
+pub fn usable(version: Option<String>) -> Result<String, String> {
+    let lacks =
+        "the database lacks the extension table_service: run CREATE EXTENSION table_service in it, as its owner";
+    let version = version.ok_or(lacks)?;
+    match mismatch(&version) {
+        Some(problem) => Err(problem),
+        None => Ok(version),
+    }
+}
+
 /// Why this gateway does not work with that version of the extension, if so.
 pub fn mismatch(extension: &str) -> Option<String> {
     (extension.split('.').next() != Some(MAJOR)).then(|| {

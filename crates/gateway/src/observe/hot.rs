@@ -1,6 +1,7 @@
 //! The most requested partitions, in bounded memory: the Space-Saving sketch of Metwally, Agrawal and El Abbadi.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 /// How many partitions are counted at a time.
 const COUNTERS: usize = 128;
@@ -12,42 +13,42 @@ pub type Partition = (String, String, String);
 
 #[derive(Debug, Default)]
 pub struct HotPartitions {
-    counts: HashMap<Partition, u64>,
+    /// By the hash of the partition, so that counting a known partition copies no texts. The hash has a key that is random
+    /// for each process, so nobody can choose partitions with the same one.
+    counts: HashMap<u64, (Partition, u64)>,
     requests: u64,
+    hash: RandomState,
 }
 
 impl HotPartitions {
     pub fn count(&mut self, account: &str, table: &str, partition: &str) {
-        let partition = (account.to_owned(), table.to_owned(), partition.to_owned());
         self.requests += 1;
         if self.requests.is_multiple_of(HALF_LIFE) {
-            self.counts.retain(|_, count| {
+            self.counts.retain(|_, (_, count)| {
                 *count /= 2;
                 *count > 0
             });
         }
-        if let Some(count) = self.counts.get_mut(&partition) {
+        let hash = self.hash.hash_one((account, table, partition));
+        if let Some((_, count)) = self.counts.get_mut(&hash) {
             *count += 1;
             return;
         }
         // The new partition takes the counter of the least requested one, with its count.
         let mut inherited = 0;
         if self.counts.len() >= COUNTERS
-            && let Some(least) = self.counts.iter().min_by_key(|(_, count)| **count)
+            && let Some(least) = self.counts.iter().min_by_key(|(_, (_, count))| *count)
         {
-            let least = least.0.clone();
-            inherited = self.counts.remove(&least).unwrap_or_default();
+            let least = *least.0;
+            inherited = self.counts.remove(&least).map_or(0, |(_, count)| count);
         }
-        self.counts.insert(partition, inherited + 1);
+        let partition = (account.to_owned(), table.to_owned(), partition.to_owned());
+        self.counts.insert(hash, (partition, inherited + 1));
     }
 
     /// The most requested partitions, the first one first.
     pub fn top(&self, number: usize) -> Vec<(Partition, u64)> {
-        let mut all: Vec<_> = self
-            .counts
-            .iter()
-            .map(|(partition, count)| (partition.clone(), *count))
-            .collect();
+        let mut all: Vec<_> = self.counts.values().cloned().collect();
         all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         all.truncate(number);
         all

@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 
 use super::event::{Event, Outcome};
 use super::hot::HotPartitions;
-use crate::database::PoolStatus;
+use crate::database::NodeStatus;
 
 /// How many of the most requested partitions are exported.
 const HOT_PARTITIONS: usize = 10;
@@ -32,8 +32,9 @@ struct OperationLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AccountLabels {
+struct NodeLabels {
     account: String,
+    node: LabelText,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -43,7 +44,7 @@ struct PartitionLabels {
     partition: LabelText,
 }
 
-/// A label value that clients choose. The encoder does not escape values, so this does.
+/// A label value that clients or operators choose. The encoder does not escape values, so this does.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct LabelText(String);
 
@@ -119,9 +120,8 @@ impl Metrics {
 
     /// All metrics, as text.
     ///
-    /// `held_bytes` is the memory of bodies and answers, `pools` has every account's name and its connections to the
-    /// database.
-    pub fn text<'a>(&self, held_bytes: usize, pools: impl Iterator<Item = (&'a str, PoolStatus)>) -> String {
+    /// `held_bytes` is the memory of bodies and answers, `nodes` has every account's name with its nodes' names and states.
+    pub fn text<'a>(&self, held_bytes: usize, nodes: impl Iterator<Item = (&'a str, &'a str, NodeStatus)>) -> String {
         let mut registry = Registry::with_prefix("table_service");
         let mut tell = |name: &str, help: &str, metric: Box<dyn Tell>| metric.register(&mut registry, name, help);
         tell("requests", "Requests answered", Box::new(self.requests.clone()));
@@ -160,17 +160,24 @@ impl Metrics {
             Box::new(held),
         );
 
-        let (size, in_use, waiting) = (gauges(), gauges(), gauges());
-        let timeouts: Family<AccountLabels, Counter> = Family::default();
-        for (account, status) in pools {
-            let labels = AccountLabels {
+        let (up, size, in_use, waiting) = (gauges(), gauges(), gauges(), gauges());
+        let timeouts: Family<NodeLabels, Counter> = Family::default();
+        for (account, node, status) in nodes {
+            let labels = NodeLabels {
                 account: account.to_owned(),
+                node: LabelText(node.to_owned()),
             };
+            set(&up, &labels, usize::from(!status.away));
             set(&size, &labels, status.size);
             set(&in_use, &labels, status.in_use);
             set(&waiting, &labels, status.waiting);
             timeouts.get_or_create(&labels).inc_by(status.timeouts);
         }
+        tell(
+            "node_up",
+            "1 if the database could be reached when it was tried last, else 0",
+            Box::new(up),
+        );
         tell("pool_size", "Most connections to the database", Box::new(size));
         tell(
             "pool_in_use",
@@ -221,11 +228,11 @@ impl<M: prometheus_client::registry::Metric + EncodeMetric> Tell for M {
     }
 }
 
-fn gauges() -> Family<AccountLabels, Gauge> {
+fn gauges() -> Family<NodeLabels, Gauge> {
     Family::default()
 }
 
-fn set(gauges: &Family<AccountLabels, Gauge>, labels: &AccountLabels, value: usize) {
+fn set(gauges: &Family<NodeLabels, Gauge>, labels: &NodeLabels, value: usize) {
     gauges
         .get_or_create(labels)
         .set(i64::try_from(value).unwrap_or(i64::MAX));

@@ -25,7 +25,7 @@ pub async fn insert(context: &Context<'_>, table: &str, content: &[u8]) -> Resul
     check_content_type(context.head.header("content-type"))?;
     let entity = match on_payload(content.len(), || body::new_entity(content)) {
         Ok(entity) => entity,
-        Err(error) => return Err(found_first(context, table, ["", ""], None, error.into()).await),
+        Err(error) => return Err(Box::pin(found_first(context, table, ["", ""], None, error.into())).await),
     };
     let (partition_key, row_key) = (&entity.partition_key, &entity.row_key);
     _ = context.partition.set((table.to_owned(), partition_key.clone()));
@@ -185,7 +185,7 @@ async fn write(
         Ok(properties) => properties,
         Err(error) => {
             let keys = [partition_key.as_str(), row_key];
-            return Err(found_first(context, table, keys, if_match, error.into()).await);
+            return Err(Box::pin(found_first(context, table, keys, if_match, error.into())).await);
         }
     };
     let statement = if if_match.is_some() { conditional } else { unconditional };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::header::{AsHeaderName, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, Method};
 use table_service_model::error::RequestError;
 use uuid::Uuid;
@@ -56,7 +57,7 @@ impl Head {
         })
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: impl AsHeaderName) -> Option<&str> {
         header(&self.headers, name)
     }
 
@@ -79,13 +80,13 @@ impl Head {
 /// Refuses a body with two lengths, because a proxy may use the other one, and a body of a method that has none, because
 /// nobody would read it.
 fn check_framing(method: &Method, headers: &HeaderMap) -> Result<(), RequestError> {
-    let lengths = headers.get_all("content-length").iter().count();
-    if lengths > 1 || (lengths > 0 && headers.contains_key("transfer-encoding")) {
+    let lengths = headers.get_all(CONTENT_LENGTH).iter().count();
+    if lengths > 1 || (lengths > 0 && headers.contains_key(TRANSFER_ENCODING)) {
         return Err(RequestError::HeaderInvalid { name: "Content-Length" });
     }
-    let has_body = headers.contains_key("transfer-encoding")
+    let has_body = headers.contains_key(TRANSFER_ENCODING)
         || headers
-            .get("content-length")
+            .get(CONTENT_LENGTH)
             .is_some_and(|length| length.as_bytes() != b"0");
     if has_body && [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS].contains(method) {
         return Err(RequestError::HeaderInvalid { name: "Content-Length" });
@@ -105,9 +106,9 @@ fn check_version(headers: &HeaderMap) -> Result<(), RequestError> {
 fn host(uri: &http::Uri, headers: &HeaderMap) -> Result<String, RequestError> {
     let host = match uri.authority() {
         Some(authority) => authority.as_str(),
-        None => header(headers, "host").ok_or(RequestError::HostMissing)?,
+        None => header(headers, HOST).ok_or(RequestError::HostMissing)?,
     };
-    if host.is_empty() || headers.get_all("host").iter().count() > 1 {
+    if host.is_empty() || headers.get_all(HOST).iter().count() > 1 {
         return Err(RequestError::HostMissing);
     }
     let is_valid = |b: u8| b.is_ascii_alphanumeric() || b"-._~:[]".contains(&b);

@@ -1,5 +1,6 @@
 //! Reads single headers of requests and of the requests in a batch.
 
+use http::header::AsHeaderName;
 use http::{HeaderMap, Method};
 use table_service_model::Error;
 use table_service_model::error::RequestError;
@@ -8,7 +9,7 @@ use table_service_model::error::RequestError;
 pub const MERGE: &str = "MERGE";
 
 /// The value of a header, if it is text.
-pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+pub fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     std::str::from_utf8(headers.get(name)?.as_bytes()).ok().map(str::trim)
 }
 

@@ -22,6 +22,8 @@ const CLIENT_REQUEST_ID_BYTES: usize = 1024;
 /// The version in the response if the client names none.
 const DEFAULT_VERSION: HeaderValue = HeaderValue::from_static("2019-02-02");
 const SERVER_NAME: HeaderValue = HeaderValue::from_static("Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0");
+/// About as many headers as a response has, so that their map does not have to grow.
+const HEADERS: usize = 12;
 /// How long a client waits before a retry, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
@@ -41,7 +43,7 @@ impl Reply {
     pub fn new(status: StatusCode) -> Reply {
         Reply {
             status,
-            headers: HeaderMap::new(),
+            headers: HeaderMap::with_capacity(HEADERS),
             body: Bytes::new(),
             reason: None,
             error: None,

@@ -102,7 +102,7 @@ fn the_admin_port_tells_what_happens() {
             "table_service_request_duration_seconds_count{operation=\"GetEntity\"}",
             20.0,
         ),
-        ("table_service_pool_size{account=\"devstoreaccount1\"}", 16.0),
+        ("table_service_pool_size{account=\"devstoreaccount1\"", 16.0),
         ("table_service_received_bytes_total", 30.0),
         (
             "table_service_hot_partition_requests{account=\"devstoreaccount1\",table=\"Things\",partition=\"hot\"}",

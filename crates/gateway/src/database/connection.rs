@@ -1,0 +1,209 @@
+//! A connection to PostgreSQL, and how a pool makes and checks connections.
+
+use std::future::poll_fn;
+use std::ops::DerefMut;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use deadpool::managed::{Metrics, RecycleError, RecycleResult};
+use tokio::time::timeout;
+use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::statements::{READY, Statement};
+use super::types::Parameters;
+use super::version::mismatch;
+use crate::failure::with_sources;
+
+/// How long it may take to connect. A server that hangs must not hold a request for minutes.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection that was idle for longer is not used again: something on the way may have forgotten it.
+const IDLE_LIMIT: Duration = Duration::from_secs(300);
+
+type Wire = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// A connection to PostgreSQL. It reads and writes in the task of the request that uses it. In a task of its own it would cost
+/// every statement two switches between tasks.
+pub struct Connection {
+    client: Client,
+    /// What reads and writes; `None` when the connection has ended.
+    wire: Option<Wire>,
+    prepared: [Option<tokio_postgres::Statement>; Statement::ALL.len()],
+}
+
+impl Connection {
+    async fn open(config: &Config, tls: Option<&MakeRustlsConnect>) -> Result<Connection, Error> {
+        let (client, wire): (Client, Wire) = match tls {
+            Some(tls) => {
+                let (client, wire) = config.connect(tls.clone()).await?;
+                (client, Box::pin(wire))
+            }
+            None => {
+                let (client, wire) = config.connect(NoTls).await?;
+                (client, Box::pin(wire))
+            }
+        };
+        Ok(Connection {
+            client,
+            wire: Some(wire),
+            prepared: Default::default(),
+        })
+    }
+
+    /// Executes a statement. After an error of the connection, or if this is dropped before its end, the connection cannot be
+    /// used any more.
+    ///
+    /// # Errors
+    /// Those of PostgreSQL and of the connection.
+    pub async fn query(&mut self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
+        let Connection { client, wire, prepared } = self;
+        let prepared = match prepared.get_mut(statement as usize) {
+            Some(Some(prepared)) => prepared.clone(),
+            place => {
+                // In a box, because it is rare and large.
+                let new = run(wire, Box::pin(client.prepare(statement.sql()))).await?;
+                if let Some(place) = place {
+                    *place = Some(new.clone());
+                }
+                new
+            }
+        };
+        run(wire, pin!(client.query(&prepared, parameters))).await
+    }
+
+    /// The version of the extension, or `None` if the database lacks it.
+    async fn extension_version(&mut self) -> Result<Option<String>, Error> {
+        let row = run(&mut self.wire, pin!(self.client.query_opt(READY, &[]))).await?;
+        Ok(row.and_then(|row| row.try_get(0).ok()))
+    }
+
+    /// Whether the server has not closed the connection, as far as that is known.
+    pub fn is_open(&mut self) -> bool {
+        // Nobody waits for what it has to say.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Some(wire) = &mut self.wire
+            && wire.as_mut().poll(&mut context).is_ready()
+        {
+            self.wire = None;
+        }
+        self.wire.is_some()
+    }
+
+    /// With this the running statement can be cancelled.
+    pub fn cancel_token(&self) -> CancelToken {
+        self.client.cancel_token()
+    }
+}
+
+/// Makes a call of the client, and reads and writes for it until it ends.
+async fn run<T>(
+    wire: &mut Option<Wire>,
+    mut call: Pin<impl DerefMut<Target: Future<Output = Result<T, Error>>>>,
+) -> Result<T, Error> {
+    let mut begun = false;
+    poll_fn(|context| {
+        // Only what is read makes the call go on, and this function reads. So the call never has to wake the task.
+        let mut unwoken = Context::from_waker(Waker::noop());
+        if !begun {
+            begun = true;
+            if let Poll::Ready(result) = call.as_mut().poll(&mut unwoken) {
+                return Poll::Ready(result);
+            }
+        }
+        let mut reason = None;
+        if let Some(open) = wire
+            && let Poll::Ready(ended) = open.as_mut().poll(context)
+        {
+            reason = ended.err();
+            // The call then learns that nothing more will come.
+            *wire = None;
+        }
+        match call.as_mut().poll(&mut unwoken) {
+            Poll::Ready(Err(error)) if error.is_closed() => Poll::Ready(Err(reason.unwrap_or(error))),
+            polled => polled,
+        }
+    })
+    .await
+}
+
+/// Makes and checks the connections of a pool.
+pub struct Manager {
+    config: Config,
+    tls: Option<MakeRustlsConnect>,
+}
+
+impl Manager {
+    pub fn new(config: Config, tls: Option<MakeRustlsConnect>) -> Manager {
+        Manager { config, tls }
+    }
+
+    /// A new connection, and the version of the extension.
+    ///
+    /// # Errors
+    /// Why the server cannot be reached.
+    pub async fn open(&self) -> Result<(Connection, Option<String>), String> {
+        let opened = timeout(CONNECT_TIMEOUT, async {
+            let mut connection = Connection::open(&self.config, self.tls.as_ref()).await?;
+            let version = connection.extension_version().await?;
+            Ok::<_, Error>((connection, version))
+        });
+        in_words(opened.await)
+    }
+
+    /// The same on a connection that there is.
+    ///
+    /// # Errors
+    /// Why the server does not answer.
+    pub async fn ask(mut connection: Connection) -> Result<(Connection, Option<String>), String> {
+        let version = in_words(timeout(CONNECT_TIMEOUT, connection.extension_version()).await)?;
+        Ok((connection, version))
+    }
+
+    /// Cancels the statement that a connection is running.
+    ///
+    /// # Errors
+    /// Why the server cannot be reached.
+    pub async fn cancel(&self, token: CancelToken) -> Result<(), String> {
+        let cancelled = timeout(CONNECT_TIMEOUT, async {
+            match &self.tls {
+                Some(tls) => token.cancel_query(tls.clone()).await,
+                None => token.cancel_query(NoTls).await,
+            }
+        });
+        in_words(cancelled.await)
+    }
+}
+
+impl deadpool::managed::Manager for Manager {
+    type Type = Connection;
+    /// Why there is no connection.
+    type Error = String;
+
+    /// A new connection, to a database whose extension has a version that this gateway knows. Without the extension,
+    /// statements fail and say so.
+    async fn create(&self) -> Result<Connection, String> {
+        // In a box, because it is rare and large: it would be a part of every request.
+        let (connection, version) = Box::pin(self.open()).await?;
+        match version.and_then(|version| mismatch(&version)) {
+            Some(problem) => Err(problem),
+            None => Ok(connection),
+        }
+    }
+
+    async fn recycle(&self, connection: &mut Connection, metrics: &Metrics) -> RecycleResult<String> {
+        if metrics.last_used() < IDLE_LIMIT && connection.is_open() {
+            Ok(())
+        } else {
+            Err(RecycleError::message("it is closed"))
+        }
+    }
+}
+
+/// An error, or no answer in time, as a text.
+fn in_words<T>(result: Result<Result<T, Error>, tokio::time::error::Elapsed>) -> Result<T, String> {
+    match result {
+        Ok(result) => result.map_err(|error| with_sources(&error)),
+        Err(_) => Err("it does not answer".to_owned()),
+    }
+}

@@ -1,0 +1,308 @@
+//! One PostgreSQL server with the tables of an account: its connections, and whether it can be reached.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use deadpool::Runtime;
+use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
+use rustls::ClientConfig;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{CancelToken, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::connection::{Connection, Manager};
+use super::version::usable;
+
+/// The size and the time limits of a pool.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolSettings {
+    pub size: usize,
+    /// How long a request waits for a connection.
+    pub timeout: Duration,
+    pub statement_timeout: Duration,
+}
+
+/// The state of a node.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeStatus {
+    pub away: bool,
+    pub in_use: usize,
+    pub waiting: usize,
+    pub size: usize,
+    /// How many requests got no connection in time, since the start.
+    pub timeouts: u64,
+}
+
+/// The pauses between attempts to reach a node that is away.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LAST_PAUSE: Duration = Duration::from_secs(5);
+/// A node that stayed for so long is steady. One that leaves again earlier is waited for longer.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// One PostgreSQL server with the tables of an account.
+pub struct Node {
+    name: String,
+    pool: Pool<Manager>,
+    /// A separate connection for /ready, so that it works when all others are busy.
+    readiness: tokio::sync::Mutex<Option<Connection>>,
+    timeouts: AtomicU64,
+    /// Statements that run or wait for a connection.
+    load: AtomicUsize,
+    presence: Mutex<Presence>,
+}
+
+/// Whether a node can be reached.
+struct Presence {
+    /// Why it is away, if so.
+    problem: Option<String>,
+    /// The next pause before an attempt to reach it.
+    pause: Duration,
+    /// When it came back.
+    back: Instant,
+}
+
+/// Why there is no connection.
+pub enum Refusal {
+    /// All are in use.
+    Busy,
+    Away(String),
+}
+
+/// A connection for one statement. It goes back when this is dropped.
+pub struct Lease<'n> {
+    pub node: &'n Arc<Node>,
+    object: Object<Manager>,
+    _load: Load<'n>,
+}
+
+/// Counts a statement.
+struct Load<'n>(&'n AtomicUsize);
+
+impl Node {
+    /// Makes the pool. It connects when a connection is needed. With `sslmode=require` it uses TLS and checks the server's
+    /// certificate.
+    ///
+    /// # Errors
+    /// For `sslmode=require` without certificates.
+    pub fn new(
+        mut config: Config,
+        settings: PoolSettings,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<Arc<Node>, String> {
+        let milliseconds = settings.statement_timeout.as_millis();
+        let mut options = config.get_options().unwrap_or_default().to_owned();
+        // `jit` costs more than our statements gain from it.
+        options.push_str(&format!(" -c statement_timeout={milliseconds} -c jit=off"));
+        config.options(options.trim());
+        if config.get_application_name().is_none() {
+            config.application_name("table-service-gateway");
+        }
+        // Closes connections over a network that has stopped to deliver.
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(settings.statement_timeout);
+        }
+        let tls = match config.get_ssl_mode() {
+            SslMode::Require => {
+                let client = tls.ok_or("sslmode=require needs the system's certificates or database_ca")?;
+                Some(MakeRustlsConnect::new((*client).clone()))
+            }
+            _ => {
+                config.ssl_mode(SslMode::Disable);
+                None
+            }
+        };
+        let name = name(&config);
+        let pool = Pool::builder(Manager::new(config, tls))
+            .max_size(settings.size)
+            .wait_timeout(Some(settings.timeout))
+            .runtime(Runtime::Tokio1)
+            // The connection that was used last is still warm in the processor's caches.
+            .queue_mode(QueueMode::Lifo)
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Arc::new(Node {
+            name,
+            pool,
+            readiness: tokio::sync::Mutex::default(),
+            timeouts: AtomicU64::new(0),
+            load: AtomicUsize::new(0),
+            presence: Mutex::new(Presence {
+                problem: None,
+                pause: Duration::ZERO,
+                back: Instant::now(),
+            }),
+        }))
+    }
+
+    /// Its address and database, such as `db1:5432/tables`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A connection for one statement.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn connection(self: &Arc<Self>) -> Result<Lease<'_>, Refusal> {
+        let load = Load::begin(&self.load);
+        match self.pool.get().await {
+            Ok(object) => Ok(Lease {
+                node: self,
+                object,
+                _load: load,
+            }),
+            Err(PoolError::Timeout(TimeoutType::Wait)) => {
+                self.timeouts.fetch_add(1, Ordering::Relaxed);
+                Err(Refusal::Busy)
+            }
+            Err(PoolError::Backend(problem)) => Err(Refusal::Away(problem)),
+            Err(error) => Err(Refusal::Away(error.to_string())),
+        }
+    }
+
+    /// The statements that run or wait for a connection.
+    pub fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
+    /// Why it is away, if so.
+    pub fn problem(&self) -> Option<String> {
+        self.presence().problem.clone()
+    }
+
+    pub fn is_away(&self) -> bool {
+        self.presence().problem.is_some()
+    }
+
+    /// Leaves the node out until it can be reached again. One task tries that, at once, and then after growing pauses.
+    pub fn leave_out(self: &Arc<Self>, problem: String) {
+        let mut presence = self.presence();
+        tracing::debug!(node = self.name, problem, "the node is left out");
+        if presence.problem.replace(problem).is_some() {
+            return;
+        }
+        if presence.back.elapsed() > STEADY {
+            presence.pause = Duration::ZERO;
+        }
+        drop(presence);
+        let node = self.clone();
+        tokio::spawn(async move { node.come_back().await });
+    }
+
+    async fn come_back(&self) {
+        let name = &self.name;
+        let mut told = false;
+        loop {
+            let pause = self.presence().pause;
+            tokio::time::sleep(pause).await;
+            let reached = self.try_to_reach().await;
+            let mut presence = self.presence();
+            presence.pause = (2 * pause).clamp(FIRST_PAUSE, LAST_PAUSE);
+            match reached {
+                Ok(()) => {
+                    presence.problem = None;
+                    presence.back = Instant::now();
+                    if told {
+                        tracing::info!(node = name, "the database can be reached again");
+                    }
+                    return;
+                }
+                Err(problem) => {
+                    if !told {
+                        tracing::warn!(node = name, problem, "the database cannot be used; trying again");
+                        told = true;
+                    }
+                    presence.problem = Some(problem);
+                }
+            }
+        }
+    }
+
+    /// Connects as requests do.
+    async fn try_to_reach(&self) -> Result<(), String> {
+        let (_, version) = self.pool.manager().open().await?;
+        usable(version).map(drop)
+    }
+
+    /// Cancels the statement that a connection is running. If the server cannot even be reached for that, the node is left out.
+    pub async fn cancel(self: &Arc<Self>, token: CancelToken) {
+        if let Err(problem) = self.pool.manager().cancel(token).await {
+            self.leave_out(problem);
+        }
+    }
+
+    /// The version of the extension.
+    ///
+    /// # Errors
+    /// Why the database cannot be reached.
+    pub async fn extension_version(&self) -> Result<Option<String>, String> {
+        let mut readiness = self.readiness.lock().await;
+        // It is taken out, so that it is not used again if this fails or is dropped.
+        let mut known = readiness.take();
+        if known.as_mut().is_some_and(|connection| !connection.is_open()) {
+            known = None;
+        }
+        let (connection, version) = match known {
+            Some(connection) => Manager::ask(connection).await?,
+            None => self.pool.manager().open().await?,
+        };
+        *readiness = Some(connection);
+        Ok(version)
+    }
+
+    pub fn status(&self) -> NodeStatus {
+        let status = self.pool.status();
+        NodeStatus {
+            away: self.is_away(),
+            in_use: status.size.saturating_sub(status.available),
+            waiting: status.waiting,
+            size: status.max_size,
+            timeouts: self.timeouts.load(Ordering::Relaxed),
+        }
+    }
+
+    fn presence(&self) -> MutexGuard<'_, Presence> {
+        self.presence.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Lease<'_> {
+    pub fn connection(&mut self) -> &mut Connection {
+        &mut self.object
+    }
+
+    /// Closes the connection instead of giving it back.
+    pub fn discard(self) {
+        drop(Object::take(self.object));
+    }
+}
+
+impl<'n> Load<'n> {
+    fn begin(load: &'n AtomicUsize) -> Load<'n> {
+        load.fetch_add(1, Ordering::Relaxed);
+        Load(load)
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Address and database, without role and password.
+fn name(config: &Config) -> String {
+    let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
+        let ports = config.get_ports();
+        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        match host {
+            Host::Tcp(host) if host.contains(':') => format!("[{host}]:{port}"),
+            Host::Tcp(host) => format!("{host}:{port}"),
+            Host::Unix(directory) => format!("{}:{port}", directory.display()),
+        }
+    });
+    let hosts: Vec<String> = hosts.collect();
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("{}/{database}", hosts.join(","))
+}

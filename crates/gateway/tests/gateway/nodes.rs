@@ -1,0 +1,336 @@
+//! Accounts with several databases, the nodes of a distributed one.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use raw_http::{Answer, Client};
+use system_tests::{Cluster, Database, wait_until};
+
+use crate::gateway::{Gateway, program, url};
+
+/// What becomes of connections on a way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passage {
+    Open,
+    /// They are closed.
+    Cut,
+    /// They get no answer.
+    Silent,
+}
+
+/// A way to the server of the tests, which can be cut.
+struct Way {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    socket: PathBuf,
+    passage: Mutex<Passage>,
+    streams: Mutex<Vec<TcpStream>>,
+    /// How many connections were begun.
+    begun: AtomicUsize,
+}
+
+impl Way {
+    fn to(cluster: &Cluster) -> Way {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let way = Way {
+            address: listener.local_addr().unwrap(),
+            shared: Arc::new(Shared {
+                socket: PathBuf::from(format!("{}/.s.PGSQL.{}", cluster.host(), cluster.port())),
+                passage: Mutex::new(Passage::Open),
+                streams: Mutex::default(),
+                begun: AtomicUsize::new(0),
+            }),
+        };
+        let shared = way.shared.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                shared.connected(stream.unwrap());
+            }
+        });
+        way
+    }
+
+    /// Changes the passage, for connections that there are too.
+    fn set(&self, passage: Passage) {
+        *self.shared.passage.lock().unwrap() = passage;
+        for stream in self.shared.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn url(&self, database: &Database) -> String {
+        format!("postgresql://postgres@{}/{}", self.address, database.name())
+    }
+
+    fn begun(&self) -> usize {
+        self.shared.begun.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn connected(&self, stream: TcpStream) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        // Under this lock, so that no connection escapes a change.
+        let passage = self.passage.lock().unwrap();
+        if *passage == Passage::Cut {
+            return;
+        }
+        self.streams.lock().unwrap().push(stream.try_clone().unwrap());
+        if *passage == Passage::Open {
+            let server = UnixStream::connect(&self.socket).unwrap();
+            let (from, to) = (stream.try_clone().unwrap(), server.try_clone().unwrap());
+            pass(from, to, |to| to.shutdown(Shutdown::Both));
+            pass(server, stream, |to| to.shutdown(Shutdown::Both));
+        }
+    }
+}
+
+/// Passes on everything from one stream to another, and then the end.
+fn pass<T: Write + Send + 'static>(
+    mut from: impl Read + Send + 'static,
+    mut to: T,
+    end: impl Fn(&T) -> std::io::Result<()> + Send + 'static,
+) {
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = end(&to);
+    });
+}
+
+/// A gateway with two ways to one database, which has the table Things with an entity.
+struct TwoWays {
+    gateway: Gateway,
+    client: Client,
+    ways: [Way; 2],
+    database: Database,
+}
+
+impl TwoWays {
+    fn start() -> TwoWays {
+        let database = Database::new();
+        let ways = [(); 2].map(|()| Way::to(database.cluster()));
+        let urls = [&ways[0], &ways[1]].map(|way| way.url(&database));
+        let gateway = Gateway::start(&["--database-url", &urls[0], "--database-url", &urls[1]]);
+        let client = gateway.client();
+        client.post("Tables", "{\"TableName\":\"Things\"}").expect(201);
+        client
+            .post("Things", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}")
+            .expect(201);
+        TwoWays {
+            gateway,
+            client,
+            ways,
+            database,
+        }
+    }
+
+    fn get(&self) -> Answer {
+        self.client.get("Things(PartitionKey='p',RowKey='r')")
+    }
+
+    fn insert(&self, row: &str) -> Answer {
+        let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}");
+        self.client.post("Things", &body)
+    }
+
+    fn is_up(&self, way: usize) -> bool {
+        let node = format!(
+            "table_service_node_up{{account=\"devstoreaccount1\",node=\"{}/{}\"}}",
+            self.ways[way].address,
+            self.database.name()
+        );
+        self.gateway.metric(&node).unwrap() == 1.0
+    }
+
+    /// Reads until the gateway has noticed that this way is cut. No reader notices.
+    fn read_until_it_is_out(&self, way: usize) {
+        wait_until("the node is left out", || {
+            self.get().expect(200);
+            !self.is_up(way)
+        });
+    }
+}
+
+#[track_caller]
+fn is_busy(answer: &Answer) {
+    answer.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
+    assert_eq!(answer.header("Retry-After"), Some("1"));
+}
+
+#[test]
+fn data_operations_are_spread_and_tables_belong_to_the_first() {
+    let databases = [Database::new(), Database::new()];
+    let urls = [&databases[0], &databases[1]].map(|database| url(database.cluster(), database.name(), "postgres"));
+    let gateway = Gateway::start(&["--database-url", &urls[0], "--database-url", &urls[1]]);
+    let client = gateway.client();
+    client.post("Tables", "{\"TableName\":\"Things\"}").expect(201);
+    let sessions = [&databases[0], &databases[1]].map(|database| database.session("superuser"));
+    let count = "SELECT count(*) FROM pg_tables WHERE schemaname = 'table_service_data'";
+    assert_eq!(sessions[0].value::<i64>(count, &[]), 1);
+    assert_eq!(sessions[1].value::<i64>(count, &[]), 0);
+
+    sessions[1].run("SELECT table_service.create_table('Things'); SELECT table_service.create_table('Other')");
+    for (session, name) in sessions.iter().zip(["one", "two"]) {
+        session.run(&format!(
+            "SELECT table_service.insert_entity('Things', 'p', 'r', '{{\"Name\": \"{name}\"}}')"
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    for _ in 0..20 {
+        let entity = client.get("Things(PartitionKey='p',RowKey='r')").expect(200).json();
+        seen.insert(entity["Name"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(seen, BTreeSet::from(["one".to_owned(), "two".to_owned()]));
+
+    for _ in 0..4 {
+        let tables = client.get("Tables").expect(200).json();
+        assert_eq!(tables["value"].as_array().unwrap().len(), 1, "{tables}");
+    }
+    let policies = "<SignedIdentifiers><SignedIdentifier><Id>x</Id><AccessPolicy><Permission>r</Permission></AccessPolicy>\
+                    </SignedIdentifier></SignedIdentifiers>";
+    for _ in 0..2 {
+        client
+            .send("PUT", "Things?comp=acl", &[], policies.as_bytes())
+            .expect(204);
+        let read = client.get("Things?comp=acl").expect(200);
+        assert!(read.text().contains("<Id>x</Id>"), "{}", read.text());
+    }
+    let stored = "SELECT jsonb_array_length(table_service.get_access_policies('Things')::jsonb)::bigint";
+    assert_eq!(sessions[0].value::<i64>(stored, &[]), 1);
+    assert_eq!(sessions[1].value::<i64>(stored, &[]), 0);
+    client.send("DELETE", "Tables('Things')", &[], b"").expect(204);
+    assert_eq!(sessions[1].value::<i64>(count, &[]), 2);
+
+    let ready = gateway.admin("/ready").expect(200);
+    let lines: Vec<&str> = ready.text().lines().collect();
+    for database in &databases {
+        let name = format!("/{}: ready, extension ", database.name());
+        assert!(lines.iter().any(|line| line.contains(&name)), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_node_that_is_away_is_left_out_and_comes_back() {
+    let service = TwoWays::start();
+    service.ways[1].set(Passage::Cut);
+    service.read_until_it_is_out(1);
+    let before = service.ways[1].begun();
+    for row in 0..300 {
+        service.insert(&format!("a{row}")).expect(201);
+    }
+    // Only its own task tries to reach it, after growing pauses.
+    let tried = service.ways[1].begun() - before;
+    assert!(tried < 30, "{tried} attempts beside 300 requests");
+    let ready = service.gateway.admin("/ready").expect(200);
+    let line = ready
+        .text()
+        .lines()
+        .find(|line| line.contains("cannot be reached"))
+        .unwrap();
+    assert!(line.contains(&service.ways[1].address.to_string()), "{line}");
+    assert!(ready.text().contains(": ready, extension "), "{}", ready.text());
+
+    service.ways[1].set(Passage::Open);
+    wait_until("it comes back", || service.is_up(1));
+    let before = service.ways[1].begun();
+    for row in 0..4 {
+        service.insert(&format!("b{row}")).expect(201);
+    }
+    assert!(service.ways[1].begun() > before);
+}
+
+#[test]
+fn without_the_first_node_entities_are_served_and_tables_are_not() {
+    let service = TwoWays::start();
+    service.ways[0].set(Passage::Cut);
+    service.read_until_it_is_out(0);
+    for row in 0..20 {
+        service.insert(&format!("a{row}")).expect(201);
+        service.get().expect(200);
+    }
+    is_busy(&service.client.post("Tables", "{\"TableName\":\"More\"}"));
+    let policies = service.client.get("Things?comp=acl").expect(503);
+    assert_eq!(policies.header("Retry-After"), Some("1"));
+    service.gateway.admin("/ready").expect(200);
+
+    service.ways[1].set(Passage::Cut);
+    wait_until("nothing is left", || service.get().status == 503);
+    is_busy(&service.get());
+    is_busy(&service.insert("b"));
+    wait_until("it is not ready", || service.gateway.admin("/ready").status == 503);
+
+    service.ways.iter().for_each(|way| way.set(Passage::Open));
+    wait_until("both come back", || service.is_up(0) && service.is_up(1));
+    service.get().expect(200);
+    service.client.post("Tables", "{\"TableName\":\"More\"}").expect(201);
+    service.gateway.admin("/ready").expect(200);
+}
+
+#[test]
+fn a_node_that_does_not_answer_stops_nobody() {
+    let service = TwoWays::start();
+    service.ways[1].set(Passage::Silent);
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let service = &service;
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    service.get().expect(200);
+                }
+                service.insert(&format!("a{client}")).expect(201);
+            });
+        }
+    });
+    assert!(!service.is_up(1));
+}
+
+#[test]
+fn what_a_node_says_of_another_server_is_busy_and_does_not_count_against_it() {
+    let service = TwoWays::start();
+    let session = service.database.session("superuser");
+    for state in ["08006", "57P01"] {
+        session.run(&format!(
+            "CREATE OR REPLACE FUNCTION lost() RETURNS trigger LANGUAGE plpgsql AS $$ \
+             BEGIN RAISE EXCEPTION 'connection to the worker lost' USING ERRCODE = '{state}'; END $$; \
+             CREATE OR REPLACE TRIGGER lost BEFORE INSERT ON table_service_data.\"Things\" FOR EACH ROW EXECUTE FUNCTION lost()"
+        ));
+        for row in 0..4 {
+            is_busy(&service.insert(&row.to_string()));
+        }
+    }
+    service.get().expect(200);
+    let log = service.gateway.log();
+    assert!(!log.contains("the node is left out"), "{log}");
+}
+
+#[test]
+fn all_nodes_must_have_the_extension_when_the_gateway_starts() {
+    let (database, empty) = (Database::new(), Database::empty());
+    let urls = [&database, &empty].map(|database| url(database.cluster(), database.name(), "postgres"));
+    let output = program(&[
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+        "--database-url",
+        &urls[0],
+        "--database-url",
+        &urls[1],
+    ])
+    .output()
+    .unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.contains(empty.name()) && text.contains("lacks the extension"),
+        "{text}"
+    );
+}
