@@ -265,7 +265,10 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
     }
 }
 
-/// Ctrl-C and SIGTERM let the writes under way end; a second one does not wait.
+/// How long the writes under way may take when the copy is told to stop. A service that is away does not answer them.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Ctrl-C and SIGTERM let the writes under way end, for [`GRACE`]; a second one does not wait.
 fn stop_on_signal(copy: &Arc<Copy>) {
     let copy = Arc::downgrade(copy);
     tokio::spawn(async move {
@@ -291,6 +294,23 @@ fn stop_on_signal(copy: &Arc<Copy>) {
 
 /// Copies all tables once. Returns whether it was interrupted.
 async fn round(copy: &Arc<Copy>, tables: &[String], report: &mut Report, style: Style) -> Result<bool, Failure> {
+    let overdue = async {
+        while !copy.stop.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        interrupted = copy_tables(copy, tables, report, style) => interrupted,
+        () = overdue => {
+            copy.journal.save()?;
+            Ok(true)
+        }
+    }
+}
+
+/// Copies one table after the other. Returns whether it was interrupted.
+async fn copy_tables(copy: &Arc<Copy>, tables: &[String], report: &mut Report, style: Style) -> Result<bool, Failure> {
     let _progress = Progress::start(style, copy.counters.clone());
     for table in tables {
         if let Ok((Some(entities), _)) = copy.source.estimate(table).await {

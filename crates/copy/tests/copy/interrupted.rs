@@ -113,6 +113,26 @@ fn ctrl_c_ends_a_copy_in_order() {
     succeeds(&verifying(text(&begin), &to, &[]));
 }
 
+/// It would be asked again for an hour.
+#[test]
+fn a_copy_that_waits_for_a_service_ends_when_it_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &lines(5, 10));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = connection_string(listener.local_addr().unwrap());
+    let mut child = command(&quietly(text(&begin), &to, &[]))
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    for _ in 0..3 {
+        drop(listener.accept().unwrap());
+    }
+    let kill = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    assert!(kill.unwrap().success());
+    system_tests::wait_until("the copy ends", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
 #[test]
 fn a_service_that_is_busy_and_cuts_connections_is_asked_again() {
     for seed in seeds(1) {

@@ -1,9 +1,10 @@
 //! Every source with every target: nothing is lost and nothing changes.
 
+use raw_http::{ACCOUNT, KEY};
 use system_tests::random::rounds;
 
 use crate::entities::lines;
-use crate::program::{Place, file, quietly, succeeds, text, verifying};
+use crate::program::{Place, Service, connection_string, ends_with, file, quietly, succeeds, text, verifying};
 
 const FORMATS: &[&str] = &["jsonl", "jsonl.zst", "csv", "csv.zst", "azcopy", "azcopy.zst"];
 
@@ -120,4 +121,34 @@ fn all_tables_are_copied_with_their_policies() {
     assert_eq!(value("SELECT table_service.get_access_policies('Orders')"), policies);
     assert_eq!(value("SELECT table_service.get_access_policies('Empty')"), "[]");
     assert!(value("SELECT table_service.get_service_properties()").contains("http://a"));
+}
+
+#[test]
+fn a_table_is_copied_with_its_shared_access_signature() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &lines(7, 300));
+    let (Place::Gateway(old), Place::Gateway(new)) = (Place::of("rest"), Place::of("rest")) else {
+        unreachable!()
+    };
+    succeeds(&quietly(text(&begin), &connection_string(old.gateway.address), &[]));
+    // A signature of one table cannot create it.
+    new.database
+        .session("owner")
+        .run("SELECT table_service.create_table('Nasty')");
+    let endpoint = |service: &Service, permissions: &str| {
+        let signature = service.database.session("owner").text(&format!(
+            "SELECT table_service.generate_sas('{ACCOUNT}', '{KEY}', 'Nasty', permissions => '{permissions}', expiry => now() + interval '1 hour')"
+        ));
+        format!("http://{}/{ACCOUNT}/Nasty?{signature}", service.gateway.address)
+    };
+    let (from, to) = (endpoint(&old, "r"), endpoint(&new, "raud"));
+    succeeds(&quietly(&from, &to, &[]));
+    let said = succeeds(&verifying(&from, &to, &[]));
+    assert!(said.contains("equal, 300 entities"), "{said}");
+
+    let said = ends_with(1, &quietly(&from, &endpoint(&new, "r"), &["--on-conflict", "replace"]));
+    assert!(
+        said.contains("AuthorizationPermissionMismatch") && !said.contains("sig="),
+        "{said}"
+    );
 }
