@@ -93,8 +93,11 @@ pub(super) unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose
             && match purpose {
                 Purpose::Stamp => true,
                 Purpose::Get => is_all(),
-                Purpose::Insert | Purpose::Update => {
-                    is_all() && has_only_our_check(relation, known) && has_only_our_trigger(relation, known, purpose)
+                Purpose::Insert => {
+                    is_all() && has_only_our_check(relation, known) && is_changeable_after_insert(relation)
+                }
+                Purpose::Update => {
+                    is_all() && has_only_our_check(relation, known) && has_only_our_trigger(relation, known)
                 }
             }
     }
@@ -139,49 +142,46 @@ unsafe fn has_only_our_check(relation: pg_sys::Relation, known: &Known) -> bool 
     }
 }
 
-/// Returns whether no trigger fires that does more than set the Timestamp.
+/// Returns whether no trigger fires on UPDATE that does more than set the Timestamp.
 ///
 /// # Safety
 /// The relation must be open.
-unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known, purpose: Purpose) -> bool {
+unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known) -> bool {
     // SAFETY: as in `is_plain`. `triggers` has `numtriggers` elements.
     unsafe {
         let Some(all) = (*relation).trigdesc.as_ref() else {
             return true;
         };
-        match purpose {
-            Purpose::Get | Purpose::Stamp => true,
-            Purpose::Insert => !has_insert_trigger(relation),
-            Purpose::Update => {
-                let others = all.trig_update_after_row
-                    || all.trig_update_before_statement
-                    || all.trig_update_after_statement
-                    || all.trig_update_old_table
-                    || all.trig_update_new_table;
-                let triggers =
-                    std::slice::from_raw_parts(all.triggers, usize::try_from(all.numtriggers).unwrap_or_default());
-                let foreign = |trigger: &pg_sys::Trigger| {
-                    trigger.tgtype as u32 & pg_sys::TRIGGER_TYPE_UPDATE != 0 && trigger.tgfoid != known.trigger_function
-                };
-                !others && !triggers.iter().any(foreign)
-            }
-        }
+        let others = all.trig_update_after_row
+            || all.trig_update_before_statement
+            || all.trig_update_after_statement
+            || all.trig_update_old_table
+            || all.trig_update_new_table;
+        let triggers = std::slice::from_raw_parts(all.triggers, usize::try_from(all.numtriggers).unwrap_or_default());
+        let foreign = |trigger: &pg_sys::Trigger| {
+            trigger.tgtype as u32 & pg_sys::TRIGGER_TYPE_UPDATE != 0 && trigger.tgfoid != known.trigger_function
+        };
+        !others && !triggers.iter().any(foreign)
     }
 }
 
-/// Returns whether a trigger fires on INSERT.
+/// Returns whether an entity can be changed after its insert as if it had been inserted so: no trigger fires on INSERT, and
+/// subscribers of a publication can apply the change.
 ///
 /// # Safety
 /// The relation must be open.
-pub(super) unsafe fn has_insert_trigger(relation: pg_sys::Relation) -> bool {
+pub(super) unsafe fn is_changeable_after_insert(relation: pg_sys::Relation) -> bool {
     // SAFETY: as in `is_plain`.
-    unsafe { (*relation).trigdesc.as_ref() }.is_some_and(|all| {
-        all.trig_insert_before_row
-            || all.trig_insert_after_row
-            || all.trig_insert_before_statement
-            || all.trig_insert_after_statement
-            || all.trig_insert_new_table
-    })
+    let (class, triggers) = unsafe { (&*(*relation).rd_rel, (*relation).trigdesc.as_ref()) };
+    let has_identity = class.relreplident != pg_sys::REPLICA_IDENTITY_NOTHING as c_char;
+    has_identity
+        && !triggers.is_some_and(|all| {
+            all.trig_insert_before_row
+                || all.trig_insert_after_row
+                || all.trig_insert_before_statement
+                || all.trig_insert_after_statement
+                || all.trig_insert_new_table
+        })
 }
 
 /// Returns whether a plan of the statement would read or write this table itself. A library that replaces the planner

@@ -8,19 +8,29 @@ use super::shapes::NAMES;
 /// A function of the extension, from the catalog: so a new one is called as soon as it exists.
 pub struct Function {
     pub name: String,
-    /// The types of its arguments.
-    arguments: Vec<String>,
+    arguments: Vec<Argument>,
     /// How many of them have a default.
     defaults: usize,
     is_variadic: bool,
 }
 
+struct Argument {
+    /// Empty if it has none.
+    name: String,
+    kind: String,
+}
+
 impl Function {
+    /// Whether it works on a table that it gets by name.
+    pub fn takes_a_table(&self) -> bool {
+        self.arguments.iter().any(|argument| argument.name == "table_name")
+    }
+
     /// All functions that SQL may call: those without values that only PostgreSQL makes, and without triggers.
     pub fn all(session: &Session) -> Vec<Function> {
         let rows = session.run(
             "SELECT p.proname, p.pronargdefaults, p.provariadic <> 0,
-               (SELECT pg_catalog.string_agg(t::regtype::text, '|' ORDER BY n) FROM pg_catalog.unnest(p.proargtypes) WITH ORDINALITY AS a (t, n))
+               (SELECT pg_catalog.string_agg(coalesce(p.proargnames[n], '') || ' ' || t::regtype::text, '|' ORDER BY n) FROM pg_catalog.unnest(p.proargtypes) WITH ORDINALITY AS a (t, n))
              FROM pg_catalog.pg_depend AS d JOIN pg_catalog.pg_proc AS p ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
              WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
                AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'table_service')
@@ -31,8 +41,14 @@ impl Function {
             name: row[0].clone().unwrap(),
             arguments: row[3]
                 .iter()
-                .flat_map(|types| types.split('|'))
-                .map(str::to_owned)
+                .flat_map(|arguments| arguments.split('|'))
+                .map(|argument| {
+                    let (name, kind) = argument.split_once(' ').unwrap();
+                    Argument {
+                        name: name.to_owned(),
+                        kind: kind.to_owned(),
+                    }
+                })
                 .collect(),
             defaults: row[1].as_deref().unwrap().parse().unwrap(),
             is_variadic: row[2].as_deref() == Some("t"),
@@ -268,19 +284,30 @@ impl Statements<'_> {
         format!("({value})::{kind}")
     }
 
+    /// What the argument is made for: so that most calls come as far as the table and its entities.
+    fn meant(&mut self, argument: &Argument) -> String {
+        let value = match argument.name.as_str() {
+            "table_name" => self.name(),
+            "partition_key" => "'p'".to_owned(),
+            "row_key" => format!("'r{}'", self.random.below(60)),
+            "filter" => self.pick(&FILTERS),
+            "property" => self.pick(&["'A'", "'B'"]),
+            "projection" => self.pick(&["NULL", "'A'", "'A,B'", "'RowKey,C'", "'*'"]),
+            "if_match" => self.pick(&["'*'", "NULL", "'W/\"datetime''2026-01-01T00%3A00%3A00Z''\"'"]),
+            "continuation_token" => format!("SELECT continuation_token FROM query_page({}, top => 2)", self.name()),
+            _ => return self.value(&argument.kind),
+        };
+        format!("({value})::{}", argument.kind)
+    }
+
     /// A call of a function.
     pub fn call(&mut self, function: &Function) -> String {
         let count = function.arguments.len() - self.random.below(function.defaults + 1);
         let mut arguments = Vec::new();
-        for (number, kind) in function.arguments[..count].iter().enumerate() {
-            let is_text = kind == "text";
-            let argument = match number {
-                // Most functions whose first arguments are texts take the name of a table, and keys, a filter or a property.
-                0 if is_text && self.random.chance(80) => self.name(),
-                1 if is_text && self.random.chance(25) => "'p'".to_owned(),
-                2 if is_text && self.random.chance(40) => format!("'r{}'", self.random.below(60)),
-                1 if is_text && self.random.chance(50) => self.pick(&FILTERS),
-                _ => self.value(kind),
+        for (number, argument) in function.arguments[..count].iter().enumerate() {
+            let argument = match self.random.chance(80) {
+                true => self.meant(argument),
+                false => self.value(&argument.kind),
             };
             let is_rest = function.is_variadic && number + 1 == function.arguments.len();
             arguments.push(format!("{}{argument}", if is_rest { "VARIADIC " } else { "" }));
@@ -358,7 +385,14 @@ impl Statements<'_> {
             0 | 1 => self.filtered(),
             2 => self.written(),
             _ => {
-                let function = &functions[self.random.below(functions.len())];
+                // Two of three calls are for a table: there the shapes matter.
+                let of_tables = self.random.below(3) > 0;
+                let function = loop {
+                    let function = &functions[self.random.below(functions.len())];
+                    if !of_tables || function.takes_a_table() {
+                        break function;
+                    }
+                };
                 self.call(function)
             }
         }
