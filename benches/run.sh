@@ -3,6 +3,7 @@
 #
 #   run.sh compare [ARGUMENT...]   beside hand-written SQL (make bench)
 #   run.sh growth [ARGUMENT...]    small tables and large ones (make bench-growth)
+#   run.sh indexes [ARGUMENT...]   what property indexes cost queries that gain nothing from them (make bench-indexes)
 #   run.sh stress [ARGUMENT...]    one partition under load (make stress); with --database-url on a database of yours
 #   run.sh model                   the model alone
 #
@@ -12,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-program=${1:?compare, growth, stress or model}
+program=${1:?compare, growth, indexes, stress or model}
 shift
 
 if [[ $program == model ]]; then exec cargo bench -p table_service_model "$@"; fi
@@ -48,6 +49,11 @@ growth)
   memory=$(awk '/^MemTotal/ { print int($2 / 2048) }' /proc/meminfo)
   start "${settings[@]}" shared_buffers=$((memory < 6144 ? memory : 6144))MB
   "$run" "$@"
+  ;;
+indexes)
+  # What else writes at times would count for one of the sides.
+  start "${settings[@]}" shared_buffers=1GB autovacuum=off
+  "$run" --json target/bench-indexes.json "$@"
   ;;
 stress)
   FSYNC=on start "${settings[@]}" shared_buffers=1GB synchronous_commit=on full_page_writes=on

@@ -5,7 +5,7 @@ use table_service_model::entity::Entity;
 use table_service_model::filter::{Filter, Plan};
 use table_service_model::{Error, Ticks};
 
-use crate::engine::matches::{implied, selectivity};
+use crate::engine::matches::{COST, implied, selectivity};
 use crate::engine::residual::parsed;
 use crate::postgres::arguments::required;
 use crate::postgres::error::OrRaise;
@@ -14,7 +14,7 @@ use crate::postgres::statement::{passes, range_to_sql};
 use crate::postgres::types::{EntityArg, PropertiesArg, TextArg};
 
 /// Answers the planner's requests about `matches`: to a call with a constant filter it adds the conditions on keys and on
-/// property indexes that the filter implies, and it estimates which part of the entities passes.
+/// property indexes that the filter implies, and it estimates which part of the entities passes and how long a call takes.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
 STRICT LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
@@ -31,6 +31,7 @@ fn matches_support(request: pgrx::Internal) -> pgrx::Internal {
             (!conditions.is_empty()).then(|| call.and(&conditions))
         }
         Some(Request::Selectivity(request)) => selectivity(&request).map(|selectivity| request.answer(selectivity)),
+        Some(Request::Cost(request)) => Some(request.answer(COST)),
         None => None,
     };
     pgrx::Internal::from(Some(answer.unwrap_or(pg_sys::Datum::null())))

@@ -4,6 +4,7 @@ use pgrx::prelude::*;
 use pgrx::spi::{quote_identifier, quote_literal};
 use table_service_model::{Error, property_index, property_name};
 
+use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::{self as engine, free_index_name};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::required;
@@ -46,6 +47,7 @@ fn create_property_index(
         let name = required("table_name", table_name)?.get();
         let property = checked(property)?;
         let if_not_exists = required("if_not_exists", if_not_exists)?;
+        require_coordinator("Property indexes are created")?;
         let table = Table::open(name, TableLock::Read)?;
         table.require_owner();
         let table = Table::open(name, TableLock::Define)?;
@@ -86,6 +88,7 @@ fn drop_property_index(
         let name = required("table_name", table_name)?.get();
         let property = checked(property)?;
         let if_exists = required("if_exists", if_exists)?;
+        require_coordinator("Property indexes are dropped")?;
         let table = Table::open(name, TableLock::Read)?;
         table.require_owner();
         let names = |table: &Table| -> Vec<String> {

@@ -9,8 +9,7 @@ use table_service_model::token::ContinuationToken;
 
 use super::filters::parse;
 use crate::engine::page::{self, PageRequest, PageSink};
-use crate::engine::property_index::Knowledge;
-use crate::engine::scan::{self, PAGE_ENTITIES, RowFilter};
+use crate::engine::scan::{self, PAGE_ENTITIES, RowFilter, Wanted};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{required, top_out_of_range};
 use crate::postgres::error::OrRaise;
@@ -49,8 +48,12 @@ fn query_entities(
             Some(0) => {}
             Some(mut left) => connect(|spi| {
                 let filter = RowFilter::of(&query.plan);
-                let knowledge = Knowledge::new(&table, query.plan.residual.as_ref());
-                scan::read_first(spi, &table, &query.plan.ranges, knowledge.as_ref(), left, &mut |row| {
+                let wanted = Wanted {
+                    entities: left,
+                    filter: query.plan.residual.as_ref(),
+                    until: i64::MAX,
+                };
+                scan::read_first(spi, &table, &query.plan.ranges, &wanted, &mut |row| {
                     if filter.as_ref().is_none_or(|filter| filter.passes(row)) {
                         result.push_entity(row, &query.projection);
                         left -= 1;

@@ -34,29 +34,50 @@ pub fn implied(call: &MatchesCall<'_>) -> Vec<Expression> {
             [only] => knowledge.within(only),
             _ => knowledge.condition().clone(),
         };
-        conditions.extend(entries(call, &condition, &knowledge));
+        // A plan that reads no index tests the conditions on every entity that passes, which takes about as long as the
+        // filter itself.
+        if knowledge.large_part(knowledge.condition()).is_none() {
+            conditions.extend(entries(call, &condition, &knowledge));
+        }
     }
     conditions
 }
+
+/// How many of PostgreSQL's operators take as long as a call, which forms a row and searches its bag. So conditions beside
+/// it are tested before it.
+pub const COST: f64 = 20.0;
 
 /// Estimates which part of the entities passes the filter of a call, without what conditions beside it estimate by
 /// statistics. Returns `None` if the filter is not valid.
 pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
     let parameters = request.parameters.map(|parameters| parameters.get());
     let filter = Filter::parse(request.filter.get(), parameters).ok()?;
-    let Some(table) = request.with_conditions.and_then(Table::of) else {
+    let Some(table) = request.table.and_then(Table::of) else {
         return Some(part(filter.expression(), &|_| false));
     };
     let Some(residual) = Plan::new(&filter).residual else {
-        return Some(1.0);
+        return Some(if request.has_conditions {
+            1.0
+        } else {
+            part(filter.expression(), &|_| false)
+        });
     };
     let knowledge = Knowledge::new(&table, Some(&residual));
-    let properties = knowledge.as_ref().map_or(&[][..], |knowledge| &knowledge.properties);
-    Some(part(residual.expression(), &|column| match column {
+    // Where a large part of the entities meets the conditions on properties, the call is without them.
+    let large = knowledge
+        .as_ref()
+        .and_then(|knowledge| knowledge.large_part(knowledge.condition()));
+    let are_properties_known = request.has_conditions || large.is_some();
+    let properties = knowledge
+        .as_ref()
+        .filter(|_| are_properties_known)
+        .map_or(&[][..], |knowledge| &knowledge.properties);
+    let part = part(residual.expression(), &|column| match column {
         Column::Property(name) => properties.iter().any(|property| **property == **name),
-        Column::PartitionKey | Column::RowKey => true,
+        Column::PartitionKey | Column::RowKey => request.has_conditions,
         Column::Timestamp => false,
-    }))
+    });
+    Some(part * large.unwrap_or(1.0))
 }
 
 /// Estimates which part of the entities passes. Comparisons of columns that are known are estimated elsewhere. The others

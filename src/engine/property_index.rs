@@ -1,5 +1,7 @@
 //! Property indexes: which a table has, their names, and what they know about a filter.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use md5::{Digest, Md5};
@@ -12,7 +14,7 @@ use super::direct::may_read;
 use super::table::{Table, relation_in_data_schema};
 use crate::postgres::catalog::PropertyIndex;
 use crate::postgres::property_index::{
-    ColumnCondition, Comparison, count_entries, has_statistics, of_table, primary_key,
+    ColumnCondition, Comparison, count_entries, has_statistics, of_table, part_between, primary_key,
 };
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
@@ -73,11 +75,28 @@ pub struct Knowledge<'f> {
     /// The properties, by their numbers in the condition.
     pub properties: Vec<Rc<str>>,
     condition: Condition,
+    /// What was counted so far.
+    counts: RefCell<HashMap<Counted, Count>>,
+}
+
+/// What [`Knowledge`] counts: the entries of the index on a property in a span, or the entities in a key range.
+#[derive(PartialEq, Eq, Hash)]
+enum Counted {
+    Entries(usize, Span),
+    Entities(KeyRange),
+}
+
+/// How many there are, if that is less than the limit.
+#[derive(Clone, Copy)]
+struct Count {
+    found: usize,
+    limit: usize,
 }
 
 impl<'f> Knowledge<'f> {
     /// Returns `None` if the table has no index on a property that the filter compares, or if the caller must not know how
-    /// many entries there are. The caller must have locked the table.
+    /// many entries there are. The caller must have locked the table. Of a distributed table nothing can be counted: the
+    /// entries are on other servers.
     pub fn new(table: &Table, filter: Option<&'f Filter>) -> Option<Knowledge<'f>> {
         let filter = filter?;
         let mut indexes: Vec<PropertyIndex> = Vec::new();
@@ -100,6 +119,7 @@ impl<'f> Knowledge<'f> {
             indexes,
             properties,
             condition,
+            counts: RefCell::default(),
         })
     }
 
@@ -139,11 +159,9 @@ impl<'f> Knowledge<'f> {
                 (Some(_), Ok(read)) => FEW.max(read),
                 _ => SOME,
             };
-            spans.sort_by_cached_key(|&(property, span)| self.count_span(property, span, most));
-            let shortest = spans
-                .first()
-                .map(|&(property, span)| self.count_span(property, span, most))?;
-            if shortest >= most {
+            spans.sort_by_key(|&(property, span)| self.count_span(property, span, most));
+            let &(property, span) = spans.first()?;
+            if self.count_span(property, span, most) >= most {
                 // Other conditions may say much more than this one.
                 if self.count(condition, most / 4) < most / 4 {
                     return None;
@@ -177,13 +195,61 @@ impl<'f> Knowledge<'f> {
         let Some(index) = self.indexes.get(property) else {
             return limit;
         };
-        let bounds = [&span.lower, &span.upper].map(|bytes| Varlena::new(bytes));
-        let conditions = ColumnCondition::between(bounds.each_ref().map(Value::bytea));
-        count_entries(self.table, index.oid, &conditions, limit)
+        self.counted(Counted::Entries(property, span.clone()), limit, || {
+            let bounds = [&span.lower, &span.upper].map(|bytes| Varlena::new(bytes));
+            let conditions = ColumnCondition::between(bounds.each_ref().map(Value::bytea));
+            count_entries(self.table, index.oid, &conditions, limit)
+        })
+    }
+
+    /// Returns what `count` counts up to a limit, from memory if it was counted so far already.
+    fn counted(&self, what: Counted, limit: usize, count: impl FnOnce() -> usize) -> usize {
+        if limit == 0 {
+            return 0;
+        }
+        if let Some(&known) = self.counts.borrow().get(&what)
+            && (known.found < known.limit || limit <= known.limit)
+        {
+            return known.found.min(limit);
+        }
+        let found = count();
+        self.counts.borrow_mut().insert(what, Count { found, limit });
+        found
+    }
+
+    /// Returns spans of entries that together have all entities that meet the condition, each with the number of its
+    /// property. Where several conditions hold together, that is the one with the fewest entries, counted up to a limit.
+    fn sources<'c>(&self, condition: &'c Condition, limit: usize, sources: &mut Vec<(usize, &'c Span)>) {
+        match condition {
+            Condition::Spans { property, spans } => sources.extend(spans.iter().map(|span| (*property, span))),
+            Condition::Any(parts) => parts.iter().for_each(|part| self.sources(part, limit, sources)),
+            Condition::All(terms) => {
+                let least = self.count(condition, limit);
+                if let Some(term) = terms.iter().find(|term| self.count(term, least + 1) <= least) {
+                    self.sources(term, limit, sources);
+                }
+            }
+        }
+    }
+
+    /// Returns spans of entries, each with its index, that together have all entities that meet a condition and as few
+    /// others as possible. `None` if there are too many to read them without a statement, which would read the table page
+    /// by page.
+    pub fn few_entries<'c>(&self, condition: &'c Condition) -> Option<Vec<(pg_sys::Oid, &'c Span)>> {
+        if self.count(condition, FEW) >= FEW {
+            return None;
+        }
+        let mut sources = Vec::new();
+        self.sources(condition, FEW, &mut sources);
+        sources
+            .into_iter()
+            .map(|(property, span)| Some((self.index(property)?, span)))
+            .collect()
     }
 
     /// Returns the condition without what would make it read many more entries than there are entities that meet it.
-    fn narrow(&self, condition: &Condition, most: usize) -> Condition {
+    /// Entries are counted up to `most`.
+    pub fn narrow(&self, condition: &Condition, most: usize) -> Condition {
         match condition {
             Condition::Spans { .. } => condition.clone(),
             Condition::Any(parts) => Condition::Any(parts.iter().map(|part| self.narrow(part, most)).collect()),
@@ -247,7 +313,33 @@ impl<'f> Knowledge<'f> {
                 value: key.value(),
             })
             .collect();
-        count_entries(self.table, index, &conditions, limit)
+        self.counted(Counted::Entities(range.clone()), limit, || {
+            count_entries(self.table, index, &conditions, limit)
+        })
+    }
+
+    /// Returns which part of all entities meets a condition, if the statistics say that it is a large one. Then an index
+    /// does not help to find them.
+    pub fn large_part(&self, condition: &Condition) -> Option<f64> {
+        self.part(condition).filter(|&part| part > LARGE)
+    }
+
+    /// Estimates which part of all entities meets a condition, by the statistics of the indexes.
+    fn part(&self, condition: &Condition) -> Option<f64> {
+        match condition {
+            Condition::Spans { property, spans } => {
+                let bounds = spans.iter().map(|span| [&*span.lower, &*span.upper]);
+                part_between(self.index(*property)?, bounds)
+            }
+            Condition::All(terms) => terms
+                .iter()
+                .map(|term| self.part(term))
+                .try_fold(1.0, |least: f64, part| Some(least.min(part?))),
+            Condition::Any(terms) => terms
+                .iter()
+                .map(|term| self.part(term))
+                .try_fold(0.0, |most: f64, part| Some(most.max(part?))),
+        }
     }
 
     /// Returns whether the planner can estimate the conditions.
@@ -292,37 +384,43 @@ fn may_count(table: &Table) -> bool {
     may_read(table) && security as u32 != pg_sys::CheckEnableRlsResult::RLS_ENABLED
 }
 
-/// Up to how many entries are counted before anything is read.
+/// Up to how many entries are counted before anything is read. So many are read without a statement, too.
 const FEW: usize = 250;
+/// So few entries are read without looking how many entities the key ranges have.
+const AT_ONCE: usize = 16;
 /// Up to how many entries are counted if all entities are read.
 const SOME: usize = 4000;
 /// How many entities are read in key order before a decision, if a page may be full soon.
 const READ_FIRST: u64 = 2000;
+/// To find a larger part of all entities through an index and to sort them takes longer than to read them all.
+const LARGE: f64 = 0.3;
 /// How many entities of a range are read in key order, whatever the indexes have.
 const SMALL: usize = 300;
-/// To find an entity through a bitmap and to sort it takes about as long as to read so many in key order.
+/// To find an entity through an index and to sort it takes about as long as to read so many in key order.
 const SORTED: usize = 3;
 /// To plan a statement takes about as long as to read so many entities in key order.
 const PLANNED: usize = 400;
 /// How many entities are read in vain for each that is sorted afterwards. It keeps a query from taking much longer than
-/// without the index: at most 1.2 times as long is the aim.
+/// without the index: at most 1.2 times as long is the aim. It also keeps the time limit of a page, because a sort cannot
+/// be interrupted: it takes a small part of the time that the page has read.
 const PER_ENTRY: usize = 20;
 
 /// How to read the entities of key ranges.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// In key order, testing each.
     Keys,
     /// Those that meet the condition, through indexes and sorted. The planner may choose any plan.
     Planned,
-    /// Those that meet this condition, which are few, through bitmaps of indexes and sorted.
-    Sorted(Condition),
+    /// Those that meet the condition, whose entries are so many, through indexes and sorted.
+    Sorted(usize),
     /// So many in key order at first. Then decide again for the rest.
     KeysFirst(u64),
 }
 
 /// Decides how to read the entities of key ranges whose entries meet a condition. `wanted` says how many of them
-/// suffice, and `None` that all are read. `read` says how many entities were read in vain.
+/// suffice, and `None` that all are read. `read` says how many entities were read in vain. `is_direct` says whether few
+/// entries are read without a statement.
 ///
 /// PostgreSQL's planner cannot decide this alone. It has no statistics of a new index, it does not know where in the key
 /// order the entities stand, and a wrong guess costs a scan of the table or a sort of half of it. So the entries are
@@ -332,10 +430,11 @@ pub fn choose(
     knowledge: &Knowledge<'_>,
     ranges: &[KeyRange],
     condition: &Condition,
-    wanted: Option<u64>,
-    read: u64,
+    (wanted, read): (Option<u64>, u64),
+    is_direct: bool,
 ) -> Way {
-    if read == 0 && knowledge.have_fewer(ranges, SMALL) {
+    let is_table = |range: &KeyRange| range.lower.is_none() && range.upper.is_none();
+    if read == 0 && !ranges.iter().all(is_table) && knowledge.have_fewer(ranges, SMALL) {
         return Way::Keys;
     }
     let limit = match (wanted, usize::try_from(read)) {
@@ -349,15 +448,18 @@ pub fn choose(
     };
     let entries = knowledge.count(condition, limit);
     if entries < limit {
-        return if knowledge.have_fewer(ranges, SORTED * entries + PLANNED) {
+        let without_statement = is_direct && entries < FEW;
+        let planned = if without_statement { 0 } else { PLANNED };
+        let may_be_small = !without_statement || entries > AT_ONCE;
+        return if may_be_small && knowledge.have_fewer(ranges, SORTED * entries + planned) {
             Way::Keys
         } else {
-            Way::Sorted(knowledge.narrow(condition, limit))
+            Way::Sorted(entries)
         };
     }
     match wanted {
         Some(_) => Way::KeysFirst(READ_FIRST.max(read)),
-        None if knowledge.has_statistics() => Way::Planned,
+        None if knowledge.has_statistics() && knowledge.large_part(condition).is_none() => Way::Planned,
         None => Way::Keys,
     }
 }

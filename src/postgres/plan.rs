@@ -26,8 +26,30 @@ pub(super) struct KeptPlan {
     plan: NonNull<pg_sys::_SPI_plan>,
     /// The types of the parameters.
     types: Box<[pg_sys::Oid]>,
-    /// Whether the planner may choose any plan.
-    any_plan: bool,
+    planned: Planned,
+}
+
+/// How a statement is planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Planned {
+    /// Once, for all values, so that it selects by key.
+    ForKeys,
+    /// Once, for all values, as the planner likes.
+    Freely,
+    /// Each time, with its values.
+    EachTime,
+}
+
+impl Planned {
+    fn of(kind: Kind) -> Planned {
+        if kind.needs_values() {
+            Planned::EachTime
+        } else if kind.any_plan() {
+            Planned::Freely
+        } else {
+            Planned::ForKeys
+        }
+    }
 }
 
 impl Drop for KeptPlan {
@@ -39,26 +61,21 @@ impl Drop for KeptPlan {
 }
 
 impl KeptPlan {
-    fn prepare(sql: &str, values: &[Value<'_>], any_plan: bool) -> KeptPlan {
+    fn prepare(sql: &str, values: &[Value<'_>], planned: Planned) -> KeptPlan {
         let sql = CString::new(sql).unwrap_or_default();
         let mut types: Box<[_]> = values.iter().map(|value| value.type_oid()).collect();
-        let options = if any_plan {
-            pg_sys::CURSOR_OPT_PARALLEL_OK
-        } else {
-            pg_sys::CURSOR_OPT_FAST_PLAN
+        let options = match planned {
+            Planned::ForKeys => pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_FAST_PLAN,
+            Planned::Freely => pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_PARALLEL_OK,
+            Planned::EachTime => pg_sys::CURSOR_OPT_CUSTOM_PLAN,
         };
         // SAFETY: the text is a C string, and there are as many types as it has parameters.
         unsafe {
-            let plan = pg_sys::SPI_prepare_cursor(
-                sql.as_ptr(),
-                types.len() as i32,
-                types.as_mut_ptr(),
-                (pg_sys::CURSOR_OPT_GENERIC_PLAN | options) as i32,
-            );
+            let plan = pg_sys::SPI_prepare_cursor(sql.as_ptr(), types.len() as i32, types.as_mut_ptr(), options as i32);
             match NonNull::new(plan) {
                 Some(plan) => {
                     pg_sys::SPI_keepplan(plan.as_ptr());
-                    KeptPlan { plan, types, any_plan }
+                    KeptPlan { plan, types, planned }
                 }
                 None => refused(pg_sys::SPI_result),
             }
@@ -79,10 +96,10 @@ impl KeptPlan {
                 .all(|(&type_oid, value)| type_oid == value.type_oid())
     }
 
-    /// Plans the statement if it has no valid plan. The caller has locked the table, so the plan stays valid until it
-    /// runs.
+    /// Plans the statement if it has no valid plan and is not planned each time. The caller has locked the table, so the
+    /// plan stays valid until it runs.
     fn make_ready(&self) {
-        if self.generic_plan().is_none() {
+        if self.planned != Planned::EachTime && self.generic_plan().is_none() {
             // SAFETY: the plan is a kept plan of one statement. The reference that the call takes is released with the
             // same resource owner.
             let make = || unsafe {
@@ -91,7 +108,10 @@ impl KeptPlan {
                     pg_sys::ReleaseCachedPlan(planned, pg_sys::CurrentResourceOwner);
                 }
             };
-            if self.any_plan { make() } else { planning_for_keys(make) }
+            match self.planned {
+                Planned::ForKeys => planning_for_keys(make),
+                _ => make(),
+            }
         }
     }
 
@@ -234,7 +254,7 @@ pub(super) fn kept(table: &QualifiedName, statement: &Statement<'_>) -> Rc<KeptP
     let (kind, values) = (statement.kind(), statement.values());
     let found = find(table, |plans| plans.plans.get(&kind).cloned());
     let plan = found.filter(|plan| plan.takes(values)).unwrap_or_else(|| {
-        let plan = Rc::new(KeptPlan::prepare(&kind.sql(table), values, kind.any_plan()));
+        let plan = Rc::new(KeptPlan::prepare(&kind.sql(table), values, Planned::of(kind)));
         keep(table, |plans| {
             plans.plans.insert(kind, Rc::clone(&plan));
         });
@@ -249,7 +269,7 @@ pub(super) fn kept_index_scan(table: &QualifiedName, scan: &IndexScan) -> Rc<Kep
     let values = scan.values();
     let found = find(table, |plans| plans.index_scans.get(scan.text()).cloned());
     let plan = found.filter(|plan| plan.takes(&values)).unwrap_or_else(|| {
-        let plan = Rc::new(KeptPlan::prepare(scan.text(), &values, false));
+        let plan = Rc::new(KeptPlan::prepare(scan.text(), &values, Planned::ForKeys));
         keep(table, |plans| {
             if plans.index_scans.len() >= INDEX_SCANS_KEPT {
                 plans.index_scans.clear();

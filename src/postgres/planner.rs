@@ -52,15 +52,22 @@ pub enum Request<'p> {
     Simplify(MatchesCall<'p>),
     /// To estimate which part of the entities passes.
     Selectivity(SelectivityRequest<'p>),
+    /// To estimate how long a call takes.
+    Cost(CostRequest<'p>),
 }
+
+/// A request to estimate how long a call takes.
+pub struct CostRequest<'p>(&'p mut pg_sys::SupportRequestCost);
 
 /// A request to estimate which part of the entities passes a filter.
 pub struct SelectivityRequest<'p> {
     request: &'p mut pg_sys::SupportRequestSelectivity,
     pub filter: TextArg<'p>,
     pub parameters: Option<PropertiesArg<'p>>,
-    /// The table of the entity, if the call has the conditions that it implies, whose part is estimated by themselves.
-    pub with_conditions: Option<pg_sys::Oid>,
+    /// The table of the entity.
+    pub table: Option<pg_sys::Oid>,
+    /// Whether the call has the conditions that it implies, whose part is estimated by themselves.
+    pub has_conditions: bool,
 }
 
 impl<'p> Request<'p> {
@@ -69,7 +76,7 @@ impl<'p> Request<'p> {
     /// # Safety
     /// The request must be one that PostgreSQL sends to a support function of `matches`. The result must not outlive it.
     pub unsafe fn of(request: *mut pg_sys::Node) -> Option<Request<'p>> {
-        use pg_sys::NodeTag::{T_SupportRequestSelectivity, T_SupportRequestSimplify};
+        use pg_sys::NodeTag::{T_SupportRequestCost, T_SupportRequestSelectivity, T_SupportRequestSimplify};
         // SAFETY: a node is what its tag says, and the planner's request is its own to change. The call of a request has
         // its arguments, and the constants live as long as the expression.
         unsafe {
@@ -89,6 +96,9 @@ impl<'p> Request<'p> {
                     parameters: arguments.parameters,
                 }));
             }
+            if of_type::<pg_sys::SupportRequestCost>(request, T_SupportRequestCost).is_some() {
+                return Some(Request::Cost(CostRequest(&mut *request.cast())));
+            }
             of_type::<pg_sys::SupportRequestSelectivity>(request, T_SupportRequestSelectivity)?;
             let request = &mut *request.cast::<pg_sys::SupportRequestSelectivity>();
             let arguments = Arguments::of(request.args, request.root)?;
@@ -97,7 +107,8 @@ impl<'p> Request<'p> {
                 request,
                 filter: arguments.filter,
                 parameters: arguments.parameters,
-                with_conditions: table.filter(|_| arguments.has_conditions),
+                table,
+                has_conditions: arguments.has_conditions,
             }))
         }
     }
@@ -108,6 +119,16 @@ impl SelectivityRequest<'_> {
     pub fn answer(self, selectivity: f64) -> pg_sys::Datum {
         self.request.selectivity = selectivity.clamp(0.0, 1.0);
         pg_sys::Datum::from(std::ptr::from_mut(self.request))
+    }
+}
+
+impl CostRequest<'_> {
+    /// Answers with the cost of this many of PostgreSQL's operators for each call.
+    pub fn answer(self, operators: f64) -> pg_sys::Datum {
+        self.0.startup = 0.0;
+        // SAFETY: the setting is a global of this process, which has one thread.
+        self.0.per_tuple = operators * unsafe { pg_sys::cpu_operator_cost };
+        pg_sys::Datum::from(std::ptr::from_mut(self.0))
     }
 }
 

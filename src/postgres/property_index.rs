@@ -11,6 +11,7 @@ use super::columns::ColumnNumbers;
 use super::guarded::guarded;
 use super::types::TextArg;
 use super::types::value::Value;
+use super::varlena;
 
 /// Returns the property indexes of a table that the caller has locked.
 ///
@@ -215,6 +216,46 @@ pub fn has_statistics(table: pg_sys::Oid, index: pg_sys::Oid) -> bool {
     })
 }
 
+/// Estimates which part of a table's entities have entries with `lower <= entry < upper` for one of these bounds, by the
+/// statistics that ANALYZE has collected of the index. `None` without them, and for a partitioned table.
+pub fn part_between<'b>(index: pg_sys::Oid, bounds: impl Iterator<Item = [&'b [u8]; 2]> + Clone) -> Option<f64> {
+    // SAFETY: a transaction is running. STATRELATTINH takes a relation, the number of a column, and whether the statistics
+    // include child tables. A non-NULL tuple of it is a row of `pg_statistic`, which is released after its last use. The
+    // index is on one expression of the type bytea, so the histogram has as many values of it as the slot says.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache3(
+            pg_sys::SysCacheIdentifier::STATRELATTINH as c_int,
+            index.into(),
+            1i16.into(),
+            false.into(),
+        );
+        if tuple.is_null() {
+            return None;
+        }
+        let without_entry = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_statistic>()).stanullfrac;
+        let mut slot = pg_sys::AttStatsSlot::default();
+        let is_there = pg_sys::get_attstatsslot(
+            &mut slot,
+            tuple,
+            pg_sys::STATISTIC_KIND_HISTOGRAM as c_int,
+            pg_sys::InvalidOid,
+            pg_sys::ATTSTATSSLOT_VALUES as c_int,
+        );
+        let part = is_there.then(|| {
+            let values = std::slice::from_raw_parts(slot.values, usize::try_from(slot.nvalues).unwrap_or_default());
+            let is_between = |&&value: &&pg_sys::Datum| {
+                let entry = varlena::bytes(value);
+                bounds.clone().any(|[lower, upper]| lower <= entry && entry < upper)
+            };
+            let found = values.iter().filter(is_between).count() as f64 / values.len() as f64;
+            pg_sys::free_attstatsslot(&mut slot);
+            found * f64::from(1.0 - without_entry)
+        });
+        pg_sys::ReleaseSysCache(tuple);
+        part
+    }
+}
+
 /// One condition on a column of an index.
 pub struct ColumnCondition<'a> {
     /// The number of the column in the index, counted from 1.
@@ -303,6 +344,18 @@ pub fn count_entries(
     count
 }
 
+unsafe extern "C-unwind" {
+    /// PostgreSQL's function without the guard that `pg_sys` puts around it, which takes longer than the function.
+    fn index_getnext_tid(scan: pg_sys::IndexScanDesc, direction: pg_sys::ScanDirection::Type) -> pg_sys::ItemPointer;
+}
+
+/// Makes the compiler compare the declaration with that of this major version in `pg_sys`.
+const _: unsafe fn(pg_sys::IndexScanDesc, pg_sys::ScanDirection::Type) -> pg_sys::ItemPointer =
+    pg_sys::index_getnext_tid;
+
+/// How many entries are counted before a look for interrupts.
+const COUNTED_AT_ONCE: usize = 1000;
+
 fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &[ColumnCondition<'_>], limit: usize) -> usize {
     let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
@@ -312,8 +365,17 @@ fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &[ColumnCon
         let opened = pg_sys::index_open(index, lock);
         let scan = begin_scan(relation, opened, conditions);
         let mut count = 0;
-        while count < limit && !pg_sys::index_getnext_tid(scan, pg_sys::ScanDirection::ForwardScanDirection).is_null() {
-            count += 1;
+        while count < limit {
+            let part = (limit - count).min(COUNTED_AT_ONCE);
+            let found = guarded(|| {
+                let is_there = || !index_getnext_tid(scan, pg_sys::ScanDirection::ForwardScanDirection).is_null();
+                (0..part).take_while(|_| is_there()).count()
+            });
+            count += found;
+            if found < part {
+                break;
+            }
+            pgrx::check_for_interrupts!();
         }
         pg_sys::index_endscan(scan);
         pg_sys::index_close(opened, no_lock);

@@ -158,7 +158,7 @@ unsafe extern "C-unwind" fn receive(slot: *mut pg_sys::TupleTableSlot, receiver:
 }
 
 /// Returns whether one of the ranges, which are in order, has these keys.
-fn contain(ranges: &[KeyRange], partition_key: &str, row_key: &str) -> bool {
+pub fn contain(ranges: &[KeyRange], partition_key: &str, row_key: &str) -> bool {
     let candidate = match ranges {
         [only] => Some(only),
         _ => ranges.get(ranges.partition_point(|range| range.is_before(partition_key, row_key))),

@@ -5,6 +5,7 @@ use table_service_model::property_index;
 
 use super::eligibility::{Purpose, count_of_indexes};
 use crate::postgres::catalog::PropertyIndex;
+use crate::postgres::guarded::guarded;
 use crate::postgres::property_index::of_table;
 use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::postgres::varlena::Varlena;
@@ -46,7 +47,9 @@ impl PropertyEntries {
         for (index, PropertyIndex { property, .. }) in &self.0 {
             // SAFETY: the caller promises the columns of an entity, and a row that was written has no NULL in them. The
             // index is open and has one column, of type bytea. An index that is not ready is being made: the session
-            // that makes it adds the entries later.
+            // that makes it adds the entries later. Property indexes are B-trees: those lock predicates themselves, so
+            // `index_insert` would do no more, and they do not read the description of the index, which takes longer to
+            // make than an entry.
             unsafe {
                 if !(*(**index).rd_index).indisready {
                     continue;
@@ -61,16 +64,20 @@ impl PropertyEntries {
                     .map(|entry| Varlena::new(&entry));
                 let mut value = entry.as_ref().map_or(pg_sys::Datum::null(), Varlena::datum);
                 let mut is_null = entry.is_none();
-                pg_sys::index_insert(
-                    *index,
-                    &mut value,
-                    &mut is_null,
-                    &mut (*slot).tts_tid,
-                    relation,
-                    pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
-                    false,
-                    pg_sys::BuildIndexInfo(*index),
-                );
+                let insert = entry_insertion((*(**index).rd_indam).aminsert);
+                let (index, value, is_null) = (*index, &raw mut value, &raw mut is_null);
+                guarded(|| {
+                    insert(
+                        index,
+                        value,
+                        is_null,
+                        &mut (*slot).tts_tid,
+                        relation,
+                        pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
+                        false,
+                        std::ptr::null_mut(),
+                    )
+                });
             }
         }
     }
@@ -82,4 +89,16 @@ impl PropertyEntries {
             unsafe { pg_sys::index_close(*index, NO_LOCK) };
         }
     }
+}
+
+/// Returns the function of an index's access method that adds an entry. A B-tree has one.
+pub(super) fn entry_insertion<F>(insert: Option<F>) -> F {
+    let Some(insert) = insert else {
+        ereport!(
+            ERROR,
+            PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
+            "an index of the table takes no entries"
+        );
+    };
+    insert
 }

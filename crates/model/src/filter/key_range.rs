@@ -34,7 +34,7 @@ impl Display for AccessClass {
 }
 
 /// All keys between two bounds. A bound that is `None` is open.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyRange {
     pub lower: Option<Bound>,
     pub upper: Option<Bound>,
@@ -44,7 +44,7 @@ pub struct KeyRange {
 ///
 /// An inclusive bound belongs to the range. So an inclusive lower bound on a partition is before its first row, an
 /// exclusive one after its last.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Bound {
     pub partition_key: String,
     pub row_key: Option<String>,

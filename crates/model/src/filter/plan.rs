@@ -24,6 +24,18 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(filter: &Filter) -> Plan {
+        if let Expression::Comparison(comparison) = filter.expression()
+            && let Column::Property(_) = comparison.property.column
+        {
+            // What is usual with a property index says nothing of the keys, and needs no work.
+            return Plan {
+                ranges: vec![KeyRange {
+                    lower: None,
+                    upper: None,
+                }],
+                residual: Some(filter.clone()),
+            };
+        }
         Plan::within(filter, WORK, limits::FILTER_RANGES)
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::filter::{Column, Expression, Filter, KeyRange, Literal, Outcomes};
+use crate::filter::{Column, Expression, Filter, KeyRange, Literal, Operator, Outcomes};
 use crate::limits;
 use crate::property_index::span::Span;
-use crate::property_index::values::Values;
+use crate::property_index::values::{self, Values};
 
 /// What the index entries of an entity meet if it passes a filter. Others may meet it too.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,17 @@ impl Condition {
 /// say nothing.
 pub fn condition<N: AsRef<str>>(filter: &Filter, indexed: &[N]) -> Option<Condition> {
     let mut reader = Reader { indexed, work: WORK };
+    if let Expression::Comparison(comparison) = filter.expression()
+        && comparison.operator == Operator::Eq
+    {
+        // The usual filter. What follows would say the same, with more work.
+        let property = reader.property(&comparison.property.column)?;
+        let span = values::equal(&comparison.literal);
+        return Some(span.map_or(Condition::Any(Vec::new()), |span| Condition::Spans {
+            property,
+            spans: vec![span],
+        }));
+    }
     match reader.read(filter.expression(), false) {
         Knowledge::Impossible => Some(Condition::Any(Vec::new())),
         Knowledge::Known(known) => known.condition(),
@@ -122,9 +133,8 @@ impl<N: AsRef<str>> Reader<'_, N> {
 
     fn leaf(&mut self, column: &Column, literal: &Literal, outcomes: Outcomes) -> Knowledge {
         let mut known = Known::default();
-        if let Column::Property(name) = column
-            && self.work > 0
-            && let Some(property) = self.indexed.iter().position(|indexed| *indexed.as_ref() == **name)
+        if self.work > 0
+            && let Some(property) = self.property(column)
         {
             let values = Values::compared(literal, outcomes);
             if values.is_empty() {
@@ -135,6 +145,14 @@ impl<N: AsRef<str>> Reader<'_, N> {
             }
         }
         Knowledge::Known(known)
+    }
+
+    /// The place of a property that has an index.
+    fn property(&self, column: &Column) -> Option<usize> {
+        match column {
+            Column::Property(name) => self.indexed.iter().position(|indexed| *indexed.as_ref() == **name),
+            Column::PartitionKey | Column::RowKey | Column::Timestamp => None,
+        }
     }
 
     fn all_of(&mut self, terms: &[Expression], negated: bool) -> Knowledge {

@@ -5,7 +5,7 @@ use crate::limits;
 use crate::property_index::encode::SEPARATOR;
 
 /// The entries `lower <= entry < upper`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Span {
     pub lower: Vec<u8>,
     pub upper: Vec<u8>,

@@ -131,13 +131,13 @@ impl Intervals {
             return Intervals::default();
         }
         let start = Place::of_class(edm, false);
-        let first_nan = Place {
+        let first_nan = || Place {
             bytes: value_bytes(Value::Double(f64::NAN)).into(),
             after: false,
         };
         // Integers share a class with Doubles, but none of them is NaN.
         let end = match edm {
-            EdmType::Int32 | EdmType::Int64 => first_nan.clone(),
+            EdmType::Int32 | EdmType::Int64 => first_nan(),
             _ => Place::of_class(edm, true),
         };
         if !compares {
@@ -147,7 +147,7 @@ impl Intervals {
         let mut parts = Vec::new();
         // Where the ordered values end.
         let ordered = if edm == EdmType::Double {
-            first_nan.clone()
+            first_nan()
         } else {
             end.clone()
         };
@@ -156,7 +156,7 @@ impl Intervals {
             if literal_is_nan {
                 parts.push((start.clone(), end.clone()));
             } else if edm == EdmType::Double {
-                parts.push((first_nan, end));
+                parts.push((first_nan(), end));
             }
         }
         if !literal_is_nan {
@@ -215,6 +215,15 @@ impl Intervals {
                 .collect();
         }
         Intervals(union)
+    }
+}
+
+/// The entries of the values that are equal to a literal, and perhaps of others; `None` if there are none. All types that
+/// compare with it have the same bytes for such a value.
+pub(super) fn equal(literal: &Literal) -> Option<Span> {
+    match literal {
+        Literal::Double(n) if n.is_nan() => None,
+        _ => Some(Span::of_value(value_bytes(literal.value()))),
     }
 }
 
