@@ -10,6 +10,7 @@
 #   HISTORIES=N       histories: how many seeds; SEED=N takes only this one
 #   ACCEPT=1          golden, isolation, schema, docs, clients: take the results as the expected ones
 #   CLIENT="NAME ..." clients: only these programs of tests/clients
+#   CITUS_SOURCE=PATH citus: a tar or a directory with the source of Citus; SUITES="name ..." only these of tests/citus/run.sh
 #   PAGE=TEXT         docs: only the pages whose path contains it
 #   CHECKED=1         with a PostgreSQL that looks for faults (see env.sh); asan needs it
 set -euo pipefail
@@ -25,7 +26,7 @@ read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
 without_postgres=" format architecture model licences pgspot quick "
-on_request=" quick schema drivers clients licences pgspot soak upgrades histories copy_soak fuzz_sql asan copy_peers "
+on_request=" citus quick schema drivers clients licences pgspot soak upgrades histories copy_soak fuzz_sql asan copy_peers "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -34,6 +35,11 @@ for name in "${steps[@]}"; do
   }
   [[ $without_postgres == *" $name "* ]] || needs_postgres=yes
 done
+
+[[ " ${steps[*]} " != *" citus "* || -n ${CITUS_SOURCE:-} ]] || {
+  echo "citus needs CITUS_SOURCE=/path/to/the/source/of/Citus" >&2
+  exit 77
+}
 
 prepare_servers() {
   pgrx-config/setup.sh "$PG"
@@ -338,6 +344,17 @@ run_clients() {
   step "Unmodified clients of the Table service against the gateway"
   build_gateway
   tests/clients/run.sh "${clients[@]}"
+}
+
+# Only on request: it builds Citus from the source that CITUS_SOURCE names.
+run_citus() {
+  local suites
+  read -ra suites <<<"${SUITES:-}"
+  step "Citus"
+  tests/citus/build.sh "$CITUS_SOURCE"
+  install_extension
+  step "Tables on a Citus cluster"
+  tests/citus/run.sh "${suites[@]}"
 }
 
 # Only on request: many seeds of the random tests, many crashes.

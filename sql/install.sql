@@ -100,6 +100,11 @@ CREATE  FUNCTION "create_property_index"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'create_property_index_wrapper';
 
+CREATE  FUNCTION "disable_citus"() RETURNS void
+STRICT
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'disable_citus_wrapper';
+
 CREATE  FUNCTION "drop_property_index"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"property" text, /* Option < TextArg < '_ > > */
@@ -146,6 +151,12 @@ CREATE  FUNCTION "delete_table"(
 ) RETURNS bool /* bool */
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'delete_table_wrapper';
+
+CREATE  FUNCTION "enable_citus"(
+	"shard_count" INT DEFAULT 32 /* Option < i32 > */
+) RETURNS void
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'enable_citus_wrapper';
 
 CREATE  FUNCTION "etag"(
 	"timestamp" timestamp with time zone /* TimestampWithTimeZone */

@@ -55,3 +55,9 @@ STABLE PARALLEL RESTRICTED LANGUAGE c AS 'MODULE_PATHNAME', 'property_index_sql_
 CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
 STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'matches_support_wrapper';
 ALTER FUNCTION table_service.matches(table_service.entity, text, table_service.properties) SUPPORT table_service.matches_support;
+
+-- Tables on a Citus cluster.
+CREATE FUNCTION table_service.enable_citus("shard_count" INT DEFAULT 32) RETURNS void
+LANGUAGE c AS 'MODULE_PATHNAME', 'enable_citus_wrapper';
+CREATE FUNCTION table_service.disable_citus() RETURNS void STRICT
+LANGUAGE c AS 'MODULE_PATHNAME', 'disable_citus_wrapper';

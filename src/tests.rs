@@ -16,7 +16,8 @@ mod tests {
     /// The first value of the first row of a statement as text, `NULL`, or `(no rows)`.
     fn value(sql: &str) -> String {
         let sql = CString::new(sql).unwrap();
-        connect(|_| {
+        connect(|spi| {
+            spi.ready();
             // SAFETY: the statement runs in the open connection, and its result is read before that ends.
             unsafe {
                 let result = pg_sys::SPI_execute(sql.as_ptr(), false, 0);

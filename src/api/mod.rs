@@ -4,6 +4,7 @@ pub mod access;
 pub mod bag;
 pub mod batch;
 pub mod contract;
+pub mod distribution;
 pub mod entities;
 pub mod filters;
 pub mod property_indexes;

@@ -9,8 +9,9 @@ use table_service_model::table_filter::TableFilter;
 use table_service_model::token::ContinuationToken;
 use table_service_model::{Error, table_name};
 
+use crate::engine::distribution;
 use crate::engine::policies;
-use crate::engine::table::{Table, free_primary_key_name, same_name};
+use crate::engine::table::{Table, free_primary_key_name, is_table, same_name};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::catalog;
 use crate::postgres::error::OrRaise;
@@ -41,6 +42,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
     let name = required("table_name", table_name)?.get();
     let if_not_exists = required("if_not_exists", if_not_exists)?;
     table_name::check(name)?;
+    distribution::require_coordinator("Tables are created")?;
     let exists = |table: Table| {
         if if_not_exists {
             Ok(RegClass(table.oid()))
@@ -55,7 +57,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
         }
         let create = || {
             let definition = definition(name, &free_primary_key_name(name)?);
-            connect(|spi| spi.run_definition(&definition));
+            distribution::define(name, &definition);
             Ok::<_, Error>(())
         };
         match in_subtransaction(AssertUnwindSafe(create)) {
@@ -68,6 +70,11 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
             // Another session created the table first, and may already have deleted it again: retry.
             Err(error) if is_name_collision(&error) => {
                 in_the_way = message(&error).to_owned();
+            }
+            Err(error) if distribution::needs_own_transaction(name, &error) => {
+                return Err(Error::NotImplemented {
+                    reason: "On a Citus cluster, a table with so long a name is created in a transaction of its own, or before other statements in it".to_owned(),
+                });
             }
             Err(error) => error.rethrow(),
         }
@@ -121,6 +128,7 @@ fn delete(table_name: Option<TextArg<'_>>, if_exists: Option<bool>) -> Result<bo
     let name = required("table_name", table_name)?.get();
     let if_exists = required("if_exists", if_exists)?;
     table_name::check_form(name)?;
+    distribution::require_coordinator("Tables are deleted")?;
     let absent = || {
         if if_exists {
             Ok(false)
@@ -170,7 +178,7 @@ fn query(
     parameters: Option<PropertiesArg<'_>>,
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> Result<Tables, Error> {
-    const SQL: &str = "SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.>=) $3 ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
+    const SQL: &str = "SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass, c.reloftype OPERATOR(pg_catalog.=) $2 FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND (c.reloftype OPERATOR(pg_catalog.=) $2 OR c.reloftype OPERATOR(pg_catalog.=) 0 AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}')) AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.>=) $3 ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
     let filter = TableFilter::parse(
         filter.map_or("", TextArg::get),
         parameters.map(|parameters| parameters.get()),
@@ -203,6 +211,10 @@ fn query(
             let (Some(name), Some(relation)) = (row.text(1), row.relation(2)) else {
                 continue;
             };
+            // A distributed table may be one of the service although it is not OF a type.
+            if row.boolean(3) != Some(true) && !is_table(relation) {
+                continue;
+            }
             if !filter.matches(name.get())? {
                 continue;
             }

@@ -22,7 +22,7 @@ use crate::postgres::spi::{Connection, Rows, Tuple, connect};
 use crate::postgres::statement::{Change, Statement, WriteMany};
 use crate::postgres::subtransaction::{in_subtransaction, sqlerrcode};
 use crate::postgres::types::TextArg;
-use crate::postgres::types::value::{Array, Bag, Value};
+use crate::postgres::types::value::{Array, Bag, Text, Value};
 
 /// The new Timestamps in the order of the operations. A delete has `None`.
 pub type Timestamps = Vec<Option<i64>>;
@@ -391,11 +391,18 @@ impl<'a> Attempt<'a> {
         run: &[Step<'a>],
         bags: impl ExactSizeIterator<Item = Properties<'b>>,
     ) -> Result<Vec<Step<'a>>, Failure> {
-        let keys = Array::of_texts(run.iter().map(Step::row_key));
-        let bags = Array::of_bags(bags);
         let stamp = Stamp::after(self.known.latest);
-        let statement = Statement::write_many(write, self.partition_key(), &keys, stamp.clock, &bags);
-        let rows = spi.run(self.table.name(), &statement);
+        let (table, partition_key) = (self.table.name(), self.partition_key());
+        let rows = if self.table.is_distributed() && write != WriteMany::Replace {
+            let keys = run.iter().map(|step| Text::new(step.row_key()));
+            let rows: Vec<_> = keys.zip(bags.map(Bag::new)).collect();
+            spi.run(table, &Statement::write_rows(write, partition_key, stamp.clock, &rows))
+        } else {
+            let keys = Array::of_texts(run.iter().map(Step::row_key));
+            let bags = Array::of_bags(bags);
+            let statement = Statement::write_many(write, partition_key, &keys, stamp.clock, &bags);
+            spi.run(table, &statement)
+        };
         let written = timestamps(&rows);
         let mut unwritten = Vec::new();
         for &step in run {

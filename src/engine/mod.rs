@@ -5,6 +5,8 @@ pub mod batch;
 pub mod contract;
 pub mod deadline;
 pub mod direct;
+pub mod distribution;
+pub mod fan_out;
 pub mod matches;
 pub mod page;
 pub mod policies;

@@ -6,9 +6,9 @@ use table_service_model::filter::{Filter, KeyRange, Predicate};
 use table_service_model::token::ContinuationToken;
 
 use super::deadline::Deadline;
-use super::property_index::Knowledge;
-use super::scan::{self, RowFilter};
+use super::scan::{self, RowFilter, Wanted};
 use super::table::Table;
+use crate::postgres::clock::now;
 use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
 
@@ -47,10 +47,15 @@ pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S
         token: None,
     };
     if request.top > 0 {
-        let knowledge = Knowledge::new(table, request.filter);
+        let limit = i64::try_from(request.time_limit.as_micros()).unwrap_or(i64::MAX);
+        let wanted = Wanted {
+            entities: request.top,
+            filter: request.filter,
+            until: now().saturating_add(limit),
+        };
         connect(|spi| {
             let sink = &mut |row: &Row<'_>| reading.row(row);
-            scan::read_first(spi, table, &request.ranges, knowledge.as_ref(), request.top, sink);
+            scan::read_first(spi, table, &request.ranges, &wanted, sink);
         });
     }
     (reading.sink, reading.token)

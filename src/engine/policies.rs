@@ -1,5 +1,6 @@
 //! Stored access policies: the privileges that they need, and how they are stored.
 
+use pgrx::pg_sys;
 use table_service_model::Error;
 use table_service_model::access::AccessPolicies;
 
@@ -57,4 +58,12 @@ pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
 pub fn forget(table: &Table) {
     const FORGET: &str = "DELETE FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
     with_owners_rights(c"access_policies", |spi| spi.write(FORGET, &[Value::oid(table.oid())]));
+}
+
+/// Gives the policies of a table to the one that has replaced it.
+pub fn carry_over(from: pg_sys::Oid, to: pg_sys::Oid) {
+    const CARRY_OVER: &str =
+        "UPDATE table_service.access_policies AS p SET relation = $2 WHERE p.relation OPERATOR(pg_catalog.=) $1";
+    let relations = [Value::oid(from), Value::regclass(to)];
+    with_owners_rights(c"access_policies", |spi| spi.write(CARRY_OVER, &relations));
 }

@@ -1,16 +1,17 @@
 //! Reads the key ranges of a query in key order, under the caller's snapshot.
 
-use table_service_model::filter::{AccessClass, Bound, Columns, KeyRange, Plan, Predicate};
+use table_service_model::filter::{AccessClass, Bound, Columns, Filter, KeyRange, Plan, Predicate};
 use table_service_model::property_index::Condition;
 
 use super::direct::{self, Direct, Purpose};
+use super::fan_out;
 use super::property_index::{InOrder, Knowledge, Way, choose};
 use super::table::Table;
 use crate::postgres::arguments::KeyTexts;
-use crate::postgres::receiver::{Keys, Limits, Receiver};
+use crate::postgres::receiver::{Keys, Limits, Receiver, contain};
 use crate::postgres::row::Row;
 use crate::postgres::spi::{Connection, Planning};
-use crate::postgres::statement::{Bounds, IndexScan, RangeKeys, ScanFilter, Statement, Tested, scan_to_sql};
+use crate::postgres::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested, scan_to_sql};
 
 /// A filter that is tested on rows as they arrive.
 pub struct RowFilter {
@@ -38,31 +39,61 @@ impl RowFilter {
     }
 }
 
-/// Reads entities of key ranges into `sink` until it wants no more: all that pass the filter of `knowledge`, and perhaps
-/// others. The ranges must be in key order, and so are the entities. The caller wants about `wanted` entities, and tests
-/// the filter on the rows as they arrive.
+/// What a caller wants of key ranges.
+pub struct Wanted<'f> {
+    /// How many entities, about.
+    pub entities: u64,
+    /// The filter that they must pass. The caller tests it on the rows as they arrive.
+    pub filter: Option<&'f Filter>,
+    /// When the caller will want no more rows, in microseconds since 2000-01-01.
+    pub until: i64,
+}
+
+/// Reads entities of key ranges into `sink` until it wants no more: all that pass the filter, and perhaps others. The
+/// ranges must be in key order, and so are the entities.
 pub fn read_first(
     spi: &Connection,
     table: &Table,
     ranges: &[KeyRange],
-    knowledge: Option<&Knowledge<'_>>,
-    wanted: u64,
+    wanted: &Wanted<'_>,
     sink: &mut dyn FnMut(&Row<'_>) -> bool,
 ) {
-    read(spi, table, ranges, knowledge, Some(wanted), None, sink);
+    if table.is_distributed() {
+        let first = First {
+            // The caller sees one more, to know whether there is one.
+            rows: wanted.entities.saturating_add(1),
+            until: wanted.until,
+        };
+        fan_out::read(spi, table, ranges, wanted.filter, Some(first), sink);
+        return;
+    }
+    let knowledge = Knowledge::new(table, wanted.filter);
+    read(
+        spi,
+        table,
+        ranges,
+        knowledge.as_ref(),
+        Some(wanted.entities),
+        None,
+        sink,
+    );
 }
 
 /// Reads all entities of a plan's ranges that pass its filter into `sink`. The statements test the filter, so
 /// PostgreSQL may use parallel workers.
 pub fn read_all(spi: &Connection, table: &Table, plan: &Plan, sink: &mut dyn FnMut(&Row<'_>)) {
-    let filter = AllRows(plan.residual.as_ref().map(|filter| {
-        let predicate = Predicate::new(filter);
-        (ScanFilter::new(&predicate), RowFilter::new(predicate))
-    }));
     let sink = &mut |row: &Row<'_>| {
         sink(row);
         true
     };
+    if table.is_distributed() {
+        fan_out::read(spi, table, &plan.ranges, plan.residual.as_ref(), None, sink);
+        return;
+    }
+    let filter = AllRows(plan.residual.as_ref().map(|filter| {
+        let predicate = Predicate::new(filter);
+        (ScanFilter::new(&predicate), RowFilter::new(predicate))
+    }));
     let knowledge = Knowledge::new(table, plan.residual.as_ref());
     read(spi, table, &plan.ranges, knowledge.as_ref(), None, Some(&filter), sink);
 }
@@ -87,8 +118,7 @@ fn read(
         all_rows,
         receiver: Receiver::new(sink),
     };
-    let may_be_direct = ranges.iter().any(|range| range.point().is_some())
-        || knowledge.is_some_and(|knowledge| Knowledge::is_one_value(knowledge.condition()));
+    let may_be_direct = knowledge.is_some() || ranges.iter().any(|range| range.point().is_some());
     let read = if may_be_direct {
         direct::with(table, Purpose::Get, |direct| {
             reading.ranges(ranges, Some(direct));
@@ -187,7 +217,8 @@ impl<'a> Reading<'a> {
                 some_are_cut |= cut;
                 (values.rows.unwrap_or_default(), rest)
             } else {
-                let (condition, planning) = match choose(knowledge, &ranges, &condition, self.wanted, read) {
+                let so_far = (self.wanted, read);
+                let (condition, planning) = match choose(knowledge, &ranges, &condition, so_far, direct.is_some()) {
                     Way::Keys => break,
                     Way::KeysFirst(rows) => {
                         let rest = self.keys_first(&ranges, rows, direct);
@@ -198,7 +229,12 @@ impl<'a> Reading<'a> {
                         continue;
                     }
                     Way::Planned => (condition, Planning::Free),
-                    Way::Sorted(narrow) => (narrow, Planning::ForFewRows),
+                    Way::Sorted(entries) => {
+                        if self.few(&ranges, &condition, knowledge, direct) {
+                            return;
+                        }
+                        (knowledge.narrow(&condition, entries + 1), Planning::ForFewRows)
+                    }
                 };
                 if self.sorted(&ranges, &condition, knowledge, planning) {
                     return;
@@ -295,7 +331,29 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Reads key ranges through indexes and sorts them. Returns false if the planner reads no index.
+    /// Reads key ranges through indexes without a statement, and sorts them. Returns false, without reading, if there are
+    /// too many entries, or if only a statement can do it.
+    fn few(
+        &mut self,
+        ranges: &[KeyRange],
+        condition: &Condition,
+        knowledge: &Knowledge<'_>,
+        direct: &mut Option<&mut Direct>,
+    ) -> bool {
+        let (Some(direct), Some(entries)) = (direct, knowledge.few_entries(condition)) else {
+            return false;
+        };
+        let filter = self.all_rows.and_then(|all| all.0.as_ref()).map(|(_, filter)| filter);
+        let passes = |row: &Row<'_>| filter.is_none_or(|filter| filter.passes(row));
+        let receiver = &mut self.receiver;
+        let is_inside = |row: &Row<'_>| contain(ranges, row.partition_key(), row.row_key());
+        direct.each_sorted(&entries, &is_inside, &mut |row| {
+            receiver.take_if(row, passes);
+            !receiver.has_ended()
+        })
+    }
+
+    /// Reads key ranges through indexes by a statement that sorts them. Returns false if the planner reads no index.
     fn sorted(
         &mut self,
         ranges: &[KeyRange],
@@ -375,6 +433,10 @@ const EXPLAINED: u64 = 1_000_000;
 /// Explains how the first page of a plan is read.
 pub fn explain(spi: &Connection, table: &Table, plan: &Plan) -> Vec<Explained> {
     let knowledge = Knowledge::new(table, plan.residual.as_ref());
+    if table.is_distributed() {
+        let explain = |range| explain_distributed(spi, table, plan, range, knowledge.as_ref());
+        return plan.ranges.iter().map(explain).collect();
+    }
     let through_indexes = |ranges: &[KeyRange]| explain_indexes(spi, table, ranges, knowledge.as_ref()?);
     let together = knowledge
         .as_ref()
@@ -393,6 +455,30 @@ pub fn explain(spi: &Connection, table: &Table, plan: &Plan) -> Vec<Explained> {
             })
     };
     plan.ranges.iter().map(explain).collect()
+}
+
+/// The other servers choose whether they read property indexes. Their plans show it.
+fn explain_distributed(
+    spi: &Connection,
+    table: &Table,
+    plan: &Plan,
+    range: &KeyRange,
+    knowledge: Option<&Knowledge<'_>>,
+) -> Explained {
+    let planning = Planning::Free;
+    let scan = knowledge
+        .and_then(|knowledge| fan_out::index_scan(table, range, knowledge, Tested::Shown(knowledge.filter), None))
+        .map(|scan| scan.to_sql());
+    let reads_index = |sql: &String| {
+        let is_condition = |line: &str| line.contains("Index Cond:") && line.contains("property_index_key(");
+        spi.explain(sql, planning).lines().any(is_condition)
+    };
+    let access = match scan.as_ref().is_some_and(reads_index) {
+        true => range.access().min(AccessClass::PropertyIndexScan),
+        false => range.access(),
+    };
+    let sql = scan.unwrap_or_else(|| scan_to_sql(range, table.name(), plan.residual.as_ref()));
+    Explained { access, sql, planning }
 }
 
 /// Returns `None` if ranges are not read through property indexes.
@@ -419,13 +505,14 @@ fn explain_indexes(
         }
         None => {
             let mut read = 0;
+            let is_direct = direct::with(table, Purpose::Get, |_| Some(())).is_some();
             let (condition, planning) = loop {
-                match choose(knowledge, ranges, &condition, wanted, read) {
+                match choose(knowledge, ranges, &condition, (wanted, read), is_direct) {
                     Way::Keys => return None,
                     Way::KeysFirst(_) if read >= EXPLAINED => return None,
                     Way::KeysFirst(rows) => read += rows,
                     Way::Planned => break (condition, Planning::Free),
-                    Way::Sorted(condition) => break (condition, Planning::ForFewRows),
+                    Way::Sorted(entries) => break (knowledge.narrow(&condition, entries + 1), Planning::ForFewRows),
                 }
             };
             let properties = &knowledge.properties;

@@ -1,15 +1,17 @@
 //! The table handle: finds and locks a table of the service.
 //!
-//! The tables of the service are the relations in `table_service_data` that are `OF table_service.entity`. There is no
-//! second catalog.
+//! The tables of the service are the relations in `table_service_data` that are `OF table_service.entity`. On the workers
+//! of a Citus cluster, a distributed table is not `OF` a type, and is known by its columns. There is no second catalog.
 
 use std::ffi::{CStr, CString};
+use std::rc::Rc;
 
 use md5::{Digest, Md5};
 use pgrx::prelude::*;
 use table_service_model::{Error, table_name};
 
-use crate::postgres::catalog;
+use crate::postgres::catalog::{self, KnownTable};
+use crate::postgres::citus;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::types::name_bytes;
 
@@ -17,11 +19,25 @@ use crate::postgres::types::name_bytes;
 pub struct Table {
     oid: pg_sys::Oid,
     name: QualifiedName,
+    is_distributed: bool,
 }
 
 impl Table {
+    fn new(table: KnownTable, name: Rc<str>) -> Table {
+        Table {
+            oid: table.oid,
+            name: QualifiedName::new(name),
+            is_distributed: table.is_distributed,
+        }
+    }
+
     pub fn oid(&self) -> pg_sys::Oid {
         self.oid
+    }
+
+    /// Returns whether Citus keeps the entities on other servers. Then only statements reach them.
+    pub fn is_distributed(&self) -> bool {
+        self.is_distributed
     }
 
     /// The name as it is stored.
@@ -135,11 +151,9 @@ pub enum TableLock {
 
 /// Finds a table by the spelling that is stored, the usual case.
 fn by_spelling(name: &str) -> Option<Table> {
-    let (name, oid) = catalog::table(name, || relation_in_data_schema(name).filter(|&oid| is_table(oid)))?;
-    Some(Table {
-        oid,
-        name: QualifiedName::new(name),
-    })
+    let look_up = || relation_in_data_schema(name).filter(|&oid| is_table(oid)).map(known);
+    let (name, table) = catalog::table(name, look_up)?;
+    Some(Table::new(table, name))
 }
 
 /// Finds a table by another spelling: the primary key's name is derived from the folded name.
@@ -158,10 +172,7 @@ fn table_of_index(index: pg_sys::Oid) -> Option<Table> {
 /// Finds a table by a scan of `pg_class`. After a user's RENAME the primary key still has the old name. Only this scan
 /// shows that no such table exists.
 fn by_scan(name: &str) -> Option<Table> {
-    let (entity, schema) = (catalog::entity_type(), catalog::data_schema());
-    if entity == pg_sys::InvalidOid {
-        return None;
-    }
+    let schema = catalog::data_schema();
     // SAFETY: a scan without a snapshot reads `pg_class` as it is now, whatever the transaction's snapshot is. Each
     // tuple is a row of `pg_class`, and its name is copied before the next one is fetched. The scan and the relation
     // are closed; after an error PostgreSQL closes them.
@@ -171,10 +182,10 @@ fn by_scan(name: &str) -> Option<Table> {
         let mut key = pg_sys::ScanKeyData::default();
         pg_sys::ScanKeyInit(
             &mut key,
-            pg_sys::Anum_pg_class_reloftype as pg_sys::AttrNumber,
+            pg_sys::Anum_pg_class_relnamespace as pg_sys::AttrNumber,
             pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
             pg_sys::RegProcedure::from(pg_sys::F_OIDEQ),
-            entity.into(),
+            schema.into(),
         );
         let scan = pg_sys::systable_beginscan(relation, pg_sys::InvalidOid, false, std::ptr::null_mut(), 1, &mut key);
         let mut found = None;
@@ -187,13 +198,10 @@ fn by_scan(name: &str) -> Option<Table> {
             // A name that is not UTF-8 is not the name of a table of the service.
             let stored = std::str::from_utf8(name_bytes(&(*class).relname));
             if let Ok(stored) = stored
-                && (*class).relnamespace == schema
                 && same_name(stored, name)
+                && is_table((*class).oid)
             {
-                found = Some(Table {
-                    oid: (*class).oid,
-                    name: QualifiedName::new(stored.into()),
-                });
+                found = Some(Table::new(known((*class).oid), stored.into()));
             }
         }
         pg_sys::systable_endscan(scan);
@@ -210,9 +218,9 @@ fn table_by_oid(oid: pg_sys::Oid) -> Option<Table> {
         if name.is_null() {
             return None;
         }
-        QualifiedName::new(CStr::from_ptr(name).to_str().ok()?.into())
+        CStr::from_ptr(name).to_str().ok()?.into()
     };
-    is_table(oid).then_some(Table { oid, name })
+    is_table(oid).then(|| Table::new(known(oid), name))
 }
 
 /// Returns the relation of any kind in `table_service_data` that has exactly this name.
@@ -226,18 +234,30 @@ pub fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
-/// Returns whether the relation is `OF table_service.entity`.
-fn is_table(oid: pg_sys::Oid) -> bool {
+/// Returns whether the relation is `OF table_service.entity`, or distributed with the columns of an entity.
+pub fn is_table(oid: pg_sys::Oid) -> bool {
     // SAFETY: a non-NULL tuple of RELOID is a row of `pg_class`. It is released after its last use.
-    unsafe {
+    let (schema, of_type) = unsafe {
         let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, pg_sys::Datum::from(oid));
         if tuple.is_null() {
             return false;
         }
         let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
-        let of_type = (*class).reloftype;
+        let found = ((*class).relnamespace, (*class).reloftype);
         pg_sys::ReleaseSysCache(tuple);
-        of_type != pg_sys::InvalidOid && of_type == catalog::entity_type()
+        found
+    };
+    if of_type == pg_sys::InvalidOid {
+        return schema == catalog::data_schema() && citus::is_distributed_entity_table(oid);
+    }
+    of_type == catalog::entity_type()
+}
+
+/// Returns what the catalogs say about a table of the service.
+fn known(oid: pg_sys::Oid) -> KnownTable {
+    KnownTable {
+        oid,
+        is_distributed: citus::is_distributed(oid),
     }
 }
 

@@ -32,6 +32,14 @@ pub struct Known {
     pub index_function: pg_sys::Oid,
 }
 
+/// A table of the service.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownTable {
+    pub oid: pg_sys::Oid,
+    /// Whether its entities are on other servers.
+    pub is_distributed: bool,
+}
+
 /// An index of a table that finds entities by a property.
 #[derive(Debug, Clone)]
 pub struct PropertyIndex {
@@ -46,7 +54,7 @@ pub struct PropertyIndex {
 thread_local! {
     static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
     /// The tables of the service by name, in the spelling that is stored.
-    static TABLES: RefCell<HashMap<Rc<str>, pg_sys::Oid>> = RefCell::default();
+    static TABLES: RefCell<HashMap<Rc<str>, KnownTable>> = RefCell::default();
     /// The property indexes of tables that have any.
     static PROPERTY_INDEXES: RefCell<HashMap<pg_sys::Oid, Rc<[PropertyIndex]>>> = RefCell::default();
     /// Counts the invalidation messages.
@@ -82,7 +90,7 @@ unsafe extern "C-unwind" fn table_changed(_argument: pg_sys::Datum, relation: pg
         if relation == pg_sys::InvalidOid {
             tables.clear();
         } else {
-            tables.retain(|_, &mut table| table != relation);
+            tables.retain(|_, table| table.oid != relation);
         }
     });
     PROPERTY_INDEXES.with_borrow_mut(|tables| {
@@ -103,7 +111,7 @@ fn count_change() {
 ///
 /// The cache keeps a table until an invalidation message says that it has changed. So a caller that locks the table
 /// must check afterwards whether such a message has arrived, as after any catalog look-up.
-pub fn table(name: &str, look_up: impl FnOnce() -> Option<pg_sys::Oid>) -> Option<(Rc<str>, pg_sys::Oid)> {
+pub fn table(name: &str, look_up: impl FnOnce() -> Option<KnownTable>) -> Option<(Rc<str>, KnownTable)> {
     let kept = TABLES.with_borrow(|tables| {
         tables
             .get_key_value(name)
@@ -215,13 +223,22 @@ pub fn batch_operation_type() -> pg_sys::Oid {
     known().batch_operation_type
 }
 
+/// Returns the relation in the extension's schema with this name.
+pub fn own_relation(name: &CStr) -> Option<pg_sys::Oid> {
+    // SAFETY: a transaction is running, and the names are C strings.
+    let oid = unsafe {
+        let schema = pg_sys::get_namespace_oid(SCHEMA.as_ptr(), false);
+        pg_sys::get_relname_relid(name.as_ptr(), schema)
+    };
+    (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
 /// Returns the owner of a table of the extension.
 pub fn owner_of(relation: &CStr) -> pg_sys::Oid {
+    let oid = own_relation(relation).unwrap_or(pg_sys::InvalidOid);
     // SAFETY: a transaction is running. A non-NULL tuple of RELOID is a row of `pg_class`, and it is released after its
     // last use.
     unsafe {
-        let schema = pg_sys::get_namespace_oid(SCHEMA.as_ptr(), false);
-        let oid = pg_sys::get_relname_relid(relation.as_ptr(), schema);
         let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as c_int, pg_sys::Datum::from(oid));
         if tuple.is_null() {
             ereport!(

@@ -75,3 +75,30 @@ pub fn with_kept_plans<R>(f: impl FnOnce() -> R) -> R {
         f()
     }
 }
+
+/// Runs `f`, which executes a statement that may be sent to other servers with its values. Citus writes them in the form of
+/// this session's settings, and the other servers read them with their own.
+pub fn with_sendable_values<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: the hook and the settings are globals of this process, which has one thread.
+    let is_sendable = unsafe {
+        { pg_sys::planner_hook }.is_none()
+            || (pg_sys::standard_conforming_strings && pg_sys::DateStyle == pg_sys::USE_ISO_DATES as i32)
+    };
+    if is_sendable {
+        return f();
+    }
+    with_settings(&[(c"standard_conforming_strings", c"on"), (c"datestyle", c"ISO")], f)
+}
+
+/// Runs `f`, in which Citus distributes tables of the service. Citus refuses triggers on distributed tables unless it is
+/// told: ours only sets a column of its own row. `in_sequence` says whether Citus uses one connection to each server.
+pub fn distributing<R>(in_sequence: bool, f: impl FnOnce() -> R) -> R {
+    let mode = if in_sequence { c"sequential" } else { c"parallel" };
+    with_settings(
+        &[
+            (c"citus.enable_unsafe_triggers", c"on"),
+            (c"citus.multi_shard_modify_mode", mode),
+        ],
+        f,
+    )
+}

@@ -3,6 +3,7 @@
 
 pub mod arguments;
 pub mod catalog;
+pub mod citus;
 pub mod clock;
 mod columns;
 mod descriptor;

@@ -84,6 +84,16 @@ impl<'s> Row<'s> {
         self.slot
     }
 
+    /// Copies the row into the current memory context.
+    pub fn copy(&self) -> pg_sys::HeapTuple {
+        let mut is_copy = false;
+        // SAFETY: the slot holds a row as long as `self`.
+        unsafe {
+            let tuple = pg_sys::ExecFetchSlotHeapTuple(self.slot, false, &mut is_copy);
+            if is_copy { tuple } else { pg_sys::heap_copytuple(tuple) }
+        }
+    }
+
     /// Returns the columns as PostgreSQL's datums.
     pub fn values(&self) -> &'s [pg_sys::Datum; 4] {
         self.values

@@ -1,6 +1,6 @@
 //! Executes statements through SPI.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use table_service_model::Properties;
 
 use super::catalog;
-use super::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans};
+use super::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans, with_sendable_values};
 use super::name::QualifiedName;
 use super::plan::{self, refused};
 use super::receiver::Receiver;
@@ -18,27 +18,31 @@ use super::types::TextArg;
 use super::types::value::Value;
 use super::varlena;
 
-/// An open SPI connection. After an error PostgreSQL closes it.
+/// An SPI connection. The first statement opens it: a query that reads everything by direct access needs none. After an
+/// error PostgreSQL closes it.
 pub struct Connection {
-    /// The nesting level of subtransactions at which the connection was opened. The rollback of a subtransaction frees
-    /// the results of its statements, so statements must run at this level.
+    /// The nesting level of subtransactions at which the connection is used. The rollback of a subtransaction frees the
+    /// results of its statements, so statements must run at this level.
     level: i32,
+    is_open: Cell<bool>,
     /// Connections form a stack in the backend, so a connection must not be sent to or shared with other threads.
     _stack: PhantomData<UnsafeCell<()>>,
 }
 
 /// Runs `f` with a connection, which is closed when `f` returns.
 pub fn connect<R>(f: impl FnOnce(&Connection) -> R) -> R {
-    // SAFETY: SPI_connect opens the connection that SPI_finish closes. `f` gets it only in between.
-    unsafe {
-        pg_sys::SPI_connect();
-        let result = f(&Connection {
-            level: pg_sys::GetCurrentTransactionNestLevel(),
-            _stack: PhantomData,
-        });
-        pg_sys::SPI_finish();
-        result
+    let connection = Connection {
+        // SAFETY: the function reads the state of this process's transaction.
+        level: unsafe { pg_sys::GetCurrentTransactionNestLevel() },
+        is_open: Cell::new(false),
+        _stack: PhantomData,
+    };
+    let result = f(&connection);
+    if connection.is_open.get() {
+        // SAFETY: `ready` opened the connection, and nothing uses it any more.
+        unsafe { pg_sys::SPI_finish() };
     }
+    result
 }
 
 /// Runs `f` with a connection and the rights of the owner of a table of the extension. For tables that callers must not
@@ -58,7 +62,10 @@ pub fn with_owners_rights<R>(relation: &CStr, f: impl FnOnce(&Connection) -> R) 
 }
 
 impl Connection {
-    fn check_level(&self) {
+    /// Opens the connection if it is not open. Every statement calls this first.
+    ///
+    /// While a connection that was opened later is in use, a statement of this one must not be the first.
+    pub fn ready(&self) {
         // SAFETY: the function reads the state of this process's transaction.
         if unsafe { pg_sys::GetCurrentTransactionNestLevel() } != self.level {
             ereport!(
@@ -67,29 +74,31 @@ impl Connection {
                 "a statement must run in the subtransaction in which its connection was opened"
             );
         }
+        if !self.is_open.replace(true) {
+            // SAFETY: `connect` closes the connection.
+            unsafe { pg_sys::SPI_connect() };
+        }
     }
 
     /// Runs a statement on `table`, which the caller has locked.
     pub fn run(&self, table: &QualifiedName, statement: &Statement<'_>) -> Rows<'_> {
-        self.check_level();
+        let kind = statement.kind();
+        if !kind.is_kept() {
+            return self.execute(&kind.sql(table), statement.values(), kind.is_read());
+        }
+        self.ready();
         let plan = plan::kept(table, statement);
         let mut datums: Vec<_> = statement.values().iter().map(|value| value.datum()).collect();
         // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept`
         // compares both. No value is NULL.
         rows(with_kept_plans(|| unsafe {
-            pg_sys::SPI_execute_plan(
-                plan.as_ptr(),
-                datums.as_mut_ptr(),
-                std::ptr::null(),
-                statement.kind().is_read(),
-                0,
-            )
+            pg_sys::SPI_execute_plan(plan.as_ptr(), datums.as_mut_ptr(), std::ptr::null(), kind.is_read(), 0)
         }))
     }
 
     /// Runs a read on `table`, which the caller has locked. Its rows go to `receiver` one by one.
     pub fn receive(&self, table: &QualifiedName, statement: &Statement<'_>, receiver: &mut Receiver<'_>) {
-        self.check_level();
+        self.ready();
         self.receive_plan(&plan::kept(table, statement), statement.values(), receiver);
     }
 
@@ -102,7 +111,7 @@ impl Connection {
         indexes: &[pg_sys::Oid],
         receiver: &mut Receiver<'_>,
     ) -> bool {
-        self.check_level();
+        self.ready();
         let plan = plan::kept_index_scan(table, scan);
         let reads = plan.reads(indexes);
         if reads {
@@ -120,7 +129,7 @@ impl Connection {
         indexes: &[pg_sys::Oid],
         receiver: &mut Receiver<'_>,
     ) -> bool {
-        self.check_level();
+        self.ready();
         let portal = open(scan.text(), &scan.values(), planning);
         // SAFETY: an open portal of a SELECT has its plan, which lives as long as the portal. The receiver lives longer
         // than the call. `FETCH_ALL` stands for all rows, until the receiver wants no more.
@@ -135,9 +144,35 @@ impl Connection {
         }
     }
 
+    /// Plans and runs a scan of several shards with its values. Its LIMIT holds for each shard, and not for the rows of
+    /// all together. They go to `receiver` one by one, in their order.
+    pub fn receive_of_shards(&self, table: &QualifiedName, statement: &Statement<'_>, receiver: &mut Receiver<'_>) {
+        self.ready();
+        let sql = statement.kind().sql(table);
+        let portal = open(&sql, statement.values(), Planning::Free);
+        // SAFETY: as in `receive_planned`. An open portal of a SELECT has the state of its plan, whose nodes are what their
+        // tags say. The node that counts the rows reads how many are wanted when it runs first. Without a number it
+        // lets all rows pass.
+        unsafe {
+            let top = (*(*portal).queryDesc).planstate;
+            if (*top).type_ == pg_sys::NodeTag::T_LimitState {
+                (*top.cast::<pg_sys::LimitState>()).limitCount = std::ptr::null_mut();
+            }
+            fetch_all(portal, receiver);
+        }
+    }
+
+    /// Plans and runs an index scan with its values, whatever it reads. Its rows go to `receiver` one by one.
+    pub fn receive_once(&self, scan: &IndexScan, receiver: &mut Receiver<'_>) {
+        self.ready();
+        let portal = open(scan.text(), &scan.values(), Planning::Free);
+        // SAFETY: as in `receive_planned`.
+        unsafe { fetch_all(portal, receiver) };
+    }
+
     /// Returns whether the plan of a scan whose values are literals reads one of these indexes.
     pub fn would_read(&self, sql: &str, planning: Planning, indexes: &[pg_sys::Oid]) -> bool {
-        self.check_level();
+        self.ready();
         let portal = open(sql, &[], planning);
         // SAFETY: as in `receive_planned`.
         unsafe {
@@ -158,8 +193,11 @@ impl Connection {
                 dest: receiver.as_ptr(),
                 ..Default::default()
             };
-            let result = with_kept_plans(|| pg_sys::SPI_execute_plan_extended(plan.as_ptr(), &options));
-            pg_sys::pfree(parameters.cast());
+            let execute = || pg_sys::SPI_execute_plan_extended(plan.as_ptr(), &options);
+            let result = with_sendable_values(|| with_kept_plans(execute));
+            if !parameters.is_null() {
+                pg_sys::pfree(parameters.cast());
+            }
             if result < 0 {
                 refused(result);
             }
@@ -168,12 +206,13 @@ impl Connection {
 
     /// Returns whether the top node of a statement's plan is of this type. The caller has locked `table`.
     pub fn is_planned_as(&self, table: &QualifiedName, statement: &Statement<'_>, node: pg_sys::NodeTag) -> bool {
+        self.ready();
         plan::kept(table, statement).begins_with(node)
     }
 
     /// Runs a statement once, without parameters. Only for DDL, in which all names must be quoted.
     pub fn run_definition(&self, sql: &str) {
-        self.check_level();
+        self.ready();
         let sql = c_string(sql);
         // SAFETY: the text is a C string.
         rows(unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) });
@@ -190,12 +229,12 @@ impl Connection {
     }
 
     fn execute(&self, sql: &str, parameters: &[Value<'_>], is_read: bool) -> Rows<'_> {
-        self.check_level();
+        self.ready();
         let sql = c_string(sql);
         let mut types: Vec<_> = parameters.iter().map(|value| value.type_oid()).collect();
         let mut datums: Vec<_> = parameters.iter().map(|value| value.datum()).collect();
         // SAFETY: the text is a C string. There are as many types as values, and no value is NULL.
-        rows(unsafe {
+        rows(with_sendable_values(|| unsafe {
             pg_sys::SPI_execute_with_args(
                 sql.as_ptr(),
                 parameters.len() as i32,
@@ -205,12 +244,12 @@ impl Connection {
                 is_read,
                 0,
             )
-        })
+        }))
     }
 
     /// Returns PostgreSQL's plan for a scan whose values are literals.
     pub fn explain(&self, sql: &str, planning: Planning) -> String {
-        self.check_level();
+        self.ready();
         planning.run(|| {
             let sql = c_string(&format!("EXPLAIN (COSTS OFF) {sql}"));
             // SAFETY: the text is a C string. SPI rejects EXPLAIN in read-only mode, although it only reads.
@@ -252,22 +291,39 @@ fn open(sql: &str, values: &[Value<'_>], planning: Planning) -> pg_sys::Portal {
     };
     // SAFETY: the text is a C string. The parameters have the types that the text is parsed with. Both live longer than
     // the call, and the portal has copies.
-    planning.run(|| unsafe { pg_sys::SPI_cursor_parse_open(std::ptr::null(), sql.as_ptr(), &options) })
+    let parse = || unsafe { pg_sys::SPI_cursor_parse_open(std::ptr::null(), sql.as_ptr(), &options) };
+    with_sendable_values(|| planning.run(parse))
 }
 
-/// Makes PostgreSQL's list of values. It lives in the current memory context.
+/// Runs a portal whose rows may come from other servers, and closes it.
+///
+/// # Safety
+/// It must be an open portal of a SELECT.
+unsafe fn fetch_all(portal: pg_sys::Portal, receiver: &mut Receiver<'_>) {
+    // SAFETY: as in `Connection::receive_planned`.
+    unsafe {
+        let all = std::ffi::c_long::MAX;
+        let forward = pg_sys::FetchDirection::FETCH_FORWARD;
+        with_sendable_values(|| pg_sys::PortalRunFetch(portal, forward, all, receiver.as_ptr()));
+        pg_sys::SPI_cursor_close(portal);
+    }
+}
+
+/// Makes PostgreSQL's list of values. It lives in the current memory context. No values are no list: Citus would read
+/// beyond an empty one.
 fn parameters(values: &[Value<'_>]) -> pg_sys::ParamListInfo {
+    if values.is_empty() {
+        return std::ptr::null_mut();
+    }
     // SAFETY: `makeParamList` makes room for as many parameters as there are values, and all of them are set.
     unsafe {
         let parameters = pg_sys::makeParamList(values.len() as i32);
-        if !parameters.is_null() {
-            let slots = (*parameters).params.as_mut_slice(values.len());
-            for (slot, value) in slots.iter_mut().zip(values) {
-                slot.value = value.datum();
-                slot.isnull = false;
-                slot.pflags = pg_sys::PARAM_FLAG_CONST as u16;
-                slot.ptype = value.type_oid();
-            }
+        let slots = (*parameters).params.as_mut_slice(values.len());
+        for (slot, value) in slots.iter_mut().zip(values) {
+            slot.value = value.datum();
+            slot.isnull = false;
+            slot.pflags = pg_sys::PARAM_FLAG_CONST as u16;
+            slot.ptype = value.type_oid();
         }
         parameters
     }

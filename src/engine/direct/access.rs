@@ -5,10 +5,11 @@ use std::ffi::c_int;
 use std::panic::AssertUnwindSafe;
 
 use pgrx::prelude::*;
+use table_service_model::property_index::Span;
 use table_service_model::{Error, Properties, ticks};
 
 use super::eligibility::{Purpose, is_allowed, is_plain, is_planned_plainly, primary_key};
-use super::property_entries::PropertyEntries;
+use super::property_entries::{PropertyEntries, entry_insertion};
 use crate::engine::contract;
 use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
@@ -40,7 +41,7 @@ pub struct Direct {
 ///
 /// If an error passes through, PostgreSQL closes the table and the index at the end of the (sub)transaction.
 pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&mut Direct) -> Option<R>) -> Option<R> {
-    if !settings::direct_access() && purpose != Purpose::Stamp {
+    if table.is_distributed() || (!settings::direct_access() && purpose != Purpose::Stamp) {
         return None;
     }
     let mut direct = Direct::open(table, purpose)?;
@@ -150,6 +151,50 @@ impl Direct {
             each_row(self.relation, index, &conditions, stored, &mut || {
                 take(&Row::of(stored))
             })
+        }
+    }
+
+    /// Gives `take` the entities whose entries are in spans of property indexes and that `is_wanted` wants, each once and
+    /// in the order of their keys, until it wants no more. All of them are in memory, so they must be few. Returns false,
+    /// without giving any, if only a statement can do it.
+    pub fn each_sorted(
+        &mut self,
+        spans: &[(pg_sys::Oid, &Span)],
+        is_wanted: &dyn Fn(&Row<'_>) -> bool,
+        take: &mut dyn FnMut(&Row<'_>) -> bool,
+    ) -> bool {
+        let mut found: Vec<(String, String, pg_sys::HeapTuple)> = Vec::new();
+        let context = new_context(c"table_service entities");
+        // SAFETY: the context is valid until the end of the block, and so are the rows, which are copied into it. The slot
+        // has the columns of the table, of which `open` checked that they are those of an entity.
+        unsafe {
+            let caller = pg_sys::MemoryContextSwitchTo(context);
+            let are_read = spans.iter().all(|&(index, span)| {
+                self.each_between(index, (&span.lower, &span.upper), &mut |row| {
+                    if is_wanted(row) {
+                        let keys = (row.partition_key().to_owned(), row.row_key().to_owned());
+                        found.push((keys.0, keys.1, row.copy()));
+                    }
+                    true
+                })
+            });
+            if are_read {
+                found.sort_unstable_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+                // Indexes on several properties may have the same entity.
+                found.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
+                let slot =
+                    pg_sys::MakeSingleTupleTableSlot((*self.relation).rd_att, &raw const pg_sys::TTSOpsHeapTuple);
+                for &(_, _, tuple) in &found {
+                    pg_sys::ExecStoreHeapTuple(tuple, slot, false);
+                    if !take(&Row::of(slot)) {
+                        break;
+                    }
+                }
+                pg_sys::ExecDropSingleTupleTableSlot(slot);
+            }
+            pg_sys::MemoryContextSwitchTo(caller);
+            pg_sys::MemoryContextDelete(context);
+            are_read
         }
     }
 
@@ -423,13 +468,7 @@ impl Direct {
         // index entry. The index of a primary key is a B-tree, which locks predicates itself, so `index_insert` would
         // do no more than this call.
         unsafe {
-            let Some(insert) = (*(*self.index).rd_indam).aminsert else {
-                ereport!(
-                    ERROR,
-                    PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
-                    "the index of the primary key takes no entries"
-                );
-            };
+            let insert = entry_insertion((*(*self.index).rd_indam).aminsert);
             guarded(|| {
                 for &slot in slots {
                     insert(

@@ -4,7 +4,7 @@ use pgrx::prelude::*;
 use table_service_model::ticks;
 
 use super::access::{Direct, with};
-use super::eligibility::{Purpose, has_insert_trigger};
+use super::eligibility::{Purpose, is_changeable_after_insert};
 use super::property_entries::PropertyEntries;
 use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
@@ -42,8 +42,8 @@ pub fn settle(table: &Table, keys: Keys<'_>, written: i64) -> Result<i64, i64> {
 }
 
 /// Returns whether an entity of this table cannot get another Timestamp in place after its insert: triggers have seen the
-/// first one, or the table has indexes that direct access does not maintain. Then an insert must be an attempt in a
-/// subtransaction, so that it can be tried again.
+/// first one, subscribers could not apply the change, or the table has indexes that direct access does not maintain. Then
+/// an insert must be an attempt in a subtransaction, so that it can be tried again.
 pub fn needs_attempts(table: &Table) -> bool {
     // SAFETY: the caller has locked the table, so it can be opened without a lock.
     unsafe {
@@ -60,7 +60,7 @@ pub fn needs_attempts(table: &Table) -> bool {
 unsafe fn can_restamp(relation: pg_sys::Relation) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
-        if has_insert_trigger(relation) {
+        if !is_changeable_after_insert(relation) {
             return false;
         }
         let entries = PropertyEntries::open(relation, Purpose::Stamp);

@@ -10,13 +10,13 @@ mod scan;
 
 pub use expression::{index_expression, passes};
 pub use index_scan::{Bounds, IndexScan, Tested};
-pub use scan::{RangeKeys, ScanFilter, range_to_sql, scan_to_sql};
+pub use scan::{First, RangeKeys, ScanFilter, range_to_sql, scan_to_sql};
 
 use super::arguments::Keys;
 use super::name::QualifiedName;
 use super::types::PropertiesArg;
-use super::types::value::{Array, Value};
-use scan::{ENTITY, Shape};
+use super::types::value::{Array, Bag, Text, Value};
+use scan::{ENTITY, Extent, Shape};
 
 /// A statement and the values of its parameters.
 pub struct Statement<'a> {
@@ -61,6 +61,8 @@ pub(super) enum Kind {
     LookMany,
     DeleteMany,
     WriteMany(WriteMany),
+    /// With this number of rows.
+    WriteRows(WriteMany, usize),
     Scan(Shape),
 }
 
@@ -165,11 +167,43 @@ impl<'a> Statement<'a> {
         Statement::new(Kind::WriteMany(write), values)
     }
 
+    /// Does the same as [`write_many`](Statement::write_many) with a list of rows instead of arrays, for inserts and
+    /// upserts: Citus would move the rows of arrays through files, and count wrongly how many it inserted.
+    pub fn write_rows(
+        write: WriteMany,
+        partition_key: Value<'a>,
+        clock: i64,
+        rows: &'a [(Text, Bag)],
+    ) -> Statement<'a> {
+        let mut values = vec![partition_key, Value::timestamptz(clock)];
+        values.extend(rows.iter().flat_map(|(row_key, bag)| [row_key.value(), bag.value()]));
+        Statement::new(Kind::WriteRows(write, rows.len()), values)
+    }
+
     /// Selects the entities of a key range that pass the filter, in key order, under the caller's snapshot. `all_rows`
     /// says that the caller reads all of them.
     pub fn scan(range: &'a RangeKeys, filter: Option<&'a ScanFilter>, all_rows: bool) -> Statement<'a> {
-        let shape = Shape::new(range, filter, all_rows);
+        let extent = if all_rows { Extent::All } else { Extent::Some };
+        let shape = Shape::new(range, filter, extent);
         Statement::new(Kind::Scan(shape), scan::values(range, filter))
+    }
+
+    /// Does the same as [`scan`](Statement::scan) in a distributed table, for all rows or the first ones.
+    pub fn scan_distributed(
+        range: &'a RangeKeys,
+        filter: Option<&'a ScanFilter>,
+        first: Option<First>,
+    ) -> Statement<'a> {
+        let mut values = scan::values(range, filter);
+        let extent = match first {
+            None => Extent::DistributedAll,
+            Some(First { rows, until }) => {
+                values.extend(filter.map(|_| Value::timestamptz(until)));
+                values.push(Value::int8(i64::try_from(rows).unwrap_or(i64::MAX)));
+                Extent::DistributedFirst
+            }
+        };
+        Statement::new(Kind::Scan(Shape::new(range, filter, extent)), values)
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -197,9 +231,18 @@ impl Kind {
     pub(super) fn sql(self, table: &QualifiedName) -> String {
         let insert_into = format!("INSERT INTO {table} AS t (partition_key, row_key, \"timestamp\", properties)");
         let insert = format!("{insert_into} VALUES ($1, $2, $3, $4)");
-        let insert_many = format!(
-            "{insert_into} SELECT $1, given.row_key, $3, given.properties FROM {GIVEN} WITH ORDINALITY AS given(row_key, properties, position) ORDER BY given.position"
-        );
+        let insert_many = match self {
+            Kind::WriteRows(_, rows) => {
+                let row = |row: usize| format!("($1, ${}, $2, ${})", 2 * row + 3, 2 * row + 4);
+                format!(
+                    "{insert_into} VALUES {}",
+                    (0..rows).map(row).collect::<Vec<_>>().join(", ")
+                )
+            }
+            _ => format!(
+                "{insert_into} SELECT $1, given.row_key, $3, given.properties FROM {GIVEN} WITH ORDINALITY AS given(row_key, properties, position) ORDER BY given.position"
+            ),
+        };
         let on_conflict = "ON CONFLICT (partition_key, row_key) DO UPDATE SET \"timestamp\" = table_service.next_timestamp(t.\"timestamp\", excluded.\"timestamp\"), properties";
         let update = format!(
             "UPDATE {table} AS t SET \"timestamp\" = table_service.next_timestamp(t.\"timestamp\", $3), properties"
@@ -235,8 +278,10 @@ impl Kind {
             }
             Kind::LookMany => format!("SELECT t.row_key, t.\"timestamp\" FROM {table} AS t WHERE {POINTS}"),
             Kind::DeleteMany => format!("DELETE FROM {table} AS t WHERE {POINTS} RETURNING t.row_key"),
-            Kind::WriteMany(WriteMany::Insert) => format!("{insert_many} ON CONFLICT DO NOTHING {RETURNING_MANY}"),
-            Kind::WriteMany(WriteMany::Upsert(change)) => {
+            Kind::WriteMany(WriteMany::Insert) | Kind::WriteRows(WriteMany::Insert, _) => {
+                format!("{insert_many} ON CONFLICT DO NOTHING {RETURNING_MANY}")
+            }
+            Kind::WriteMany(WriteMany::Upsert(change)) | Kind::WriteRows(WriteMany::Upsert(change), _) => {
                 let properties = changed(change, "excluded.properties");
                 // Skips a merge that would exceed the limits, instead of raising, so that the batch can tell which one
                 // it was.
@@ -249,9 +294,12 @@ impl Kind {
                 format!("{insert_many} {on_conflict} = {properties}{fits} {RETURNING_MANY}")
             }
             // Not a join: if the statistics say that the table has few rows, the planner would read the whole partition
-            // for it.
-            Kind::WriteMany(WriteMany::Replace) => {
-                format!("{update} = ($4)[pg_catalog.array_position($2, t.row_key)] WHERE {POINTS} {RETURNING_MANY}")
+            // for it. COALESCE changes nothing, because every row is in the array. Citus takes a subscript at the top of
+            // the expression for an assignment to an element.
+            Kind::WriteMany(WriteMany::Replace) | Kind::WriteRows(WriteMany::Replace, _) => {
+                format!(
+                    "{update} = COALESCE(($4)[pg_catalog.array_position($2, t.row_key)], t.properties) WHERE {POINTS} {RETURNING_MANY}"
+                )
             }
         }
     }
@@ -261,9 +309,190 @@ impl Kind {
         matches!(self, Kind::Scan(shape) if shape.any_plan())
     }
 
+    /// Returns whether the statement must be planned with its values each time.
+    pub(super) fn needs_values(self) -> bool {
+        matches!(self, Kind::Scan(shape) if shape.needs_values())
+    }
+
+    /// Returns whether the plan is kept. There are as many texts of `WriteRows` as numbers of rows.
+    pub(super) fn is_kept(self) -> bool {
+        !matches!(self, Kind::WriteRows(..))
+    }
+
     /// Returns whether the statement uses the caller's snapshot. Writes, and the look-ups that belong to them, take a
     /// new one.
     pub(super) fn is_read(self) -> bool {
         matches!(self, Kind::Get | Kind::GetMany | Kind::Scan(_))
+    }
+}
+
+/// The rules under which a statement runs on a distributed table too. They need no Citus.
+#[cfg(any(test, feature = "pg_test"))]
+#[allow(clippy::unwrap_used)]
+#[pgrx::pg_schema]
+mod tests {
+    use pgrx::prelude::*;
+    use table_service_model::filter::{Filter, Plan, Predicate};
+
+    use super::*;
+
+    fn table() -> QualifiedName {
+        QualifiedName::new("Rules".into())
+    }
+
+    fn writes() -> Vec<Kind> {
+        let changes = [Change::Replace, Change::Merge];
+        let many = [
+            WriteMany::Insert,
+            WriteMany::Upsert(Change::Replace),
+            WriteMany::Upsert(Change::Merge),
+            WriteMany::Replace,
+        ];
+        let mut kinds = vec![
+            Kind::Insert,
+            Kind::InsertOrRaise,
+            Kind::Delete,
+            Kind::DeleteVersion,
+            Kind::DeleteMany,
+        ];
+        for change in changes {
+            kinds.extend([Kind::Upsert(change), Kind::Update(change), Kind::UpdateVersion(change)]);
+        }
+        kinds.extend(many.map(Kind::WriteMany));
+        kinds.extend(many[..3].iter().map(|&write| Kind::WriteRows(write, 3)));
+        kinds
+    }
+
+    fn looks() -> [Kind; 5] {
+        [
+            Kind::Get,
+            Kind::GetTimestamp,
+            Kind::GetMany,
+            Kind::LockMany,
+            Kind::LookMany,
+        ]
+    }
+
+    /// The scans of all shapes of ranges, and whether their range is in one partition.
+    fn scans(extent: Extent) -> Vec<(Kind, bool)> {
+        let ranges = [
+            ("", false),
+            ("PartitionKey gt 'a'", false),
+            ("PartitionKey ge 'a' and PartitionKey lt 'b'", false),
+            ("PartitionKey eq 'a'", true),
+            ("PartitionKey eq 'a' and RowKey gt 'b' and RowKey le 'c'", true),
+            ("PartitionKey eq 'a' and RowKey eq 'b'", true),
+        ];
+        let filters = [
+            None,
+            Some("N eq 1"),
+            Some("N eq 1 and Timestamp gt datetime'2020-01-01T00:00:00Z'"),
+        ];
+        let mut kinds = Vec::new();
+        for (range, is_partition) in ranges {
+            let plan = Plan::new(&Filter::parse(range, None).unwrap());
+            let range = RangeKeys::new(plan.ranges.first().unwrap());
+            for filter in filters {
+                let filter = filter.map(|text| ScanFilter::new(&Predicate::new(&Filter::parse(text, None).unwrap())));
+                kinds.push((Kind::Scan(Shape::new(&range, filter.as_ref(), extent)), is_partition));
+            }
+        }
+        kinds
+    }
+
+    /// The functions that a text calls.
+    fn functions(sql: &str) -> Vec<&str> {
+        let is_name = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
+        sql.match_indices('(')
+            .map(|(at, _)| &sql[..at])
+            .map(|before| &before[before.trim_end_matches(is_name).len()..])
+            .filter(|name| name.contains('.'))
+            .collect()
+    }
+
+    /// Whether all functions of a name are IMMUTABLE.
+    fn is_immutable(name: &str) -> bool {
+        let sql = "SELECT bool_and(provolatile = 'i') FROM pg_proc WHERE pronamespace::regnamespace::text || '.' || proname = $1";
+        Spi::get_one_with_args(sql, &[name.into()]).unwrap().unwrap()
+    }
+
+    #[pg_test]
+    fn statements_on_a_partition_name_it() {
+        let scans = [Extent::Some, Extent::DistributedAll, Extent::DistributedFirst].map(scans);
+        let scans = scans
+            .iter()
+            .flatten()
+            .filter(|(_, is_partition)| *is_partition)
+            .map(|(kind, _)| *kind);
+        for kind in looks().into_iter().chain(writes()).chain(scans) {
+            let sql = kind.sql(&table());
+            let is_named = sql.contains("t.partition_key OPERATOR(pg_catalog.=) $1")
+                || sql.contains("VALUES ($1, ")
+                || sql.contains(" SELECT $1, ");
+            assert!(is_named, "{sql}");
+        }
+    }
+
+    #[pg_test]
+    fn writes_call_only_immutable_functions() {
+        for kind in writes() {
+            let sql = kind.sql(&table());
+            for function in functions(&sql) {
+                assert!(is_immutable(function), "{function}: {sql}");
+            }
+            // Citus takes it for an assignment to an element.
+            assert!(!sql.contains("properties = ($"), "{sql}");
+        }
+        assert_eq!(functions("SELECT pg_catalog.now() FROM a.b (c)"), ["pg_catalog.now"]);
+        assert!(is_immutable("table_service.next_timestamp") && !is_immutable("pg_catalog.now"));
+        let merge = "SELECT provolatile = 'i' FROM pg_operator AS o JOIN pg_proc AS p ON p.oid = oprcode WHERE oprname = '||' AND oprnamespace = 'table_service'::regnamespace AND oprright = oprleft";
+        assert_eq!(Spi::get_one(merge).unwrap(), Some(true));
+    }
+
+    #[pg_test]
+    fn scans_of_shards_end_by_themselves_and_are_planned_with_values() {
+        for (kind, is_partition) in scans(Extent::DistributedFirst) {
+            let sql = kind.sql(&table());
+            assert!(sql.contains(" LIMIT $"), "{sql}");
+            assert!(is_partition || kind.needs_values(), "{sql}");
+        }
+        for (kind, is_partition) in scans(Extent::DistributedAll) {
+            let sql = kind.sql(&table());
+            assert!(!sql.contains("LIMIT"), "{sql}");
+            assert!(is_partition || kind.needs_values(), "{sql}");
+        }
+        // Elsewhere the rows come one by one, and one plan serves all values.
+        for (kind, _) in scans(Extent::Some).into_iter().chain(scans(Extent::All)) {
+            assert!(!kind.needs_values() && !kind.sql(&table()).contains("LIMIT"));
+        }
+    }
+
+    #[pg_test]
+    fn texts_have_as_many_parameters_as_statements_have_values() {
+        let plan = Plan::new(&Filter::parse("PartitionKey eq 'a' and RowKey gt 'b'", None).unwrap());
+        let keys = RangeKeys::new(plan.ranges.first().unwrap());
+        let filter = ScanFilter::new(&Predicate::new(&Filter::parse("N eq 1", None).unwrap()));
+        let first = Some(First { rows: 7, until: 0 });
+        let key = Text::new("a");
+        let rows = [("a", &[][..]), ("b", &[][..])].map(|(key, bag)| {
+            let bag = table_service_model::Properties::from_stored(bag);
+            (Text::new(key), Bag::new(bag))
+        });
+        let statements = [
+            Statement::scan(&keys, None, false),
+            Statement::scan(&keys, Some(&filter), true),
+            Statement::scan_distributed(&keys, None, first),
+            Statement::scan_distributed(&keys, Some(&filter), first),
+            Statement::scan_distributed(&keys, Some(&filter), None),
+            Statement::write_rows(WriteMany::Insert, key.value(), 0, &rows),
+            Statement::write_rows(WriteMany::Upsert(Change::Merge), key.value(), 0, &rows),
+        ];
+        for statement in statements {
+            let (sql, count) = (statement.kind().sql(&table()), statement.values().len());
+            assert!(
+                sql.contains(&format!("${count}")) && !sql.contains(&format!("${}", count + 1)),
+                "{count}: {sql}"
+            );
+        }
     }
 }

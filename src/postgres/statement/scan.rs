@@ -10,13 +10,34 @@ use crate::postgres::varlena::Varlena;
 /// The columns of an entity.
 pub(super) const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
 
-/// What determines the text of a scan. Its parameters are the keys and then the compiled filter.
+/// What determines the text of a scan. Its parameters are the keys and then the compiled filter. If its rows are counted,
+/// the point in time that ends the filter and the number of rows follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::postgres) struct Shape {
     range: RangeShape,
     filter: FilterArguments,
-    /// Whether the planner may choose any plan. It may if the scan reads the whole table to its end.
-    any_plan: bool,
+    extent: Extent,
+}
+
+/// How much of its range a scan reads, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Extent {
+    /// Until the caller wants no more rows.
+    Some,
+    /// To its end.
+    All,
+    /// Of a distributed table, to its end.
+    DistributedAll,
+    /// Of a distributed table, a number of rows.
+    DistributedFirst,
+}
+
+/// The first rows of a scan of a distributed table. Other servers send all rows of a statement, so it must end by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct First {
+    pub rows: u64,
+    /// From this point in time on, every row passes the filter. In microseconds since 2000-01-01.
+    pub until: i64,
 }
 
 /// The columns that the filter in the WHERE clause looks at.
@@ -91,12 +112,11 @@ impl FilterArguments {
 }
 
 impl Shape {
-    /// `all_rows` says that the caller reads all rows.
-    pub(super) fn new(range: &RangeKeys, filter: Option<&ScanFilter>, all_rows: bool) -> Shape {
+    pub(super) fn new(range: &RangeKeys, filter: Option<&ScanFilter>, extent: Extent) -> Shape {
         Shape {
             range: range.shape,
             filter: filter.map_or(FilterArguments::None, |filter| filter.arguments),
-            any_plan: all_rows && range.shape == RangeShape::TABLE,
+            extent,
         }
     }
 }
@@ -287,8 +307,17 @@ pub fn scan_to_sql(range: &KeyRange, table: &QualifiedName, residual: Option<&Fi
 }
 
 impl Shape {
+    /// Returns whether the planner may choose any plan. It may if the scan reads the whole table to its end.
     pub(super) fn any_plan(self) -> bool {
-        self.any_plan
+        self.extent == Extent::All && self.range == RangeShape::TABLE
+    }
+
+    /// Returns whether the scan must be planned with its values. Citus can plan one without them only if it goes to one
+    /// shard, and finds that out only if nothing but one condition names the PartitionKey.
+    pub(super) fn needs_values(self) -> bool {
+        let is_distributed = matches!(self.extent, Extent::DistributedAll | Extent::DistributedFirst);
+        let is_partition = !matches!(self.range, RangeShape::Partitions { .. });
+        is_distributed && !(is_partition && self.filter != FilterArguments::Entity)
     }
 
     /// Returns the text of the statement.
@@ -296,7 +325,16 @@ impl Shape {
         let keys = self.range.parameters();
         let parameters: Vec<String> = (1..=keys).map(|n| format!("${n}")).collect();
         let mut conditions = self.range.conditions("t.", &parameters);
-        conditions.extend(self.filter.call(&format!("${}", keys + 1)));
-        self.range.select(table, &conditions)
+        let filter = self.filter.call(&format!("${}", keys + 1));
+        if self.extent != Extent::DistributedFirst {
+            conditions.extend(filter);
+            return self.range.select(table, &conditions);
+        }
+        let limit = keys + 1 + 2 * filter.iter().len();
+        conditions.extend(filter.map(|filter| {
+            let until = keys + 2;
+            format!("({filter} OR pg_catalog.clock_timestamp() OPERATOR(pg_catalog.>=) ${until})")
+        }));
+        format!("{} LIMIT ${limit}", self.range.select(table, &conditions))
     }
 }

@@ -8,6 +8,7 @@ use super::value::{Text, Value};
 use super::{PropertiesArg, TextArg, argument, result, sql_type};
 use crate::postgres::catalog;
 use crate::postgres::memory::reserve;
+use crate::postgres::varlena::unpacked;
 
 /// The operations of a batch, read in place.
 pub struct BatchOperationsArg<'a>(Vec<Option<BatchOperationRow<'a>>>);
@@ -96,7 +97,7 @@ impl BatchOperationRow<'_> {
         // SAFETY: the datum is a row of this descriptor, which has four attributes of these types. Both arrays have
         // room for four.
         unsafe {
-            let header = pg_sys::pg_detoast_datum(datum.cast_mut_ptr());
+            let header = unpacked(datum);
             let mut tuple = pg_sys::HeapTupleData {
                 t_len: pgrx::varsize(header) as u32,
                 t_data: header.cast(),

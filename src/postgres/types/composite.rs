@@ -11,13 +11,14 @@ use crate::postgres::descriptor::type_of;
 pub(super) fn composite<const N: usize>(type_oid: pg_sys::Oid, values: [Option<Value<'_>>; N]) -> pg_sys::Datum {
     let mut datums = values.map(|value| value.map_or(pg_sys::Datum::null(), Value::datum));
     let mut nulls = values.map(|value| value.is_none());
-    // SAFETY: `lookup_rowtype_tupdesc` returns a valid descriptor. The number and types of the values are compared with it
-    // before they are used. A descriptor that is counted is released, as `ReleaseTupleDesc` does; after an error
-    // PostgreSQL releases it. A new tuple has the header of a datum. `HeapTupleHeaderGetDatum` has to make another only if
-    // an attribute is stored out of line.
+    // SAFETY: an entry of the type cache stays where it is. Its descriptor is NULL if the type is not composite, and valid
+    // until PostgreSQL receives invalidation messages, which `heap_form_tuple` does not. The number and types of the
+    // values are compared with it before they are used. A new tuple has the header of a datum. `HeapTupleHeaderGetDatum`
+    // has to make another only if an attribute is stored out of line.
     unsafe {
-        let descriptor = pg_sys::lookup_rowtype_tupdesc(type_oid, -1);
-        let fits = usize::try_from((*descriptor).natts) == Ok(N)
+        let descriptor = (*pg_sys::lookup_type_cache(type_oid, pg_sys::TYPECACHE_TUPDESC as i32)).tupDesc;
+        let fits = !descriptor.is_null()
+            && usize::try_from((*descriptor).natts) == Ok(N)
             && values
                 .iter()
                 .enumerate()
@@ -30,9 +31,6 @@ pub(super) fn composite<const N: usize>(type_oid: pg_sys::Oid, values: [Option<V
             );
         }
         let tuple = pg_sys::heap_form_tuple(descriptor, datums.as_mut_ptr(), nulls.as_mut_ptr());
-        if (*descriptor).tdrefcount >= 0 {
-            pg_sys::DecrTupleDescRefCount(descriptor);
-        }
         let header = (*tuple).t_data;
         if u32::from((*header).t_infomask) & pg_sys::HEAP_HASEXTERNAL == 0 {
             pg_sys::Datum::from(header)

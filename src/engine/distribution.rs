@@ -1,0 +1,172 @@
+//! Tables on a Citus cluster: distributed by PartitionKey, so that all entities of a partition are on one server.
+
+use pgrx::PgSqlErrorCode;
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::spi::quote_literal;
+use table_service_model::Error;
+
+use super::policies;
+use super::table::{Table, relation_in_data_schema};
+use crate::postgres::guc::distributing;
+use crate::postgres::name::QualifiedName;
+use crate::postgres::spi::{Connection, connect};
+use crate::postgres::subtransaction::{message, sqlerrcode};
+use crate::postgres::types::value::Value;
+use crate::postgres::{catalog, citus};
+
+/// The largest number of shards that Citus makes of a table.
+const SHARDS: i32 = 64_000;
+
+/// The longest name of a table whose shards Citus can create in parallel: with a shard's number it is still a name of
+/// PostgreSQL's. For longer ones Citus would wait for itself.
+const PARALLEL_NAME_BYTES: usize = 50;
+
+/// Checks that this server is not a worker of a cluster. `what` says what is done only elsewhere.
+///
+/// # Errors
+/// `NotImplemented`.
+pub fn require_coordinator(what: &str) -> Result<(), Error> {
+    if citus::is_worker() {
+        return Err(Error::NotImplemented {
+            reason: format!("{what} on the coordinator of the Citus cluster. This server is one of its workers"),
+        });
+    }
+    Ok(())
+}
+
+/// Checks that Citus is in this database, that it is new enough, and that this server is not a worker.
+fn require_citus(function: &str) -> Result<(), Error> {
+    let reason = match citus::major_version() {
+        None => {
+            "Citus is not in this database. Install it on every server of the cluster, then: CREATE EXTENSION citus"
+                .to_owned()
+        }
+        Some(major) if major < citus::MINIMUM_MAJOR => format!(
+            "Tables of the service need Citus {} or later, and this database has Citus {major}",
+            citus::MINIMUM_MAJOR
+        ),
+        Some(_) => return require_coordinator(&format!("{function} is called")),
+    };
+    Err(Error::NotImplemented { reason })
+}
+
+/// Runs a definition that creates a table, and distributes the table if new tables are distributed.
+pub fn define(name: &str, definition: &str) {
+    if !citus::is_enabled() {
+        connect(|spi| spi.run_definition(definition));
+        return;
+    }
+    distributing(name.len() > PARALLEL_NAME_BYTES, || {
+        connect(|spi| {
+            spi.run_definition(definition);
+            distribute(spi, &QualifiedName::new(name.into()));
+        });
+    });
+}
+
+/// Returns whether an error of [`define`] is that of Citus for a long name in a transaction that has run statements in
+/// parallel. Citus has no SQLSTATE for it.
+pub fn needs_own_transaction(name: &str, error: &CaughtError) -> bool {
+    name.len() > PARALLEL_NAME_BYTES
+        && citus::is_enabled()
+        && sqlerrcode(error) == PgSqlErrorCode::ERRCODE_INTERNAL_ERROR
+        && message(error).contains("in sequential mode")
+}
+
+/// Distributes a table, with its entities.
+fn distribute(spi: &Connection, table: &QualifiedName) {
+    spi.run_definition(&format!(
+        "SELECT pg_catalog.create_distributed_table({}::pg_catalog.regclass, 'partition_key', colocate_with => 'table_service.citus_anchor')",
+        quote_literal(table.to_string())
+    ));
+}
+
+/// Distributes all tables of the service, and from now on those that are created.
+///
+/// # Errors
+/// `NotImplemented` without Citus, and `InvalidInput` for a number of shards that Citus does not make.
+pub fn enable(shard_count: i32) -> Result<(), Error> {
+    require_citus("enable_citus")?;
+    if !(1..=SHARDS).contains(&shard_count) {
+        return Err(Error::ArgumentInvalid {
+            reason: format!("shard_count is 1 to {SHARDS}"),
+        });
+    }
+    // In sequence, whatever the names are: Citus does not turn from parallel to sequential in a transaction.
+    distributing(true, || {
+        connect(|spi| {
+            if !citus::is_enabled() {
+                make_anchor(spi, shard_count);
+            }
+            for table in tables(spi).iter().filter(|table| !table.is_distributed()) {
+                distribute(spi, table.name());
+                spi.run_definition(&format!(
+                    "SELECT pg_catalog.truncate_local_data_after_distributing_table({}::pg_catalog.regclass)",
+                    quote_literal(table.name().to_string())
+                ));
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Makes the table that says how many shards the tables of the service have, and where they are. It has no rows.
+fn make_anchor(spi: &Connection, shard_count: i32) {
+    spi.run_definition(
+        "CREATE TABLE table_service.citus_anchor (partition_key pg_catalog.text COLLATE pg_catalog.\"C\" PRIMARY KEY); \
+        COMMENT ON TABLE table_service.citus_anchor IS 'The tables of the service are distributed as this one'",
+    );
+    spi.run_definition(&format!(
+        "SELECT pg_catalog.create_distributed_table('table_service.citus_anchor', 'partition_key', colocate_with => 'none', shard_count => {shard_count})"
+    ));
+    if catalog::own_relation(c"service_properties").is_some_and(|properties| !citus::is_distributed(properties)) {
+        // Citus logs in as the owner of a table when it moves it, and no one can log in as pg_database_owner.
+        spi.run_definition(
+            "ALTER TABLE table_service.service_properties OWNER TO CURRENT_USER; \
+            GRANT ALL ON TABLE table_service.service_properties TO pg_database_owner",
+        );
+        spi.run_definition("SELECT pg_catalog.create_reference_table('table_service.service_properties')");
+    }
+}
+
+/// Makes all tables of the service tables of this server again, with their entities.
+///
+/// # Errors
+/// `NotImplemented` without Citus.
+pub fn disable() -> Result<(), Error> {
+    require_citus("disable_citus")?;
+    distributing(true, || {
+        connect(|spi| {
+            for table in tables(spi).iter().filter(|table| table.is_distributed()) {
+                undistribute(spi, table);
+            }
+            if citus::is_enabled() {
+                spi.run_definition("DROP TABLE table_service.citus_anchor");
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Citus makes a new table, which is not OF a type and has another OID.
+fn undistribute(spi: &Connection, table: &Table) {
+    let name = table.name();
+    spi.run_definition(&format!(
+        "SELECT pg_catalog.undistribute_table({}::pg_catalog.regclass)",
+        quote_literal(name.to_string())
+    ));
+    spi.run_definition(&format!("ALTER TABLE {name} OF table_service.entity"));
+    if let Some(oid) = relation_in_data_schema(name.name()) {
+        policies::carry_over(table.oid(), oid);
+    }
+}
+
+/// Returns the tables of the service, without the parts of partitioned ones.
+fn tables(spi: &Connection) -> Vec<Table> {
+    const TABLES: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}') AND NOT c.relispartition ORDER BY c.oid";
+    let rows = spi.read(TABLES, &[Value::oid(catalog::data_schema())]);
+    rows.iter()
+        .filter_map(|row| row.relation(1))
+        .filter_map(Table::of)
+        .collect()
+}

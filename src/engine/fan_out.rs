@@ -1,0 +1,241 @@
+//! Reads key ranges of a distributed table. The other servers test the filter and send all rows of a statement before the
+//! first one arrives, so a caller who wants only the first ones gets them by statements that end by themselves.
+//!
+//! A statement over several partitions goes to all shards. Each shard sends its first rows, a few more than its share of
+//! what is wanted. In key order they are complete up to the last row of the first shard that has no more to show. There
+//! the next statement begins.
+
+use table_service_model::filter::{Bound, Filter, KeyRange, Predicate};
+
+use super::property_index::Knowledge;
+use super::table::Table;
+use crate::postgres::citus::Shards;
+use crate::postgres::receiver::{Keys, Receiver};
+use crate::postgres::row::Row;
+use crate::postgres::spi::Connection;
+use crate::postgres::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested};
+
+/// Reads entities of key ranges into `sink`, in key order: all that pass the filter, or the `first` ones until `sink`
+/// wants no more, among which may be others.
+pub fn read(
+    spi: &Connection,
+    table: &Table,
+    ranges: &[KeyRange],
+    filter: Option<&Filter>,
+    first: Option<First>,
+    sink: &mut dyn FnMut(&Row<'_>) -> bool,
+) {
+    let mut reading = Reading {
+        spi,
+        table,
+        knowledge: Knowledge::new(table, filter),
+        filter: filter.map(|filter| ScanFilter::new(&Predicate::new(filter))),
+        sink,
+        has_ended: false,
+    };
+    let Some(first) = first else {
+        for range in ranges {
+            reading.all(range);
+            pgrx::check_for_interrupts!();
+        }
+        return;
+    };
+    let mut left = Left {
+        rows: first.rows,
+        until: first.until,
+        in_partition: 1,
+    };
+    let shards = match ranges.iter().any(|range| range.partition().is_none()) {
+        true => Shards::of(spi, table.oid()),
+        false => Shards::one(),
+    };
+    for range in ranges {
+        let mut rest = vec![range.clone()];
+        while let Some(range) = rest.pop() {
+            rest.extend(reading.first(&range, &shards, &mut left));
+            if reading.has_ended {
+                return;
+            }
+            pgrx::check_for_interrupts!();
+        }
+    }
+}
+
+struct Reading<'a> {
+    spi: &'a Connection,
+    table: &'a Table,
+    /// What property indexes know about the filter.
+    knowledge: Option<Knowledge<'a>>,
+    filter: Option<ScanFilter>,
+    sink: &'a mut dyn FnMut(&Row<'_>) -> bool,
+    /// Whether the sink wants no more rows.
+    has_ended: bool,
+}
+
+/// What is left to read of the first rows.
+struct Left {
+    rows: u64,
+    until: i64,
+    /// How many rows of a partition there are, as far as is known.
+    in_partition: u64,
+}
+
+impl Left {
+    /// Returns how many rows to ask each shard for, so that most often no shard has too few.
+    fn rows_of_each(&self, shards: u64) -> u64 {
+        let share = self.rows.div_ceil(shards);
+        let spread = share.saturating_mul(self.in_partition).isqrt();
+        share
+            .saturating_add(4 * spread)
+            .saturating_add(2 * self.in_partition)
+            .min(self.rows)
+    }
+}
+
+/// What has arrived of a shard.
+#[derive(Clone, Default)]
+struct Arrived {
+    rows: u64,
+    partitions: u64,
+    partition_key: String,
+}
+
+impl Reading<'_> {
+    fn all(&mut self, range: &KeyRange) {
+        let keys = RangeKeys::new(range);
+        let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), None);
+        let index_scan = self.index_scan(range, None);
+        let mut receiver = Receiver::new(self.sink);
+        match index_scan {
+            Some(scan) => self.spi.receive_once(&scan, &mut receiver),
+            None => self.spi.receive(self.table.name(), &statement, &mut receiver),
+        }
+    }
+
+    /// Reads the first rows of a range. Returns the ranges that are left of it, the last one first.
+    fn first(&mut self, range: &KeyRange, shards: &Shards, left: &mut Left) -> Vec<KeyRange> {
+        let is_partition = range.partition().is_some();
+        let index_scan = self.index_scan(range, Some(left.rows));
+        let one = Shards::one();
+        let shards = if is_partition || index_scan.is_some() {
+            &one
+        } else {
+            shards
+        };
+        let rows = left.rows_of_each(shards.count());
+        let first = First {
+            rows,
+            until: left.until,
+        };
+        let keys = RangeKeys::new(range);
+        let first = Some(first).filter(|_| range.point().is_none());
+        let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), first);
+        let mut arrived = vec![Arrived::default(); usize::try_from(shards.count()).unwrap_or_default()];
+        let (mut has_ended, mut cut) = (false, None);
+        let sink = &mut self.sink;
+        let take = &mut |row: &Row<'_>| {
+            left.rows = left.rows.saturating_sub(1).max(2);
+            has_ended = !sink(row);
+            let (partition_key, row_key) = (row.partition_key(), row.row_key());
+            if let Some(arrived) = arrived.get_mut(shards.of_partition(partition_key)) {
+                arrived.rows += 1;
+                if arrived.partitions == 0 || arrived.partition_key != partition_key {
+                    arrived.partitions += 1;
+                    partition_key.clone_into(&mut arrived.partition_key);
+                }
+                left.in_partition = left.in_partition.max(arrived.rows / arrived.partitions);
+                if arrived.rows >= rows && !has_ended {
+                    cut = Some(((partition_key.to_owned(), row_key.to_owned()), arrived.partitions == 1));
+                }
+            }
+            !has_ended && cut.is_none()
+        };
+        let mut receiver = Receiver::new(take);
+        match &index_scan {
+            Some(scan) => self.spi.receive_once(scan, &mut receiver),
+            None if shards.count() == 1 => self.spi.receive(self.table.name(), &statement, &mut receiver),
+            None => self.spi.receive_of_shards(self.table.name(), &statement, &mut receiver),
+        }
+        drop(receiver);
+        self.has_ended = has_ended;
+        match cut {
+            None => Vec::new(),
+            // The shard has many rows of this partition, and the others need not be asked for it.
+            Some((keys, true)) if !is_partition => partition_first(range, keys),
+            Some((keys, _)) => vec![after(range, keys)],
+        }
+    }
+
+    /// Returns the scan of a range that lets the other servers use property indexes, if the filter asks for the entities
+    /// of one value. Those are seldom many. A scan for other filters might run long after the page's time.
+    fn index_scan(&self, range: &KeyRange, limit: Option<u64>) -> Option<IndexScan> {
+        let filter = self.filter.as_ref().map_or(Tested::Not, Tested::Compiled);
+        index_scan(self.table, range, self.knowledge.as_ref()?, filter, limit)
+    }
+}
+
+/// Does the same as [`Reading::index_scan`], also for a text that users see.
+pub fn index_scan(
+    table: &Table,
+    range: &KeyRange,
+    knowledge: &Knowledge<'_>,
+    filter: Tested<'_>,
+    limit: Option<u64>,
+) -> Option<IndexScan> {
+    let condition = knowledge.within(range);
+    if range.point().is_some() || !Knowledge::is_one_value(&condition) {
+        return None;
+    }
+    let ranges = std::slice::from_ref(range);
+    let condition = (&condition, knowledge.properties.as_slice());
+    let bounds = Bounds::Searched;
+    Some(IndexScan::sorted(
+        table.name(),
+        ranges,
+        condition,
+        filter,
+        limit,
+        bounds,
+    ))
+}
+
+/// Returns the part of a range behind these keys.
+fn after(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
+    KeyRange {
+        lower: Some(Bound {
+            partition_key,
+            row_key: Some(row_key),
+            inclusive: false,
+        }),
+        upper: range.upper.clone(),
+    }
+}
+
+/// Returns the part of a range behind these keys: what is left of the partition, behind what comes after it.
+fn partition_first(range: &KeyRange, keys: Keys) -> Vec<KeyRange> {
+    let end = Bound {
+        partition_key: keys.0.clone(),
+        row_key: None,
+        inclusive: true,
+    };
+    let partition = after(range, keys);
+    if range
+        .upper
+        .as_ref()
+        .is_some_and(|upper| upper.partition_key == end.partition_key)
+    {
+        return vec![partition];
+    }
+    let others = KeyRange {
+        lower: Some(Bound {
+            inclusive: false,
+            ..end.clone()
+        }),
+        upper: range.upper.clone(),
+    };
+    let partition = KeyRange {
+        upper: Some(end),
+        ..partition
+    };
+    vec![others, partition]
+}

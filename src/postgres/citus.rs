@@ -1,0 +1,146 @@
+//! What PostgreSQL's catalogs say about Citus, which distributes tables over several servers.
+//!
+//! Citus replaces the planner: statements on a distributed table reach its entities on the other servers. The table
+//! itself is empty here. A database without Citus lacks all the relations that this file looks for.
+
+use std::ffi::{CStr, c_int};
+
+use pgrx::prelude::*;
+
+use super::catalog;
+use super::spi::{Connection, connect};
+use super::types::value::Value;
+
+/// The oldest major version that distributes tables of the service.
+pub const MINIMUM_MAJOR: u32 = 14;
+
+/// The table that all distributed tables of the service are colocated with, without its schema. It exists as long as
+/// new tables are distributed.
+pub const ANCHOR: &CStr = c"citus_anchor";
+
+/// Returns the relation of PostgreSQL's own schema with this name.
+fn system_relation(name: &CStr) -> Option<pg_sys::Oid> {
+    let schema = pg_sys::Oid::from(pg_sys::PG_CATALOG_NAMESPACE);
+    // SAFETY: a transaction is running, and the name is a C string.
+    let oid = unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) };
+    (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
+/// Returns whether Citus is in this database.
+pub fn is_present() -> bool {
+    system_relation(c"pg_dist_partition").is_some()
+}
+
+/// Returns whether Citus distributes this relation.
+pub fn is_distributed(relation: pg_sys::Oid) -> bool {
+    let Some(distributed) = system_relation(c"pg_dist_partition") else {
+        return false;
+    };
+    let index = system_relation(c"pg_dist_partition_logical_relid_index");
+    // SAFETY: the scan reads a catalog whose first column is the OID of a relation, as it is now. It scans the whole
+    // catalog if there is no such index. The scan and the catalog are closed; after an error PostgreSQL closes them.
+    unsafe {
+        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+        let catalog = pg_sys::table_open(distributed, lock);
+        let mut key = pg_sys::ScanKeyData::default();
+        pg_sys::ScanKeyInit(
+            &mut key,
+            1,
+            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+            pg_sys::RegProcedure::from(pg_sys::F_OIDEQ),
+            relation.into(),
+        );
+        let scan = pg_sys::systable_beginscan(
+            catalog,
+            index.unwrap_or(pg_sys::InvalidOid),
+            index.is_some(),
+            std::ptr::null_mut(),
+            1,
+            &mut key,
+        );
+        let is_distributed = !pg_sys::systable_getnext(scan).is_null();
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(catalog, lock);
+        is_distributed
+    }
+}
+
+/// Returns whether this relation in the schema of the tables of the service is a distributed one with the columns of an
+/// entity. The other servers know a distributed table without the type that it is `OF`.
+pub fn is_distributed_entity_table(relation: pg_sys::Oid) -> bool {
+    let types = [
+        pg_sys::TEXTOID,
+        pg_sys::TEXTOID,
+        pg_sys::TIMESTAMPTZOID,
+        catalog::properties_type(),
+    ];
+    is_present()
+        // SAFETY: the function takes any OID and any number of a column.
+        && (1..).zip(types).all(|(column, type_oid)| unsafe { pg_sys::get_atttype(relation, column) } == type_oid)
+        && is_distributed(relation)
+}
+
+/// Returns whether new tables of the service are distributed.
+pub fn is_enabled() -> bool {
+    is_present() && catalog::own_relation(ANCHOR).is_some()
+}
+
+/// Returns the major version of Citus, if it is in this database.
+pub fn major_version() -> Option<u32> {
+    const VERSION: &str =
+        "SELECT e.extversion FROM pg_catalog.pg_extension AS e WHERE e.extname OPERATOR(pg_catalog.=) 'citus'";
+    if !is_present() {
+        return None;
+    }
+    connect(|spi| {
+        let rows = spi.read(VERSION, &[]);
+        let version = rows.first()?.text(1)?.get();
+        version.split(['.', '-']).next()?.parse().ok()
+    })
+}
+
+unsafe extern "C-unwind" {
+    /// PostgreSQL's function, which `pg_sys` lacks. It raises no error.
+    fn hash_bytes(bytes: *const u8, length: c_int) -> u32;
+}
+
+/// The shards of a distributed table.
+pub struct Shards {
+    /// The least hash of each, in order. Without any, there is one shard.
+    lower: Vec<i64>,
+}
+
+impl Shards {
+    /// All rows are in one shard.
+    pub fn one() -> Shards {
+        Shards { lower: Vec::new() }
+    }
+
+    pub fn of(spi: &Connection, table: pg_sys::Oid) -> Shards {
+        const LOWER: &str = "SELECT s.shardminvalue::pg_catalog.int8 FROM pg_catalog.pg_dist_shard AS s WHERE s.logicalrelid OPERATOR(pg_catalog.=) $1 ORDER BY 1";
+        let rows = spi.read(LOWER, &[Value::oid(table)]);
+        Shards {
+            lower: rows.iter().filter_map(|row| row.int8(1)).collect(),
+        }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.lower.len().max(1) as u64
+    }
+
+    /// Returns the number of the shard that has this partition.
+    pub fn of_partition(&self, partition_key: &str) -> usize {
+        let length = c_int::try_from(partition_key.len()).unwrap_or_default();
+        // SAFETY: the function reads so many bytes. PostgreSQL hashes a text of the collation C in this way.
+        let hash = unsafe { hash_bytes(partition_key.as_ptr(), length) };
+        let hash = i64::from(hash.cast_signed());
+        self.lower.partition_point(|&lower| lower <= hash).saturating_sub(1)
+    }
+}
+
+/// Returns whether this server is a worker of a cluster, and not its coordinator.
+pub fn is_worker() -> bool {
+    const GROUP: &str =
+        "SELECT true FROM pg_catalog.pg_dist_local_group AS g WHERE g.groupid OPERATOR(pg_catalog.<>) 0";
+    is_present() && connect(|spi| spi.read(GROUP, &[]).first().is_some())
+}
