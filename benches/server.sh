@@ -26,7 +26,7 @@ trap 'exit 143' TERM HUP
 # Into a copy: the tests use builds of another kind.
 cp -a "$cache/pg$PG" "$work/pg"
 export PG_CONFIG=$work/pg/bin/pg_config
-cargo pgrx install --release --pg-config "$PG_CONFIG" --no-default-features --features "pg$PG" >"$work/build.log" 2>&1 || {
+pgrx-config/install.sh "$PG_CONFIG" >"$work/build.log" 2>&1 || {
   cat "$work/build.log" >&2
   exit 1
 }

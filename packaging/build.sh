@@ -4,7 +4,7 @@
 #   build.sh [MAJOR ...]   for these majors of PostgreSQL; by default for all that this machine has: Debian's, and those that
 #                          `make setup PG=MAJOR` has built
 #
-# Packages: postgresql-MAJOR-table-service, table-service-gateway, table-service-emulator. Times and paths of the build are not in them.
+# Packages: postgresql-MAJOR-table-service, table-service-gateway (with table-service-copy), table-service-emulator. Times and paths of the build are not in them.
 # Cargo's results stay in target/packages/build.
 set -euo pipefail
 
@@ -99,7 +99,7 @@ if ! command -v cargo-cyclonedx >/dev/null && [[ ! -x $cyclonedx/bin/cargo-cyclo
   cargo install --quiet --locked --root "$cyclonedx" "cargo-cyclonedx@$cargo_cyclonedx_version"
 fi
 PATH=$PATH:$cyclonedx/bin cargo cyclonedx --format json --spec-version 1.5 --override-filename bom --quiet
-for part in .:table_service crates/gateway:table_service_gateway crates/emulator:table_service_emulator; do
+for part in .:table_service crates/gateway:table_service_gateway crates/copy:table_service_copy crates/emulator:table_service_emulator; do
   # Serial number, time and paths differ between builds.
   python3 packaging/reproducible_sbom.py "${part%%:*}/bom.json" "$SOURCE_DATE_EPOCH" "$source" >"$BUILD/sbom/${part##*:}.cdx.json"
 done

@@ -7,6 +7,8 @@
 #   inside [USER] COMMAND   runs a command in it
 #   apt_install PACKAGE...  installs packages in it
 #   leave                   removes the copy
+#
+# Systems of one release share $builds/RELEASE, if $builds is set: what Cargo has built of the project, and cargo-pgrx.
 
 ((EUID == 0)) || die "only root can make a chroot"
 command -v mmdebstrap >/dev/null || apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null ||
@@ -49,9 +51,16 @@ enter() {
   mount --bind "$(rustc --print sysroot)" "$system/opt/rust"
   mount -t overlay overlay -o "lowerdir=${CARGO_HOME:-$HOME/.cargo},upperdir=$work/cargo-upper,workdir=$work/cargo-overlay" "$system/opt/cargo"
   cp -L /etc/resolv.conf "$system/etc/resolv.conf"
-  if [[ ${CARGO_PGRX:-} == 1 ]]; then
+  local cargo_pgrx=
+  if [[ ${CARGO_PGRX:-} == 1 ]]; then cargo_pgrx=$cache/cargo-pgrx-$cargo_pgrx_version; fi
+  if [[ -n ${builds:-} ]]; then
+    mkdir -p "$builds/$release/target" "$system/project/target"
+    mount --bind "$builds/$release/target" "$system/project/target"
+    if [[ -e $builds/$release/cargo-pgrx-$cargo_pgrx_version ]]; then cargo_pgrx=$builds/$release/cargo-pgrx-$cargo_pgrx_version; fi
+  fi
+  if [[ -n $cargo_pgrx ]]; then
     mkdir -p "$system/var/cache/table_service"
-    cp -rL "$cache/cargo-pgrx-$cargo_pgrx_version" "$system/var/cache/table_service/"
+    cp -rL "$cargo_pgrx" "$system/var/cache/table_service/"
   fi
   git -C "$project" ls-files -z --cached --others --exclude-standard --deduplicate | while IFS= read -r -d '' file; do
     if [[ -e $project/$file ]]; then printf '%s\0' "$file"; fi
@@ -60,7 +69,7 @@ enter() {
 
 leave() {
   local mounted
-  for mounted in var/cache/apt/archives opt/cargo opt/rust dev ''; do
+  for mounted in project/target var/cache/apt/archives opt/cargo opt/rust dev ''; do
     if mountpoint -q "$system/$mounted"; then umount -R -l "$system/$mounted"; fi
   done
   rm -rf "$work"/{upper,overlay,cargo-upper,cargo-overlay}

@@ -2,7 +2,8 @@
 # Tests the two commands of the README on machines that have less than this one: bare Debian systems, each in a chroot of its
 # own, with this machine's Rust and its crates. Needs root.
 #
-#   cold.sh [STATE ...]         in each state (default: all): `make run` and a short `make test`
+#   cold.sh [STATE ...]         in each state (default: all): `make run` and a short `make test`. Only the first state of a release
+#                               builds everything; the others get what it has built of crates and of cargo-pgrx
 #   cold.sh --check [STATE ...] only what set-up finds missing there, and what it says; minutes instead of hours
 #
 # States of a system, each on Debian 12 and 13 (RELEASES="bookworm trixie"), with the PostgreSQL of that release:
@@ -59,9 +60,11 @@ missing() { { inside "CHECK=1 pgrx-config/setup.sh $PG" 2>&1 || true; } | sort |
 
 list() { printf '%s\n' "$@" | sort | paste -sd' '; }
 
-# What `make test` needs besides PostgreSQL.
-tools=(clang gcc git libc6-dev libclang-dev sudo)
-if [[ ${CARGO_PGRX:-} != 1 ]]; then tools+=(libssl-dev pkg-config); fi
+# What `make test` needs besides PostgreSQL; the last two to build cargo-pgrx.
+needed_tools() {
+  tools=(clang gcc git libc6-dev libclang-dev sudo)
+  if [[ ! -e $system/var/cache/table_service/cargo-pgrx-$cargo_pgrx_version ]]; then tools+=(libssl-dev pkg-config); fi
+}
 
 # What has to run beside everything else.
 before=true
@@ -75,6 +78,10 @@ proves_itself() {
     expect "$command" 0 "$status"
   done
   expect "set-up has nothing left to do" "" "$(missing)"
+  local cargo_pgrx=cargo-pgrx-$cargo_pgrx_version
+  if [[ ! -e $builds/$release/$cargo_pgrx && -e $system/var/cache/table_service/$cargo_pgrx ]]; then
+    cp -a "$system/var/cache/table_service/$cargo_pgrx" "$builds/$release/"
+  fi
 }
 
 state_bare() {
@@ -128,12 +135,14 @@ state_interrupted() {
   expect "new clusters are allowed again" "" "$(inside "grep -s '^create_main_cluster *= *false' /etc/postgresql-common/createcluster.conf || true")"
 }
 
+builds=$work/builds
 for release in "${releases[@]}"; do
   PG=${major[$release]:-}
   [[ -n $PG ]] || die "which PostgreSQL does $release have? Add it to cold.sh"
   make_base "$release"
   for state in "${states[@]}"; do
     enter "$release"
+    needed_tools
     before=true
     "state_$state"
     if [[ $check == no && $state != user && $state != interrupted ]]; then proves_itself; fi
