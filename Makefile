@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-model bench-gateway bench-copy stress packages test-packages images install clean
+.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades citus soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-indexes bench-model bench-gateway bench-copy stress packages test-packages images install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -21,6 +21,8 @@ help:
 	@echo 'make pgspot            looks for what other roles could do to the install and upgrade scripts'
 	@echo 'make licences          licences of the dependencies, and where they come from (builds cargo-deny, if it is not there)'
 	@echo 'make upgrades          from released versions, which it builds from the history; PG=18 also tries pg_upgrade from 15'
+	@echo 'make citus CITUS_SOURCE=/path/to/citus-14.0.1.tar.gz'
+	@echo '                       tables on a Citus cluster, which it builds; SUITES="golden faults" takes these suites of tests/citus/run.sh'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make fuzz-sql N=200    many seeds of random statements on tables of all shapes; SEED=7 runs one again'
 	@echo 'make asan              the extension in a PostgreSQL with assertions and nervous caches, which it builds, and under valgrind (hours)'
@@ -33,6 +35,7 @@ help:
 	@echo 'make bench-gateway     only the gateway, for longer; bench-model: only the model'
 	@echo 'make bench-copy        copies of a million entities, beside COPY of psql, and over REST'
 	@echo 'make bench-growth      small tables beside large ones, and memory'
+	@echo 'make bench-indexes     the same queries with property indexes and without, where they gain nothing from them'
 	@echo 'make stress            one partition under load; ARGS="--mix get=90,insert=10 --clients 8", ARGS=--help lists more'
 	@echo 'make setup             only provide what is missing to build and test'
 	@echo 'make packages          Debian packages of the last commit, in target/packages'
@@ -77,6 +80,10 @@ clients:
 upgrades:
 	@ONLY=upgrades pgrx-config/test.sh $(PG)
 
+# Citus 14 needs PostgreSQL 16 or later.
+citus:
+	@ONLY=citus CITUS_SOURCE="$(CITUS_SOURCE)" SUITES="$(SUITES)" TEST="$(TEST)" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(if $(filter 15,$(PG)),18,$(PG))
+
 pgspot:
 	@ONLY=pgspot pgrx-config/test.sh
 
@@ -119,6 +126,9 @@ bench-copy:
 
 bench-growth:
 	@PG=$(PG) benches/run.sh growth $(ARGS)
+
+bench-indexes:
+	@PG=$(PG) benches/run.sh indexes $(ARGS)
 
 bench-model:
 	@PG=$(PG) benches/run.sh model $(ARGS)
