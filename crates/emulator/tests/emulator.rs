@@ -83,7 +83,7 @@ impl Emulator {
     fn start(temporary: &Temporary, arguments: &[&str]) -> Emulator {
         let mut all = vec!["--port", "0", "--admin-port", "0"];
         all.extend(arguments);
-        let mut child = program(temporary, &all).spawn().unwrap();
+        let mut child = with_default_signals(&program(temporary, &all)).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap())
             .read_line(&mut line)
@@ -134,6 +134,15 @@ impl Drop for Emulator {
             eprintln!("the emulator before its test failed: {ended:?}, {errors}");
         }
     }
+}
+
+/// The same command with the default reactions to signals. Shells let programs in the background ignore some of them.
+fn with_default_signals(command: &Command) -> Command {
+    let mut with = Command::new("env");
+    with.arg("--default-signal").arg(command.get_program()).args(command.get_args());
+    with.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    with.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    with
 }
 
 fn kill(signal: &str, process: u32) {

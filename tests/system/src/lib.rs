@@ -15,6 +15,7 @@ mod failure;
 pub mod gateway;
 pub mod random;
 mod session;
+pub mod tls;
 
 pub use cluster::{Cluster, Keeper, as_server, free_directory};
 pub use database::Database;

@@ -1,5 +1,6 @@
 //! Requests: signed, repeated while the service is away or busy.
 
+use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -147,31 +148,22 @@ impl RestClient {
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_connect_timeout(Some(Duration::from_secs(15)));
-        let builder = HttpsConnectorBuilder::new();
-        let builder = if endpoint.origin.starts_with("https:") {
-            let mut roots = rustls::RootCertStore::empty();
+        let mut roots = rustls::RootCertStore::empty();
+        if endpoint.origin.starts_with("https:") {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
                 return Err(Failure::new(
                     "The system has no certificates to check the endpoint's with.",
                 ));
             }
-            let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-            let config = rustls::ClientConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()
-                .map_err(|error| Failure::new(error.to_string()))?
-                .with_root_certificates(roots)
-                .with_no_client_auth();
-            builder.with_tls_config(config)
-        } else {
-            let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-            let config = rustls::ClientConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()
-                .map_err(|error| Failure::new(error.to_string()))?
-                .with_root_certificates(rustls::RootCertStore::empty())
-                .with_no_client_auth();
-            builder.with_tls_config(config)
-        };
+        }
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Failure::new(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let builder = HttpsConnectorBuilder::new().with_tls_config(config);
         let connector = builder.https_or_http().enable_http1().wrap_connector(http);
         Ok(RestClient {
             client: Client::builder(TokioExecutor::new()).build(connector),
@@ -220,9 +212,10 @@ impl RestClient {
                     let asked = answer.header("retry-after").and_then(|seconds| seconds.parse().ok());
                     (answer.error().text(), asked.map(Duration::from_secs))
                 }
-                Ok(Err(error)) => {
+                Ok(Err(Unsent::ForEver(reason))) => return Err(Failure::new(format!("{}: {reason}", self.name()))),
+                Ok(Err(Unsent::ForNow(reason))) => {
                     ambiguous = true;
-                    (error, None)
+                    (reason, None)
                 }
                 Err(_) => {
                     ambiguous = true;
@@ -235,11 +228,11 @@ impl RestClient {
         }
     }
 
-    async fn try_send(&self, call: &Call<'_>) -> Result<Answer, String> {
+    async fn try_send(&self, call: &Call<'_>) -> Result<Answer, Unsent> {
         let path = format!("{}/{}", self.endpoint.prefix, call.resource);
         let date = OffsetDateTime::now_utc()
             .format(&Rfc2822)
-            .map_err(|error| error.to_string())?
+            .map_err(|error| Unsent::ForEver(error.to_string()))?
             .replace("+0000", "GMT");
         let mut query = call.query.to_owned();
         let mut authorization = None;
@@ -284,21 +277,50 @@ impl RestClient {
         // The text of these errors has no URL in it, so no signature.
         let request = request
             .body(Full::new(call.body.clone()))
-            .map_err(|_| "the request cannot be made of these keys".to_owned())?;
+            .map_err(|_| Unsent::ForEver("the request cannot be made of these keys".to_owned()))?;
         let response = self
             .client
             .request(request)
             .await
-            .map_err(|error| with_sources(&error))?;
+            .map_err(|error| Unsent::of(&error))?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, LARGEST_ANSWER).collect().await;
         Ok(Answer {
             status: head.status,
             headers: head.headers,
-            body: body.map_err(|error| error.to_string())?.to_bytes(),
+            body: body.map_err(|error| Unsent::ForNow(error.to_string()))?.to_bytes(),
             ambiguous: false,
         })
     }
+}
+
+/// Why a request has no answer.
+enum Unsent {
+    /// A retry may help.
+    ForNow(String),
+    ForEver(String),
+}
+
+impl Unsent {
+    fn of(error: &hyper_util::client::legacy::Error) -> Unsent {
+        let reason = with_sources(error);
+        if is_refused_by_tls(error) {
+            Unsent::ForEver(reason)
+        } else {
+            Unsent::ForNow(reason)
+        }
+    }
+}
+
+/// Whether the endpoint does not prove who it is, or has no TLS that this program knows.
+fn is_refused_by_tls(error: &(dyn Error + 'static)) -> bool {
+    if let Some(error) = error.downcast_ref::<rustls::Error>() {
+        use rustls::Error::{InvalidCertificate, InvalidMessage, PeerIncompatible};
+        return matches!(error, InvalidCertificate(_) | InvalidMessage(_) | PeerIncompatible(_));
+    }
+    // An I/O error has another error inside, and not as its source.
+    let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    inner.is_some_and(|inner| is_refused_by_tls(inner)) || error.source().is_some_and(is_refused_by_tls)
 }
 
 fn is_passing(status: StatusCode) -> bool {

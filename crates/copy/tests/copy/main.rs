@@ -13,4 +13,5 @@ mod peers;
 mod program;
 mod proxy;
 mod round_trips;
+mod tls;
 mod verifying;

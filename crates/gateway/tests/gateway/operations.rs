@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::json;
+use system_tests::tls::Certificate;
 use system_tests::{Database, wait_until};
 use time::OffsetDateTime;
 
@@ -227,23 +228,11 @@ fn it_works_as_an_ordinary_role() {
 fn the_database_can_be_reached_over_tcp_with_tls() {
     let directory = std::env::temp_dir().join(format!("gateway-database-tls-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    let certificate = |name: &str| {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let path = directory.join(name);
-        std::fs::write(&path, made.cert.pem()).unwrap();
-        (path.to_str().unwrap().to_owned(), made.signing_key.serialize_pem())
-    };
-    let (server, key) = certificate("server.pem");
-    let (other, _) = certificate("other.pem");
-    // PostgreSQL requires that only the server's user can read the key.
-    let key_file = directory.join("server.key").to_str().unwrap().to_owned();
-    std::fs::write(&key_file, key).unwrap();
-    make_servers_own(&key_file);
-
+    let (server, other) = (Certificate::new(&directory, "server"), Certificate::new(&directory, "other"));
     let settings = [
         "ssl=on".to_owned(),
-        format!("ssl_cert_file={server}"),
-        format!("ssl_key_file={key_file}"),
+        format!("ssl_cert_file={}", server.certificate),
+        format!("ssl_key_file={}", server.key),
     ];
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let cluster = system_tests::Cluster::start_on_tcp(&settings);
@@ -252,7 +241,7 @@ fn the_database_can_be_reached_over_tcp_with_tls() {
         "postgresql://postgres@localhost:{}/postgres?sslmode=require",
         cluster.port()
     );
-    let gateway = Gateway::start(&["--database-url", &url, "--database-ca", &server]);
+    let gateway = Gateway::start(&["--database-url", &url, "--database-ca", &server.certificate]);
     gateway
         .client()
         .post("Tables", "{\"TableName\":\"Things\"}")
@@ -260,7 +249,7 @@ fn the_database_can_be_reached_over_tcp_with_tls() {
     let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'table-service-gateway'";
     assert!(cluster.session().value::<bool>(encrypted, &[]));
 
-    let deceived = Gateway::start(&["--database-url", &url, "--database-ca", &other]);
+    let deceived = Gateway::start(&["--database-url", &url, "--database-ca", &other.certificate]);
     deceived.client().get("Tables").fails_with(503, "ServerBusy", "");
     assert!(deceived.admin("/ready").expect(503).text().contains("certificate"));
     // The same without TLS.
@@ -268,20 +257,6 @@ fn the_database_can_be_reached_over_tcp_with_tls() {
     plain.client().get("Tables").expect(200);
     drop((gateway, deceived, plain, cluster));
     std::fs::remove_dir_all(&directory).unwrap();
-}
-
-/// Gives a file to the user of the servers, and removes access for all others.
-fn make_servers_own(file: &str) {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
-        let id = std::process::Command::new("id")
-            .args(["-u", "postgres"])
-            .output()
-            .unwrap();
-        let id: u32 = String::from_utf8(id.stdout).unwrap().trim().parse().unwrap();
-        chown(file, Some(id), None).unwrap();
-    }
 }
 
 /// A gateway with HTTPS that accepts the tokens of an issuer.
@@ -316,7 +291,7 @@ impl Tls {
             std::fs::write(&path, content).unwrap();
             path.to_str().unwrap().to_owned()
         };
-        let server = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let server = Certificate::new(&directory, "server");
         let issuer = rcgen::KeyPair::generate().unwrap();
         let jwks = key_set(&issuer, &json!({"alg": "ES256"}));
         let jwks = file("jwks.json", &jwks);
@@ -327,18 +302,16 @@ impl Tls {
                  authorization_uri = \"https://issuer/authorize\"\njwks_file = \"{jwks}\"\n"
             ),
         );
-        let certificate = file("certificate.pem", &server.cert.pem());
-        let key = file("key.pem", &server.signing_key.serialize_pem());
         let service = Service::with(&[
             "--config",
             &config,
             "--tls-certificate",
-            &certificate,
+            &server.certificate,
             "--tls-key",
-            &key,
+            &server.key,
         ]);
         let mut roots = rustls::RootCertStore::empty();
-        roots.add(server.cert.der().clone()).unwrap();
+        roots.add(server.made.cert.der().clone()).unwrap();
         let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
