@@ -16,6 +16,8 @@ use crate::owner::{Owner, owned, problem, remove_tree};
 const PACKAGED: &str = "/usr/lib/postgresql";
 /// How long the server may take to start: it may have to recover.
 const START: Duration = Duration::from_secs(120);
+/// How much of the server's log a message has.
+const LOG_LINES: usize = 20;
 /// Between two looks whether something has happened.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -113,6 +115,7 @@ pub struct Settings {
 /// A running server.
 pub struct Server {
     process: Child,
+    log: PathBuf,
 }
 
 impl Server {
@@ -126,10 +129,14 @@ impl Server {
         } else {
             initialise(installation, settings).await?;
         }
-        let log_path = settings.directory.join("log");
-        let log = File::create(&log_path).map_err(|error| problem(&log_path, &error))?;
+        let log = settings.directory.join("log");
+        let log_file = File::create(&log).map_err(|error| problem(&log, &error))?;
         let mut command = installation.program("postgres", settings.owner);
-        command.arg("-D").arg(&settings.data).stdout(Stdio::null()).stderr(log);
+        command
+            .arg("-D")
+            .arg(&settings.data)
+            .stdout(Stdio::null())
+            .stderr(log_file);
         command.args(["-c", &socket_setting(&settings.directory)]);
         for setting in ["listen_addresses=", "port=5432", "unix_socket_permissions=0700"] {
             command.args(["-c", setting]);
@@ -142,8 +149,8 @@ impl Server {
         let process = command
             .spawn()
             .map_err(|error| format!("postgres does not start: {error}"))?;
-        let mut server = Server { process };
-        let client = server.connect(&settings.directory, &log_path).await?;
+        let mut server = Server { process, log };
+        let client = server.connect(&settings.directory).await?;
         for statement in [
             "CREATE EXTENSION IF NOT EXISTS table_service",
             "ALTER EXTENSION table_service UPDATE",
@@ -156,7 +163,7 @@ impl Server {
         Ok(server)
     }
 
-    async fn connect(&mut self, directory: &Path, log: &Path) -> Result<Client, String> {
+    async fn connect(&mut self, directory: &Path) -> Result<Client, String> {
         let begin = Instant::now();
         let mut config = tokio_postgres::Config::new();
         config.host_path(directory).user("postgres").dbname("postgres");
@@ -170,11 +177,7 @@ impl Server {
             };
             let ended = self.process.try_wait().is_ok_and(|status| status.is_some());
             if ended || begin.elapsed() > START {
-                let log = fs::read_to_string(log).unwrap_or_default();
-                return Err(format!(
-                    "PostgreSQL does not start ({failure}); its log:\n{}",
-                    log.trim_end()
-                ));
+                return Err(format!("PostgreSQL does not start ({failure}); {}", self.end_of_log()));
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -182,10 +185,20 @@ impl Server {
 
     /// Waits until the server ends, which it does not do by itself.
     pub async fn ended(&mut self) -> String {
-        match self.process.wait().await {
+        let problem = match self.process.wait().await {
             Ok(status) => format!("PostgreSQL has ended ({status})"),
-            Err(error) => format!("PostgreSQL is lost: {error}"),
-        }
+            Err(error) => format!("PostgreSQL is lost ({error})"),
+        };
+        format!("{problem}; {}", self.end_of_log())
+    }
+
+    /// What the server has said last. Its log is removed with its directory.
+    fn end_of_log(&self) -> String {
+        let log = fs::read(&self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().collect();
+        let last = lines.get(lines.len().saturating_sub(LOG_LINES)..).unwrap_or_default();
+        format!("the end of its log:\n{}", last.join("\n"))
     }
 }
 

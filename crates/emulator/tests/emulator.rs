@@ -139,7 +139,9 @@ impl Drop for Emulator {
 /// The same command with the default reactions to signals. Shells let programs in the background ignore some of them.
 fn with_default_signals(command: &Command) -> Command {
     let mut with = Command::new("env");
-    with.arg("--default-signal").arg(command.get_program()).args(command.get_args());
+    with.arg("--default-signal")
+        .arg(command.get_program())
+        .args(command.get_args());
     with.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     with.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     with
@@ -197,6 +199,35 @@ fn whatever_signal_ends_it_nothing_is_left() {
         // A process that outlives the emulator cleans up.
         wait_until(signal, || temporary.is_clean());
     }
+}
+
+#[test]
+fn it_ends_with_its_server_and_says_why() {
+    let temporary = Temporary::new();
+    let mut emulator = Emulator::start(&temporary, &[]);
+    let [data] = &temporary
+        .processes()
+        .into_iter()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("one server")
+    };
+    let file = fs::read_to_string(data.join("postmaster.pid")).unwrap();
+    kill("INT", file.lines().next().unwrap().parse().unwrap());
+    assert!(!emulator.child.wait().unwrap().success());
+    let mut said = String::new();
+    emulator
+        .child
+        .stderr
+        .as_mut()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert!(said.contains("PostgreSQL has ended (exit status: 0)"), "{said}");
+    assert!(said.contains("database system is shut down"), "{said}");
+    wait_until("it cleans up", || temporary.is_clean());
 }
 
 #[test]

@@ -322,7 +322,10 @@ impl Connection {
 
     /// How the connection ended, and what came before that and was no answer.
     fn end(&self) -> String {
-        let error = self.error.as_ref().map_or("it was closed".to_owned(), ToString::to_string);
+        let error = self
+            .error
+            .as_ref()
+            .map_or("it was closed".to_owned(), ToString::to_string);
         format!("{error}, after {:?}", String::from_utf8_lossy(&self.read))
     }
 }

@@ -278,11 +278,7 @@ impl RestClient {
         let request = request
             .body(Full::new(call.body.clone()))
             .map_err(|_| Unsent::ForEver("the request cannot be made of these keys".to_owned()))?;
-        let response = self
-            .client
-            .request(request)
-            .await
-            .map_err(|error| Unsent::of(&error))?;
+        let response = self.client.request(request).await.map_err(|error| Unsent::of(&error))?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, LARGEST_ANSWER).collect().await;
         Ok(Answer {

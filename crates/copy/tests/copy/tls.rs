@@ -21,7 +21,9 @@ fn directory() -> TempDir {
 /// Runs the program where the system trusts only this certificate. Returns its status and what it says.
 fn trusting(certificate: &Certificate, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = command(arguments);
-    command.env_remove("SSL_CERT_DIR").env("SSL_CERT_FILE", &certificate.certificate);
+    command
+        .env_remove("SSL_CERT_DIR")
+        .env("SSL_CERT_FILE", &certificate.certificate);
     let output = command.output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(said).unwrap())
@@ -31,7 +33,9 @@ fn trusting(certificate: &Certificate, arguments: &[&str]) -> (Option<i32>, Stri
 fn a_service_is_reached_over_tls() {
     let directory = directory();
     let [own, other] = ["own", "other"].map(|name| Certificate::new(directory.path(), name));
-    let Place::Sql(database) = Place::of("sql") else { unreachable!() };
+    let Place::Sql(database) = Place::of("sql") else {
+        unreachable!()
+    };
     let url = database_url(&database);
     let files = ["--tls-certificate", &own.certificate, "--tls-key", &own.key];
     let gateway = Gateway::start(&[["--database-url", &url].as_slice(), &files].concat());
@@ -43,8 +47,17 @@ fn a_service_is_reached_over_tls() {
     let begin = text(&begin);
 
     let (status, said) = trusting(&other, &quietly(begin, &service, &[]));
-    assert!(status == Some(1) && said.contains("certificate") && !said.contains(KEY), "{said}");
-    assert_eq!(database.session("owner").run("SELECT * FROM table_service.query_tables()").len(), 0);
+    assert!(
+        status == Some(1) && said.contains("certificate") && !said.contains(KEY),
+        "{said}"
+    );
+    assert_eq!(
+        database
+            .session("owner")
+            .run("SELECT * FROM table_service.query_tables()")
+            .len(),
+        0
+    );
 
     let (status, said) = trusting(&own, &quietly(begin, &service, &[]));
     assert_eq!(status, Some(0), "{said}");
@@ -65,7 +78,10 @@ fn a_database_is_reached_over_tls() {
     ];
     let cluster = Cluster::start_on_tcp(&settings.each_ref().map(String::as_str));
     cluster.session().run("CREATE EXTENSION table_service");
-    let url = format!("postgresql://postgres@localhost:{}/postgres?sslmode=require", cluster.port());
+    let url = format!(
+        "postgresql://postgres@localhost:{}/postgres?sslmode=require",
+        cluster.port()
+    );
     let begin = file(&directory, "Nasty.jsonl", &lines(9, 300));
 
     let (status, said) = trusting(&other, &quietly(text(&begin), &url, &[]));

@@ -228,7 +228,10 @@ fn it_works_as_an_ordinary_role() {
 fn the_database_can_be_reached_over_tcp_with_tls() {
     let directory = std::env::temp_dir().join(format!("gateway-database-tls-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    let (server, other) = (Certificate::new(&directory, "server"), Certificate::new(&directory, "other"));
+    let (server, other) = (
+        Certificate::new(&directory, "server"),
+        Certificate::new(&directory, "other"),
+    );
     let settings = [
         "ssl=on".to_owned(),
         format!("ssl_cert_file={}", server.certificate),
