@@ -1,7 +1,7 @@
 //! Reads the records of one file in chunks.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
 use std::path::Path;
 
 use crate::failure::Failure;
@@ -23,11 +23,23 @@ pub fn open(path: Option<&Path>, format: Format) -> std::io::Result<Box<dyn BufR
         Some(path) => Box::new(File::open(path)?),
         None => Box::new(std::io::stdin()),
     };
+    let mut raw = BufReader::with_capacity(BUFFER, raw);
     if format.compressed {
-        let decoder = zstd::Decoder::new(raw)?;
+        if !begins_as_zstd(raw.fill_buf()?) {
+            return Err(Error::new(ErrorKind::InvalidData, "it is not compressed with zstd"));
+        }
+        let decoder = zstd::Decoder::with_buffer(raw)?;
         return Ok(Box::new(BufReader::with_capacity(BUFFER, decoder)));
     }
-    Ok(Box::new(BufReader::with_capacity(BUFFER, raw)))
+    Ok(Box::new(raw))
+}
+
+/// Whether these bytes begin one of zstd's frames (RFC 8878, 3.1).
+fn begins_as_zstd(bytes: &[u8]) -> bool {
+    matches!(
+        bytes,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]
+    )
 }
 
 /// Collects records into chunks and hands them on.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use table_service_model::table_name;
 use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
@@ -57,7 +58,8 @@ impl FileSource {
         };
         let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
         if !path.metadata().map_err(failed)?.is_dir() {
-            let table = self.table.clone().or_else(|| table_of(path)).ok_or_else(|| {
+            let named = || table_of(path).filter(|name| table_name::check_form(name).is_ok());
+            let table = self.table.clone().or_else(named).ok_or_else(|| {
                 Failure::usage(format!(
                     "{} is not named after a table; name the table with --table.",
                     path.display()

@@ -219,3 +219,34 @@ fn an_existing_file_is_not_overwritten_by_accident() {
             .starts_with("{\"PartitionKey\"")
     );
 }
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("target");
+    let target = text(&target);
+    let not_compressed = file(&directory, "Orders.jsonl.zst", "{}");
+    let empty = file(&directory, "Empty.jsonl.zst", "");
+    let no_table = file(&directory, "A.jsonl", "{}");
+    for (from, status, says) in [
+        (text(&empty), 1, "Empty.jsonl.zst: it is not compressed with zstd"),
+        (
+            text(&not_compressed),
+            1,
+            "Orders.jsonl.zst: it is not compressed with zstd",
+        ),
+        (
+            text(&no_table),
+            2,
+            "A.jsonl is not named after a table; name the table with --table",
+        ),
+        (
+            "postgresql://role@example.com/tables",
+            2,
+            "add ?sslmode=require for TLS",
+        ),
+    ] {
+        let said = ends_with(status, &quietly(from, target, &[]));
+        assert!(said.contains(says), "{said}");
+    }
+}

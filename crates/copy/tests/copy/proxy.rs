@@ -14,6 +14,32 @@ pub struct Proxy {
     ends: Arc<AtomicBool>,
 }
 
+/// One of so many requests has a fault, whichever connection it comes on.
+const FAULTY: usize = 4;
+
+/// What goes wrong with a request.
+enum Fault {
+    Busy,
+    /// The server does not see the request.
+    CutBefore,
+    /// The server has done its work.
+    CutAfter,
+    /// The client gets a part of the answer.
+    CutWithin,
+}
+
+impl Fault {
+    /// That of the request with this number.
+    fn of(number: usize) -> Option<Fault> {
+        number.is_multiple_of(FAULTY).then(|| match number / FAULTY % 4 {
+            0 => Fault::Busy,
+            1 => Fault::CutBefore,
+            2 => Fault::CutAfter,
+            _ => Fault::CutWithin,
+        })
+    }
+}
+
 impl Proxy {
     pub fn start(before: SocketAddr, seed: u64) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -21,14 +47,13 @@ impl Proxy {
         let (faults, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let (counted, ended) = (faults.clone(), ends.clone());
         std::thread::spawn(move || {
-            let mut random = Random::new(seed);
+            let requests = Arc::new(AtomicUsize::new(Random::new(seed).below(FAULTY * 4)));
             while let Ok((client, _)) = listener.accept() {
                 if ended.load(Ordering::Relaxed) {
                     return;
                 }
-                let seed = random.below(usize::MAX) as u64;
-                let counted = counted.clone();
-                std::thread::spawn(move || serve(client, before, seed, &counted));
+                let (requests, counted) = (requests.clone(), counted.clone());
+                std::thread::spawn(move || serve(client, before, &requests, &counted));
             }
         });
         Proxy { address, faults, ends }
@@ -43,36 +68,38 @@ impl Drop for Proxy {
 }
 
 /// One connection, request by request.
-fn serve(mut client: TcpStream, before: SocketAddr, seed: u64, faults: &AtomicUsize) -> Option<()> {
-    let mut random = Random::new(seed);
+fn serve(mut client: TcpStream, before: SocketAddr, requests: &AtomicUsize, faults: &AtomicUsize) -> Option<()> {
     let mut server = TcpStream::connect(before).ok()?;
     loop {
         let request = message(&mut client)?;
-        if random.chance(10) {
-            faults.fetch_add(1, Ordering::Relaxed);
-            let body =
-                r#"{"odata.error":{"code":"ServerBusy","message":{"lang":"en-US","value":"The server is busy."}}}"#;
-            let answer = format!(
-                "HTTP/1.1 503 Server Busy\r\nRetry-After: 0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            );
-            client.write_all(answer.as_bytes()).ok()?;
-            continue;
-        }
-        // Before the server sees the request, or after it has done its work.
-        if random.chance(5) {
-            faults.fetch_add(1, Ordering::Relaxed);
-            return None;
+        let number = requests.fetch_add(1, Ordering::Relaxed);
+        let fault = Fault::of(number);
+        faults.fetch_add(usize::from(fault.is_some()), Ordering::Relaxed);
+        match fault {
+            Some(Fault::Busy) => {
+                let body =
+                    r#"{"odata.error":{"code":"ServerBusy","message":{"lang":"en-US","value":"The server is busy."}}}"#;
+                let answer = format!(
+                    "HTTP/1.1 503 Server Busy\r\nRetry-After: 0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                client.write_all(answer.as_bytes()).ok()?;
+                continue;
+            }
+            Some(Fault::CutBefore) => return None,
+            _ => {}
         }
         server.write_all(&request).ok()?;
         let answer = message(&mut server)?;
-        if random.chance(10) {
-            faults.fetch_add(1, Ordering::Relaxed);
-            let part = random.below(answer.len());
-            client.write_all(&answer[..part]).ok()?;
+        let part = match fault {
+            Some(Fault::CutAfter) => 0,
+            Some(Fault::CutWithin) => Random::new(number as u64).below(answer.len()),
+            _ => answer.len(),
+        };
+        client.write_all(&answer[..part]).ok()?;
+        if fault.is_some() {
             return None;
         }
-        client.write_all(&answer).ok()?;
     }
 }
 
