@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -404,12 +405,16 @@ fn it_does_not_use_a_directory_that_somebody_else_made() {
     );
 }
 
-/// Two ports that are free, one after the other.
+/// Two ports that are free, one after the other. They are below the range from which the kernel takes the ports of
+/// connections: one of those could take them before the emulator does, for a minute after its end too.
 fn free_ports() -> u16 {
     loop {
-        let first = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = first.local_addr().unwrap().port();
-        if port < u16::MAX && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
+        let random = RandomState::new().build_hasher().finish();
+        let port = 20_000 + u16::try_from(random % 12_000).unwrap();
+        if [port, port + 1]
+            .iter()
+            .all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        {
             return port;
         }
     }
