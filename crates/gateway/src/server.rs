@@ -1,6 +1,7 @@
 //! Connections: listening, TLS, limits, shutdown.
 
 use std::convert::Infallible;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,8 +62,7 @@ impl Server {
                     Ok(permit) => self.connected(stream, address, permit, &graceful),
                     Err(_) => {
                         self.gateway.metrics.refused_connections.inc();
-                        // If the bytes cannot be written at once, the client gets nothing.
-                        let _ = stream.try_write(TOO_MANY);
+                        refuse(stream);
                     }
                 },
                 Err(error) => {
@@ -118,6 +118,14 @@ impl Server {
             }
             gateway.metrics.connections.dec();
         });
+    }
+}
+
+/// Answers a connection beyond the limit and closes it.
+fn refuse(stream: TcpStream) {
+    // tokio does not yet know that the stream can be written. The operating system has room for these bytes.
+    if let Ok(mut stream) = stream.into_std() {
+        let _ = stream.write_all(TOO_MANY);
     }
 }
 

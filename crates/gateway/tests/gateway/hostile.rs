@@ -215,9 +215,13 @@ fn ten_thousand_connections_do_not_stop_the_gateway() {
     let refused = service.gateway.metric("table_service_connections_refused_total");
     assert!(refused.is_some_and(|refused| refused > 0.0), "{refused:?}");
     service.gateway.admin("/live").expect(200);
+    use std::io::{Read, Write};
+    let mut last = open.pop().unwrap();
+    let mut response = String::new();
+    last.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 503 "), "{response:?}");
     // Connections within the limit are served.
     let mut first = open.swap_remove(0);
-    use std::io::{Read, Write};
     first.write_all(&client.request("GET", "Tables", &[], b"")).unwrap();
     let mut begin = [0; 12];
     first.read_exact(&mut begin).unwrap();
