@@ -41,6 +41,8 @@ echo "Building Citus (3 minutes; its output is in $work/log)"
 unset MAKELEVEL MAKEFLAGS MFLAGS MAKEOVERRIDES
 (
   cd "$work/source"
+  # Or make might make it again, with autoconf: copies and clones have files of any age.
+  touch configure
   ./configure PG_CONFIG="$pg_config" --without-libcurl --without-lz4 --without-zstd &&
     make -j"$(nproc)" extension &&
     make install-extension
