@@ -93,6 +93,9 @@ SELECT partition_key, row_key, properties FROM query_entities('Local');
 SELECT get_access_policies('Employees') -> 0 ->> 'Id' AS id;
 SELECT delete_table('Employees'), delete_table('Local');
 
+-- What follows finds the service properties of a new database.
+SELECT set_service_properties('{"HourMetrics": {"Version": "1.0", "Enabled": false, "RetentionPolicy": {"Enabled": false}}}');
+
 -- A transaction that only reads.
 SET default_transaction_read_only = on;
 SELECT enable_citus();
