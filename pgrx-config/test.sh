@@ -350,6 +350,10 @@ run_clients() {
 run_citus() {
   local suites
   read -ra suites <<<"${SUITES:-}"
+  if [[ -z ${SUITES:-} || " $SUITES " == *" sdk "* ]]; then
+    pgrx-config/setup.sh sdks
+    build_gateway
+  fi
   step "Citus"
   tests/citus/build.sh "$CITUS_SOURCE"
   install_extension

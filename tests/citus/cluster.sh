@@ -11,6 +11,7 @@ citus_server() {
     max_replication_slots=20
     max_wal_senders=20
     max_worker_processes=32
+    full_page_writes=on # a server may be killed in the middle of writing a page
     shared_buffers=64MB
     citus.node_conninfo=sslmode=disable
     citus.enable_statistics_collection=off
@@ -41,7 +42,7 @@ sql() {
   for statement; do on "$dir" "$PGBIN/psql" -XqAt -v ON_ERROR_STOP=1 -c "$statement"; done
 }
 
-# citus_node DIR OWNER: starts a server with the database `citus_database`, which belongs to the role OWNER.
+# citus_node DIR OWNER: starts a server with the database `citus_database`, which belongs to OWNER, an ordinary role.
 citus_node() {
   local dir=$1 owner=$2 database=$citus_database
   citus_server "$dir"
@@ -56,7 +57,7 @@ citus_node() {
 add_node() { sql "$1" "SELECT citus_add_node('127.0.0.1', $(port_of "$2"))" >/dev/null; }
 
 # start_citus DIR DATABASE OWNER: a coordinator in DIR/cluster, workers in DIR/worker1 and DIR/worker2, the extension, and
-# tables with 8 shards.
+# tables with 8 shards. OWNER creates the extension and its tables, as users may.
 start_citus() {
   local dir=$1 worker
   citus_database=$2
@@ -66,7 +67,7 @@ start_citus() {
     citus_node "$dir/$worker" "$3"
     add_node "$dir/cluster" "$dir/$worker"
   done
-  sql "$dir/cluster" "CREATE EXTENSION table_service" "SELECT table_service.enable_citus(8)" >/dev/null
+  PGUSER=$3 sql "$dir/cluster" "CREATE EXTENSION table_service" "SELECT table_service.enable_citus(8)" >/dev/null
 }
 
 # stop_citus DIR

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The tests on a Citus cluster: a coordinator and two workers on this machine, and a spare server that joins them.
 #
-#   run.sh [golden] [same] [isolation] [faults]     all of them by default
+#   run.sh [golden] [same] [isolation] [faults] [sdk]     all of them by default
 #
 #   golden      tests/citus/sql, with what is particular to distributed tables
 #   same        the files of tests/pg_regress that tests/citus/same lists: they give the same as without Citus
 #   isolation   the files of tests/isolation that tests/citus/same_isolation lists
 #   faults      writers, while a server joins and shards move, and while workers are killed
+#   sdk         tests/sdk through a gateway that uses the coordinator and both workers, of a cluster of its own
 #
 # Environment: PG_CONFIG, a PostgreSQL 16 to 18 with the extension and Citus installed; TEST="name ..." only these files;
 # ACCEPT=1 takes the results of golden as the expected ones; KILLS=N faults: how often a worker is killed (default: 3).
@@ -21,7 +22,7 @@ PGBIN=$("$PG_CONFIG" --bindir)
 # shellcheck source=tests/citus/cluster.sh
 . tests/citus/cluster.sh
 suites=("$@")
-((${#suites[@]})) || suites=(golden same isolation faults)
+((${#suites[@]})) || suites=(golden same isolation faults sdk)
 out=$PWD/target/citus
 mkdir -p "$out"
 work=$(mktemp -d /tmp/table_service_citus.XXXXXX)
@@ -104,10 +105,12 @@ run_faults() {
   faults
 }
 
+run_sdk() { CITUS=1 tests/sdk/run.sh; }
+
 status=0
-start_citus "$work" tables owner
 for suite in "${suites[@]}"; do
   printf '\n-- %s\n' "$suite"
+  [[ $suite == sdk || -e $work/cluster ]] || start_citus "$work" tables owner
   "run_$suite" || status=1
 done
 for log in "$work"/{cluster,worker1,worker2,spare}/log; do

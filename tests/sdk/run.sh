@@ -7,6 +7,7 @@
 #   PG_CONFIG               the PostgreSQL to use, with the extension installed (default: the private one)
 #   GATEWAY                 the gateway to use (default: the one of the tests)
 #   TABLE_SERVICE_CACHE     where the SDKs are kept (see pgrx-config/versions.sh)
+#   CITUS=1                 a Citus cluster of three servers, which the gateway uses all (see tests/citus/run.sh)
 #   TESTS="name ..."        only these tests, by the names that the test runner takes
 set -euo pipefail
 
@@ -49,5 +50,6 @@ for suite in "${suites[@]}"; do
   esac
 done
 healthy "$SDK_KEY" "$SDK_OTHER_KEY" || status=1
+all_used || status=1
 ((status == 0)) || keep_logs target/sdk
 exit "$status"
