@@ -52,7 +52,11 @@ impl Diagnosis {
                 node_lost: None,
             };
         }
-        let code = Code::of_sqlstate(sqlstate);
+        let code = if server_was_lost_in_commit(sqlstate, error.message()) {
+            Code::ServerBusy
+        } else {
+            Code::of_sqlstate(sqlstate)
+        };
         let reason = format!("PostgreSQL: {sqlstate} {}", error.message());
         // After these the node itself has ended the connection. As an ordinary error they are about another server, which the
         // node needed.
@@ -86,6 +90,12 @@ impl Diagnosis {
     }
 }
 
+/// Returns whether Citus lost another server while that one committed. Citus has no SQLSTATE of its own for this, and does not
+/// translate its messages.
+fn server_was_lost_in_commit(sqlstate: &str, message: &str) -> bool {
+    sqlstate == "XX000" && message.starts_with("could not commit transaction for shard ")
+}
+
 fn has_io_error(error: &tokio_postgres::Error) -> bool {
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
@@ -95,4 +105,20 @@ fn has_io_error(error: &tokio_postgres::Error) -> bool {
         source = error.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_that_is_lost_in_commit_is_told_by_its_message() {
+        let message = "could not commit transaction for shard 102008 on at least one active node";
+        assert!(server_was_lost_in_commit("XX000", message));
+        assert!(!server_was_lost_in_commit("P0001", message));
+        assert!(!server_was_lost_in_commit(
+            "XX000",
+            "cache lookup failed for relation 102008"
+        ));
+    }
 }
