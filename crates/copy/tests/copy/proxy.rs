@@ -31,7 +31,10 @@ enum Fault {
 impl Fault {
     /// That of the request with this number.
     fn of(number: usize) -> Option<Fault> {
-        number.is_multiple_of(FAULTY).then(|| match number / FAULTY % 4 {
+        if !number.is_multiple_of(FAULTY) {
+            return None;
+        }
+        Some(match number / FAULTY % 4 {
             0 => Fault::Busy,
             1 => Fault::CutBefore,
             2 => Fault::CutAfter,
