@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use raw_http::{Answer, Client, raw};
 use tempfile::TempDir;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_table-service-emulator");
+
 /// A directory for the temporary files of one test, which others can reach: as root, the server is another user.
 struct Temporary(TempDir);
 
@@ -60,8 +62,10 @@ impl Temporary {
 fn program(temporary: &Temporary, arguments: &[&str]) -> Command {
     let pg_config = std::env::var("PG_CONFIG").expect("PG_CONFIG names a PostgreSQL with the extension");
     let output = Command::new(pg_config).arg("--bindir").output().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_table-service-emulator"));
+    // Shells let programs in the background ignore some signals, and tests may run there.
+    let mut command = Command::new("env");
     command
+        .args(["--default-signal", PROGRAM])
         .args(arguments)
         .env("TMPDIR", temporary.path())
         .env(
@@ -84,7 +88,7 @@ impl Emulator {
     fn start(temporary: &Temporary, arguments: &[&str]) -> Emulator {
         let mut all = vec!["--port", "0", "--admin-port", "0"];
         all.extend(arguments);
-        let mut child = with_default_signals(&program(temporary, &all)).spawn().unwrap();
+        let mut child = program(temporary, &all).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap())
             .read_line(&mut line)
@@ -135,17 +139,6 @@ impl Drop for Emulator {
             eprintln!("the emulator before its test failed: {ended:?}, {errors}");
         }
     }
-}
-
-/// The same command with the default reactions to signals. Shells let programs in the background ignore some of them.
-fn with_default_signals(command: &Command) -> Command {
-    let mut with = Command::new("env");
-    with.arg("--default-signal")
-        .arg(command.get_program())
-        .args(command.get_args());
-    with.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    with.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    with
 }
 
 fn kill(signal: &str, process: u32) {
@@ -438,7 +431,7 @@ fn the_commands_of_the_guide_run() {
     let port = free_ports();
     let commands = commands.join("\n").replace("10003", &(port + 1).to_string());
     let emulator = program(&temporary, &[]);
-    let directory = Path::new(emulator.get_program()).parent().unwrap();
+    let directory = Path::new(PROGRAM).parent().unwrap();
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("bash");
     shell
