@@ -18,10 +18,45 @@ use crate::model::{
 /// What is wrong, in words, with the operations that show it.
 pub fn check(history: &History) -> Result<(), String> {
     let versions = versions(history)?;
-    if explains(history, &versions, usize::MAX, Rules::ALL) {
+    let facts = Facts {
+        history,
+        proofs: proofs(history),
+        versions,
+    };
+    if facts.explain(usize::MAX, Rules::ALL) {
         return Ok(());
     }
-    Err(explanation(history, &versions))
+    Err(facts.explanation())
+}
+
+/// A history, and what can be read off it at once.
+struct Facts<'h> {
+    history: &'h History,
+    /// Of each record, see [`proofs`].
+    proofs: Vec<Option<usize>>,
+    versions: Versions,
+}
+
+/// Of each write without an answer that was done, because somebody saw what it wrote: the first end of a record that shows it.
+/// It was done before that.
+fn proofs(history: &History) -> Vec<Option<usize>> {
+    let mut seen: HashMap<WriteId, usize> = HashMap::new();
+    for record in &history.records {
+        let Outcome::Found(found) = &record.outcome else {
+            continue;
+        };
+        for id in found.values().flat_map(|seen| seen.properties.values()) {
+            let first = seen.entry(*id).or_insert(record.end);
+            *first = record.end.min(*first);
+        }
+    }
+    let proof = |record: &Record| match (&record.operation, &record.outcome) {
+        (Operation::Write(writes), Outcome::Unknown) => {
+            writes.iter().filter_map(|write| seen.get(&write.id)).min().copied()
+        }
+        _ => None,
+    };
+    history.records.iter().map(proof).collect()
 }
 
 /// The Timestamp of every version that somebody saw or made with success, by its entity and the write that made it.
@@ -95,12 +130,21 @@ impl Rules {
     };
 }
 
+/// What is known of the Timestamp of a version that a write makes.
+#[derive(Debug, Clone, Copy)]
+enum Stamp {
+    Unknown,
+    Known(Timestamp),
+    /// The next version need not be later than those before: this write deletes an entity of a distributed table.
+    Forgotten,
+}
+
 /// A recorded operation, as the checker takes it.
 #[derive(Debug, Clone)]
 enum Step {
-    Written(Vec<Write>, Vec<Option<Timestamp>>),
+    Written(Vec<Write>, Vec<Stamp>),
     /// It may have been done.
-    Perhaps(Vec<Write>, Vec<Option<Timestamp>>),
+    Perhaps(Vec<Write>, Vec<Stamp>),
     Refused(Vec<Write>, usize, Refusal, Rules),
     Found(Vec<Key>, BTreeMap<Key, Properties>),
 }
@@ -117,15 +161,12 @@ impl Specification for Model {
 
     fn apply(step: &Step, state: &Partition) -> (bool, Partition) {
         match step {
-            Step::Written(writes, timestamps) => match written(writes, timestamps, state) {
+            Step::Written(writes, stamps) => match written(writes, stamps, state) {
                 Some(after) => (true, after),
                 None => (false, state.clone()),
             },
             // What nobody has seen may as well happen at the end, or never.
-            Step::Perhaps(writes, timestamps) => (
-                true,
-                written(writes, timestamps, state).unwrap_or_else(|| state.clone()),
-            ),
+            Step::Perhaps(writes, stamps) => (true, written(writes, stamps, state).unwrap_or_else(|| state.clone())),
             Step::Refused(writes, index, refusal, rules) => {
                 let is_valid = match rules.first_refusal {
                     true => apply_all(writes, state).err() == Some((*index, *refusal)),
@@ -144,77 +185,162 @@ impl Specification for Model {
     }
 }
 
-fn written(writes: &[Write], timestamps: &[Option<Timestamp>], state: &Partition) -> Option<Partition> {
+fn written(writes: &[Write], stamps: &[Stamp], state: &Partition) -> Option<Partition> {
     let mut after = apply_all(writes, state).ok()?;
-    for (write, timestamp) in writes.iter().zip(timestamps) {
+    for (write, stamp) in writes.iter().zip(stamps) {
         let slot = after.entry(write.key).or_default();
-        if timestamp.is_some() {
-            if slot.timestamp >= *timestamp {
-                return None;
-            }
-            slot.timestamp = *timestamp;
+        match stamp {
+            Stamp::Unknown => {}
+            Stamp::Known(timestamp) if slot.timestamp >= Some(*timestamp) => return None,
+            Stamp::Known(timestamp) => slot.timestamp = Some(*timestamp),
+            Stamp::Forgotten => slot.timestamp = None,
         }
     }
     Some(after)
 }
 
-/// Whether there is an order that explains all answers until this moment.
-fn explains(history: &History, versions: &Versions, until: usize, rules: Rules) -> bool {
-    let timestamps_of = |writes: &[Write]| {
-        let of = |write: &Write| {
-            versions
-                .get(&(write.key, write.id))
-                .copied()
-                .filter(|_| rules.timestamps)
+/// Which writes are tried of those that were perhaps done and that nobody saw. The fewer, the faster: each may be at any place
+/// of the order, or nowhere.
+const PERHAPS: [fn(&Write) -> bool; 3] = [|_| false, |write| write.kind == Kind::Delete, |_| true];
+
+impl Facts<'_> {
+    /// Whether there is an order that explains all answers until this moment.
+    fn explain(&self, until: usize, rules: Rules) -> bool {
+        PERHAPS.iter().any(|perhaps| self.explain_with(until, rules, perhaps))
+    }
+
+    /// The same, where those writes without an answer were not done that nobody saw and that `perhaps` does not choose.
+    fn explain_with(&self, until: usize, rules: Rules, perhaps: &dyn Fn(&Write) -> bool) -> bool {
+        let stamps_of = |writes: &[Write]| {
+            let of = |write: &Write| match self.versions.get(&(write.key, write.id)) {
+                _ if !rules.timestamps => Stamp::Unknown,
+                Some(timestamp) => Stamp::Known(*timestamp),
+                None if write.kind == Kind::Delete && self.history.is_distributed => Stamp::Forgotten,
+                None => Stamp::Unknown,
+            };
+            writes.iter().map(of).collect::<Vec<_>>()
         };
-        writes.iter().map(of).collect::<Vec<_>>()
-    };
-    let keys: Vec<Key> = keys(history);
-    let mut events = Vec::new();
-    for (process, record) in history
-        .records
-        .iter()
-        .enumerate()
-        .filter(|(_, record)| record.begin < until)
-    {
-        let is_known = record.end <= until && record.end != usize::MAX;
-        let step = match (&record.operation, &record.outcome) {
-            (_, Outcome::RolledBack) | (Operation::Get(_) | Operation::Query, Outcome::Unknown) => continue,
-            (Operation::Write(writes), Outcome::Written(_)) if is_known => {
-                Step::Written(writes.clone(), timestamps_of(writes))
-            }
-            (Operation::Write(writes), Outcome::Refused(index, refusal)) if is_known => {
-                Step::Refused(writes.clone(), *index, *refusal, rules)
-            }
-            (Operation::Write(writes), Outcome::Written(_) | Outcome::Unknown) => {
-                Step::Perhaps(writes.clone(), timestamps_of(writes))
-            }
-            (operation, Outcome::Found(found)) if is_known => {
-                let asked = match operation {
+        let keys: Vec<Key> = keys(self.history);
+        let mut events = Vec::new();
+        let records = self.history.records.iter().zip(&self.proofs).enumerate();
+        for (process, (record, proof)) in records.filter(|(_, (record, _))| record.begin < until) {
+            let end = proof.unwrap_or(record.end);
+            let is_known = end <= until && end != usize::MAX;
+            let step = match (&record.operation, &record.outcome) {
+                (_, Outcome::RolledBack) | (Operation::Get(_) | Operation::Query, Outcome::Unknown) => continue,
+                (Operation::Write(writes), Outcome::Written(_) | Outcome::Unknown) if is_known => {
+                    Step::Written(writes.clone(), stamps_of(writes))
+                }
+                (Operation::Write(writes), Outcome::Refused(index, refusal)) if is_known => {
+                    Step::Refused(writes.clone(), *index, *refusal, rules)
+                }
+                (Operation::Write(writes), Outcome::Unknown) if proof.is_none() && !writes.iter().any(perhaps) => {
+                    continue;
+                }
+                (Operation::Write(writes), Outcome::Written(_) | Outcome::Unknown) => {
+                    Step::Perhaps(writes.clone(), stamps_of(writes))
+                }
+                (operation, Outcome::Found(found)) if is_known => {
+                    let asked = match operation {
+                        Operation::Get(key) => vec![*key],
+                        _ => keys.clone(),
+                    };
+                    let asked = asked
+                        .into_iter()
+                        .filter(|key| record.end != until || rules.only.is_none_or(|only| only == *key));
+                    let contents = |(key, seen): (&Key, &Seen)| (*key, seen.properties.clone());
+                    Step::Found(asked.collect(), found.iter().map(contents).collect())
+                }
+                _ => continue,
+            };
+            let end = if is_known { end } else { usize::MAX };
+            events.push((record.begin, process, Action::Call(step.clone())));
+            events.push((end, process, Action::Response(step)));
+        }
+        if events.is_empty() {
+            return true;
+        }
+        events.sort_by_key(|(at, ..)| *at);
+        let actions = events
+            .into_iter()
+            .map(|(_, process, action)| (process, action))
+            .collect();
+        WGLChecker::<Model>::is_linearizable(Actions::from_actions(actions))
+    }
+
+    /// Finds the first answer that no order explains, and says what is wrong with it.
+    fn explanation(&self) -> String {
+        let history = self.history;
+        let mut ends: Vec<usize> = history
+            .records
+            .iter()
+            .map(|record| record.end)
+            .filter(|end| *end != usize::MAX)
+            .collect();
+        ends.sort_unstable();
+        let first = ends.partition_point(|end| self.explain(*end, Rules::ALL));
+        let until = ends[first];
+        let record = history.records.iter().find(|record| record.end == until).unwrap();
+        let mut text = self.reason(record);
+        write!(
+            text,
+            "\nNo order of the operations explains\n  {record:?}\nThe operations until then:"
+        )
+        .unwrap();
+        for record in history.records.iter().filter(|record| record.begin <= until) {
+            write!(text, "\n  {record:?}").unwrap();
+        }
+        if !history.kills.is_empty() {
+            write!(text, "\nPostgreSQL was killed at {:?}", history.kills).unwrap();
+        }
+        text
+    }
+
+    fn reason(&self, record: &Record) -> String {
+        let history = self.history;
+        let holds = |rules: Rules| self.explain(record.end, rules);
+        if holds(Rules {
+            timestamps: false,
+            ..Rules::ALL
+        }) {
+            return "a Timestamp does not rise: a version got one that is not later than that of the version before it"
+                .to_owned();
+        }
+        match (&record.operation, &record.outcome) {
+            (_, Outcome::Found(found)) => {
+                let keys = match &record.operation {
                     Operation::Get(key) => vec![*key],
-                    _ => keys.clone(),
+                    _ => keys(history),
                 };
-                let asked = asked
-                    .into_iter()
-                    .filter(|key| record.end != until || rules.only.is_none_or(|only| only == *key));
-                let contents = |(key, seen): (&Key, &Seen)| (*key, seen.properties.clone());
-                Step::Found(asked.collect(), found.iter().map(contents).collect())
+                let wrong = keys.into_iter().find(|key| {
+                    !holds(Rules {
+                        only: Some(*key),
+                        ..Rules::ALL
+                    })
+                });
+                match wrong {
+                    Some(key) => wrong_version(history, record, key, found.get(&key)),
+                    None => {
+                        "a torn batch: each entity of a query was so at some moment, but not all of them at the same"
+                            .to_owned()
+                    }
+                }
             }
-            _ => continue,
-        };
-        let end = if is_known { record.end } else { usize::MAX };
-        events.push((record.begin, process, Action::Call(step.clone())));
-        events.push((end, process, Action::Response(step)));
+            (Operation::Write(writes), Outcome::Refused(index, _)) => {
+                if holds(Rules {
+                    first_refusal: false,
+                    ..Rules::ALL
+                }) {
+                    return format!(
+                        "a refused batch names operation {index}, but one before it fails in every state in which that one fails"
+                    );
+                }
+                wrong_condition(history, record, &writes[*index..=*index])
+            }
+            (Operation::Write(writes), _) => wrong_condition(history, record, writes),
+            _ => "no reason".to_owned(),
+        }
     }
-    if events.is_empty() {
-        return true;
-    }
-    events.sort_by_key(|(at, ..)| *at);
-    let actions = events
-        .into_iter()
-        .map(|(_, process, action)| (process, action))
-        .collect();
-    WGLChecker::<Model>::is_linearizable(Actions::from_actions(actions))
 }
 
 /// The entities that a history is about.
@@ -233,76 +359,6 @@ fn keys(history: &History) -> Vec<Key> {
     keys.sort_unstable();
     keys.dedup();
     keys
-}
-
-/// Finds the first answer that no order explains, and says what is wrong with it.
-fn explanation(history: &History, versions: &Versions) -> String {
-    let mut ends: Vec<usize> = history
-        .records
-        .iter()
-        .map(|record| record.end)
-        .filter(|end| *end != usize::MAX)
-        .collect();
-    ends.sort_unstable();
-    let first = ends.partition_point(|end| explains(history, versions, *end, Rules::ALL));
-    let until = ends[first];
-    let record = history.records.iter().find(|record| record.end == until).unwrap();
-    let mut text = reason(history, versions, record);
-    write!(
-        text,
-        "\nNo order of the operations explains\n  {record:?}\nThe operations until then:"
-    )
-    .unwrap();
-    for record in history.records.iter().filter(|record| record.begin <= until) {
-        write!(text, "\n  {record:?}").unwrap();
-    }
-    if !history.kills.is_empty() {
-        write!(text, "\nPostgreSQL was killed at {:?}", history.kills).unwrap();
-    }
-    text
-}
-
-fn reason(history: &History, versions: &Versions, record: &Record) -> String {
-    let holds = |rules: Rules| explains(history, versions, record.end, rules);
-    if holds(Rules {
-        timestamps: false,
-        ..Rules::ALL
-    }) {
-        return "a Timestamp does not rise: a version got one that is not later than that of the version before it"
-            .to_owned();
-    }
-    match (&record.operation, &record.outcome) {
-        (_, Outcome::Found(found)) => {
-            let keys = match &record.operation {
-                Operation::Get(key) => vec![*key],
-                _ => keys(history),
-            };
-            let wrong = keys.into_iter().find(|key| {
-                !holds(Rules {
-                    only: Some(*key),
-                    ..Rules::ALL
-                })
-            });
-            match wrong {
-                Some(key) => wrong_version(history, record, key, found.get(&key)),
-                None => "a torn batch: each entity of a query was so at some moment, but not all of them at the same"
-                    .to_owned(),
-            }
-        }
-        (Operation::Write(writes), Outcome::Refused(index, _)) => {
-            if holds(Rules {
-                first_refusal: false,
-                ..Rules::ALL
-            }) {
-                return format!(
-                    "a refused batch names operation {index}, but one before it fails in every state in which that one fails"
-                );
-            }
-            wrong_condition(history, record, &writes[*index..=*index])
-        }
-        (Operation::Write(writes), _) => wrong_condition(history, record, writes),
-        _ => "no reason".to_owned(),
-    }
 }
 
 /// The last write of an entity that was acknowledged before this record began.

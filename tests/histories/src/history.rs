@@ -71,6 +71,9 @@ pub struct History {
     pub records: Vec<Record>,
     /// When PostgreSQL was killed.
     pub kills: Vec<usize>,
+    /// Whether the table is distributed. Then an insert that waits for a deletion may get a Timestamp before that of the deleted
+    /// version (docs/guide/scale-out.md).
+    pub is_distributed: bool,
 }
 
 /// Where clients record.
