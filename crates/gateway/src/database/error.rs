@@ -52,7 +52,7 @@ impl Diagnosis {
                 node_lost: None,
             };
         }
-        let code = if server_was_lost_in_commit(sqlstate, error.message()) {
+        let code = if server_was_lost(sqlstate, error.message()) {
             Code::ServerBusy
         } else {
             Code::of_sqlstate(sqlstate)
@@ -90,10 +90,20 @@ impl Diagnosis {
     }
 }
 
-/// Returns whether Citus lost another server while that one committed. Citus has no SQLSTATE of its own for this, and does not
-/// translate its messages.
-fn server_was_lost_in_commit(sqlstate: &str, message: &str) -> bool {
-    sqlstate == "XX000" && message.starts_with("could not commit transaction for shard ")
+/// How the messages begin with which Citus says that it lost a server. Those of libpq are about the connection to another one.
+const SERVER_WAS_LOST: [&str; 7] = [
+    "could not commit transaction for shard ",
+    "postmaster was shut down",
+    "server closed the connection unexpectedly",
+    "could not receive data from server",
+    "could not send data to server",
+    "connection not open",
+    "no connection to the server",
+];
+
+/// Returns whether Citus lost a server. Often it has no SQLSTATE for this, and it does not translate its messages.
+fn server_was_lost(sqlstate: &str, message: &str) -> bool {
+    sqlstate == "XX000" && SERVER_WAS_LOST.iter().any(|begin| message.starts_with(begin))
 }
 
 fn has_io_error(error: &tokio_postgres::Error) -> bool {
@@ -112,13 +122,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_server_that_is_lost_in_commit_is_told_by_its_message() {
-        let message = "could not commit transaction for shard 102008 on at least one active node";
-        assert!(server_was_lost_in_commit("XX000", message));
-        assert!(!server_was_lost_in_commit("P0001", message));
-        assert!(!server_was_lost_in_commit(
-            "XX000",
-            "cache lookup failed for relation 102008"
-        ));
+    fn a_server_that_is_lost_is_told_from_internal_errors_by_the_message() {
+        for message in [
+            "could not commit transaction for shard 102008 on at least one active node",
+            "postmaster was shut down, exiting",
+            "server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally",
+        ] {
+            assert!(server_was_lost("XX000", message));
+            assert!(!server_was_lost("P0001", message));
+        }
+        assert!(!server_was_lost("XX000", "cache lookup failed for relation 102008"));
     }
 }
