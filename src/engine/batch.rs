@@ -30,8 +30,8 @@ pub type Timestamps = Vec<Option<i64>>;
 /// Why an attempt failed.
 enum Failure {
     Error(Error),
-    /// These entities were deleted and inserted again while the attempt waited for their locks. Only a new attempt can
-    /// lock them in key order.
+    /// These entities were deleted and inserted again while the attempt waited for their locks, or its locks did not last
+    /// (see [`Attempt::write_locked`]). Only a new attempt can lock them in key order.
     Moved(Vec<Version>),
     /// An insert wrote a Timestamp that is not later than this one, which an earlier version of the entity has.
     Late(i64),
@@ -46,7 +46,7 @@ const OUTDATED: usize = 3;
 /// What earlier attempts have found.
 #[derive(Default)]
 struct Known {
-    /// The versions that the last attempt found but could not lock.
+    /// The versions that the last attempt found but could not lock or write.
     seen: Vec<Version>,
     /// The latest Timestamp of an earlier version.
     latest: Option<i64>,
@@ -273,7 +273,7 @@ impl<'a> Attempt<'a> {
     /// the failure.
     fn insert(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
         let bags = run.iter().map(|step| step.operation.properties());
-        let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Insert, run, bags))?;
+        let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Insert, None, run, bags))?;
         if let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) {
             let keys = KeyTexts::new(self.partition_key.get(), first.row_key());
             let bag = Bag::new(first.operation.properties());
@@ -287,7 +287,8 @@ impl<'a> Attempt<'a> {
     /// the failure.
     fn upsert(&mut self, run: &[Step<'a>], change: Change) -> Result<(), Failure> {
         let bags = run.iter().map(|step| step.operation.properties());
-        let unwritten = with_primary_key(|| connect(|spi| self.write_bags(spi, WriteMany::Upsert(change), run, bags)))?;
+        let unwritten =
+            with_primary_key(|| connect(|spi| self.write_bags(spi, WriteMany::Upsert(change), None, run, bags)))?;
         if let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) {
             let error = match change {
                 Change::Merge => connect(|spi| self.merge_error(spi, first)),
@@ -347,47 +348,82 @@ impl<'a> Attempt<'a> {
                     return Err(Failure::Moved(moved));
                 }
             }
-            let (mut replaced, mut bags, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
-            for &step in &known {
-                let Some(stored) = locked.get(step.row_key()) else {
-                    continue;
-                };
-                match outcome(self.partition_key.get(), step, stored) {
-                    Ok(Some(bag)) => {
-                        replaced.push(step);
-                        bags.push(bag);
-                    }
-                    Ok(None) => deleted.push(step),
-                    Err(error) => self.fail(step.index, error),
-                }
-            }
-            if self.failure.is_some() {
-                return Ok(());
-            }
-            if !replaced.is_empty() {
-                let bags = bags.iter().map(PropertiesBuf::as_properties);
-                for step in self.write_bags(spi, WriteMany::Replace, &replaced, bags)? {
-                    self.fail(step.index, suppressed());
-                }
-            }
-            if !deleted.is_empty() {
-                let keys = Array::of_texts(deleted.iter().map(Step::row_key));
-                let rows = spi.run(self.table.name(), &Statement::delete_many(self.partition_key(), &keys));
-                let gone: Vec<&str> = rows.iter().map(|row| row_key(&row, 1)).collect();
-                for step in deleted.iter().filter(|step| !gone.contains(&step.row_key())) {
-                    self.fail(step.index, suppressed());
-                }
-            }
-            Ok(())
+            self.write_locked(spi, &known, &locked)
         })
     }
 
-    /// Runs a statement that writes keys and bags and returns the keys and Timestamps that it wrote. Stores the
-    /// Timestamps, and returns the steps that were not written.
+    /// Checks the operations on locked entities, and writes these.
+    ///
+    /// On a distributed table it writes only those that still have the versions that were locked. The lock does not last if
+    /// Citus moves the shard before this transaction has written: then the new placement is written, which nobody has
+    /// locked.
+    fn write_locked(
+        &mut self,
+        spi: &Connection,
+        steps: &[Step<'a>],
+        locked: &HashMap<&str, Stored<'_>>,
+    ) -> Result<(), Failure> {
+        let (mut replaced, mut bags, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
+        for &step in steps {
+            let Some(stored) = locked.get(step.row_key()) else {
+                continue;
+            };
+            match outcome(self.partition_key.get(), step, stored) {
+                Ok(Some(bag)) => {
+                    replaced.push(step);
+                    bags.push(bag);
+                }
+                Ok(None) => deleted.push(step),
+                Err(error) => self.fail(step.index, error),
+            }
+        }
+        if self.failure.is_some() {
+            return Ok(());
+        }
+        let version = |step: &Step<'_>| locked.get(step.row_key()).map_or(0, |stored| stored.timestamp);
+        let is_distributed = self.table.is_distributed();
+        let versions = |steps: &[Step<'_>]| is_distributed.then(|| Array::of_timestamps(steps.iter().map(version)));
+        let mut unwritten = Vec::new();
+        if !replaced.is_empty() {
+            let bags = bags.iter().map(PropertiesBuf::as_properties);
+            let versions = versions(&replaced);
+            unwritten = self.write_bags(spi, WriteMany::Replace, versions.as_ref(), &replaced, bags)?;
+        }
+        if !deleted.is_empty() {
+            let keys = Array::of_texts(deleted.iter().map(Step::row_key));
+            let versions = versions(&deleted);
+            let statement = match &versions {
+                Some(versions) => Statement::delete_versions(self.partition_key(), &keys, versions),
+                None => Statement::delete_many(self.partition_key(), &keys),
+            };
+            let rows = spi.run(self.table.name(), &statement);
+            let gone: Vec<&str> = rows.iter().map(|row| row_key(&row, 1)).collect();
+            unwritten.extend(deleted.iter().filter(|step| !gone.contains(&step.row_key())));
+        }
+        let mut moved = Vec::new();
+        for step in unwritten {
+            let version = (step.index, version(&step));
+            // If the previous attempt failed with the same version, the shard has not moved.
+            if is_distributed && !self.known.seen.contains(&version) {
+                moved.push(version);
+            } else {
+                self.fail(step.index, suppressed());
+            }
+        }
+        if moved.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::Moved(moved))
+        }
+    }
+
+    /// Runs a statement that writes keys and bags and returns the keys and Timestamps that it wrote. With `versions`, it
+    /// replaces only entities that have them. Stores the Timestamps, and returns the steps that were not written.
     fn write_bags<'b>(
         &mut self,
         spi: &Connection,
         write: WriteMany,
+        versions: Option<&Array>,
         run: &[Step<'a>],
         bags: impl ExactSizeIterator<Item = Properties<'b>>,
     ) -> Result<Vec<Step<'a>>, Failure> {
@@ -400,7 +436,10 @@ impl<'a> Attempt<'a> {
         } else {
             let keys = Array::of_texts(run.iter().map(Step::row_key));
             let bags = Array::of_bags(bags);
-            let statement = Statement::write_many(write, partition_key, &keys, stamp.clock, &bags);
+            let statement = match versions {
+                Some(versions) => Statement::replace_versions(partition_key, &keys, stamp.clock, &bags, versions),
+                None => Statement::write_many(write, partition_key, &keys, stamp.clock, &bags),
+            };
             spi.run(table, &statement)
         };
         let written = timestamps(&rows);

@@ -60,7 +60,9 @@ pub(super) enum Kind {
     LockMany,
     LookMany,
     DeleteMany,
+    DeleteVersions,
     WriteMany(WriteMany),
+    ReplaceVersions,
     /// With this number of rows.
     WriteRows(WriteMany, usize),
     Scan(Shape),
@@ -151,6 +153,28 @@ impl<'a> Statement<'a> {
     /// Deletes entities. Returns their RowKeys.
     pub fn delete_many(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
         Statement::new(Kind::DeleteMany, [partition_key, row_keys.value()])
+    }
+
+    /// Deletes those of the entities that have these Timestamps, which have the order of the RowKeys. Returns their
+    /// RowKeys.
+    pub fn delete_versions(partition_key: Value<'a>, row_keys: &'a Array, versions: &'a Array) -> Statement<'a> {
+        let values = [partition_key, row_keys.value(), versions.value()];
+        Statement::new(Kind::DeleteVersions, values)
+    }
+
+    /// Replaces the properties of those of the entities that have these Timestamps. The arrays have the same order.
+    /// Returns the RowKeys and Timestamps of those that it wrote.
+    pub fn replace_versions(
+        partition_key: Value<'a>,
+        row_keys: &'a Array,
+        clock: i64,
+        properties: &'a Array,
+        versions: &'a Array,
+    ) -> Statement<'a> {
+        let mut statement = Statement::write_many(WriteMany::Replace, partition_key, row_keys, clock, properties);
+        statement.kind = Kind::ReplaceVersions;
+        statement.values.push(versions.value());
+        statement
     }
 
     /// Writes entities, whose RowKeys and properties have the same order in both arrays. Returns the RowKeys and
@@ -252,6 +276,13 @@ impl Kind {
             Change::Merge => format!("t.properties OPERATOR(table_service.||) {given}"),
         };
         let version = |n| format!("t.\"timestamp\" OPERATOR(pg_catalog.=) ${n}");
+        let versions =
+            |n| format!("t.\"timestamp\" OPERATOR(pg_catalog.=) (${n})[pg_catalog.array_position($2, t.row_key)]");
+        // Not a join: if the statistics say that the table has few rows, the planner would read the whole partition for
+        // it. COALESCE changes nothing, because every row is in the array. Citus takes a subscript at the top of the
+        // expression for an assignment to an element.
+        let replace_many =
+            format!("{update} = COALESCE(($4)[pg_catalog.array_position($2, t.row_key)], t.properties) WHERE {POINTS}");
         match self {
             Kind::Scan(shape) => shape.sql(table),
             Kind::Insert => format!("{insert} ON CONFLICT DO NOTHING"),
@@ -278,6 +309,12 @@ impl Kind {
             }
             Kind::LookMany => format!("SELECT t.row_key, t.\"timestamp\" FROM {table} AS t WHERE {POINTS}"),
             Kind::DeleteMany => format!("DELETE FROM {table} AS t WHERE {POINTS} RETURNING t.row_key"),
+            Kind::DeleteVersions => {
+                format!(
+                    "DELETE FROM {table} AS t WHERE {POINTS} AND {} RETURNING t.row_key",
+                    versions(3)
+                )
+            }
             Kind::WriteMany(WriteMany::Insert) | Kind::WriteRows(WriteMany::Insert, _) => {
                 format!("{insert_many} ON CONFLICT DO NOTHING {RETURNING_MANY}")
             }
@@ -293,14 +330,10 @@ impl Kind {
                 };
                 format!("{insert_many} {on_conflict} = {properties}{fits} {RETURNING_MANY}")
             }
-            // Not a join: if the statistics say that the table has few rows, the planner would read the whole partition
-            // for it. COALESCE changes nothing, because every row is in the array. Citus takes a subscript at the top of
-            // the expression for an assignment to an element.
             Kind::WriteMany(WriteMany::Replace) | Kind::WriteRows(WriteMany::Replace, _) => {
-                format!(
-                    "{update} = COALESCE(($4)[pg_catalog.array_position($2, t.row_key)], t.properties) WHERE {POINTS} {RETURNING_MANY}"
-                )
+                format!("{replace_many} {RETURNING_MANY}")
             }
+            Kind::ReplaceVersions => format!("{replace_many} AND {} {RETURNING_MANY}", versions(5)),
         }
     }
 
@@ -335,6 +368,7 @@ mod tests {
     use table_service_model::filter::{Filter, Plan, Predicate};
 
     use super::*;
+    use crate::postgres::types::value::Array;
 
     fn table() -> QualifiedName {
         QualifiedName::new("Rules".into())
@@ -354,6 +388,8 @@ mod tests {
             Kind::Delete,
             Kind::DeleteVersion,
             Kind::DeleteMany,
+            Kind::DeleteVersions,
+            Kind::ReplaceVersions,
         ];
         for change in changes {
             kinds.extend([Kind::Upsert(change), Kind::Update(change), Kind::UpdateVersion(change)]);
@@ -478,7 +514,11 @@ mod tests {
             let bag = table_service_model::Properties::from_stored(bag);
             (Text::new(key), Bag::new(bag))
         });
+        let texts = Array::of_texts(["a"].into_iter());
+        let versions = Array::of_timestamps([0].into_iter());
         let statements = [
+            Statement::delete_versions(key.value(), &texts, &versions),
+            Statement::replace_versions(key.value(), &texts, 0, &texts, &versions),
             Statement::scan(&keys, None, false),
             Statement::scan(&keys, Some(&filter), true),
             Statement::scan_distributed(&keys, None, first),

@@ -125,9 +125,34 @@ impl Array {
         Array::new(element, array, bags.map(|bag| bag.as_bytes()))
     }
 
+    /// From microseconds since 2000-01-01.
+    pub fn of_timestamps(micros: impl ExactSizeIterator<Item = i64>) -> Array {
+        let mut builder = Array::builder(pg_sys::TIMESTAMPTZOID, micros.len());
+        for micros in micros {
+            builder.push(&micros.to_ne_bytes());
+        }
+        Array {
+            varlena: builder.finish(),
+            type_oid: pg_sys::TIMESTAMPTZARRAYOID,
+        }
+    }
+
     /// Makes an array of varlenas with int alignment, such as texts and bags.
     fn new<'e>(element: pg_sys::Oid, array: pg_sys::Oid, elements: impl ExactSizeIterator<Item = &'e [u8]>) -> Array {
-        let count = i32::try_from(elements.len()).unwrap_or(i32::MAX);
+        let mut builder = Array::builder(element, elements.len());
+        for bytes in elements {
+            builder.push_element(bytes);
+        }
+        builder.align();
+        Array {
+            varlena: builder.finish(),
+            type_oid: array,
+        }
+    }
+
+    /// Begins an array of so many elements, which come next.
+    fn builder(element: pg_sys::Oid, count: usize) -> Builder {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
         let mut builder = Builder::new(size_of::<pg_sys::ArrayType>());
         // The fields of PostgreSQL's ArrayType after its length. An empty array has no dimension.
         let dimensions = i32::from(count > 0);
@@ -144,14 +169,7 @@ impl Array {
         while !(builder.len() + pg_sys::VARHDRSZ).is_multiple_of(pg_sys::MAXIMUM_ALIGNOF as usize) {
             builder.push(&[0]);
         }
-        for bytes in elements {
-            builder.push_element(bytes);
-        }
-        builder.align();
-        Array {
-            varlena: builder.finish(),
-            type_oid: array,
-        }
+        builder
     }
 
     pub fn value(&self) -> Value<'_> {
