@@ -102,14 +102,14 @@ struct Arrived {
 
 impl Reading<'_> {
     fn all(&mut self, range: &KeyRange) {
-        let keys = RangeKeys::new(range);
-        let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), None);
         let index_scan = self.index_scan(range, None);
         let mut receiver = Receiver::new(self.sink);
-        match index_scan {
-            Some(scan) => self.spi.receive_once(&scan, &mut receiver),
-            None => self.spi.receive(self.table.name(), &statement, &mut receiver),
+        if let Some(scan) = index_scan {
+            return self.spi.receive_once(&scan, &mut receiver);
         }
+        let keys = RangeKeys::new(range);
+        let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), None);
+        self.spi.receive(self.table.name(), &statement, &mut receiver);
     }
 
     /// Reads the first rows of a range. Returns the ranges that are left of it, the last one first.
@@ -127,9 +127,6 @@ impl Reading<'_> {
             rows,
             until: left.until,
         };
-        let keys = RangeKeys::new(range);
-        let first = Some(first).filter(|_| range.point().is_none());
-        let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), first);
         let mut arrived = vec![Arrived::default(); usize::try_from(shards.count()).unwrap_or_default()];
         let (mut has_ended, mut cut) = (false, None);
         let sink = &mut self.sink;
@@ -151,10 +148,16 @@ impl Reading<'_> {
             !has_ended && cut.is_none()
         };
         let mut receiver = Receiver::new(take);
-        match &index_scan {
-            Some(scan) => self.spi.receive_once(scan, &mut receiver),
-            None if shards.count() == 1 => self.spi.receive(self.table.name(), &statement, &mut receiver),
-            None => self.spi.receive_of_shards(self.table.name(), &statement, &mut receiver),
+        if let Some(scan) = &index_scan {
+            self.spi.receive_once(scan, &mut receiver);
+        } else {
+            let keys = RangeKeys::new(range);
+            let first = Some(first).filter(|_| range.point().is_none());
+            let statement = Statement::scan_distributed(&keys, self.filter.as_ref(), first);
+            match shards.count() {
+                1 => self.spi.receive(self.table.name(), &statement, &mut receiver),
+                _ => self.spi.receive_of_shards(self.table.name(), &statement, &mut receiver),
+            }
         }
         drop(receiver);
         self.has_ended = has_ended;
@@ -166,8 +169,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Returns the scan of a range that lets the other servers use property indexes, if the filter asks for the entities
-    /// of one value. Those are seldom many. A scan for other filters might run long after the page's time.
+    /// Returns the scan of a range that lets the other servers use property indexes.
     fn index_scan(&self, range: &KeyRange, limit: Option<u64>) -> Option<IndexScan> {
         let filter = self.filter.as_ref().map_or(Tested::Not, Tested::Compiled);
         index_scan(self.table, range, self.knowledge.as_ref()?, filter, limit)
@@ -175,6 +177,10 @@ impl Reading<'_> {
 }
 
 /// Does the same as [`Reading::index_scan`], also for a text that users see.
+///
+/// If all entities are read, the planner of each server decides between the indexes and the keys. Under a `limit` the filter
+/// must ask for the entities of some values, which are seldom many: a scan for other filters might run long after the page's
+/// time.
 pub fn index_scan(
     table: &Table,
     range: &KeyRange,
@@ -183,7 +189,7 @@ pub fn index_scan(
     limit: Option<u64>,
 ) -> Option<IndexScan> {
     let condition = knowledge.within(range);
-    if range.point().is_some() || !Knowledge::is_one_value(&condition) {
+    if range.point().is_some() || (limit.is_some() && !Knowledge::is_some_values(&condition)) {
         return None;
     }
     let ranges = std::slice::from_ref(range);

@@ -148,6 +148,15 @@ impl<'f> Knowledge<'f> {
         terms(condition).iter().any(|term| one_value(term).is_some())
     }
 
+    /// Returns whether the entities that meet the condition are those of some values, such as those of a list.
+    pub fn is_some_values(condition: &Condition) -> bool {
+        match condition {
+            Condition::Spans { spans, .. } => spans.iter().all(Span::one_value),
+            Condition::All(terms) => terms.iter().any(Self::is_some_values),
+            Condition::Any(terms) => terms.iter().all(Self::is_some_values),
+        }
+    }
+
     /// Returns the span of entries of one value that have all entities that meet the condition, if there is such a span.
     /// `wanted` and `read` are those of [`choose`]. The more were read, the closer this looks.
     pub fn in_order<'c>(&self, condition: &'c Condition, wanted: Option<u64>, read: u64) -> Option<InOrder<'c>> {

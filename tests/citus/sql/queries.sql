@@ -62,7 +62,11 @@ SELECT property, is_valid FROM query_property_indexes('Queries');
 CALL public.loop('N eq 77', 10);
 CALL public.loop('N eq 77 and Even', 10);
 CALL public.loop('Even and N lt 77', 10);
+CALL public.loop('N eq 77 or N eq 1077', 10);
+CALL public.loop('N gt 77 and N lt 90', 3);
 SELECT access, substring(plan FROM 'Task Count: \d+') AS tasks FROM explain_query('Queries', $$N eq 77$$);
+SELECT access, substring(plan FROM 'Task Count: \d+') AS tasks, plan ~ 'Queries_N' AS by_the_index FROM explain_query('Queries', $$N gt 77 and N lt 90$$);
+SELECT count(*), min(properties ->> 'N'), max(properties ->> 'N') FROM query_entities('Queries', $$N gt 77 and N lt 90$$);
 SELECT drop_property_index('Queries', 'N');
 
 -- On a worker.
