@@ -3,8 +3,9 @@
 #
 #   cluster.sh start DIR [NAME=VALUE ...]  makes a cluster in DIR if it is new, starts it, writes how to connect to DIR/env
 #                                          and to standard output; NAME=VALUE are server settings for this run
+#   cluster.sh again DIR                   starts it once more with the settings of its last run, such as after a crash
 #   cluster.sh stop DIR                    stops the server and removes DIR
-#   cluster.sh crash DIR                   kills the server and its processes as a power cut would; `start DIR` recovers
+#   cluster.sh crash DIR                   kills the server and its processes as a power cut would; the next start recovers
 #   cluster.sh sweep REGISTRY              stops every cluster still listed in REGISTRY
 #
 # Environment:
@@ -86,9 +87,9 @@ init() {
   { cat "$settings" && echo "include_if_exists = 'run.conf'"; } | as_server tee -a "$data/postgresql.conf" >/dev/null
 }
 
-start() {
-  local socket port setting tries=1 program=()
-  [[ -e $data/PG_VERSION ]] || init
+# Starts the server with the settings in run.conf. It outlives us, so it must not keep what the caller has open (locks, pipes).
+launch() {
+  local program=()
   if [[ ${VALGRIND:-} == 1 ]]; then
     as_server tee "$dir/postgres" >/dev/null <<EOF
 #!/bin/sh
@@ -98,7 +99,21 @@ EOF
     chmod 755 "$dir/postgres"
     program=(-p "$dir/postgres")
   fi
-  if postmaster >/dev/null; then die "a server runs in $dir already"; fi
+  as_server "$PGBIN/pg_ctl" start -s -w -t 120 -D "$data" -l "$dir/log" "${program[@]}" >/dev/null 2>&1 \
+    3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+}
+
+does_not_start() {
+  tail -n 20 "$dir/log" >&2 || true
+  die "the server in $dir does not start"
+}
+
+is_free() { if postmaster >/dev/null; then die "a server runs in $dir already"; fi; }
+
+start() {
+  local socket port setting tries=1
+  [[ -e $data/PG_VERSION ]] || init
+  is_free
 
   socket=$(remembered PGHOST)
   if [[ -z $socket ]]; then
@@ -127,13 +142,8 @@ EOF
         echo "${setting%%=*} = '${setting#*=}'"
       done
     } | as_server tee "$data/run.conf" >/dev/null
-    # The server outlives us, so it must not keep what the caller has open (locks, pipes).
-    if as_server "$PGBIN/pg_ctl" start -s -w -t 120 -D "$data" -l "$dir/log" "${program[@]}" >/dev/null 2>&1 \
-      3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; then break; fi
-    if ((--tries == 0)); then
-      tail -n 20 "$dir/log" >&2 || true
-      die "the server in $dir does not start"
-    fi
+    if launch; then break; fi
+    ((--tries)) || does_not_start
     port=$(free_port) # somebody took it in between
   done
 
@@ -141,6 +151,13 @@ EOF
   if [[ -n ${TABLE_SERVICE_CLUSTERS:-} ]]; then
     ln -sfn "$dir" "$TABLE_SERVICE_CLUSTERS/$(md5sum <<<"$dir" | cut -c1-16)"
   fi
+  cat "$dir/env"
+}
+
+again() {
+  [[ -e $dir/env ]] || die "no server has run in $dir"
+  is_free
+  launch || does_not_start
   cat "$dir/env"
 }
 
@@ -177,7 +194,7 @@ crash() {
   rm -f "$data/postmaster.pid" "$(remembered PGHOST)/.s.PGSQL.$(remembered PGPORT)"{,.lock}
 }
 
-[[ $# -ge 2 ]] || die "usage: cluster.sh start|stop|crash|sweep DIR"
+[[ $# -ge 2 ]] || die "usage: cluster.sh start|again|stop|crash|sweep DIR"
 command=$1
 dir=$(realpath -m "$2")
 data=$dir/data
@@ -185,6 +202,7 @@ shift 2
 cd / # the caller's directory may be closed to postgres
 case $command in
 start) start "$@" ;;
+again) again ;;
 stop) stop ;;
 crash) crash ;;
 sweep)

@@ -350,10 +350,8 @@ run_clients() {
 run_citus() {
   local suites
   read -ra suites <<<"${SUITES:-}"
-  if [[ -z ${SUITES:-} || " $SUITES " == *" sdk "* ]]; then
-    pgrx-config/setup.sh sdks
-    build_gateway
-  fi
+  if [[ -z ${SUITES:-} || " $SUITES " == *" sdk "* ]]; then pgrx-config/setup.sh sdks; fi
+  if [[ -z ${SUITES:-} || " $SUITES " == *" sdk "* || " $SUITES " == *" histories "* ]]; then build_gateway; fi
   step "Citus"
   tests/citus/build.sh "$CITUS_SOURCE"
   install_extension

@@ -1,11 +1,12 @@
 # shellcheck shell=bash disable=SC2154
-# Writers on a cluster, while a server joins and shards move, and while workers are killed. Sourced by run.sh.
+# Writers and readers on a cluster, while a server joins and shards move, and while workers are killed. Sourced by run.sh.
 #
 # What was acknowledged must be stored, a batch must be whole or absent, and nothing may be stored that nobody wrote. Of what failed
 # while it was being committed, nobody knows whether it is stored: it may be, as a whole.
 
 # writer DIR NAME: writes through the server in DIR, single entities and batches of five, until the file `stop` exists. It prints
-# the PartitionKey of each transaction that was acknowledged, and goes on after errors.
+# the PartitionKey of each transaction that was acknowledged, and goes on after errors. It reads each batch, and says so if it
+# finds a part of it.
 writer() {
   local dir=$1 name=$2 round=0
   while [[ ! -e $work/stop ]]; do
@@ -14,6 +15,7 @@ writer() {
     for i in {1..200}; do
       echo "SELECT '$name-$round-$i' FROM table_service.insert_entity('Faults', '$name-$round-$i', 'single', '{\"N\": 1}');"
       echo "SELECT DISTINCT '$name-$round-b$i' FROM table_service.execute_batch('Faults', '$name-$round-b$i', VARIADIC ARRAY(SELECT table_service.batch_insert(n::text, '{\"N\": 1}') FROM generate_series(1, 5) AS n));"
+      echo "SELECT 'a part of $name-$round-b$i' FROM table_service.query_entities('Faults', 'PartitionKey eq ''$name-$round-b$i''') HAVING count(*) NOT IN (0, 5);"
     done | on "$dir" "$PGBIN/psql" -XqAt 2>>"$work/$name.errors" || sleep 0.2
   done
 }
@@ -31,18 +33,19 @@ start_writers() {
 
 # stop_writers NAME: ends them and compares.
 stop_writers() {
-  local lost torn strange acknowledged stored
+  local parts lost torn strange acknowledged stored
   touch "$work/stop"
   wait "${writers[@]}"
-  cat "$work/$1"-*.acknowledged | LC_ALL=C sort >"$work/$1.acknowledged"
+  parts=$(cat "$work/$1"-*.acknowledged | grep -c '^a part of' || true)
+  cat "$work/$1"-*.acknowledged | { grep -v '^a part of' || true; } | LC_ALL=C sort >"$work/$1.acknowledged"
   sql "$work/cluster" "SELECT DISTINCT partition_key FROM table_service_data.\"Faults\" WHERE partition_key LIKE '$1-%'" | LC_ALL=C sort >"$work/$1.stored"
   lost=$(LC_ALL=C comm -23 "$work/$1.acknowledged" "$work/$1.stored" | wc -l)
   torn=$(sql "$work/cluster" "SELECT count(*) FROM (SELECT partition_key FROM table_service_data.\"Faults\" WHERE partition_key LIKE '$1-%' GROUP BY partition_key HAVING count(*) <> CASE WHEN partition_key LIKE '%-b%' THEN 5 ELSE 1 END) AS t")
   acknowledged=$(wc -l <"$work/$1.acknowledged")
   stored=$(wc -l <"$work/$1.stored")
   strange=$((stored - acknowledged + lost))
-  echo "$1: $acknowledged transactions acknowledged, $stored stored, $lost lost, $torn torn, $strange stored without an answer, $(cat "$work/$1"-*.errors | grep -c ERROR || true) errors"
-  ((acknowledged > 0 && lost == 0 && torn == 0))
+  echo "$1: $acknowledged transactions acknowledged, $stored stored, $lost lost, $torn torn, $parts read in part, $strange stored without an answer, $(cat "$work/$1"-*.errors | grep -c ERROR || true) errors"
+  ((acknowledged > 0 && lost == 0 && torn == 0 && parts == 0))
 }
 
 # The caller's errexit does not reach in here.

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # The tests on a Citus cluster: a coordinator and two workers on this machine, and a spare server that joins them.
 #
-#   run.sh [golden] [same] [isolation] [faults] [sdk]     all of them by default
+#   run.sh [golden] [same] [isolation] [faults] [histories] [sdk]     all of them by default
 #
 #   golden      tests/citus/sql, with what is particular to distributed tables
 #   same        the files of tests/pg_regress that tests/citus/same lists: they give the same as without Citus
 #   isolation   the files of tests/isolation that tests/citus/same_isolation lists
 #   faults      writers, while a server joins and shards move, and while workers are killed
+#   histories   what clients of all servers and of gateways saw, while servers are killed and shards move (tests/histories)
 #   sdk         tests/sdk through a gateway that uses the coordinator and both workers, of a cluster of its own
 #
 # Environment: PG_CONFIG, a PostgreSQL 16 to 18 with the extension and Citus installed; TEST="name ..." only these files;
-# ACCEPT=1 takes the results of golden as the expected ones; KILLS=N faults: how often a worker is killed (default: 3).
+# ACCEPT=1 takes the results of golden as the expected ones; KILLS=N faults: how often a worker is killed (default: 3);
+# HISTORIES=N histories: how many seeds (default: 4); SEED=7 runs one again.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -22,7 +24,7 @@ PGBIN=$("$PG_CONFIG" --bindir)
 # shellcheck source=tests/citus/cluster.sh
 . tests/citus/cluster.sh
 suites=("$@")
-((${#suites[@]})) || suites=(golden same isolation faults sdk)
+((${#suites[@]})) || suites=(golden same isolation faults histories sdk)
 out=$PWD/target/citus
 mkdir -p "$out"
 work=$(mktemp -d /tmp/table_service_citus.XXXXXX)
@@ -103,6 +105,12 @@ run_faults() {
   # shellcheck source=tests/citus/faults.sh
   . tests/citus/faults.sh
   faults
+}
+
+# The server that joins in `faults` is not used: shards move between the two workers.
+run_histories() {
+  CITUS_SERVERS="$work/cluster $work/worker1 $work/worker2" TABLE_SERVICE_CLUSTER_SCRIPT=$PWD/pgrx-config/cluster.sh \
+    cargo test --workspace --exclude table_service --test histories -- --ignored --nocapture
 }
 
 run_sdk() { CITUS=1 tests/sdk/run.sh; }

@@ -275,17 +275,27 @@ fn wait(mut condition: impl FnMut() -> bool) {
     });
 }
 
+/// How Citus says that it lost a server, where it has no SQLSTATE for this.
+const SERVER_WAS_LOST: [&str; 3] = [
+    "could not commit transaction for shard ",
+    "postmaster was shut down",
+    "server closed the connection unexpectedly",
+];
+
 /// A session of PostgreSQL.
 pub struct Sql<'s> {
     service: &'s Service,
+    number: usize,
     session: Option<Session>,
     etags: Etags,
 }
 
 impl<'s> Sql<'s> {
-    pub fn new(service: &'s Service) -> Sql<'s> {
+    /// `number` chooses the server.
+    pub fn new(service: &'s Service, number: usize) -> Sql<'s> {
         Sql {
             service,
+            number,
             session: None,
             etags: Etags::default(),
         }
@@ -295,7 +305,7 @@ impl<'s> Sql<'s> {
         wait(|| {
             let is_alive = |session: &Session| session.sql("SET search_path = table_service").is_ok();
             if !self.session.as_ref().is_some_and(is_alive) {
-                self.session = self.service.cluster.try_session("history").ok();
+                self.session = self.service.try_session(self.number).ok();
             }
             self.session.as_ref().is_some_and(is_alive)
         });
@@ -360,6 +370,8 @@ impl<'s> Sql<'s> {
             }
             "40001" | "40P01" => Outcome::RolledBack,
             sqlstate if sqlstate.starts_with("57P") || sqlstate.starts_with("08") => Outcome::Unknown,
+            // Citus lost a server.
+            "XX000" if SERVER_WAS_LOST.iter().any(|begin| failure.message.starts_with(begin)) => Outcome::Unknown,
             _ => panic!("{operation:?}: {failure:?}"),
         }
     }

@@ -5,23 +5,29 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use system_tests::Cluster;
 use system_tests::gateway::{Gateway, url};
 use system_tests::random::Random;
+use system_tests::{Cluster, Failure, Session};
 
 use crate::history::Recorder;
 use crate::workload::TABLE;
 
-/// A PostgreSQL server with a table, and gateways.
+/// A database with a table, and gateways.
 pub struct Service {
+    /// The server with the table; on Citus the coordinator.
     pub cluster: Cluster,
+    /// Workers of Citus, which have the data.
+    workers: Vec<Cluster>,
+    /// The database, and the role that uses it.
+    database: &'static str,
+    role: &'static str,
     gateways: Vec<Mutex<Option<Gateway>>>,
 }
 
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// All processes of PostgreSQL are killed; it starts again and recovers.
+    /// All processes of PostgreSQL are killed, on Citus those of one server; it starts again and recovers.
     KillPostgres,
     KillGateway,
     /// Some of PostgreSQL's processes stand still for a while.
@@ -32,6 +38,8 @@ pub enum Fault {
     EndSessions,
     /// HTTP connections break while requests run.
     CutConnections,
+    /// A shard moves from one worker of Citus to another.
+    MoveShard,
 }
 
 impl Fault {
@@ -44,12 +52,16 @@ impl Fault {
         Fault::CutConnections,
     ];
 
-    /// The faults of a history, in the order in which they happen. PostgreSQL is killed in each.
-    pub fn of_seed(random: &mut Random, count: usize) -> Vec<Fault> {
+    /// The faults of a history, in the order in which they happen. PostgreSQL is killed in each, and on Citus a shard moves.
+    pub fn of_seed(random: &mut Random, count: usize, is_distributed: bool) -> Vec<Fault> {
+        let mut always = vec![Fault::KillPostgres];
+        if is_distributed {
+            always.push(Fault::MoveShard);
+        }
         let mut faults = Fault::OTHERS.to_vec();
         random.shuffle(&mut faults);
-        faults.truncate(count.saturating_sub(1));
-        faults.push(Fault::KillPostgres);
+        faults.truncate(count.saturating_sub(always.len()));
+        faults.append(&mut always);
         random.shuffle(&mut faults);
         faults
     }
@@ -63,13 +75,31 @@ impl Service {
         let mut all = vec!["full_page_writes=on"];
         all.extend(settings);
         let cluster = Cluster::start(&all);
-        // The set-up must survive a kill, whatever the settings are.
-        let set_up = format!(
-            "SET synchronous_commit = on; CREATE EXTENSION table_service; SELECT table_service.create_table('{TABLE}')"
-        );
-        cluster.session().run(&set_up);
+        cluster.session().run("CREATE EXTENSION table_service");
+        Service::of(cluster, Vec::new(), "postgres", "postgres", gateways)
+    }
+
+    /// Servers that run, with the extension; `workers` of Citus.
+    ///
+    /// # Panics
+    /// If the gateways do not start.
+    pub fn of(
+        cluster: Cluster,
+        workers: Vec<Cluster>,
+        database: &'static str,
+        role: &'static str,
+        gateways: usize,
+    ) -> Service {
+        let session = cluster.try_session(database, role, "set-up").unwrap();
+        // It must survive a kill, whatever the settings are.
+        session.run(&format!(
+            "SET synchronous_commit = on; SELECT table_service.create_table('{TABLE}')"
+        ));
         let service = Service {
             cluster,
+            workers,
+            database,
+            role,
             gateways: (0..gateways).map(|_| Mutex::new(None)).collect(),
         };
         for gateway in 0..gateways {
@@ -78,14 +108,34 @@ impl Service {
         service
     }
 
+    pub fn is_distributed(&self) -> bool {
+        !self.workers.is_empty()
+    }
+
+    /// All servers.
+    fn nodes(&self) -> Vec<&Cluster> {
+        std::iter::once(&self.cluster).chain(&self.workers).collect()
+    }
+
+    /// A session of a client, on one of the servers.
+    ///
+    /// # Errors
+    /// Why the server does not take it.
+    pub fn try_session(&self, client: usize) -> Result<Session, Failure> {
+        let nodes = self.nodes();
+        nodes[client % nodes.len()].try_session(self.database, self.role, "history")
+    }
+
     fn start_gateway(&self, number: usize) {
         let mut gateway = self.gateways[number].lock().unwrap();
         // The old one is killed first.
         drop(gateway.take());
-        *gateway = Some(Gateway::start(&[
-            "--database-url",
-            &url(&self.cluster, "postgres", "postgres"),
-        ]));
+        let mut arguments = Vec::new();
+        for node in self.nodes() {
+            arguments.extend(["--database-url".to_owned(), url(node, self.database, self.role)]);
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        *gateway = Some(Gateway::start(&arguments));
     }
 
     pub fn gateways(&self) -> usize {
@@ -109,7 +159,7 @@ impl Service {
             Fault::KillPostgres => {
                 // It dies some time between the two.
                 recorders.iter().for_each(Recorder::killed);
-                self.cluster.crash();
+                self.nodes()[random.below(1 + self.workers.len())].crash();
                 recorders.iter().for_each(Recorder::killed);
             }
             Fault::KillGateway => self.start_gateway(random.below(self.gateways.len())),
@@ -128,8 +178,11 @@ impl Service {
             }
             Fault::EndSessions => {
                 let end = format!("SELECT pg_terminate_backend(pid) {OF_CLIENTS} AND random() < 0.7");
-                self.cluster.session().run(&end);
+                for node in self.nodes() {
+                    node.session().run(&end);
+                }
             }
+            Fault::MoveShard => self.move_shard(random),
             Fault::CutConnections => {
                 for _ in 0..5 {
                     for socket in sockets {
@@ -145,8 +198,40 @@ impl Service {
 
     /// The processes of the sessions of clients and gateways.
     fn sessions(&self) -> Vec<String> {
-        let rows = self.cluster.session().run(&format!("SELECT pid {OF_CLIENTS}"));
-        rows.into_iter().filter_map(|mut row| row.remove(0)).collect()
+        let of = |node: &Cluster| node.session().run(&format!("SELECT pid {OF_CLIENTS}"));
+        let rows = self.nodes().into_iter().flat_map(of);
+        rows.filter_map(|mut row| row.remove(0)).collect()
+    }
+
+    /// Moves one shard of the table to another worker.
+    fn move_shard(&self, random: &mut Random) {
+        let mode = *random.pick(&["block_writes", "force_logical"]);
+        let (worker, other) = (&self.workers[0], &self.workers[1]);
+        // A move gives way in a deadlock, and it fails if a connection of its own was ended.
+        system_tests::wait_until("a shard moves", || {
+            let Ok(session) = self.cluster.try_session(self.database, "postgres", "move") else {
+                return false;
+            };
+            let here = session.sql(&format!(
+                "SELECT shardid, nodeport FROM citus_shards WHERE table_name = 'table_service_data.\"{TABLE}\"'::regclass
+                 AND nodeport IN ({}, {}) ORDER BY random() LIMIT 1",
+                worker.port(),
+                other.port()
+            ));
+            let Some([Some(shard), Some(from)]) = here.as_ref().ok().and_then(|rows| rows.first()).map(Vec::as_slice)
+            else {
+                return false;
+            };
+            let to = if *from == worker.port().to_string() {
+                other.port()
+            } else {
+                worker.port()
+            };
+            let moved = session.sql(&format!(
+                "SELECT citus_move_shard_placement({shard}, '127.0.0.1', {from}, '127.0.0.1', {to}, '{mode}')"
+            ));
+            moved.is_ok()
+        });
     }
 }
 

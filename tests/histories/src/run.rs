@@ -47,7 +47,10 @@ pub fn record(service: &Service, seed: u64, size: &Size, faults: &[Fault]) -> Ve
             scope.spawn(move || {
                 // Every third client speaks SQL.
                 let (name, mut client) = match number % 3 {
-                    2 => (format!("sql{number}"), Client::Sql(Box::new(Sql::new(service)))),
+                    2 => (
+                        format!("sql{number}"),
+                        Client::Sql(Box::new(Sql::new(service, seed as usize + number / 3))),
+                    ),
                     _ => (
                         format!("http{number}"),
                         Client::Http(Http::new(service, number % service.gateways(), socket)),
@@ -76,7 +79,11 @@ pub fn record(service: &Service, seed: u64, size: &Size, faults: &[Fault]) -> Ve
             service.suffer(*fault, &mut random, &sockets, &recorders);
         }
     });
-    recorders.iter().map(Recorder::history).collect()
+    let history = |recorder: &Recorder| History {
+        is_distributed: service.is_distributed(),
+        ..recorder.history()
+    };
+    recorders.iter().map(history).collect()
 }
 
 /// Runs a seed and checks its histories.
@@ -84,7 +91,7 @@ pub fn record(service: &Service, seed: u64, size: &Size, faults: &[Fault]) -> Ve
 /// # Errors
 /// What is wrong.
 pub fn run(service: &Service, seed: u64, size: &Size) -> Result<String, String> {
-    let faults = Fault::of_seed(&mut Random::new(seed), size.faults);
+    let faults = Fault::of_seed(&mut Random::new(seed), size.faults, service.is_distributed());
     let histories = record(service, seed, size, &faults);
     let mut counts = [0; 4];
     for (partition, history) in histories.iter().enumerate() {

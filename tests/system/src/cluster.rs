@@ -42,10 +42,10 @@ impl Drop for Keeper {
 /// A running server.
 pub struct Cluster {
     directory: PathBuf,
-    settings: Vec<String>,
     host: String,
     port: u16,
-    _keeper: Keeper,
+    /// Of a server that this process has started.
+    _keeper: Option<Keeper>,
 }
 
 impl Cluster {
@@ -72,7 +72,17 @@ impl Cluster {
         let keeper = Keeper::new(&script, &["stop", path]);
         let mut arguments = vec!["start", path, "log_line_prefix=%m [%p] %e %d "];
         arguments.extend(settings);
-        let connection = run_script_with(&arguments, environment);
+        run_script_with(&arguments, environment);
+        Cluster::at(directory, Some(keeper))
+    }
+
+    /// A server that somebody else started in this directory, and stops.
+    pub fn running_in(directory: impl Into<PathBuf>) -> Cluster {
+        Cluster::at(directory.into(), None)
+    }
+
+    fn at(directory: PathBuf, keeper: Option<Keeper>) -> Cluster {
+        let connection = std::fs::read_to_string(directory.join("env")).unwrap();
         let value = |name: &str| {
             let line = connection.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.strip_prefix('=')).unwrap().to_owned()
@@ -80,7 +90,6 @@ impl Cluster {
         Cluster {
             host: value("PGHOST"),
             port: value("PGPORT").parse().unwrap(),
-            settings: arguments[2..].iter().map(|&setting| setting.to_owned()).collect(),
             directory,
             _keeper: keeper,
         }
@@ -90,9 +99,7 @@ impl Cluster {
     pub fn crash(&self) {
         let path = self.directory.to_str().unwrap();
         run_script(&["crash", path]);
-        let mut arguments = vec!["start", path];
-        arguments.extend(self.settings.iter().map(String::as_str));
-        run_script(&arguments);
+        run_script(&["again", path]);
     }
 
     pub fn host(&self) -> &str {
@@ -108,12 +115,12 @@ impl Cluster {
         self.session_at(&self.host)
     }
 
-    /// The same, if the server takes it.
+    /// A session of a role in a database, if the server takes it.
     ///
     /// # Errors
     /// Why it does not.
-    pub fn try_session(&self, name: &str) -> Result<Session, Failure> {
-        connect(&self.host, self.port, "postgres", "postgres", name)
+    pub fn try_session(&self, database: &str, role: &str, name: &str) -> Result<Session, Failure> {
+        connect(&self.host, self.port, database, role, name)
     }
 
     /// The same on another server, a copy of this one, whose socket is in that directory.

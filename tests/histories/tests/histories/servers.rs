@@ -4,6 +4,7 @@ use histories_tests::check::check;
 use histories_tests::faults::{Fault, Service};
 use histories_tests::history::History;
 use histories_tests::run::{Size, record, run};
+use system_tests::Cluster;
 
 /// The seeds to run: SEED alone if it is set, else the first HISTORIES.
 fn seeds() -> std::ops::Range<u64> {
@@ -14,16 +15,27 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-#[test]
-fn one_order_explains_what_clients_saw() {
-    let service = Service::start(&[], 2);
-    let size = Size::default();
+fn all_seeds(service: &Service) {
     for seed in seeds() {
-        match run(&service, seed, &size) {
+        match run(service, seed, &Size::default()) {
             Ok(summary) => println!("{summary}"),
-            Err(problem) => panic!("{problem}\nAgain: SEED={seed} make histories"),
+            Err(problem) => panic!("{problem}\nAgain: SEED={seed}"),
         }
     }
+}
+
+#[test]
+fn one_order_explains_what_clients_saw() {
+    all_seeds(&Service::start(&[], 2));
+}
+
+#[test]
+#[ignore = "tests/citus/run.sh starts the servers, and says in CITUS_SERVERS where: the coordinator first"]
+fn one_order_explains_what_clients_of_three_servers_saw() {
+    let servers = std::env::var("CITUS_SERVERS").unwrap();
+    let mut servers = servers.split(' ').map(Cluster::running_in);
+    let coordinator = servers.next().unwrap();
+    all_seeds(&Service::of(coordinator, servers.collect(), "tables", "owner", 2));
 }
 
 /// Returns the first report of a problem of the kind that the server was made to have, in several seeds. One fault can
