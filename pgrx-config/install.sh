@@ -4,7 +4,8 @@
 #
 #   install.sh PG_CONFIG
 #
-# Environment: PROFILE, cargo's profile (default: release).
+# Environment: PROFILE, cargo's profile (default: release); ALSO, a package of the workspace to build in the same run of cargo, which
+# takes less time than a second run.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -27,7 +28,8 @@ headers=$("$target" --includedir-server)
 
 echo "Building the extension for $version"
 profile=${PROFILE:-release}
-PGRX_PG_CONFIG_PATH=$target cargo build --profile "$profile" --lib -p table_service --no-default-features --features "pg$PG"
+PGRX_PG_CONFIG_PATH=$target cargo build --profile "$profile" --lib --bins -p table_service ${ALSO:+-p "$ALSO"} \
+  --no-default-features --features "pg$PG"
 
 libraries=$("$target" --pkglibdir)
 extensions=$("$target" --sharedir)/extension

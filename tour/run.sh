@@ -17,8 +17,7 @@ pgrx-config/setup.sh "$PG" run
 echo "Everything for PostgreSQL $PG is in $cache."
 
 say "Building the extension and the gateway"
-pgrx-config/install.sh "$PG_CONFIG"
-cargo build --release -p table_service_gateway
+PROFILE=tour ALSO=table_service_gateway pgrx-config/install.sh "$PG_CONFIG"
 
 say "Starting a throwaway PostgreSQL"
 work=$(mktemp -d /tmp/table_service.XXXXXX)
@@ -113,7 +112,7 @@ cd ..
 say "The same, over HTTP"
 # The development account, on the port where every SDK looks for it, or on any other if something listens there already.
 start_gateway() {
-  target/release/table-service-gateway --listen "$1" --admin-listen 127.0.0.1:0 --log warn \
+  target/tour/table-service-gateway --listen "$1" --admin-listen 127.0.0.1:0 --log warn \
     --database-url "postgresql://postgres@${PGHOST//\//%2F}:$PGPORT/tour" >"$work/gateway" 2>"$work/gateway.log" &
   gateway=$!
   for ((i = 0; i < 100; i++)); do
