@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades citus soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-indexes bench-model bench-gateway bench-copy stress packages test-packages images install clean
+.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades citus soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-indexes bench-model bench-gateway bench-copy bench-citus stress packages test-packages images install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -22,7 +22,7 @@ help:
 	@echo 'make licences          licences of the dependencies, and where they come from (builds cargo-deny, if it is not there)'
 	@echo 'make upgrades          from released versions, which it builds from the history; PG=18 also tries pg_upgrade from 15'
 	@echo 'make citus CITUS_SOURCE=/path/to/citus-14.0.1.tar.gz'
-	@echo '                       tables on a Citus cluster, which it builds; SUITES="golden faults" takes these suites of tests/citus/run.sh'
+	@echo '                       tables on a Citus cluster, which it builds; SUITES="golden faults" takes these suites of tests/citus/run.sh; HISTORIES=50 seeds'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make fuzz-sql N=200    many seeds of random statements on tables of all shapes; SEED=7 runs one again'
 	@echo 'make asan              the extension in a PostgreSQL with assertions and nervous caches, which it builds, and under valgrind (hours)'
@@ -34,6 +34,8 @@ help:
 	@echo 'make bench             beside hand-written SQL, with targets, and the gateway beside azurite (15 minutes)'
 	@echo 'make bench-gateway     only the gateway, for longer; bench-model: only the model'
 	@echo 'make bench-copy        copies of a million entities, beside COPY of psql, and over REST'
+	@echo 'make bench-citus CITUS_SOURCE=/path/to/citus-14.0.1.tar.gz'
+	@echo '                       distributed tables on a cluster of three servers, beside a plain server'
 	@echo 'make bench-growth      small tables beside large ones, and memory'
 	@echo 'make bench-indexes     the same queries with property indexes and without, where they gain nothing from them'
 	@echo 'make stress            one partition under load; ARGS="--mix get=90,insert=10 --clients 8", ARGS=--help lists more'
@@ -123,6 +125,9 @@ bench:
 
 bench-copy:
 	@benches/copy.sh
+
+bench-citus:
+	@PG=$(if $(filter 15,$(PG)),18,$(PG)) benches/citus.sh "$(CITUS_SOURCE)"
 
 bench-growth:
 	@PG=$(PG) benches/run.sh growth $(ARGS)
