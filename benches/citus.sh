@@ -27,9 +27,12 @@ PGBIN=$work/pg/bin
 citus=$work/citus
 mkdir -m 755 "$citus"
 trap 'stop_citus "$citus"; cleanup' EXIT
-start_citus "$citus" postgres postgres
+start_citus "$citus" tables postgres
 
 declare -A servers=([plain]=$work/cluster [coordinator]=$citus/cluster [worker]=$citus/worker1)
+
+citus_database=postgres sql "${servers[plain]}" "CREATE DATABASE tables ENCODING 'UTF8' TEMPLATE template0"
+sql "${servers[plain]}" "CREATE EXTENSION table_service"
 
 # A hundred partitions of a thousand entities.
 for server in plain coordinator; do
@@ -58,8 +61,8 @@ script "read an entity" <<<"SELECT * FROM get_entity('Bench', $partition, lpad(:
 script "insert an entity" <<<"SELECT insert_entity('Bench', $partition, :new::text, '{\"Name\": \"x\", \"Age\": 1}');"
 script "merge an entity" <<<"SELECT merge_entity('Bench', $partition, lpad(:r::text, 6, '0'), '{\"Age\": 2}', '*');"
 script "batch of 100" <<<"SELECT count(*) FROM execute_batch('Bench', $partition, VARIADIC ARRAY(SELECT batch_insert(:new::text || n, '{\"Name\": \"x\", \"Age\": 1}') FROM generate_series(1, 100) AS n));"
-script "page of 1000 entities, one partition" <<<"SELECT length(entities::text) FROM query_page_json('Bench', 'PartitionKey eq ''' || $partition || '''') AS t(entities, a, b);"
-script "page of 1000 entities, whole table" <<<"SELECT length(entities::text) FROM query_page_json('Bench') AS t(entities, a, b);"
+script "page of 1000 entities, one partition" <<<"SELECT length(query_page_json('Bench', format('PartitionKey eq %L', $partition))::text);"
+script "page of 1000 entities, whole table" <<<"SELECT length(query_page_json('Bench')::text);"
 script "query with a filter on the whole table" <<<"SELECT count(*) FROM query_entities('Bench', 'Age eq 17');"
 works=("read an entity" "page of 1000 entities, one partition" "page of 1000 entities, whole table" "query with a filter on the whole table"
   "merge an entity" "insert an entity" "batch of 100")
@@ -68,11 +71,12 @@ works=("read an entity" "page of 1000 entities, one partition" "page of 1000 ent
 turn() {
   on "${servers[$2]}" "$PGBIN/pgbench" -n -M prepared -c "$CLIENTS" -j 2 -T "$SECONDS_EACH" -f "$work/$1.pgbench" 2>"$work/pgbench.log" |
     sed -nE 's/^tps = ([0-9.]+) .*/\1/p' | grep . || {
-    cat "$work/pgbench.log" >&2
+    tail -n 5 "$work/pgbench.log" >&2
     return 1
   }
 }
-citus_database=postgres
+export PGOPTIONS="-c search_path=table_service"
+
 # column N: the smallest, the middle and the largest value of a column of the turns
 column() {
   cut -d' ' -f"$1" "$work/turns" | sort -n | awk '{ value[NR] = $1 } END { print value[1], value[int((NR + 1) / 2)], value[NR] }'
@@ -81,8 +85,11 @@ printf '%-40s %10s %22s %22s\n' "$ROUNDS rounds, $CLIENTS clients" plain/s "coor
 for name in "${works[@]}"; do
   : >"$work/turns"
   for ((round = 0; round < ROUNDS; round++)); do
-    echo "$(turn "$name" plain) $(turn "$name" coordinator) $(turn "$name" worker)"
-  done | awk '{ print $1, $2 / $1, $3 / $1 }' >"$work/turns"
+    plain=$(turn "$name" plain)
+    coordinator=$(turn "$name" coordinator)
+    worker=$(turn "$name" worker)
+    awk -v plain="$plain" -v coordinator="$coordinator" -v worker="$worker" 'BEGIN { print plain, coordinator / plain, worker / plain }' >>"$work/turns"
+  done
   printf '%-40s %10.0f %10.2f (%.2f..%.2f) %10.2f (%.2f..%.2f)\n' "$name" \
     "$(column 1 | cut -d' ' -f2)" $(column 2 | awk '{ print $2, $1, $3 }') $(column 3 | awk '{ print $2, $1, $3 }')
 done

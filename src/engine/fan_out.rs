@@ -3,8 +3,13 @@
 //!
 //! A statement over several partitions goes to all shards. Each shard sends its first rows, a few more than its share of
 //! what is wanted. In key order they are complete up to the last row of the first shard that has no more to show. There
-//! the next statement begins.
+//! the next statement begins. Few large partitions are read one by one: the shards are asked for two rows, which say which
+//! partition comes next, and that one is read from its shard.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use pgrx::pg_sys;
 use table_service_model::filter::{Bound, Filter, KeyRange, Predicate};
 
 use super::property_index::Knowledge;
@@ -43,7 +48,8 @@ pub fn read(
     let mut left = Left {
         rows: first.rows,
         until: first.until,
-        in_partition: 1,
+        // A filter may let a few entities of a large partition pass.
+        in_partition: if filter.is_none() { in_partition(table) } else { 1 },
     };
     let shards = match ranges.iter().any(|range| range.partition().is_none()) {
         true => Shards::of(spi, table.oid()),
@@ -54,11 +60,38 @@ pub fn read(
         while let Some(range) = rest.pop() {
             rest.extend(reading.first(&range, &shards, &mut left));
             if reading.has_ended {
-                return;
+                break;
             }
             pgrx::check_for_interrupts!();
         }
+        if reading.has_ended {
+            break;
+        }
     }
+    if filter.is_none() && shards.count() > 1 {
+        remember_in_partition(table, left.in_partition);
+    }
+}
+
+thread_local! {
+    /// How many entities the partitions of a table have, as the last page saw them.
+    static IN_PARTITION: RefCell<HashMap<pg_sys::Oid, u64>> = RefCell::default();
+}
+
+/// Of how many tables the size of partitions is remembered.
+const REMEMBERED: usize = 1000;
+
+fn in_partition(table: &Table) -> u64 {
+    IN_PARTITION.with_borrow(|known| known.get(&table.oid()).copied().unwrap_or(1))
+}
+
+fn remember_in_partition(table: &Table, entities: u64) {
+    IN_PARTITION.with_borrow_mut(|known| {
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(table.oid(), entities);
+    });
 }
 
 struct Reading<'a> {
@@ -81,16 +114,30 @@ struct Left {
 }
 
 impl Left {
-    /// Returns how many rows to ask each shard for, so that most often no shard has too few.
+    /// Returns how many rows to ask each shard for, so that most often no shard has too few; or [`NEXT`], if it takes less
+    /// time to read the partitions one by one.
     fn rows_of_each(&self, shards: u64) -> u64 {
         let share = self.rows.div_ceil(shards);
-        let spread = share.saturating_mul(self.in_partition).isqrt();
-        share
-            .saturating_add(4 * spread)
-            .saturating_add(2 * self.in_partition)
-            .min(self.rows)
+        // Twice the standard deviation of what a shard has of the rows, if partitions are spread by chance.
+        let spread = 2 * share.saturating_mul(self.in_partition).isqrt();
+        let rows = share
+            .saturating_add(spread)
+            .saturating_add(self.in_partition)
+            .min(self.rows);
+        let partitions = 1 + self.rows / self.in_partition.max(1);
+        let one_by_one = self.rows.saturating_add(PARTITION.saturating_mul(partitions));
+        if shards > 1 && rows.saturating_mul(shards) > one_by_one {
+            NEXT.min(rows)
+        } else {
+            rows
+        }
     }
 }
+
+/// So many rows of a shard say which partition comes next, and whether it has several entities.
+const NEXT: u64 = 2;
+/// To find the next partition and to read it takes about as long as so many rows.
+const PARTITION: u64 = 700;
 
 /// What has arrived of a shard.
 #[derive(Clone, Default)]
@@ -128,7 +175,7 @@ impl Reading<'_> {
             until: left.until,
         };
         let mut arrived = vec![Arrived::default(); usize::try_from(shards.count()).unwrap_or_default()];
-        let (mut has_ended, mut cut) = (false, None);
+        let (mut has_ended, mut cut, mut in_partition) = (false, None, 1);
         let sink = &mut self.sink;
         let take = &mut |row: &Row<'_>| {
             left.rows = left.rows.saturating_sub(1).max(2);
@@ -140,7 +187,7 @@ impl Reading<'_> {
                     arrived.partitions += 1;
                     partition_key.clone_into(&mut arrived.partition_key);
                 }
-                left.in_partition = left.in_partition.max(arrived.rows / arrived.partitions);
+                in_partition = in_partition.max(arrived.rows / arrived.partitions);
                 if arrived.rows >= rows && !has_ended {
                     cut = Some(((partition_key.to_owned(), row_key.to_owned()), arrived.partitions == 1));
                 }
@@ -161,9 +208,19 @@ impl Reading<'_> {
         }
         drop(receiver);
         self.has_ended = has_ended;
+        // What ends early, or within a partition, does not show how large partitions are.
+        let is_whole = match &cut {
+            None => !has_ended,
+            Some((_, is_large)) => !is_large,
+        };
+        left.in_partition = if is_whole {
+            in_partition
+        } else {
+            left.in_partition.max(in_partition)
+        };
         match cut {
             None => Vec::new(),
-            // The shard has many rows of this partition, and the others need not be asked for it.
+            // The shard has more rows of this partition, and the others need not be asked for it.
             Some((keys, true)) if !is_partition => partition_first(range, keys),
             Some((keys, _)) => vec![after(range, keys)],
         }
