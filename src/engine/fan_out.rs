@@ -55,18 +55,14 @@ pub fn read(
         true => Shards::of(spi, table.oid()),
         false => Shards::one(),
     };
-    for range in ranges {
-        let mut rest = vec![range.clone()];
-        while let Some(range) = rest.pop() {
-            rest.extend(reading.first(&range, &shards, &mut left));
-            if reading.has_ended {
-                break;
-            }
-            pgrx::check_for_interrupts!();
-        }
+    // The first range last.
+    let mut rest: Vec<KeyRange> = ranges.iter().rev().cloned().collect();
+    while let Some(range) = rest.pop() {
+        rest.extend(reading.first(&range, &shards, &mut left));
         if reading.has_ended {
             break;
         }
+        pgrx::check_for_interrupts!();
     }
     if filter.is_none() && shards.count() > 1 {
         remember_in_partition(table, left.in_partition);
@@ -301,4 +297,36 @@ fn partition_first(range: &KeyRange, keys: Keys) -> Vec<KeyRange> {
         ..partition
     };
     vec![others, partition]
+}
+
+#[cfg(any(test, feature = "pg_test"))]
+#[pgrx::pg_schema]
+mod tests {
+    use pgrx::prelude::*;
+
+    use super::{Left, NEXT};
+
+    #[pg_test]
+    fn few_large_partitions_are_read_one_by_one() {
+        let rows_of_each = |in_partition, rows, shards| {
+            let left = Left {
+                rows,
+                until: 0,
+                in_partition,
+            };
+            left.rows_of_each(shards)
+        };
+        // A page of 1000 and one more, of 8 shards: 126 of each, and a margin.
+        for in_partition in [1, 10, 100] {
+            let rows = rows_of_each(in_partition, 1001, 8);
+            assert!(rows > 126 + in_partition && rows < 126 * 4, "{in_partition}: {rows}");
+        }
+        for in_partition in [500, 1000, 1_000_000] {
+            assert_eq!(rows_of_each(in_partition, 1001, 8), NEXT);
+        }
+        // Never more than are wanted, and all of them of a single shard.
+        assert_eq!(rows_of_each(1000, 1, 8), 1);
+        assert_eq!(rows_of_each(10, 20, 8), 20);
+        assert_eq!(rows_of_each(1000, 1001, 1), 1001);
+    }
 }
