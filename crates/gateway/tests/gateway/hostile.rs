@@ -186,11 +186,11 @@ fn requests_beyond_the_limit_get_503_with_retry_after() {
     blocker.run("BEGIN; LOCK TABLE table_service_data.\"Things\"");
     let mut holding = Connection::open(client.address);
     holding.write(&client.request("POST", "Things", &[], ENTITY));
-    let mut refused = client.get("Tables");
-    system_tests::wait_until("it runs", || {
-        refused = client.get("Tables");
-        refused.status == 503
-    });
+    let watcher = service.database.session("watcher");
+    let waiting =
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'table_service_data.\"Things\"'::regclass";
+    system_tests::wait_until("it has the place", || watcher.value::<i64>(waiting, &[]) == 1);
+    let refused = client.get("Tables");
     refused.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
     assert_eq!(refused.header("Retry-After"), Some("1"));
     blocker.run("ROLLBACK");
