@@ -204,15 +204,12 @@ impl Reading<'_> {
         }
         drop(receiver);
         self.has_ended = has_ended;
-        // What ends early, or within a partition, does not show how large partitions are.
-        let is_whole = match &cut {
-            None => !has_ended,
-            Some((_, is_large)) => !is_large,
-        };
-        left.in_partition = if is_whole {
-            in_partition
-        } else {
-            left.in_partition.max(in_partition)
+        left.in_partition = match &cut {
+            // The shard has shown several partitions.
+            Some((_, false)) => in_partition,
+            // A partition may have been read from its middle.
+            None if is_partition && !has_ended => in_partition.max(left.in_partition / 2),
+            _ => left.in_partition.max(in_partition),
         };
         match cut {
             None => Vec::new(),
