@@ -12,11 +12,10 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 : "${ROUNDS:=5}" "${SECONDS_EACH:=3}" "${CLIENTS:=8}"
-citus_source=$(realpath "$1")
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 pgrx-config/setup.sh "$PG"
-PG_CONFIG=$cache/pg$PG/bin/pg_config tests/citus/build.sh "$citus_source"
+PG_CONFIG=$cache/pg$PG/bin/pg_config tests/citus/build.sh "${1:?the source of Citus}"
 # shellcheck source=benches/server.sh
 . benches/server.sh
 export FSYNC=on

@@ -108,12 +108,12 @@ does_not_start() {
   die "the server in $dir does not start"
 }
 
-is_free() { if postmaster >/dev/null; then die "a server runs in $dir already"; fi; }
+refuse_if_running() { if postmaster >/dev/null; then die "a server runs in $dir already"; fi; }
 
 start() {
   local socket port setting tries=1
   [[ -e $data/PG_VERSION ]] || init
-  is_free
+  refuse_if_running
 
   socket=$(remembered PGHOST)
   if [[ -z $socket ]]; then
@@ -156,7 +156,7 @@ start() {
 
 again() {
   [[ -e $dir/env ]] || die "no server has run in $dir"
-  is_free
+  refuse_if_running
   launch || does_not_start
   cat "$dir/env"
 }
