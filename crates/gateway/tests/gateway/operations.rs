@@ -226,6 +226,9 @@ fn it_works_as_an_ordinary_role() {
 
 #[test]
 fn the_database_can_be_reached_over_tcp_with_tls() {
+    if !system_tests::Cluster::has_tls() {
+        return;
+    }
     let directory = std::env::temp_dir().join(format!("gateway-database-tls-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let (server, other) = (
