@@ -324,9 +324,9 @@ fn base(head: &Head, target: &Target<'_>) -> Base {
     let account = target.account;
     Base {
         url: if target.path_style {
-            format!("{scheme}://{host}/{account}{secondary}")
+            [scheme, "://", host, "/", account, secondary].concat()
         } else {
-            format!("{scheme}://{host}")
+            [scheme, "://", host].concat()
         },
         account: account.to_owned(),
     }

@@ -164,26 +164,24 @@ impl Ticks {
     /// Appends the time with `colon` between hours, minutes and seconds: `:` in a payload, `%3A` in an ETag.
     pub(crate) fn write(self, out: &mut Vec<u8>, colon: &str) {
         let p = self.parts();
-        let parts = [
-            (i64::from(p.year), 4, "-"),
-            (i64::from(p.month), 2, "-"),
-            (i64::from(p.day), 2, "T"),
-            (p.hour, 2, colon),
-            (p.minute, 2, colon),
-            (p.second, 2, ""),
-        ];
-        for (number, width, separator) in parts {
-            write_digits(out, number, width);
+        let year = i64::from(p.year);
+        let [month, day] = [p.month, p.day].map(i64::from);
+        out.extend_from_slice(&two_digits(year / 100));
+        out.extend_from_slice(&two_digits(year % 100));
+        let rest = [("-", month), ("-", day), ("T", p.hour), (colon, p.minute), (colon, p.second)];
+        for (separator, number) in rest {
             out.extend_from_slice(separator.as_bytes());
+            out.extend_from_slice(&two_digits(number));
         }
         if p.fraction != 0 {
-            let (mut fraction, mut width) = (p.fraction, 7);
-            while fraction % 10 == 0 {
+            let mut fraction = p.fraction;
+            let mut digits = [b'.'; 8];
+            for place in digits.iter_mut().skip(1).rev() {
+                *place = digit(fraction);
                 fraction /= 10;
-                width -= 1;
             }
-            out.push(b'.');
-            write_digits(out, fraction, width);
+            let zeros = digits.iter().rev().take_while(|&&place| place == b'0').count();
+            out.extend_from_slice(digits.get(..digits.len() - zeros).unwrap_or_default());
         }
         out.push(b'Z');
     }
@@ -249,14 +247,14 @@ impl fmt::Display for Ticks {
     }
 }
 
-/// Appends a number that is not negative with so many digits, at most ten.
-fn write_digits(out: &mut Vec<u8>, mut number: i64, width: usize) {
-    let mut digits = [b'0'; 10];
-    for digit in digits.iter_mut().take(width).rev() {
-        *digit += u8::try_from(number % 10).unwrap_or_default();
-        number /= 10;
-    }
-    out.extend_from_slice(digits.get(..width).unwrap_or_default());
+/// The last two digits of a number that is not negative.
+fn two_digits(number: i64) -> [u8; 2] {
+    [digit(number / 10), digit(number)]
+}
+
+/// The last digit of a number that is not negative.
+fn digit(number: i64) -> u8 {
+    b'0' + u8::try_from(number % 10).unwrap_or_default()
 }
 
 struct Parts {

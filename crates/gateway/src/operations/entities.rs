@@ -129,8 +129,8 @@ fn element(
     projection: &Projection,
 ) -> Vec<u8> {
     let what = match (select, projection) {
-        (Some(select), Projection::Names(_)) | (Some(select @ ""), _) => format!("{table}/@Element&$select={select}"),
-        _ => format!("{table}/@Element"),
+        (Some(select), Projection::Names(_)) | (Some(select @ ""), _) => [table, "/@Element&$select=", select].concat(),
+        _ => [table, "/@Element"].concat(),
     };
     let context_url = context.base.context_url(metadata, &what);
     let mut body = Vec::with_capacity(entity.properties.as_bytes().len() + 512);

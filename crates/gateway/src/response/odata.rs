@@ -37,7 +37,7 @@ impl Base {
 
     /// The context URL, the member `odata.metadata` of a payload. There is none at the level none.
     pub fn context_url(&self, metadata: Metadata, what: &str) -> Option<String> {
-        (metadata != Metadata::None).then(|| format!("{}/$metadata#{what}", self.url))
+        (metadata != Metadata::None).then(|| [&self.url, "/$metadata#", what].concat())
     }
 
     /// Appends an entity. It has a `context_url` if the payload is only this entity.

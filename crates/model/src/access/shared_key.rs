@@ -41,27 +41,19 @@ pub struct SignedRequest<'a> {
 impl SignedRequest<'_> {
     /// The string to sign of SharedKey.
     pub fn string_to_sign(&self, account: &str) -> String {
-        let SignedRequest {
-            verb,
-            content_md5,
-            content_type,
-            date,
-            ..
-        } = self;
         let resource = self.canonicalized_resource(account);
-        format!("{verb}\n{content_md5}\n{content_type}\n{date}\n{resource}")
+        [self.verb, self.content_md5, self.content_type, self.date, &resource].join("\n")
     }
 
     /// The string to sign of SharedKeyLite.
     pub fn string_to_sign_lite(&self, account: &str) -> String {
-        format!("{}\n{}", self.date, self.canonicalized_resource(account))
+        [self.date, &self.canonicalized_resource(account)].join("\n")
     }
 
     fn canonicalized_resource(&self, account: &str) -> String {
-        let path = self.path;
         match self.comp {
-            Some(comp) => format!("/{account}{path}?comp={comp}"),
-            None => format!("/{account}{path}"),
+            Some(comp) => ["/", account, self.path, "?comp=", comp].concat(),
+            None => ["/", account, self.path].concat(),
         }
     }
 
