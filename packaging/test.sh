@@ -14,6 +14,8 @@ die() {
 }
 # shellcheck source=tests/chroot.sh
 . tests/chroot.sh
+# shellcheck source=tests/sdk/packages.sh
+. tests/sdk/packages.sh
 release=${1:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 declare -A major=([bookworm]=15 [trixie]=17 [sid]=18)
 PG=${major[$release]:-}
@@ -21,6 +23,8 @@ PG=${major[$release]:-}
 packages=$project/target/packages
 extension=$(compgen -G "$packages/postgresql-$PG-table-service_*.deb") || die "there is no package for PostgreSQL $PG: make packages"
 version=$(dpkg-deb --field "$extension" Version)
+pgrx-config/setup.sh sdks
+install_python python tests/sdk/requirements.txt
 
 ok() { printf 'ok       %s\n' "$*"; }
 # same WHAT EXPECTED GOT
@@ -145,11 +149,9 @@ ends
 begins "$start_server && runuser -u postgres -- table-service-gateway --listen 127.0.0.1:10012 --admin-listen 127.0.0.1:10013 --database-url postgresql:///tables?host=/run/postgresql"
 waits curl -sf http://127.0.0.1:10013/ready
 ok "it is ready: $(curl -sf http://127.0.0.1:10013/ready)"
-python=$(compgen -G "$cache/sdk/python-*/bin/python" | head -n 1 || true)
-[[ -n $python ]] || die "the SDK is missing: make test ONLY=sdk"
 key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
 by_sdk() {
-  "$python" - "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=http://127.0.0.1:$1/devstoreaccount1;" <<'PYTHON'
+  "$venv/bin/python" - "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=http://127.0.0.1:$1/devstoreaccount1;" <<'PYTHON'
 import sys
 from azure.data.tables import TableServiceClient
 service = TableServiceClient.from_connection_string(sys.argv[1])

@@ -33,7 +33,8 @@ make_base() {
   [[ ! -e $bases/$release/.complete ]] || return 0
   echo "Making a bare system of $release"
   rm -rf "${bases:?}/$release"
-  mmdebstrap --quiet --variant=minbase --include=make,ca-certificates "$release" "$bases/$release" "$mirror"
+  # A mirror that has not been updated for some days will do.
+  mmdebstrap --quiet --aptopt='Acquire::Check-Valid-Until "false"' --variant=minbase --include=make,ca-certificates "$release" "$bases/$release" "$mirror"
   # The mirror may be behind a proxy with a certificate of its own.
   cp -L /etc/ssl/certs/ca-certificates.crt "$bases/$release/etc/ssl/certs/ca-certificates.crt"
   touch "$bases/$release/.complete"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# What the runs of SDKs and clients share: the environment, packages in the cache, a throwaway server, gateways. Sourced from the
+# What the runs of SDKs and clients share: the environment, their packages, a throwaway server, gateways. Sourced from the
 # root of the project. The caller sets `work`, a directory that the server's user can reach, and calls `stop` in the end.
 
 pg_config=${PG_CONFIG:-}
@@ -10,39 +10,8 @@ if [[ -n $pg_config ]]; then
   PGBIN=$("$PG_CONFIG" --bindir)
 fi
 
-# --- Packages, at their pinned versions ---------------------------------------------------------------------------------------
-
-# A directory in the cache for what this file of versions says: another version is another directory.
-packages_directory() { echo "$cache/sdk/$1-$(sha256sum "$2" | cut -c1-12)"; }
-
-# install_python NAME REQUIREMENTS: sets `venv`.
-install_python() {
-  venv=$(packages_directory "$1" "$2")
-  [[ ! -e $venv/.complete ]] || return 0
-  rm -rf "$venv"
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$2"
-  touch "$venv/.complete"
-}
-
-# install_javascript NAME DIRECTORY: what DIRECTORY/package-lock.json says; sets `modules`, whose bin has the right Node.js if the
-# machine's own is too old.
-install_javascript() {
-  modules=$(packages_directory "$1" "$2/package-lock.json")
-  [[ ! -e $modules/.complete ]] || return 0
-  rm -rf "$modules"
-  mkdir -p "$modules"
-  cp "$2"/package{,-lock}.json "$modules/"
-  npm ci --prefix "$modules" --no-audit --no-fund --loglevel=error
-  local have
-  have=$(node --version)
-  have=${have#v}
-  ((${have%%.*} >= minimum_node)) || npm install --prefix "$modules" --no-save --no-audit --no-fund --loglevel=error "node@$node_version"
-  touch "$modules/.complete"
-}
-
-# run_node ARGUMENT...: Node.js, which finds the installed packages.
-run_node() { NODE_PATH=$modules/node_modules PATH=$modules/node_modules/node/bin:$PATH node "$@"; }
+# shellcheck source=tests/sdk/packages.sh
+. tests/sdk/packages.sh
 
 # --- A server and gateways, which are an ordinary role ------------------------------------------------------------------------
 
