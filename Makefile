@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades citus soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-indexes bench-model bench-gateway bench-copy bench-citus stress packages test-packages images install clean
+.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades citus soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-indexes bench-model bench-gateway bench-copy bench-citus stress packages test-packages images test-images install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -45,6 +45,7 @@ help:
 	@echo 'make packages          Debian packages of the last commit, in target/packages'
 	@echo 'make test-packages     installs, uses, upgrades and purges them in a bare Debian system (root); RELEASE=trixie takes another than yours'
 	@echo 'make images            container images of the emulator, and of PostgreSQL with the gateway, made of the packages (root)'
+	@echo 'make test-images       loads them into a Docker engine of their own and uses them (root; needs docker.io)'
 	@echo 'make install PG_CONFIG=/path/to/pg_config'
 	@echo '                       install the extension into a PostgreSQL server of yours'
 	@echo 'make clean             remove what was built here'
@@ -151,6 +152,9 @@ test-packages:
 
 images:
 	@packaging/image.sh $(RELEASE)
+
+test-images:
+	@packaging/test_images.sh
 
 install:
 	@pgrx-config/install.sh "$(PG_CONFIG)"

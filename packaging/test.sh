@@ -151,15 +151,8 @@ waits curl -sf http://127.0.0.1:10013/ready
 ok "it is ready: $(curl -sf http://127.0.0.1:10013/ready)"
 key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
 by_sdk() {
-  "$venv/bin/python" - "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=http://127.0.0.1:$1/devstoreaccount1;" <<'PYTHON'
-import sys
-from azure.data.tables import TableServiceClient
-service = TableServiceClient.from_connection_string(sys.argv[1])
-table = service.create_table("BySdk")
-table.create_entity({"PartitionKey": "p", "RowKey": "r", "Text": "ä", "Number": 1})
-table.submit_transaction([("upsert", {"PartitionKey": "p", "RowKey": str(n), "Number": n}) for n in range(10)])
-print(sorted(entity["Number"] for entity in table.query_entities("PartitionKey eq 'p' and Number gt 6")))
-PYTHON
+  "$venv/bin/python" packaging/session.py \
+    "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=http://127.0.0.1:$1/devstoreaccount1;"
 }
 same "a session of the SDK with the gateway" "[7, 8, 9]" "$(by_sdk 10012)"
 ends

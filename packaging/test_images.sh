@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Loads the images of target/packages into a Docker engine of its own, and uses them: as their users, with their entry points, health
+# checks and volumes. Needs root, and Debian's docker.io and iproute2. Its engine, processes and network are not those of the machine.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
+# shellcheck source=tests/sdk/packages.sh
+. tests/sdk/packages.sh
+die() {
+  echo "packaging/test_images.sh: $*" >&2
+  exit 1
+}
+if [[ ${1:-} != apart ]]; then
+  ((EUID == 0)) || die "only root can start a Docker engine"
+  for program in dockerd docker ip; do
+    command -v "$program" >/dev/null || die "$program is missing: apt-get install docker.io iproute2"
+  done
+  pgrx-config/setup.sh sdks
+  install_python python tests/sdk/requirements.txt
+  # What it starts ends with it.
+  exec unshare --net --pid --fork --kill-child --mount-proc "$0" apart
+fi
+install_python python tests/sdk/requirements.txt
+packages=$PWD/target/packages
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+
+work=$(mktemp -d "$packages/engine.XXXXXX")
+trap 'kill "$engine" 2>/dev/null && wait "$engine"; rm -rf "$work"' EXIT
+ip link set lo up
+export DOCKER_HOST=unix://$work/socket
+dockerd --data-root "$work/data" --exec-root "$work/exec" --pidfile "$work/pid" --host "$DOCKER_HOST" --storage-driver vfs \
+  --bridge none --iptables=false --ip6tables=false >"$work/log" 2>&1 &
+engine=$!
+
+ok() { printf 'ok       %s\n' "$*"; }
+# same WHAT EXPECTED GOT
+same() {
+  [[ $2 == "$3" ]] || die "$1
+   expected: $2
+   got:      $3"
+  ok "$1"
+}
+# waits COMMAND EXPECTED: until the command prints it
+waits() {
+  local i got
+  for ((i = 0; i < 600; i++)); do
+    got=$(eval "$1" 2>&1 || true)
+    if [[ $got == "$2" ]]; then return; fi
+    sleep 0.1
+  done
+  docker logs server >&2 || tail -n 20 "$work/log" >&2
+  die "$1 does not print $2, but $got"
+}
+health="docker inspect --format '{{.State.Health.Status}}' server"
+waits "docker info --format '{{.Driver}}'" vfs
+
+# by_sdk ACCOUNT KEY [again]
+by_sdk() {
+  "$venv/bin/python" packaging/session.py \
+    "DefaultEndpointsProtocol=http;AccountName=$1;AccountKey=$2;TableEndpoint=http://127.0.0.1:10002/$1;" "${@:3}"
+}
+# loads IMAGE
+loads() {
+  same "docker load takes $1.tar" "Loaded image: $1:$version" "$(docker load --quiet --input "$packages/$1.tar")"
+  same "its user" postgres "$(docker image inspect --format '{{.Config.User}}' "$1:$version")"
+}
+starts() { docker run --detach --network host --name server "$@" >/dev/null; }
+
+# --- The emulator -------------------------------------------------------------------------------------------------------------
+
+loads table-service-emulator
+starts "table-service-emulator:$version"
+waits "$health" healthy
+ok "it is healthy"
+same "its processes are its user's" postgres "$(docker exec server id -un)"
+key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
+same "a session of the SDK" "[7, 8, 9]" "$(by_sdk devstoreaccount1 "$key")"
+docker kill server >/dev/null
+docker start server >/dev/null
+waits "$health" healthy
+same "a session after it was killed and started again" "[7, 8, 9]" "$(by_sdk devstoreaccount1 "$key")"
+docker stop --time 60 server >/dev/null
+same "its exit status when it is stopped" 0 "$(docker inspect --format '{{.State.ExitCode}}' server)"
+docker rm server >/dev/null
+
+# --- PostgreSQL with the gateway ------------------------------------------------------------------------------------------------
+
+loads table-service
+starts "table-service:$version"
+waits "docker inspect --format '{{.State.Running}}' server" false
+same "its exit status without an account" 1 "$(docker inspect --format '{{.State.ExitCode}}' server)"
+ok "what it says: $(docker logs server 2>&1 | tail -n 1)"
+docker rm server >/dev/null
+key=$(head -c 64 /dev/urandom | base64 -w 0)
+account=(--env TABLE_SERVICE_ACCOUNT=images --env "TABLE_SERVICE_KEY=$key" --volume tables:/var/lib/postgresql)
+starts "${account[@]}" "table-service:$version"
+waits "$health" healthy
+same "a session of the SDK" "[7, 8, 9]" "$(by_sdk images "$key")"
+docker rm --force server >/dev/null
+starts "${account[@]}" "table-service:$version"
+waits "$health" healthy
+same "the volume has kept the entities, though its server was killed" "[7, 8, 9]" "$(by_sdk images "$key" again)"
+docker stop --time 60 server >/dev/null
+same "its exit status when it is stopped" 0 "$(docker inspect --format '{{.State.ExitCode}}' server)"
+echo "Passed: table-service-emulator:$version table-service:$version"
