@@ -34,7 +34,7 @@ trap 'rm -rf "$work"' EXIT
 # image NAME PACKAGE...: a root file system with these packages, as an image that "${files[@]}" (FROM:TO) and the configuration in
 # "${config[@]}" complete.
 image() {
-  local name=$1 container hooks=() package file
+  local name=$1 container image hooks=() package file
   shift
   for package; do hooks+=("--customize-hook=copy-in $(compgen -G "$packages/${package}_*.deb") /root"); done
   # No cluster is made by the server's package.
@@ -44,15 +44,19 @@ image() {
     --customize-hook='chroot "$1" sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /root/*.deb && rm /root/*.deb"' \
     --customize-hook='rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*' \
     "$release" "$work/$name.rootfs.tar" "$mirror"
-  container=$(buildah "${storage[@]}" from scratch)
+  # Images of the format `oci` have no health check.
+  container=$(buildah "${storage[@]}" from --format docker scratch)
   buildah "${storage[@]}" add --quiet "$container" "$work/$name.rootfs.tar" / >/dev/null
+  # A machine makes it when it starts.
+  buildah "${storage[@]}" run "$container" install --directory --owner=postgres --group=postgres --mode=2775 /run/postgresql
   for file in "${files[@]}"; do
     buildah "${storage[@]}" add --quiet --chmod 755 "$container" "${file%%:*}" "${file#*:}" >/dev/null
   done
   buildah "${storage[@]}" config --created-by "packaging/image.sh" --label "org.opencontainers.image.version=$version" "${config[@]}" "$container"
-  buildah "${storage[@]}" commit --quiet --format docker --timestamp "$SOURCE_DATE_EPOCH" "$container" "$name:$version" >/dev/null
+  # Without a name here: it would be another name in the file.
+  image=$(buildah "${storage[@]}" commit --quiet --format docker --timestamp "$SOURCE_DATE_EPOCH" "$container")
   rm -f "$packages/$name.tar"
-  buildah "${storage[@]}" push --quiet "$name:$version" "docker-archive:$packages/$name.tar:$name:$version"
+  buildah "${storage[@]}" push --quiet "$image" "docker-archive:$packages/$name.tar:$name:$version"
   buildah "${storage[@]}" rm "$container" >/dev/null
   rm "$work/$name.rootfs.tar"
   echo "target/packages/$name.tar"

@@ -27,7 +27,12 @@ packages=$PWD/target/packages
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 
 work=$(mktemp -d "$packages/engine.XXXXXX")
-trap 'kill "$engine" 2>/dev/null && wait "$engine"; rm -rf "$work"' EXIT
+cleanup() {
+  if kill "$engine" 2>/dev/null; then wait "$engine" || true; fi
+  umount --lazy "$work"/exec/netns/* 2>/dev/null || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
 ip link set lo up
 export DOCKER_HOST=unix://$work/socket
 dockerd --data-root "$work/data" --exec-root "$work/exec" --pidfile "$work/pid" --host "$DOCKER_HOST" --storage-driver vfs \
@@ -91,7 +96,7 @@ loads table-service
 starts "table-service:$version"
 waits "docker inspect --format '{{.State.Running}}' server" false
 same "its exit status without an account" 1 "$(docker inspect --format '{{.State.ExitCode}}' server)"
-ok "what it says: $(docker logs server 2>&1 | tail -n 1)"
+ok "what it says: $(docker logs server 2>&1 | grep '^table-service-gateway: ')"
 docker rm server >/dev/null
 key=$(head -c 64 /dev/urandom | base64 -w 0)
 account=(--env TABLE_SERVICE_ACCOUNT=images --env "TABLE_SERVICE_KEY=$key" --volume tables:/var/lib/postgresql)
