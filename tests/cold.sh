@@ -56,7 +56,8 @@ expect() {
   fi
 }
 
-missing() { { inside "CHECK=1 pgrx-config/setup.sh $PG" 2>&1 || true; } | sort | paste -sd' '; }
+# missing [USER]
+missing() { { inside "${1:-root}" "CHECK=1 pgrx-config/setup.sh $PG" 2>&1 || true; } | sort | paste -sd' '; }
 
 list() { printf '%s\n' "$@" | sort | paste -sd' '; }
 
@@ -108,7 +109,8 @@ state_cluster() {
 state_user() {
   local package all_packages
   inside "useradd --create-home somebody"
-  all_packages=$(missing)
+  # What root has in its cache is not the user's.
+  all_packages=$(missing somebody)
   # Not libclang-dev: Debian 12's clang brings a libclang, with which nothing is missing.
   for package in clang "postgresql-server-dev-$PG"; do
     # shellcheck disable=SC2046 # a list
