@@ -168,7 +168,13 @@ impl Ticks {
         let [month, day] = [p.month, p.day].map(i64::from);
         out.extend_from_slice(&two_digits(year / 100));
         out.extend_from_slice(&two_digits(year % 100));
-        let rest = [("-", month), ("-", day), ("T", p.hour), (colon, p.minute), (colon, p.second)];
+        let rest = [
+            ("-", month),
+            ("-", day),
+            ("T", p.hour),
+            (colon, p.minute),
+            (colon, p.second),
+        ];
         for (separator, number) in rest {
             out.extend_from_slice(separator.as_bytes());
             out.extend_from_slice(&two_digits(number));

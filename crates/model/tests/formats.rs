@@ -37,11 +37,14 @@ fn what_earlier_versions_wrote_is_read() {
                     assert_eq!(parse_properties(json).unwrap().as_bytes(), stored, "{place}");
                 }
                 ["entity token", token, partition_key, row_key] => {
-                    let keys = ContinuationToken::parse_entity(token).unwrap();
+                    let keys =
+                        ContinuationToken::parse_entity(token).unwrap_or_else(|error| panic!("{place}: {error}"));
                     assert_eq!(keys, (partition_key.to_owned(), row_key.to_owned()), "{place}");
                 }
                 ["table token", token, name] => {
-                    assert_eq!(ContinuationToken::parse_table(token).unwrap(), name, "{place}");
+                    let table =
+                        ContinuationToken::parse_table(token).unwrap_or_else(|error| panic!("{place}: {error}"));
+                    assert_eq!(table, name, "{place}");
                 }
                 _ => panic!("{place}: unknown"),
             }

@@ -166,7 +166,10 @@ fn limit_memory(db: &Database, session: &Session) {
 /// Tables and indexes are as they should be.
 fn check_storage(db: &Database) {
     let session = db.session("storage");
-    if session.run("SELECT FROM pg_available_extensions WHERE name = 'amcheck'").is_empty() {
+    if session
+        .run("SELECT FROM pg_available_extensions WHERE name = 'amcheck'")
+        .is_empty()
+    {
         println!("This PostgreSQL has no amcheck.");
         return;
     }
