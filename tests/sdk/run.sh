@@ -8,6 +8,7 @@
 #   GATEWAY                 the gateway to use (default: the one of the tests)
 #   TABLE_SERVICE_CACHE     where the SDKs are kept (see pgrx-config/versions.sh)
 #   CITUS=1                 a Citus cluster of three servers, which the gateway uses all (see tests/citus/run.sh)
+#   PROGRAMS                the directory of the test programs, for those of an earlier release (default: this one)
 #   TESTS="name ..."        only these tests, by the names that the test runner takes
 set -euo pipefail
 
@@ -15,6 +16,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
 # shellcheck source=tests/sdk/common.sh
 . tests/sdk/common.sh
+programs=${PROGRAMS:-$here}
 suites=("$@")
 ((${#suites[@]})) || suites=(python javascript replay)
 work=$(mktemp -d /tmp/table_service_sdk.XXXXXX)
@@ -44,9 +46,9 @@ status=0
 for suite in "${suites[@]}"; do
   printf '\n-- %s\n' "$suite"
   case $suite in
-  python) "$venv/bin/python" -B "$here/python/run.py" "${tests[@]}" || status=1 ;;
-  javascript) run_node --test-reporter=spec "$here/javascript/run.js" "${tests[@]}" || status=1 ;;
-  replay) "$venv/bin/python" -B "$here/replay/run.py" "${tests[@]}" || status=1 ;;
+  python) "$venv/bin/python" -B "$programs/python/run.py" "${tests[@]}" || status=1 ;;
+  javascript) run_node --test-reporter=spec "$programs/javascript/run.js" "${tests[@]}" || status=1 ;;
+  replay) "$venv/bin/python" -B "$programs/replay/run.py" "${tests[@]}" || status=1 ;;
   esac
 done
 healthy "$SDK_KEY" "$SDK_OTHER_KEY" || status=1

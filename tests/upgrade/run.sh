@@ -103,8 +103,10 @@ from() {
   same "answers of the restored database" "$work/answers.$release" "$work/answers"
 
   step "The gateway of $release with $this, and the other way round"
-  pair "$(pgrx-config/release.sh "$release" "$PG")/table-service-gateway" "$PG_CONFIG"
-  pair "$gateway" "$old/bin/pg_config"
+  mkdir "$work/source-$release"
+  git archive "$(sed -n "s/^$release //p" sql/releases/commits)" tests/sdk | tar x -C "$work/source-$release"
+  pair "$(pgrx-config/release.sh "$release" "$PG")/table-service-gateway" "$PG_CONFIG" "$work/source-$release/tests/sdk"
+  pair "$gateway" "$old/bin/pg_config" "$PWD/tests/sdk"
 
   step "The library of $this under the objects of $release, while a session has the old one open"
   coproc SESSION { sql "$host" -d tables 2>&1; }
@@ -155,9 +157,9 @@ writes_in_turn() {
   in_session "SELECT 1 FROM table_service.delete_table('$table')" >"$work/log"
 }
 
-# pair GATEWAY PG_CONFIG: a gateway works with a database, by an SDK that knows neither.
+# pair GATEWAY PG_CONFIG PROGRAMS: a gateway works with a database, by an SDK that knows neither, in the gateway's test programs.
 pair() {
-  GATEWAY=$1 PG_CONFIG=$2 TESTS="${PAIR_TESTS:-}" tests/sdk/run.sh python >"$work/sdk.log" 2>&1 || {
+  GATEWAY=$1 PG_CONFIG=$2 PROGRAMS=$3 TESTS="${PAIR_TESTS:-}" tests/sdk/run.sh python >"$work/sdk.log" 2>&1 || {
     tail -n 40 "$work/sdk.log"
     echo "FAILED: $1 with the extension of $2" >&2
     exit 1
