@@ -15,7 +15,6 @@ SELECT row_key, continuation_token FROM table_service.query_page('Employees', 'A
     continuation_token => (SELECT max(continuation_token) FROM table_service.query_page('Employees', 'Age gt 58', top => 3)));
 SELECT table_service.query_page_json('Employees', top => 2);
 SELECT count(*), sum(age) FROM public.mirror;
-SELECT * FROM public.managers ORDER BY row_key LIMIT 3;
 SELECT * FROM public.departments ORDER BY partition_key;
 SELECT row_key FROM table_service_data."Employees" WHERE table_service.get_string(properties, 'Name') = 'name42';
 SELECT partition_key, entities FROM table_service.partition_statistics('Employees');

@@ -3,8 +3,8 @@
 #
 #   run.sh [PG]     PG has the extension of this checkout. On a major after 15 also pg_upgrade from 15
 #
-# data.sql is what a database holds, answers.sql what it answers: the same before, during and after the upgrade. catalog.sql lists
-# every object of the extension. tests/system/tests/system/upgrade.rs tests what needs no library of another version.
+# data.sql is what a database holds, answers.sql and matches.sql what it answers: the same before, during and after the upgrade.
+# catalog.sql lists every object of the extension. tests/system/tests/system/upgrade.rs tests what needs no library of another version.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -55,7 +55,7 @@ upgrade_tree() {
 
 server() { PG_CONFIG=$1/bin/pg_config pgrx-config/cluster.sh start "$2" | sed -n 's/^PGHOST=//p'; }
 sql() { "$PGBIN/psql" -XAtq -v ON_ERROR_STOP=1 -U postgres -h "$@"; }
-answers() { sql "$1" -d tables -f tests/upgrade/answers.sql; }
+answers() { sql "$1" -d "${2:-tables}" -f tests/upgrade/answers.sql -f tests/upgrade/matches.sql; }
 
 # same WHAT EXPECTED GOT: two files
 same() {
@@ -78,6 +78,9 @@ sql "$new_host" -d postgres -c "CREATE DATABASE tables" -c '\c tables' -c "CREAT
 PGOPTIONS="-c search_path=" sql "$new_host" -d tables -f tests/upgrade/catalog.sql >"$work/catalog.new"
 test -s "$work/catalog.new"
 
+all_answers="\\i tests/upgrade/answers.sql
+\\i tests/upgrade/matches.sql"
+
 from() {
   local release=$1 old=$work/tree-$1 host session_in session_out
   step "From $release to $this on PostgreSQL $PG"
@@ -99,7 +102,7 @@ from() {
   "$PGBIN/pg_dump" -U postgres -h "$host" tables >"$work/dump.sql"
   sql "$new_host" -d postgres -c "SET client_min_messages = warning" -c "DROP DATABASE IF EXISTS restored" -c "CREATE DATABASE restored"
   sql "$new_host" -d restored -f "$work/dump.sql" >"$work/log"
-  sql "$new_host" -d restored -f tests/upgrade/answers.sql >"$work/answers"
+  answers "$new_host" restored >"$work/answers"
   same "answers of the restored database" "$work/answers.$release" "$work/answers"
 
   step "The gateway of $release with $this, and the other way round"
@@ -111,10 +114,11 @@ from() {
   step "The library of $this under the objects of $release, while a session has the old one open"
   coproc SESSION { sql "$host" -d tables 2>&1; }
   session_in=${SESSION[1]} session_out=${SESSION[0]}
-  in_session "\\i tests/upgrade/answers.sql" >"$work/answers"
+  in_session "$all_answers" >"$work/answers"
   same "answers of the open session before" "$work/answers.$release" "$work/answers"
+  in_session "\\i tests/upgrade/answers.sql" >"$work/answers.without_matches"
   upgrade_tree "$old"
-  in_session "\\i tests/upgrade/answers.sql" >"$work/answers"
+  in_session "$all_answers" >"$work/answers"
   same "answers of the open session after the files were replaced" "$work/answers.$release" "$work/answers"
   answers "$host" >"$work/answers"
   same "answers of a new session, before ALTER EXTENSION" "$work/answers.$release" "$work/answers"
@@ -122,11 +126,15 @@ from() {
 
   sql "$host" -d tables -c "ALTER EXTENSION table_service UPDATE"
   in_session "\\i tests/upgrade/answers.sql" >"$work/answers"
-  # The tables of writes_in_turn are new.
-  same "answers of the open session after ALTER EXTENSION" "$work/answers.$release" "$work/answers"
+  same "answers of the open session after ALTER EXTENSION, but those of matches" "$work/answers.without_matches" "$work/answers"
   answers "$host" >"$work/answers"
   same "answers of a new session after ALTER EXTENSION" "$work/answers.$release" "$work/answers"
   writes_in_turn "$host" After
+  in_session "\\set ON_ERROR_STOP off
+\\i tests/upgrade/matches.sql" >"$work/said"
+  sed 's/ in file .*//' "$work/said" >"$work/answers"
+  echo 'psql:tests/upgrade/matches.sql:3: ERROR:  could not find function "matches_support_wrapper"' >"$work/expected"
+  same "the open session needs the new library for matches" "$work/expected" "$work/answers"
   eval "exec $session_in>&-"
   wait "$SESSION_PID" || true
   is_like_new "$host" "the database that was upgraded from $release"

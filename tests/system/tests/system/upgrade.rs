@@ -10,7 +10,10 @@ use system_tests::{Database, Expect, Session};
 
 const CATALOG: &str = include_str!("../../../upgrade/catalog.sql");
 const DATA: &str = include_str!("../../../upgrade/data.sql");
-const ANSWERS: &str = include_str!("../../../upgrade/answers.sql");
+const ANSWERS: &str = concat!(
+    include_str!("../../../upgrade/answers.sql"),
+    include_str!("../../../upgrade/matches.sql")
+);
 
 fn releases() -> Vec<String> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sql/releases");
