@@ -193,7 +193,7 @@ by_pg_upgrade() {
   (cd "$work/upgraded" && as_server "$PGBIN/pg_upgrade" -b "$old/bin" -B "$PGBIN" -d "$work/old15-$release/data" -D "$work/upgraded/data" -U postgres \
     -s "$work/upgraded" >"$work/log" 2>&1) || {
     tail -n 30 "$work/log"
-    find "$work/upgraded" -name '*.txt' -exec cat {} +
+    find "$work/upgraded" \( -name '*.txt' -o -name 'pg_upgrade_dump_*.log' \) -exec tail -n 20 {} +
     echo "FAILED: pg_upgrade" >&2
     exit 1
   }
