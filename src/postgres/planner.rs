@@ -283,12 +283,24 @@ pub fn any_of(conditions: &[Expression]) -> Expression {
     combined(pg_sys::BoolExprType::OR_EXPR, conditions)
 }
 
+/// The planner takes a conjunction apart once: it must not have another one in it. The same goes for disjunctions.
 fn combined(operator: pg_sys::BoolExprType::Type, conditions: &[Expression]) -> Expression {
-    match conditions {
-        [only] => *only,
-        // SAFETY: the conditions are expressions.
-        _ => Expression(unsafe { pg_sys::makeBoolExpr(operator, list(conditions), -1) }),
+    if let [only] = conditions {
+        return *only;
     }
+    let mut parts = std::ptr::null_mut();
+    for condition in conditions {
+        // SAFETY: a node is what its tag says. The arguments of a Boolean expression are a list of expressions, and both
+        // lists are of pointers.
+        unsafe {
+            parts = match of_type::<pg_sys::BoolExpr>(condition.0.cast(), pg_sys::NodeTag::T_BoolExpr) {
+                Some(nested) if nested.boolop == operator => pg_sys::list_concat(parts, nested.args),
+                _ => pg_sys::lappend(parts, condition.0.cast()),
+            };
+        }
+    }
+    // SAFETY: the list is one of expressions.
+    Expression(unsafe { pg_sys::makeBoolExpr(operator, parts, -1) })
 }
 
 fn list(expressions: &[Expression]) -> *mut pg_sys::List {

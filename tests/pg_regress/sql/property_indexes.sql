@@ -170,6 +170,8 @@ EXPLAIN (COSTS OFF) SELECT * FROM table_service_data."Staff" AS t WHERE matches(
 EXPLAIN (COSTS OFF) SELECT * FROM table_service_data."Staff" AS t WHERE matches(t, $$Email eq 'user77@example.com'$$);
 EXPLAIN (COSTS OFF) SELECT * FROM table_service_data."Staff" AS t WHERE matches(t, 'Email eq @email', '{"email": "user77@example.com"}');
 EXPLAIN (COSTS OFF) SELECT * FROM table_service_data."Staff" AS t WHERE matches(t, $$Email eq 'user77@example.com' or Email eq 'user78@example.com'$$);
+-- Of two tables under one name: the planner gives each table its own filter.
+EXPLAIN (COSTS OFF) SELECT * FROM (SELECT t AS e FROM table_service_data."Staff" AS t UNION ALL SELECT u FROM table_service_data."Staff" AS u) AS s WHERE matches(s.e, $$PartitionKey eq 'p1' and RowKey ge '2990'$$);
 PREPARE by_filter(text) AS SELECT row_key FROM table_service_data."Staff" AS t WHERE matches(t, $1) ORDER BY row_key;
 EXECUTE by_filter($$Email eq 'user77@example.com'$$);
 SET plan_cache_mode = force_generic_plan;
