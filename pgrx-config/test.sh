@@ -43,7 +43,7 @@ done
 
 prepare_servers() {
   pgrx-config/setup.sh "$PG"
-  exec 8>"$cache/test-$PG.lock"
+  exec 8>"$cache/test-$PG$checked.lock"
   flock -n 8 || {
     echo "Another test run uses this PostgreSQL $PG; waiting for it to end."
     flock 8
@@ -387,9 +387,11 @@ run_asan() {
   TEST='' run_extension
   run_golden
   run_isolation
-  step "Concurrent sessions and random statements"
-  cargo test "${packages[@]}" --test system -- fuzz:: concurrency:: encodings:: hostile_roles:: index_builds:: interrupts:: robustness:: timestamps::
-  TEST=${files:-batch delete direct_writes get insert matches merge property_indexes queries rename shaped_tables tables upsert}
+  step "Concurrent sessions"
+  cargo test "${packages[@]}" --test system -- concurrency:: encodings:: hostile_roles:: index_builds:: interrupts:: robustness:: timestamps::
+  step "Random statements, with caches and without: ${SOAK:=20} seeds"
+  SOAK=$SOAK cargo test "${packages[@]}" --test system -- --include-ignored --nocapture fuzz::
+  TEST=${files:-batch delete direct_writes filters get insert matches merge pages property_indexes rename shaped_tables tables upsert}
   step "The caches are emptied at every moment"
   REGRESS_SERVER=debug_discard_caches=1 run_golden
   TEST=${files:-batch batch_json direct_writes get insert json matches merge operators property_indexes query_tables shaped_tables to_properties types upsert}

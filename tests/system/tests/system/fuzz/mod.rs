@@ -17,8 +17,10 @@ use statements::{Function, Statements};
 
 /// How many seeds run usually.
 const SEEDS: u64 = 3;
-/// How many statements each session of a seed runs, besides one call of each function.
+/// How many statements each session of a seed runs, besides one call of each function and [`QUERIES`] of each table.
 const STATEMENTS: usize = 200;
+/// How many queries with a filter each session of a seed asks of each table.
+const QUERIES: usize = 3;
 /// How much memory a backend may take for one statement. The largest arguments take a few megabytes.
 const MEMORY: u64 = 768 << 20;
 /// How much memory a backend may keep.
@@ -28,11 +30,21 @@ const KEPT: i64 = 64 << 20;
 fn no_statement_breaks_the_server() {
     for seed in seeds(SEEDS) {
         println!("seed {seed}: SEED={seed} make fuzz-sql runs it again");
-        fuzz(seed);
+        fuzz(seed, None);
     }
 }
 
-fn fuzz(seed: u64) {
+#[test]
+#[ignore = "needs a PostgreSQL with assertions: make asan"]
+fn no_statement_needs_a_cache() {
+    for seed in seeds(SEEDS) {
+        println!("seed {seed}, while every cache is emptied whenever that may happen");
+        fuzz(seed, Some("debug_discard_caches = 1"));
+    }
+}
+
+/// The clients' sessions have this setting.
+fn fuzz(seed: u64, setting: Option<&str>) {
     let mut random = Random::new(seed);
     let db = Database::new();
     let (owner, guest) = (db.role("owner"), db.role("guest"));
@@ -62,6 +74,10 @@ fn fuzz(seed: u64) {
     std::thread::scope(|scope| {
         let (db, functions, stop) = (&db, &functions, &stop);
         let ddl = db.session_as(&owner, "ddl");
+        if let Some(setting) = setting {
+            db.session("superuser")
+                .run(&format!("ALTER DATABASE {} SET {setting}", db.name()));
+        }
         let mut of_ddl = random.clone();
         scope.spawn(move || {
             ddl.run("SET lock_timeout = '100ms'; SET deadlock_timeout = '20ms'");
@@ -89,17 +105,19 @@ fn fuzz(seed: u64) {
     check_storage(&db);
 }
 
-/// What one session does: a call of each function, then any statements.
+/// What one session does: a call of each function, queries of each table, then any statements.
 fn client(db: &Database, role: &str, functions: &[Function], random: &mut Random, seed: u64) {
     let session = db.session_as(role, role);
     limit_memory(db, &session);
     session.run("SET lock_timeout = '300ms'; SET deadlock_timeout = '20ms'");
-    let (all, mut done) = (functions.len() + STATEMENTS, 0);
+    let queries = shapes::NAMES.len() * QUERIES;
+    let (all, mut done) = (functions.len() + queries + STATEMENTS, 0);
     for number in 0..all {
         let mut statements = Statements { random };
-        let statement = match functions.get(number) {
-            Some(function) => statements.call(function),
-            None => statements.any(functions),
+        let statement = match number.checked_sub(functions.len()) {
+            None => statements.call(&functions[number]),
+            Some(number) if number < queries => statements.query(shapes::NAMES[number / QUERIES]),
+            Some(_) => statements.any(functions),
         };
         let text = statements.in_some_form(&statement);
         let setting = *random.pick(&[

@@ -319,6 +319,18 @@ impl Statements<'_> {
         )
     }
 
+    /// A query of this table with a filter. So each shape of table meets filters on keys and on indexed properties.
+    pub fn query(&mut self, name: &str) -> String {
+        let filter = self.pick(&FILTERS);
+        match self.random.below(5) {
+            0 => format!("SELECT * FROM table_service_data.\"{name}\" AS t WHERE matches(t, {filter})"),
+            1 => format!("SELECT * FROM explain_query('{name}', {filter})"),
+            2 => format!("SELECT * FROM query_page('{name}', {filter}, top => 7)"),
+            3 => format!("SELECT * FROM query_page_json('{name}', {filter})"),
+            _ => format!("SELECT * FROM query_entities('{name}', {filter})"),
+        }
+    }
+
     /// A filter that the planner sees, on any table and in any place.
     fn filtered(&mut self) -> String {
         let (table, other) = (self.table(), self.table());
