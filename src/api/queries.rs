@@ -17,7 +17,7 @@ use crate::postgres::result_set::{Entities, Explanation, Page, PartitionStatisti
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
-use crate::postgres::types::value::{Array, Bag, Text, Value};
+use crate::postgres::types::value::{Array, Text, Value};
 use crate::postgres::types::{JsonOut, PropertiesArg, TextArg};
 
 /// Returns the entities that pass a filter, in key order, at most `top` of them. `projection` is a comma-separated list
@@ -42,7 +42,7 @@ fn query_entities(
         match top {
             None => connect(|spi| {
                 scan::read_all(spi, &table, &query.plan, &mut |row| {
-                    result.push_entity(row, &query.projection);
+                    result.push_entity(row, &query.projection, None);
                 });
             }),
             Some(0) => {}
@@ -55,7 +55,7 @@ fn query_entities(
                 };
                 scan::read_first(spi, &table, &query.plan.ranges, &wanted, &mut |row| {
                     if filter.as_ref().is_none_or(|filter| filter.passes(row)) {
-                        result.push_entity(row, &query.projection);
+                        result.push_entity(row, &query.projection, None);
                         left -= 1;
                     }
                     left > 0
@@ -90,9 +90,8 @@ fn query_page(
             // SAFETY: `fcinfo` is that of the running function, which returns the columns of `Page`.
             result: unsafe { ResultSet::open(fcinfo) },
             projection: &query.projection,
-            waiting: None,
         };
-        let (mut rows, token) = page::read(request, &table, rows);
+        let (rows, token) = page::read(request, &table, rows);
         rows.finish(token);
         Ok(Page)
     };
@@ -254,56 +253,26 @@ impl<'a> Query<'a> {
 struct PageRows<'f, 'p> {
     result: ResultSet<'f>,
     projection: &'p Projection,
-    /// The latest entity, if it may be the last of the page: the last row gets the token.
-    waiting: Option<Waiting>,
-}
-
-/// A copy of a row. PostgreSQL frees the row itself when the next one arrives.
-struct Waiting {
-    partition_key: Text,
-    row_key: Text,
-    timestamp: i64,
-    properties: Bag,
 }
 
 impl PageSink for PageRows<'_, '_> {
     fn entity(&mut self, row: &Row<'_>, may_be_last: bool) {
-        self.release(None);
-        if !may_be_last {
-            self.result.push_entity(row, self.projection);
-            return;
+        self.result.push_kept(self.projection, None);
+        if may_be_last {
+            // The last row gets the token.
+            self.result.keep(row);
+        } else {
+            self.result.push_entity(row, self.projection, None);
         }
-        let properties = match self.projection {
-            Projection::All => Bag::new(row.properties()),
-            projection => Bag::new(projection.apply(row.properties()).as_properties()),
-        };
-        self.waiting = Some(Waiting {
-            partition_key: Text::new(row.partition_key()),
-            row_key: Text::new(row.row_key()),
-            timestamp: row.timestamp(),
-            properties,
-        });
     }
 }
 
 impl PageRows<'_, '_> {
-    fn finish(&mut self, token: Option<String>) {
+    fn finish(mut self, token: Option<String>) {
         let token = token.map(|token| Text::new(&token));
-        match (&self.waiting, &token) {
-            (None, Some(token)) => self.result.push([None, None, None, None, Some(token.value())]),
-            (_, token) => self.release(token.as_ref()),
-        }
-    }
-
-    fn release(&mut self, token: Option<&Text>) {
-        if let Some(entity) = self.waiting.take() {
-            self.result.push([
-                Some(entity.partition_key.value()),
-                Some(entity.row_key.value()),
-                Some(Value::timestamptz(entity.timestamp)),
-                Some(entity.properties.value()),
-                token.map(Text::value),
-            ]);
+        let was_kept = self.result.push_kept(self.projection, token.as_ref());
+        if let (false, Some(token)) = (was_kept, &token) {
+            self.result.push([None, None, None, None, Some(token.value())]);
         }
     }
 }

@@ -41,7 +41,7 @@ fn get_entity(
         }
         let read = direct::with(&table, Purpose::Get, |table| {
             if let Some(row) = table.get(keys) {
-                result.push_entity(&row, &projection);
+                result.push_entity(&row, &projection, None);
             }
             Some(())
         });
@@ -94,7 +94,7 @@ fn get_entities(
 fn read_into(result: &mut ResultSet<'_>, table: &Table, statement: &Statement<'_>, projection: &Projection) {
     connect(|spi| {
         let sink = &mut |row: &Row<'_>| {
-            result.push_entity(row, projection);
+            result.push_entity(row, projection, None);
             true
         };
         spi.receive(table.name(), statement, &mut Receiver::new(sink));

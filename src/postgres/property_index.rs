@@ -319,6 +319,22 @@ impl<'v> ColumnCondition<'v> {
     }
 }
 
+/// Returns how many pages a table has. One with partitions has none itself. The caller must have locked the table.
+pub fn count_pages(table: pg_sys::Oid) -> usize {
+    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+    // SAFETY: the table is locked, so it can be opened. Tables with rows of their own have files, those of a table access
+    // method too.
+    unsafe {
+        if is_partitioned(table) {
+            return 0;
+        }
+        let relation = pg_sys::table_open(table, no_lock);
+        let pages = pg_sys::RelationGetNumberOfBlocksInFork(relation, pg_sys::ForkNumber::MAIN_FORKNUM);
+        pg_sys::table_close(relation, no_lock);
+        pages as usize
+    }
+}
+
 /// Counts the entries of an index that meet conditions, up to a limit. It counts entries of rows that nobody sees any
 /// more, too. The caller must have locked the table, and made sure that the values have the types of the columns.
 ///

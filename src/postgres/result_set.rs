@@ -9,8 +9,9 @@ use pgrx::prelude::*;
 use table_service_model::projection::Projection;
 
 use super::descriptor::type_of;
+use super::guarded::guarded;
 use super::row::{Row, is_entity};
-use super::types::value::{Bag, Value};
+use super::types::value::{Bag, Text, Value};
 use super::types::{external_sql_type, sql_type};
 
 /// The rows that a function has returned so far.
@@ -21,6 +22,10 @@ pub struct ResultSet<'f> {
     types: OnceCell<Vec<pg_sys::Oid>>,
     /// Whether the columns are those of an entity and at most one more.
     takes_entities: OnceCell<bool>,
+    /// What lives until the query has ended.
+    context: pg_sys::MemoryContext,
+    /// For [`ResultSet::keep`]. NULL until it is used.
+    kept: *mut pg_sys::TupleTableSlot,
     call: PhantomData<&'f ()>,
 }
 
@@ -43,7 +48,8 @@ impl<'f> ResultSet<'f> {
                 refuse("materialize mode required, but it is not allowed in this context");
             }
             let random_access = modes & pg_sys::SetFunctionReturnMode::SFRM_Materialize_Random != 0;
-            let caller = pg_sys::MemoryContextSwitchTo((*(*info).econtext).ecxt_per_query_memory);
+            let context = (*(*info).econtext).ecxt_per_query_memory;
+            let caller = pg_sys::MemoryContextSwitchTo(context);
             let store = pg_sys::tuplestore_begin_heap(random_access, false, pg_sys::work_mem);
             pg_sys::MemoryContextSwitchTo(caller);
             (*info).returnMode = pg_sys::SetFunctionReturnMode::SFRM_Materialize;
@@ -55,6 +61,8 @@ impl<'f> ResultSet<'f> {
                 descriptor: (*info).expectedDesc,
                 types: OnceCell::new(),
                 takes_entities: OnceCell::new(),
+                context,
+                kept: std::ptr::null_mut(),
                 call: PhantomData,
             }
         }
@@ -72,8 +80,8 @@ impl<'f> ResultSet<'f> {
     }
 
     /// Adds an entity with the properties that the projection selects. The result's columns are those of an entity and
-    /// at most one more, which will be NULL.
-    pub fn push_entity(&mut self, row: &Row<'_>, projection: &Projection) {
+    /// at most one more, which is `last`.
+    pub fn push_entity(&mut self, row: &Row<'_>, projection: &Projection, last: Option<&Text>) {
         let takes_entities = self.takes_entities.get_or_init(|| {
             // SAFETY: the descriptor is valid during the call.
             unsafe { matches!((*self.descriptor).natts, 4 | 5) && is_entity(self.descriptor) }
@@ -81,27 +89,58 @@ impl<'f> ResultSet<'f> {
         if !takes_entities {
             does_not_fit();
         }
-        if matches!(projection, Projection::All) {
-            // SAFETY: the slot holds the row, which the tuplestore copies. The types of its columns are those of the
-            // result. If the result has one column more, PostgreSQL reads it as NULL, like a column that was added
-            // after the row was written.
-            unsafe { pg_sys::tuplestore_puttupleslot(self.store, row.slot()) };
-            return;
-        }
-        let properties = Bag::new(projection.apply(row.properties()).as_properties());
-        let [partition_key, row_key, timestamp, _] = *row.values();
-        let mut values = [
-            partition_key,
-            row_key,
-            timestamp,
-            properties.value().datum(),
-            pg_sys::Datum::null(),
-        ];
-        let mut nulls = [false, false, false, false, true];
-        // SAFETY: the descriptor has the columns of an entity and at most one more. Both arrays have five elements of
-        // these types, and the tuplestore copies the values.
+        let projected = match projection {
+            Projection::All if last.is_none() => {
+                // SAFETY: the slot holds the row, which the tuplestore copies. The types of its columns are those of the
+                // result. If the result has one column more, PostgreSQL reads it as NULL, like a column that was added
+                // after the row was written.
+                unsafe { pg_sys::tuplestore_puttupleslot(self.store, row.slot()) };
+                return;
+            }
+            Projection::All => None,
+            projection => Some(Bag::new(projection.apply(row.properties()).as_properties())),
+        };
+        let [partition_key, row_key, timestamp, stored] = *row.values();
+        let properties = projected.as_ref().map_or(stored, |bag| bag.value().datum());
+        let token = last.map_or(pg_sys::Datum::null(), |text| text.value().datum());
+        let mut values = [partition_key, row_key, timestamp, properties, token];
+        let mut nulls = [false, false, false, false, last.is_none()];
+        // SAFETY: the descriptor has the columns of an entity and at most one more, which is a text if the caller has one
+        // for it. Both arrays have five elements of these types, and the tuplestore copies the values.
         unsafe {
             pg_sys::tuplestore_putvalues(self.store, self.descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        }
+    }
+
+    /// Keeps a copy of an entity until [`ResultSet::push_kept`]. PostgreSQL frees the row itself when the next one arrives.
+    pub fn keep(&mut self, row: &Row<'_>) {
+        // SAFETY: the context and the descriptor outlive the call. The copy has the columns of an entity, which are the
+        // first ones of the result. The slot frees it.
+        unsafe {
+            let caller = pg_sys::MemoryContextSwitchTo(self.context);
+            if self.kept.is_null() {
+                // The slot would hold a descriptor that is counted longer than the caller lets it.
+                let descriptor = match (*self.descriptor).tdrefcount {
+                    ..0 => self.descriptor,
+                    _ => pg_sys::CreateTupleDescCopy(self.descriptor),
+                };
+                self.kept = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsHeapTuple);
+            }
+            pg_sys::ExecStoreHeapTuple(row.copy(), self.kept, true);
+            pg_sys::MemoryContextSwitchTo(caller);
+        }
+    }
+
+    /// Adds the entity that was kept, as [`ResultSet::push_entity`] does. Returns false if there is none.
+    pub fn push_kept(&mut self, projection: &Projection, last: Option<&Text>) -> bool {
+        // SAFETY: the slot is one that `keep` made. If it is not empty, it holds a row with the columns of an entity.
+        unsafe {
+            if self.kept.is_null() || u32::from((*self.kept).tts_flags) & pg_sys::TTS_FLAG_EMPTY != 0 {
+                return false;
+            }
+            self.push_entity(&Row::of(self.kept), projection, last);
+            guarded(|| pg_sys::ExecClearTuple(self.kept));
+            true
         }
     }
 

@@ -555,6 +555,20 @@ fn strings_hold_every_character_but_u0000() {
     );
 }
 
+#[test]
+fn strings_are_escaped_wherever_a_character_needs_it() {
+    for character in ('\u{1}'..'\u{300}').chain(['\u{2028}', '\u{ffff}', '😀']) {
+        for text in [
+            character.to_string(),
+            format!("{}{character}", "x".repeat(70)),
+            format!("{character}{}", "é".repeat(35)),
+        ] {
+            let json = value_to_json(Value::String(&text));
+            assert_eq!(String::from_utf8(json).unwrap(), serde_json::to_string(&text).unwrap());
+        }
+    }
+}
+
 // --- duplicates
 
 #[test]

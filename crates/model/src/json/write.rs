@@ -251,6 +251,20 @@ fn write_value(out: &mut Vec<u8>, value: Value<'_>) {
 }
 
 fn write_string(out: &mut Vec<u8>, text: &str) {
-    // Writing a string to a Vec cannot fail.
-    let _ = serde_json::to_writer(out, text);
+    if needs_escapes(text) {
+        // Writing a string to a Vec cannot fail.
+        let _ = serde_json::to_writer(out, text);
+    } else {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    }
+}
+
+/// Whether JSON escapes a character of a text. serde_json looks at one byte after the other; without a branch for each, the
+/// compiler makes this look at many at once.
+fn needs_escapes(text: &str) -> bool {
+    text.bytes().fold(false, |found, byte| {
+        found | (byte < b' ') | (byte == b'"') | (byte == b'\\')
+    })
 }
