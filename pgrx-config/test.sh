@@ -391,7 +391,7 @@ run_asan() {
   cargo test "${packages[@]}" --test system -- concurrency:: encodings:: hostile_roles:: index_builds:: interrupts:: robustness:: timestamps::
   step "Random statements, with caches and without: ${SOAK:=20} seeds"
   SOAK=$SOAK cargo test "${packages[@]}" --test system -- --include-ignored --nocapture fuzz::
-  TEST=${files:-batch delete direct_writes get insert matches merge pages parameters property_indexes rename shaped_tables tables upsert}
+  TEST=${files:-batch delete direct_writes get insert matches merge parameters property_indexes shaped_tables tables upsert}
   step "The caches are emptied at every moment"
   REGRESS_SERVER=debug_discard_caches=1 run_golden
   TEST=${files:-batch batch_json direct_writes get insert json matches merge operators property_indexes query_tables shaped_tables to_properties types upsert}
