@@ -1,5 +1,6 @@
 //! A connection to PostgreSQL, and how a pool makes and checks connections.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::ops::DerefMut;
 use std::pin::{Pin, pin};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use deadpool::managed::{Metrics, RecycleError, RecycleResult};
 use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -57,19 +59,71 @@ impl Connection {
     /// # Errors
     /// Those of PostgreSQL and of the connection.
     pub async fn query(&mut self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
+        let prepared = self.prepared(statement).await?;
+        run(&mut self.wire, pin!(self.client.query(&prepared, parameters))).await
+    }
+
+    /// Executes a statement several times, each time with other parameters, in a transaction of its own. They are sent
+    /// together. `take` gets each result, with its number, as soon as it is there. The rest as for [`Connection::query`].
+    ///
+    /// # Errors
+    /// If the statement cannot be prepared.
+    pub async fn query_each<const N: usize>(
+        &mut self,
+        statement: Statement,
+        parameters: &[[&(dyn ToSql + Sync); N]],
+        mut take: impl FnMut(usize, Result<Vec<Row>, Error>),
+    ) -> Result<(), Error> {
+        let prepared = &self.prepared(statement).await?;
+        let (client, wire) = (&self.client, &mut self.wire);
+        let mut calls: VecDeque<_> = parameters
+            .iter()
+            .enumerate()
+            .map(|(number, parameters)| (number, Box::pin(client.query(prepared, parameters))))
+            .collect();
+        let mut begun = false;
+        poll_fn(|context| {
+            // See `run`.
+            let mut unwoken = Context::from_waker(Waker::noop());
+            if !begun {
+                begun = true;
+                // None of them can end before its answer is read, unless it cannot be sent.
+                calls.retain_mut(|(number, call)| match call.as_mut().poll(&mut unwoken) {
+                    Poll::Ready(result) => {
+                        take(*number, result);
+                        false
+                    }
+                    Poll::Pending => true,
+                });
+            }
+            poll_wire(wire, context);
+            // The answers come in the order of the calls.
+            while let Some((number, call)) = calls.front_mut() {
+                match call.as_mut().poll(&mut unwoken) {
+                    Poll::Ready(result) => take(*number, result),
+                    Poll::Pending => return Poll::Pending,
+                }
+                calls.pop_front();
+            }
+            Poll::Ready(())
+        })
+        .await;
+        Ok(())
+    }
+
+    async fn prepared(&mut self, statement: Statement) -> Result<tokio_postgres::Statement, Error> {
         let Connection { client, wire, prepared } = self;
-        let prepared = match prepared.get_mut(statement as usize) {
-            Some(Some(prepared)) => prepared.clone(),
+        match prepared.get_mut(statement as usize) {
+            Some(Some(prepared)) => Ok(prepared.clone()),
             place => {
                 // In a box, because it is rare and large.
                 let new = run(wire, Box::pin(client.prepare(statement.sql()))).await?;
                 if let Some(place) = place {
                     *place = Some(new.clone());
                 }
-                new
+                Ok(new)
             }
-        };
-        run(wire, pin!(client.query(&prepared, parameters))).await
+        }
     }
 
     /// The version of the extension, or `None` if the database lacks it.
@@ -111,20 +165,22 @@ async fn run<T>(
                 return Poll::Ready(result);
             }
         }
-        let mut reason = None;
-        if let Some(open) = wire
-            && let Poll::Ready(ended) = open.as_mut().poll(context)
-        {
-            reason = ended.err();
-            // The call then learns that nothing more will come.
-            *wire = None;
-        }
+        let reason = poll_wire(wire, context);
         match call.as_mut().poll(&mut unwoken) {
             Poll::Ready(Err(error)) if error.is_closed() => Poll::Ready(Err(reason.unwrap_or(error))),
             polled => polled,
         }
     })
     .await
+}
+
+/// Reads and writes. Returns why the connection has ended, if it has; its calls then learn that nothing more will come.
+fn poll_wire(wire: &mut Option<Wire>, context: &mut Context<'_>) -> Option<Error> {
+    let Poll::Ready(ended) = wire.as_mut()?.as_mut().poll(context) else {
+        return None;
+    };
+    *wire = None;
+    ended.err()
 }
 
 /// Makes and checks the connections of a pool.

@@ -6,6 +6,7 @@ mod node;
 mod nodes;
 mod session;
 mod statements;
+mod together;
 mod types;
 mod version;
 

@@ -7,6 +7,7 @@ use table_service_model::error::RequestError;
 
 use super::node::{Lease, Node, Refusal};
 use super::statements::Place;
+use super::together::Together;
 use crate::failure::Failure;
 
 /// The database of an account.
@@ -15,6 +16,8 @@ pub struct Database {
     others: Vec<Arc<Node>>,
     /// Whose turn it is among nodes with the same load.
     turn: AtomicUsize,
+    /// Its point reads.
+    pub(super) reads: Arc<Together>,
 }
 
 impl Database {
@@ -23,6 +26,7 @@ impl Database {
             first,
             others,
             turn: AtomicUsize::new(0),
+            reads: Arc::default(),
         }
     }
 

@@ -8,10 +8,13 @@ use table_service_model::error::{RequestError, Retry};
 use table_service_model::{Code, Error, PropertiesBuf, table_name};
 use tokio::time::Instant;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::error::Diagnosis;
+use super::node::Lease;
 use super::nodes::Database;
 use super::statements::{Effect, Statement};
+use super::together::{Begin, Keys, Outcome, PATIENCE, Waiting};
 use super::types::{BagParameter, BatchOperation, Json, JsonParameter, Parameters};
 use crate::failure::{Failure, with_sources};
 
@@ -41,10 +44,19 @@ impl<'a> Session<'a> {
     /// Those of the SQL API; `ServerBusy` when the database cannot be reached or has no connection free,
     /// `OperationTimedOut` after the deadline.
     pub async fn rows(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure> {
+        self.retried(statement, || self.attempt(statement, parameters)).await
+    }
+
+    /// Makes attempts to run a statement, as [`Session::rows`] says.
+    async fn retried<F: Future<Output = Result<Vec<Row>, Diagnosis>>>(
+        &self,
+        statement: Statement,
+        attempt: impl Fn() -> F,
+    ) -> Result<Vec<Row>, Failure> {
         let mut pause = FIRST_PAUSE;
         let mut retries = 0;
         loop {
-            let diagnosis = match self.attempt(statement, parameters).await {
+            let diagnosis = match attempt().await {
                 Ok(rows) => return Ok(rows),
                 Err(diagnosis) => diagnosis,
             };
@@ -61,13 +73,26 @@ impl<'a> Session<'a> {
     }
 
     async fn attempt(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Diagnosis> {
+        let lease = self.lease(statement).await?;
+        self.run(lease, statement, parameters).await
+    }
+
+    async fn lease(&self, statement: Statement) -> Result<Lease<'a>, Diagnosis> {
         let lease = self.database.connection(statement.place()).await;
-        let mut lease = lease.map_err(|failure| Diagnosis {
+        lease.map_err(|failure| Diagnosis {
             failure,
             rolled_back: false,
             connection_lost: false,
             node_lost: None,
-        })?;
+        })
+    }
+
+    async fn run(
+        &self,
+        mut lease: Lease<'_>,
+        statement: Statement,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, Diagnosis> {
         let result = {
             let call = pin!(lease.connection().query(statement, parameters));
             tokio::time::timeout_at(self.deadline, call).await
@@ -75,18 +100,7 @@ impl<'a> Session<'a> {
         let diagnosis = match result {
             Ok(Ok(rows)) => return Ok(rows),
             Ok(Err(error)) => Diagnosis::of(&error),
-            Err(_) => {
-                // The statement may still run; the next user of the connection must not wait for it.
-                let token = lease.connection().cancel_token();
-                Box::pin(lease.node.cancel(token)).await;
-                let reason = "The request's own time limit has passed".to_owned();
-                Diagnosis {
-                    failure: RequestError::OperationTimedOut { reason }.into(),
-                    rolled_back: false,
-                    connection_lost: true,
-                    node_lost: None,
-                }
-            }
+            Err(_) => cancel(&mut lease).await,
         };
         if let Some(problem) = &diagnosis.node_lost {
             lease.node.leave_out(problem.clone());
@@ -95,6 +109,91 @@ impl<'a> Session<'a> {
             lease.discard();
         }
         Err(diagnosis)
+    }
+
+    /// Reads an entity, in a group if many are read at once.
+    async fn read(&self, keys: Keys<'_>) -> Result<Vec<Row>, Diagnosis> {
+        let turn = match self.database.reads.begin(keys) {
+            Begin::Lead(turn) => turn,
+            Begin::Wait(outcome) => match tokio::time::timeout(PATIENCE, outcome).await {
+                Ok(Ok(Outcome::Answer(answer))) => return answer,
+                Ok(Ok(Outcome::Turn(turn))) => turn,
+                // It takes too long, or who led the group got no further.
+                Err(_) | Ok(Err(_)) => return self.attempt(Statement::GetEntity, &parameters(&keys)).await,
+            },
+        };
+        let lease = self.lease(Statement::GetEntity).await?;
+        let others = turn.others();
+        if others.is_empty() {
+            self.run(lease, Statement::GetEntity, &parameters(&keys)).await
+        } else {
+            // In a box, because it is large: it would be a part of every request.
+            Box::pin(self.run_group(lease, keys, others)).await
+        }
+    }
+
+    /// Reads a group of entities over one connection, and gives the others of the group their answers.
+    async fn run_group(
+        &self,
+        mut lease: Lease<'_>,
+        keys: Keys<'_>,
+        others: Vec<Waiting>,
+    ) -> Result<Vec<Row>, Diagnosis> {
+        let (other_keys, mut outcomes): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .map(|Waiting { keys, outcome }| (keys, Some(outcome)))
+            .unzip();
+        let other_keys = other_keys.iter().map(|keys| keys.each_ref().map(String::as_str));
+        let all: Vec<Keys<'_>> = std::iter::once(keys).chain(other_keys).collect();
+        let all: Vec<_> = all.iter().map(parameters).collect();
+        let (mut own, mut connection_lost, mut node_lost) = (None, false, None);
+        let take = |number: usize, result: Result<Vec<Row>, tokio_postgres::Error>| {
+            let result = result.map_err(|error| {
+                let diagnosis = Diagnosis::of(&error);
+                connection_lost |= diagnosis.connection_lost;
+                node_lost = node_lost.take().or_else(|| diagnosis.node_lost.clone());
+                diagnosis
+            });
+            match number.checked_sub(1) {
+                None => own = Some(result),
+                // Who does not wait any more needs no answer.
+                Some(other) => {
+                    if let Some(outcome) = outcomes.get_mut(other).and_then(Option::take) {
+                        // It may not wait any more.
+                        drop(outcome.send(Outcome::Answer(result)));
+                    }
+                }
+            }
+        };
+        let result = {
+            let call = pin!(lease.connection().query_each(Statement::GetEntity, &all, take));
+            tokio::time::timeout_at(self.deadline, call).await
+        };
+        let of_all = match result {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(Diagnosis::of(&error)),
+            Err(_) => Some(cancel(&mut lease).await),
+        };
+        if let Some(diagnosis) = &of_all {
+            connection_lost |= diagnosis.connection_lost;
+            node_lost = node_lost.or_else(|| diagnosis.node_lost.clone());
+        }
+        if let Some(problem) = node_lost {
+            lease.node.leave_out(problem);
+        }
+        if connection_lost {
+            lease.discard();
+        }
+        match (own, of_all) {
+            (Some(own), _) => own,
+            (None, Some(diagnosis)) => Err(diagnosis),
+            (None, None) => Err(Diagnosis {
+                failure: no_row(),
+                rolled_back: false,
+                connection_lost: false,
+                node_lost: None,
+            }),
+        }
     }
 
     /// The only value of the only row.
@@ -219,9 +318,8 @@ impl<'a> Session<'a> {
     /// The entity with these keys: [`column`] 0 is its Timestamp, 1 its bag.
     pub async fn get_entity(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
         check_table_name(table)?;
-        let rows = self
-            .rows(Statement::GetEntity, &[&table, &partition_key, &row_key])
-            .await?;
+        let keys = [table, partition_key, row_key];
+        let rows = self.retried(Statement::GetEntity, || self.read(keys)).await?;
         Ok(rows.into_iter().next())
     }
 
@@ -251,6 +349,24 @@ impl<'a> Session<'a> {
         self.rows(Statement::SetServiceProperties, &[&properties])
             .await
             .map(drop)
+    }
+}
+
+/// The parameters of [`Statement::GetEntity`].
+fn parameters<'k>([table, partition_key, row_key]: &'k Keys<'_>) -> [&'k (dyn ToSql + Sync); 3] {
+    [table, partition_key, row_key]
+}
+
+/// Cancels what a connection is running, because the time of the request is over: the next user must not wait for it.
+async fn cancel(lease: &mut Lease<'_>) -> Diagnosis {
+    let token = lease.connection().cancel_token();
+    Box::pin(lease.node.cancel(token)).await;
+    let reason = "The request's own time limit has passed".to_owned();
+    Diagnosis {
+        failure: RequestError::OperationTimedOut { reason }.into(),
+        rolled_back: false,
+        connection_lost: true,
+        node_lost: None,
     }
 }
 

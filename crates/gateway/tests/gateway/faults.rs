@@ -231,6 +231,75 @@ fn a_full_pool_refuses_and_stays_ready() {
 }
 
 #[test]
+fn reads_at_once_keep_their_answers_and_errors_apart() {
+    let service = Service::with_table("Things");
+    for row in 0..10 {
+        service.insert(
+            "Things",
+            &format!(r#"{{"PartitionKey":"p","RowKey":"{row}","N":{row}}}"#),
+        );
+    }
+    let client = &service.client;
+    std::thread::scope(|scope| {
+        for thread in 0..24 {
+            scope.spawn(move || {
+                let client = client.clone();
+                for number in 0..100 {
+                    let row = (thread + number) % 12;
+                    let got = client.get(&format!("Things(PartitionKey='p',RowKey='{row}')"));
+                    if row < 10 {
+                        assert_eq!(got.expect(200).json()["N"], row);
+                    } else {
+                        got.fails_with(404, "ResourceNotFound", "The specified resource does not exist.");
+                    }
+                    if number % 10 == 0 {
+                        let absent = client.get("Absent(PartitionKey='p',RowKey='1')");
+                        absent.fails_with(404, "TableNotFound", "The table specified does not exist.");
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_read_that_waits_for_a_lock_holds_up_no_other() {
+    let service = Service::with_table("Things");
+    service.create_table("Others");
+    service.insert("Others", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+    let client = &service.client;
+    let blocker = service.database.session("blocker");
+    blocker.run(LOCK);
+    let in_use = || {
+        service
+            .gateway
+            .metric("table_service_pool_in_use{account=\"devstoreaccount1\"")
+    };
+    let mut waiting = Vec::new();
+    for count in 1..=3 {
+        let mut connection = Connection::open(client.address);
+        connection.write(&client.request("GET", "Things(PartitionKey='p',RowKey='r')", &[], b""));
+        waiting.push(connection);
+        wait_until("it waits for the lock", || in_use() == Some(f64::from(count)));
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let client = client.clone();
+                for _ in 0..50 {
+                    client.get("Others(PartitionKey='p',RowKey='r')").expect(200);
+                }
+            });
+        }
+    });
+    assert_eq!(in_use(), Some(3.0));
+    blocker.run("ROLLBACK");
+    for mut connection in waiting {
+        connection.answer().unwrap().expect(404);
+    }
+}
+
+#[test]
 fn what_takes_too_long_is_ended() {
     let service = Service::with(&["--statement-timeout", "1"]);
     service.create_table("Things");
