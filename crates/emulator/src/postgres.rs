@@ -291,13 +291,18 @@ fn servers(directory: &Path) -> Vec<Pid> {
         .collect()
 }
 
+/// Whether a process still has a directory. One that is ending loses its arguments before.
+fn works(pid: &Pid) -> bool {
+    fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).is_ok()
+}
+
 /// Stops the server whose socket is in that directory, if there is one.
 pub fn stop(directory: &Path) {
     let begin = Instant::now();
     let mut signalled = Vec::new();
     loop {
         let running = servers(directory);
-        if running.is_empty() || begin.elapsed() > START {
+        if (running.is_empty() && !signalled.iter().any(works)) || begin.elapsed() > START {
             return;
         }
         for pid in running {
