@@ -389,7 +389,7 @@ run_asan() {
   run_isolation
   step "Concurrent sessions"
   cargo test "${packages[@]}" --test system -- concurrency:: encodings:: hostile_roles:: index_builds:: interrupts:: robustness:: timestamps::
-  step "Random statements, with caches and without: ${SOAK:=20} seeds"
+  step "Random statements, with caches and without: ${SOAK:=10} seeds"
   SOAK=$SOAK cargo test "${packages[@]}" --test system -- --include-ignored --nocapture fuzz::
   TEST=${files:-batch delete direct_writes get insert matches merge parameters property_indexes shaped_tables tables upsert}
   step "The caches are emptied at every moment"

@@ -58,7 +58,7 @@ fn fuzz(seed: u64, setting: Option<&str>) {
     db.session("superuser").run(&format!(
         "GRANT CREATE ON SCHEMA table_service_data, public TO {owner}; GRANT SET ON PARAMETER deadlock_timeout TO {owner}, {guest};
          GRANT pg_read_all_stats TO {owner}, {guest};
-         ALTER DATABASE {} SET search_path = public, table_service", db.name()
+         ALTER DATABASE {0} SET search_path = public, table_service; ALTER DATABASE {0} SET statement_timeout = '60s'", db.name()
     ));
     let maker = db.session_as(&owner, "maker");
     maker.run(shapes::TABLES);
