@@ -18,6 +18,7 @@ pgrx-config/setup.sh "$PG"
 PG_CONFIG=$cache/pg$PG/bin/pg_config tests/citus/build.sh "${1:?the source of Citus}"
 # shellcheck source=benches/server.sh
 . benches/server.sh
+stay_awake
 export FSYNC=on
 start full_page_writes=on shared_buffers=64MB wal_level=logical
 # shellcheck source=tests/citus/cluster.sh

@@ -14,6 +14,7 @@ cd "$(dirname "$0")/.."
 pgrx-config/setup.sh "$PG"
 # shellcheck source=benches/server.sh
 . benches/server.sh
+stay_awake
 cargo build --release --quiet -p table_service_gateway -p table_service_copy
 start shared_buffers=1GB max_wal_size=8GB checkpoint_timeout=30min autovacuum=off
 

@@ -17,7 +17,8 @@ pgrx-config/setup.sh "$PG"
 # shellcheck source=benches/server.sh
 . benches/server.sh
 cargo build --release --quiet -p table_service_gateway -p table_service_benches --bin table-service-gateway --bin table-service-http
-FSYNC=on start shared_buffers=1GB synchronous_commit=on
+# Autovacuum would slow down whichever server is measured while it runs.
+FSYNC=on start shared_buffers=1GB synchronous_commit=on autovacuum=off
 
 # gateway NAME URL: our server under this name, for this database
 gateway() {

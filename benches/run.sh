@@ -26,6 +26,7 @@ done
 
 # shellcheck source=benches/server.sh
 . benches/server.sh
+stay_awake
 settings=(max_wal_size=8GB checkpoint_timeout=30min)
 
 case $program in

@@ -3,6 +3,7 @@
 # PostgreSQL with the extension's release build in $work, which is gone when the script ends.
 #
 #   start [SETTING...]   a new server with these settings; DATABASE_URL is its connection string
+#   stay_awake           processors do not sleep until the script ends
 
 # shellcheck source=tests/wait_for.sh
 . tests/wait_for.sh
@@ -41,11 +42,14 @@ start() {
   "$work/pg/bin/psql" -q "$DATABASE_URL" -c 'CREATE EXTENSION table_service'
 }
 
-# An idle processor sleeps, and in a virtual machine waking it takes longer than a statement. With one client that waits for one
-# server, that is what would be measured. So a loop keeps each processor awake, at a priority below everything else.
-if command -v chrt >/dev/null; then
+# stay_awake: an idle processor sleeps, and in a virtual machine waking it takes longer than a statement. With one client that waits
+# for one server, that is what would be measured. So a loop keeps each processor awake, at a priority below everything else. Where
+# many threads wait for each other the loops are in the way.
+stay_awake() {
+  local i
+  command -v chrt >/dev/null || return 0
   for ((i = 0; i < $(nproc); i++)); do
     chrt --idle 0 bash -c 'while :; do :; done' &
     processes+=($!)
   done
-fi
+}

@@ -3,14 +3,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
+use futures_util::future::join_all;
 use hdrhistogram::Histogram;
-use rand::Rng;
-use raw_http::{ACCOUNT, Answer, Client};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use raw_http::{ACCOUNT, Answer, Client, Incoming};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// Entities of the partition that is read.
 const PAGE: usize = 1000;
@@ -75,21 +80,21 @@ fn cpu_seconds(process: u32) -> Option<f64> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Work {
-    Insert,
     Get,
     Find,
-    Replace,
     Page,
+    Insert,
+    Replace,
     Batch,
 }
 
 impl Work {
     const ALL: [Work; 6] = [
-        Work::Insert,
         Work::Get,
         Work::Find,
-        Work::Replace,
         Work::Page,
+        Work::Insert,
+        Work::Replace,
         Work::Batch,
     ];
 
@@ -117,25 +122,40 @@ fn properties(number: usize) -> String {
 /// A connection that stays open.
 struct Connection {
     client: Client,
-    connection: raw_http::Connection,
+    stream: TcpStream,
+    incoming: Incoming,
+    buffer: Vec<u8>,
 }
 
 impl Connection {
-    fn open(address: &str) -> Connection {
-        let address = address.parse().unwrap();
+    async fn open(address: &str) -> Connection {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
         Connection {
-            client: Client::new(address),
-            connection: raw_http::Connection::open(address),
+            client: Client::new(address.parse().unwrap()),
+            stream,
+            incoming: Incoming::default(),
+            buffer: vec![0; 65536],
         }
     }
 
-    #[track_caller]
-    fn succeed(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    async fn succeed(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let all: Vec<(&str, &str)> = [ACCEPT, VERSION].into_iter().chain(headers.iter().copied()).collect();
         let request = self.client.request(method, target, &all, body.as_bytes());
-        self.connection.write(&request);
-        let answer = self.connection.answer().expect("the server has hung up");
-        assert!(answer.status < 300, "{}", String::from_utf8_lossy(&answer.body));
+        self.stream.write_all(&request).await.unwrap();
+        let answer = loop {
+            if let Some(answer) = self.incoming.answer() {
+                break answer;
+            }
+            let length = self.stream.read(&mut self.buffer).await.unwrap();
+            assert!(length > 0, "{method} {target}: the server has hung up");
+            self.incoming.add(&self.buffer[..length]);
+        };
+        assert!(
+            answer.status < 300,
+            "{method} {target}: {}",
+            String::from_utf8_lossy(&answer.body)
+        );
         answer
     }
 }
@@ -146,15 +166,16 @@ const JSON: (&str, &str) = ("Content-Type", "application/json");
 const QUIET: (&str, &str) = ("Prefer", "return-no-content");
 
 /// A table with a partition of so many entities.
-fn prepare(address: &str, table: &str, entities: usize) {
-    let mut connection = Connection::open(address);
-    connection.succeed("POST", "Tables", &[JSON], &format!("{{\"TableName\":\"{table}\"}}"));
+async fn prepare(address: &str, table: &str, entities: usize) {
+    let mut connection = Connection::open(address).await;
+    let body = format!("{{\"TableName\":\"{table}\"}}");
+    connection.succeed("POST", "Tables", &[JSON], &body).await;
     for begin in (0..entities).step_by(BATCH) {
-        batch(&mut connection, table, "read", begin..begin + BATCH);
+        batch(&mut connection, table, "read", begin..begin + BATCH).await;
     }
 }
 
-fn batch(connection: &mut Connection, table: &str, partition: &str, numbers: std::ops::Range<usize>) {
+async fn batch(connection: &mut Connection, table: &str, partition: &str, numbers: std::ops::Range<usize>) {
     let mut body = "--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n".to_owned();
     for number in numbers {
         body.push_str(&format!(
@@ -166,26 +187,22 @@ fn batch(connection: &mut Connection, table: &str, partition: &str, numbers: std
         ));
     }
     body.push_str("--changeset_1--\r\n--batch_1--\r\n");
-    let answer = connection.succeed(
-        "POST",
-        "$batch",
-        &[("Content-Type", "multipart/mixed; boundary=batch_1")],
-        &body,
-    );
+    let headers = [("Content-Type", "multipart/mixed; boundary=batch_1")];
+    let answer = connection.succeed("POST", "$batch", &headers, &body).await;
     assert!(!answer.text().contains("odata.error\""), "{}", answer.text());
 }
 
 /// What one connection does until `end`; the microseconds of each request.
-fn run(address: &str, table: &str, work: Work, partition: &str, end: Instant) -> Histogram<u64> {
-    let mut times = Histogram::new(3).unwrap();
-    let mut connection = Connection::open(address);
-    let mut random = rand::rng();
+async fn run(address: &str, table: &str, work: Work, partition: &str, end: Instant, times: &RefCell<Histogram<u64>>) {
+    let mut connection = Connection::open(address).await;
+    let mut random = SmallRng::from_rng(&mut rand::rng());
     let mut number = 0;
     let own = format!("{table}(PartitionKey='{partition}',RowKey='own')");
     let etag_of = |answer: Answer| answer.header("etag").map(str::to_owned);
     let mut etag = None;
     if work == Work::Replace {
-        etag = etag_of(connection.succeed("PUT", &own, &[JSON], &format!("{{{}}}", properties(0))));
+        let body = format!("{{{}}}", properties(0));
+        etag = etag_of(connection.succeed("PUT", &own, &[JSON], &body).await);
     }
     while Instant::now() < end {
         number += 1;
@@ -196,51 +213,58 @@ fn run(address: &str, table: &str, work: Work, partition: &str, end: Instant) ->
                     "{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{number:08}\",{}}}",
                     properties(number)
                 );
-                connection.succeed("POST", table, &[JSON, QUIET], &body);
+                connection.succeed("POST", table, &[JSON, QUIET], &body).await;
             }
             Work::Get => {
                 let row = random.random_range(0..PAGE);
-                connection.succeed(
-                    "GET",
-                    &format!("{table}(PartitionKey='read',RowKey='{row:08}')"),
-                    &[],
-                    "",
-                );
+                let target = format!("{table}(PartitionKey='read',RowKey='{row:08}')");
+                connection.succeed("GET", &target, &[], "").await;
             }
             Work::Find => {
                 let row = random.random_range(0..FOUND);
                 let filter = format!("{table}Found()?$filter=Email%20eq%20'don.hall{row}@contoso.com'");
-                connection.succeed("GET", &filter, &[], "");
+                connection.succeed("GET", &filter, &[], "").await;
             }
             Work::Replace => {
                 let tag = etag.take().unwrap();
                 let body = format!("{{{}}}", properties(number));
-                etag = etag_of(connection.succeed("PUT", &own, &[JSON, ("If-Match", &tag)], &body));
+                let headers = [JSON, ("If-Match", &tag)];
+                etag = etag_of(connection.succeed("PUT", &own, &headers, &body).await);
             }
             Work::Page => {
-                connection.succeed("GET", &format!("{table}()?$filter=PartitionKey%20eq%20'read'"), &[], "");
+                let filter = format!("{table}()?$filter=PartitionKey%20eq%20'read'");
+                connection.succeed("GET", &filter, &[], "").await;
             }
             Work::Batch => {
                 let begin = number * BATCH;
-                batch(&mut connection, table, partition, begin..begin + BATCH);
+                batch(&mut connection, table, partition, begin..begin + BATCH).await;
             }
         }
-        times
-            .record(u64::try_from(begin.elapsed().as_micros()).unwrap())
-            .unwrap();
+        let time = u64::try_from(begin.elapsed().as_micros()).unwrap();
+        times.borrow_mut().record(time).unwrap();
     }
-    times
 }
 
 /// The gateway has no request for this.
-fn create_index(url: &str, table: &str) -> Result<(), table_service_benches::Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let client = table_service_benches::session::connect(url).await?;
-        let sql = "SELECT table_service.create_property_index($1, 'Email')";
-        client.execute(sql, &[&table]).await?;
-        Ok(())
-    })
+async fn create_index(url: &str, table: &str) -> Result<(), table_service_benches::Error> {
+    let client = table_service_benches::session::connect(url).await?;
+    let sql = "SELECT table_service.create_property_index($1, 'Email')";
+    client.execute(sql, &[&table]).await?;
+    Ok(())
+}
+
+/// Waits, for a few seconds, until no server works for itself: azurite stores what it has taken some time later.
+async fn settle(servers: &[Server]) {
+    /// How long they are watched at a time.
+    const WHILE: Duration = Duration::from_millis(200);
+    let cpu = || -> f64 { servers.iter().filter_map(|server| cpu_seconds(server.process?)).sum() };
+    for _ in 0..25 {
+        let before = cpu();
+        tokio::time::sleep(WHILE).await;
+        if cpu() - before < WHILE.as_secs_f64() / 10.0 {
+            return;
+        }
+    }
 }
 
 struct Figure {
@@ -251,25 +275,19 @@ struct Figure {
     cpu: Option<f64>,
 }
 
-fn measure(server: &Server, table: &str, work: Work, connections: usize, round: usize, seconds: f64) -> Figure {
+async fn measure(server: &Server, table: &str, work: Work, connections: usize, round: usize, seconds: f64) -> Figure {
     let cpu = || server.process.and_then(cpu_seconds);
     let cpu_before = cpu();
     let begin = Instant::now();
     let end = begin + Duration::from_secs_f64(seconds);
-    let partitions: Vec<String> = (0..connections)
-        .map(|c| format!("w{}-{connections}-{round}-{c}", work as usize))
-        .collect();
-    let times = std::thread::scope(|scope| {
-        let threads: Vec<_> = partitions
-            .iter()
-            .map(|partition| scope.spawn(move || run(&server.address, table, work, partition, end)))
-            .collect();
-        let mut all = Histogram::<u64>::new(3).unwrap();
-        for thread in threads {
-            all.add(thread.join().unwrap()).unwrap();
-        }
-        all
+    let times = RefCell::new(Histogram::<u64>::new(3).unwrap());
+    let clients = (0..connections).map(|number| {
+        let partition = format!("w{}-{connections}-{round}-{number}", work as usize);
+        let times = &times;
+        async move { run(&server.address, table, work, &partition, end, times).await }
     });
+    join_all(clients).await;
+    let times = times.into_inner();
     Figure {
         rate: times.len() as f64 / begin.elapsed().as_secs_f64(),
         median: times.value_at_quantile(0.5) as f64 / 1000.0,
@@ -280,19 +298,23 @@ fn measure(server: &Server, table: &str, work: Work, connections: usize, round: 
     }
 }
 
-fn main() {
+/// All connections are served by one thread, as those of other load generators are: threads that wait for each other would take
+/// processor time from the servers.
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
     let options = Options::parse();
     let servers = options.servers;
     let table = format!("Bench{}", std::process::id());
     let finds = options.work.is_empty() || options.work.contains(&Work::Find);
     for Server { address, .. } in &servers {
-        prepare(address, &table, PAGE);
+        prepare(address, &table, PAGE).await;
         if finds {
-            prepare(address, &format!("{table}Found"), FOUND);
+            prepare(address, &format!("{table}Found"), FOUND).await;
         }
     }
     for url in options.database_urls.iter().filter(|_| finds) {
-        create_index(url, &format!("{table}Found")).expect("the index is created");
+        let created = create_index(url, &format!("{table}Found")).await;
+        created.expect("the index is created");
     }
     let works = if options.work.is_empty() {
         Work::ALL.to_vec()
@@ -300,11 +322,13 @@ fn main() {
         options.work
     };
     let mut figures: BTreeMap<(Work, usize, usize), Vec<Figure>> = BTreeMap::new();
-    for round in 0..options.rounds {
-        for &work in &works {
+    // One kind of work after the other, reads first: what writes leave behind is not counted for reads.
+    for work in works {
+        for round in 0..options.rounds {
             for &connections in &options.connections {
                 for (index, server) in servers.iter().enumerate() {
-                    let figure = measure(server, &table, work, connections, round, options.seconds);
+                    settle(&servers).await;
+                    let figure = measure(server, &table, work, connections, round, options.seconds).await;
                     figures.entry((work, connections, index)).or_default().push(figure);
                 }
             }

@@ -168,10 +168,76 @@ pub fn raw(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) ->
     bytes
 }
 
+/// What a server has sent and nobody has taken yet.
+#[derive(Default)]
+pub struct Incoming(Vec<u8>);
+
+impl Incoming {
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// The next answer, if all of it is there.
+    pub fn answer(&mut self) -> Option<Answer> {
+        loop {
+            let begin = find(&self.0, b"\r\n\r\n")? + 4;
+            let mut answer = head(&self.0[..begin]);
+            let end = if answer.status == 100 {
+                begin
+            } else if answer.header("transfer-encoding").is_some() {
+                begin + chunks(&self.0[begin..], &mut answer.body)?
+            } else {
+                let length = answer.header("content-length");
+                let end = begin + length.map_or(0, |length| length.parse().unwrap());
+                answer.body = self.0.get(begin..end)?.to_vec();
+                end
+            };
+            self.0.drain(..end);
+            if answer.status != 100 {
+                return Some(answer);
+            }
+        }
+    }
+}
+
+/// An answer without its body.
+fn head(bytes: &[u8]) -> Answer {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let mut lines = text.trim_end().split("\r\n");
+    let mut status_line = lines.next().unwrap().splitn(3, ' ').skip(1);
+    Answer {
+        status: status_line.next().unwrap().parse().unwrap(),
+        reason: status_line.next().unwrap_or_default().to_owned(),
+        headers: lines
+            .map(|line| {
+                let (name, value) = line.split_once(':').unwrap();
+                (name.to_owned(), value.trim().to_owned())
+            })
+            .collect(),
+        body: Vec::new(),
+    }
+}
+
+/// A body in chunks, without extensions and trailers; how long it was with them.
+fn chunks(bytes: &[u8], body: &mut Vec<u8>) -> Option<usize> {
+    let mut begin = 0;
+    loop {
+        let rest = &bytes[begin..];
+        let line = find(rest, b"\r\n")?;
+        let length = usize::from_str_radix(std::str::from_utf8(&rest[..line]).unwrap().trim(), 16).unwrap();
+        let chunk = rest.get(line + 2..line + 2 + length + 2)?;
+        begin += line + 2 + length + 2;
+        if length == 0 {
+            return Some(begin);
+        }
+        body.extend_from_slice(&chunk[..length]);
+    }
+}
+
 /// A connection, and what was read of it beyond the last answer.
 pub struct Connection {
     stream: TcpStream,
-    read: Vec<u8>,
+    incoming: Incoming,
     /// The error that ended it.
     error: Option<std::io::Error>,
 }
@@ -191,7 +257,7 @@ impl Connection {
         stream.set_nodelay(true)?;
         Ok(Connection {
             stream,
-            read: Vec::new(),
+            incoming: Incoming::default(),
             error: None,
         })
     }
@@ -216,10 +282,10 @@ impl Connection {
     /// Whether the other side, before its answer, asks for the body that it was promised.
     pub fn continues(&mut self) -> bool {
         loop {
-            if let Some(end) = find(&self.read, b"\r\n\r\n") {
-                let continues = self.read.starts_with(b"HTTP/1.1 100 ");
+            if let Some(end) = find(&self.incoming.0, b"\r\n\r\n") {
+                let continues = self.incoming.0.starts_with(b"HTTP/1.1 100 ");
                 if continues {
-                    self.read.drain(..end + 4);
+                    self.incoming.0.drain(..end + 4);
                 }
                 return continues;
             }
@@ -231,73 +297,17 @@ impl Connection {
 
     /// The next answer; `None` if the connection ends before it.
     pub fn answer(&mut self) -> Option<Answer> {
-        let end = loop {
-            if let Some(end) = find(&self.read, b"\r\n\r\n") {
-                break end;
-            }
-            self.more()?;
-        };
-        let head = String::from_utf8(self.read.drain(..end + 4).collect()).unwrap();
-        let mut lines = head.trim_end().split("\r\n");
-        let mut status_line = lines.next()?.splitn(3, ' ').skip(1);
-        let status: u16 = status_line.next()?.parse().ok()?;
-        let reason = status_line.next().unwrap_or_default().to_owned();
-        let headers: Vec<(String, String)> = lines
-            .map(|line| {
-                let (name, value) = line.split_once(':').unwrap();
-                (name.to_owned(), value.trim().to_owned())
-            })
-            .collect();
-        let mut answer = Answer {
-            status,
-            reason,
-            headers,
-            body: Vec::new(),
-        };
-        if status == 100 {
-            return self.answer();
-        }
-        answer.body = if answer.header("transfer-encoding").is_some() {
-            self.chunks()?
-        } else {
-            let length = answer.header("content-length");
-            self.take(length.map_or(0, |length| length.parse().unwrap()))?
-        };
-        Some(answer)
-    }
-
-    /// A body in chunks, without extensions and trailers.
-    fn chunks(&mut self) -> Option<Vec<u8>> {
-        let mut body = Vec::new();
         loop {
-            let end = loop {
-                if let Some(end) = find(&self.read, b"\r\n") {
-                    break end;
-                }
-                self.more()?;
-            };
-            let line = self.take(end + 2)?;
-            let length = usize::from_str_radix(std::str::from_utf8(&line[..end]).unwrap().trim(), 16).unwrap();
-            let chunk = self.take(length + 2)?;
-            if length == 0 {
-                return Some(body);
+            if let Some(answer) = self.incoming.answer() {
+                return Some(answer);
             }
-            body.extend_from_slice(&chunk[..length]);
-        }
-    }
-
-    /// The next bytes of the connection.
-    fn take(&mut self, length: usize) -> Option<Vec<u8>> {
-        while self.read.len() < length {
             self.more()?;
         }
-        let rest = self.read.split_off(length);
-        Some(std::mem::replace(&mut self.read, rest))
     }
 
     /// Whether the other side has ended the connection, with nothing more to read.
     pub fn is_closed(&mut self) -> bool {
-        self.read.is_empty() && self.more().is_none()
+        self.incoming.0.is_empty() && self.more().is_none()
     }
 
     fn more(&mut self) -> Option<()> {
@@ -306,7 +316,7 @@ impl Connection {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return None,
                 Ok(length) => {
-                    self.read.extend_from_slice(&buffer[..length]);
+                    self.incoming.add(&buffer[..length]);
                     return Some(());
                 }
                 // A socket with a time limit is interrupted even if the process was only stopped for a moment.
@@ -326,7 +336,7 @@ impl Connection {
             .error
             .as_ref()
             .map_or("it was closed".to_owned(), ToString::to_string);
-        format!("{error}, after {:?}", String::from_utf8_lossy(&self.read))
+        format!("{error}, after {:?}", String::from_utf8_lossy(&self.incoming.0))
     }
 }
 
