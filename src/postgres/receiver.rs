@@ -58,7 +58,8 @@ impl<'s> Receiver<'s> {
 
     /// Gives the sink only the rows of key ranges, which are in order, while `f` runs.
     pub fn within<R>(&mut self, ranges: &[KeyRange], f: impl FnOnce(&mut Self) -> R) -> R {
-        self.ranges = Some(ranges.to_vec());
+        let all = |range: &KeyRange| range.lower.is_none() && range.upper.is_none();
+        self.ranges = (!ranges.iter().any(all)).then(|| ranges.to_vec());
         let result = f(self);
         self.ranges = None;
         result
@@ -95,17 +96,15 @@ impl<'s> Receiver<'s> {
 
     /// Gives a row to the sink if it passes the test and is within the limits. Returns whether there may be more.
     pub fn offer(&mut self, row: &Row<'_>, passes: impl FnOnce(&Row<'_>) -> bool) -> bool {
-        let keys = || (row.partition_key(), row.row_key());
-        let is_longer = |longest: usize| keys().0.len() + keys().1.len() > longest;
         let limits = &mut self.limits;
-        if limits.rows == Some(0) || limits.keys.is_some_and(is_longer) {
-            self.stopped_at = Some((keys().0.to_owned(), keys().1.to_owned()));
+        if limits.rows == Some(0) || limits.keys.is_some_and(|longest| row.size_of_keys() > longest) {
+            self.stopped_at = Some((row.partition_key().to_owned(), row.row_key().to_owned()));
             return false;
         }
         if let Some(rows) = &mut limits.rows {
             *rows -= 1;
         }
-        let is_inside = |ranges: &Vec<KeyRange>| contain(ranges, keys().0, keys().1);
+        let is_inside = |ranges: &Vec<KeyRange>| contain(ranges, row.partition_key(), row.row_key());
         if self.ranges.as_ref().is_none_or(is_inside) {
             self.take_if(row, passes);
         }

@@ -150,11 +150,14 @@ impl<'s> Row<'s> {
 
     /// Returns the size of the keys and the bag in bytes, without detoasting them.
     pub fn size(&self) -> usize {
+        // SAFETY: the column is a varlena and not NULL.
+        self.size_of_keys() + unsafe { varlena::size(self.values[3]) }
+    }
+
+    /// Returns the size of the keys in bytes, without detoasting them.
+    pub fn size_of_keys(&self) -> usize {
         // SAFETY: these columns are varlenas and not NULL.
-        [0, 1, 3]
-            .map(|column| unsafe { varlena::size(self.values[column]) })
-            .iter()
-            .sum()
+        unsafe { varlena::size(self.values[0]) + varlena::size(self.values[1]) }
     }
 
     fn raise_null(&self, nulls: [bool; 4]) -> ! {
