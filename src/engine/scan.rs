@@ -1,5 +1,8 @@
 //! Reads the key ranges of a query in key order, under the caller's snapshot.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use table_service_model::filter::{AccessClass, Bound, Columns, Filter, KeyRange, Plan, Predicate};
 use table_service_model::property_index::Condition;
 
@@ -197,13 +200,10 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads key ranges through indexes as far as it pays.
-    fn by_indexes(&mut self, ranges: &[KeyRange], knowledge: &Knowledge<'_>, direct: &mut Option<&mut Direct>) {
+    fn by_indexes(&mut self, ranges: &[KeyRange], knowledge: &'a Knowledge<'a>, direct: &mut Option<&mut Direct>) {
         let (mut ranges, mut read, mut some_are_cut) = (ranges.to_vec(), 0, false);
         loop {
-            let condition = match ranges.as_slice() {
-                [only] => knowledge.within(only),
-                _ => knowledge.condition().clone(),
-            };
+            let condition = condition_in(&ranges, knowledge);
             let in_order = match ranges.as_slice() {
                 [range] => knowledge
                     .in_order(&condition, self.wanted, read)
@@ -221,11 +221,10 @@ impl<'a> Reading<'a> {
                 let (condition, planning) = match choose(knowledge, &ranges, &condition, so_far, direct.is_some()) {
                     Way::Keys => break,
                     Way::KeysFirst(rows) => {
-                        let rest = self.keys_first(&ranges, rows, direct);
-                        if rest.is_empty() || self.receiver.has_ended() {
+                        (ranges, read) = self.keys_first(&ranges, knowledge, (rows, read), direct);
+                        if ranges.is_empty() || self.receiver.has_ended() {
                             return;
                         }
-                        (ranges, read) = (rest, read + rows);
                         continue;
                     }
                     Way::Planned => (condition, Planning::Free),
@@ -255,14 +254,22 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads so many entities of key ranges in key order. Returns the rest of the ranges.
-    fn keys_first(&mut self, ranges: &[KeyRange], rows: u64, direct: &mut Option<&mut Direct>) -> Vec<KeyRange> {
+    /// Reads entities of key ranges in key order: so many, and then more as long as [`choose`] says so. Returns the rest of
+    /// the ranges, and how many entities were read, `read` included.
+    fn keys_first(
+        &mut self,
+        ranges: &[KeyRange],
+        knowledge: &'a Knowledge<'a>,
+        (rows, read): (u64, u64),
+        direct: &mut Option<&mut Direct>,
+    ) -> (Vec<KeyRange>, u64) {
+        let read = Rc::new(Cell::new(read + rows));
         let mut limits = Limits {
             rows: Some(rows),
             keys: None,
         };
         for (number, range) in ranges.iter().enumerate() {
-            let rest = ranges.iter().skip(number + 1).cloned();
+            let rest: Vec<KeyRange> = ranges.iter().skip(number + 1).cloned().collect();
             if range.point().is_some() {
                 self.by_keys(range, direct);
                 limits.rows = limits.rows.map(|rows| rows.saturating_sub(1));
@@ -271,15 +278,27 @@ impl<'a> Reading<'a> {
                 let statement = Statement::scan(&keys, self.filter(), self.all_rows.is_some());
                 let (spi, table) = (self.spi, self.table.name());
                 let receive = |receiver: &mut Receiver<'_>| spi.receive(table, &statement, receiver);
-                if let ((), Some(next)) = self.receiver.limited(&mut limits, receive) {
-                    return std::iter::once(from(range, next)).chain(rest).collect();
+                // The decision is made while the statement runs. A new one would compare every row with the keys that it
+                // begins at.
+                let more = {
+                    let (range, rest, read) = (range.clone(), rest.clone(), Rc::clone(&read));
+                    let (wanted, is_direct) = (self.wanted, direct.is_some());
+                    Box::new(move |next| {
+                        let left = from_on(&range, next, &rest);
+                        let rows = keys_again(&left, knowledge, (wanted, read.get()), is_direct);
+                        read.set(read.get() + rows);
+                        rows
+                    })
+                };
+                if let ((), Some(next)) = self.receiver.limited_until(&mut limits, more, receive) {
+                    return (from_on(range, next, &rest), read.get());
                 }
             }
             if self.receiver.has_ended() || limits.rows == Some(0) {
-                return rest.collect();
+                return (rest, read.get());
             }
         }
-        Vec::new()
+        (Vec::new(), read.get())
     }
 
     /// Reads the entities of a key range that have one value, in the order of the index. Returns what is left of the
@@ -412,6 +431,34 @@ fn from(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
     }
 }
 
+/// Returns the part of a range from these keys on, and the ranges behind it.
+fn from_on(range: &KeyRange, next: Keys, behind: &[KeyRange]) -> Vec<KeyRange> {
+    std::iter::once(from(range, next))
+        .chain(behind.iter().cloned())
+        .collect()
+}
+
+/// Returns what the entries of the entities meet that are in key ranges and pass the filter.
+fn condition_in(ranges: &[KeyRange], knowledge: &Knowledge<'_>) -> Condition {
+    match ranges {
+        [only] => knowledge.within(only),
+        _ => knowledge.condition().clone(),
+    }
+}
+
+/// Returns how many more entities of key ranges are read in key order before the next decision. Zero says that there is
+/// another way. `so_far` is what [`choose`] takes.
+fn keys_again(ranges: &[KeyRange], knowledge: &Knowledge<'_>, so_far: (Option<u64>, u64), is_direct: bool) -> u64 {
+    let condition = condition_in(ranges, knowledge);
+    if ranges.len() == 1 && knowledge.in_order(&condition, so_far.0, so_far.1).is_some() {
+        return 0;
+    }
+    match choose(knowledge, ranges, &condition, so_far, is_direct) {
+        Way::KeysFirst(rows) => rows,
+        _ => 0,
+    }
+}
+
 /// Few entities are found by the condition alone.
 fn bounds(planning: Planning) -> Bounds {
     match planning {
@@ -488,10 +535,7 @@ fn explain_indexes(
     ranges: &[KeyRange],
     knowledge: &Knowledge<'_>,
 ) -> Option<Explained> {
-    let condition = match ranges {
-        [only] => knowledge.within(only),
-        _ => knowledge.condition().clone(),
-    };
+    let condition = condition_in(ranges, knowledge);
     let shown = Tested::Shown(knowledge.filter);
     let wanted = Some(PAGE_ENTITIES);
     let in_order = knowledge.in_order(&condition, wanted, 0).filter(|_| ranges.len() == 1);

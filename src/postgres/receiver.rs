@@ -20,6 +20,9 @@ pub struct Limits {
     pub keys: Option<usize>,
 }
 
+/// Takes the keys of the row that is beyond the limit of rows. Returns how many more rows, from this one on, are taken.
+pub type More<'m> = Box<dyn FnMut(Keys) -> u64 + 'm>;
+
 /// The destination of the rows of statements that select the columns of an entity.
 #[repr(C)]
 pub struct Receiver<'s> {
@@ -32,6 +35,8 @@ pub struct Receiver<'s> {
     /// The keys of the rows to give to the sink: ranges in order. `None` stands for all.
     ranges: Option<Vec<KeyRange>>,
     limits: Limits,
+    /// Asked when the limit of rows is reached.
+    more: Option<More<'s>>,
     /// The keys of the row that was beyond a limit.
     stopped_at: Option<Keys>,
 }
@@ -52,6 +57,7 @@ impl<'s> Receiver<'s> {
             ended: false,
             ranges: None,
             limits: Limits::default(),
+            more: None,
             stopped_at: None,
         }
     }
@@ -73,6 +79,19 @@ impl<'s> Receiver<'s> {
         (result, self.stopped_at.take())
     }
 
+    /// Like [`limited`](Self::limited), but asks `more` when the limit of rows is reached.
+    pub fn limited_until<R>(
+        &mut self,
+        limits: &mut Limits,
+        more: More<'s>,
+        f: impl FnOnce(&mut Self) -> R,
+    ) -> (R, Option<Keys>) {
+        self.more = Some(more);
+        let result = self.limited(limits, f);
+        self.more = None;
+        result
+    }
+
     /// Returns whether the sink wants no more rows.
     pub fn has_ended(&self) -> bool {
         self.ended
@@ -80,28 +99,36 @@ impl<'s> Receiver<'s> {
 
     /// Gives a row to the sink if it passes the test.
     pub fn take_if(&mut self, row: &Row<'_>, passes: impl FnOnce(&Row<'_>) -> bool) {
+        self.ended = self.in_row_context(|receiver| passes(row) && !(receiver.sink)(row));
+    }
+
+    /// Runs `f` with memory of PostgreSQL that is freed afterwards.
+    fn in_row_context<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
         // SAFETY: `row_context` is valid as long as `self`. The code sets the current context as
         // `MemoryContextSwitchTo` does, without a call, because it runs for every row. What is
         // detoasted for the row has the row's lifetime, so the sink cannot keep it.
         unsafe {
             let caller = pg_sys::CurrentMemoryContext;
             pg_sys::CurrentMemoryContext = self.row_context;
-            self.ended = passes(row) && !(self.sink)(row);
+            let result = f(self);
             pg_sys::CurrentMemoryContext = caller;
             if !(*self.row_context).isReset {
                 pg_sys::MemoryContextReset(self.row_context);
             }
+            result
         }
     }
 
     /// Gives a row to the sink if it passes the test and is within the limits. Returns whether there may be more.
     pub fn offer(&mut self, row: &Row<'_>, passes: impl FnOnce(&Row<'_>) -> bool) -> bool {
-        let limits = &mut self.limits;
-        if limits.rows == Some(0) || limits.keys.is_some_and(|longest| row.size_of_keys() > longest) {
-            self.stopped_at = Some((row.partition_key().to_owned(), row.row_key().to_owned()));
+        let limits = self.limits;
+        if limits.keys.is_some_and(|longest| row.size_of_keys() > longest)
+            || limits.rows == Some(0) && !self.extend(row)
+        {
+            self.stopped_at = Some(keys(row));
             return false;
         }
-        if let Some(rows) = &mut limits.rows {
+        if let Some(rows) = &mut self.limits.rows {
             *rows -= 1;
         }
         let is_inside = |ranges: &Vec<KeyRange>| contain(ranges, row.partition_key(), row.row_key());
@@ -109,6 +136,17 @@ impl<'s> Receiver<'s> {
             self.take_if(row, passes);
         }
         !self.ended
+    }
+
+    /// Asks how many more rows are taken, from this one on. Returns whether there are any.
+    fn extend(&mut self, row: &Row<'_>) -> bool {
+        let Some(mut more) = self.more.take() else {
+            return false;
+        };
+        let rows = self.in_row_context(|_| more(keys(row)));
+        self.more = Some(more);
+        self.limits.rows = Some(rows);
+        rows > 0
     }
 
     pub(super) fn as_ptr(&mut self) -> *mut pg_sys::DestReceiver {
@@ -124,6 +162,10 @@ impl Drop for Receiver<'_> {
             unsafe { pg_sys::MemoryContextDelete(self.row_context) };
         }
     }
+}
+
+fn keys(row: &Row<'_>) -> Keys {
+    (row.partition_key().to_owned(), row.row_key().to_owned())
 }
 
 #[pg_guard]
