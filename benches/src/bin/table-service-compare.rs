@@ -35,8 +35,8 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "1,4")]
     clients: Vec<usize>,
     /// Only these kinds of work
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
+    #[arg(long, value_delimiter = ',', value_parser = Work::from_name)]
+    only: Vec<Work>,
     /// Instead, how many entities of 1 KiB go into one partition, beside the Table service's published targets
     #[arg(long)]
     service_targets: bool,
@@ -74,7 +74,7 @@ async fn main() -> Result<(), Error> {
     let indexed = Data::new("Indexed", arguments.entities, PARTITIONS);
     let mut is_indexed = false;
     for work in Work::ALL {
-        if !arguments.only.is_empty() && !arguments.only.iter().any(|name| name == work.name()) {
+        if !arguments.only.is_empty() && !arguments.only.contains(&work) {
             continue;
         }
         if work.is_indexed() && !is_indexed {
