@@ -26,10 +26,7 @@ fn matches_support(request: pgrx::Internal) -> pgrx::Internal {
     // SAFETY: the declaration as the support function of `matches` makes PostgreSQL pass its requests. NULL as an answer
     // means that the function has none.
     let answer = match unsafe { Request::of(request) } {
-        Some(Request::Simplify(call)) => {
-            let conditions = implied(&call);
-            (!conditions.is_empty()).then(|| call.and(&conditions))
-        }
+        Some(Request::Simplify(call)) => implied(&call).map(|(conditions, implied)| call.and(&conditions, implied)),
         Some(Request::Selectivity(request)) => selectivity(&request).map(|selectivity| request.answer(selectivity)),
         Some(Request::Cost(request)) => Some(request.answer(COST)),
         None => None,

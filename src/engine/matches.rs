@@ -8,25 +8,26 @@ use table_service_model::property_index::Condition;
 
 use super::property_index::Knowledge;
 use super::table::Table;
-use crate::postgres::planner::{Expression, Key, MatchesCall, Operator, SelectivityRequest, all_of, any_of};
+use crate::postgres::planner::{Expression, Implied, Key, MatchesCall, Operator, SelectivityRequest, all_of, any_of};
 
 /// How many key ranges become conditions. The planner looks at each of them.
 const RANGES: usize = 64;
 
 /// Returns the conditions on keys and on entries of property indexes that every entity meets that passes the filter of a
-/// call. There are none if the filter is not valid: then the call itself raises when it runs.
-pub fn implied(call: &MatchesCall<'_>) -> Vec<Expression> {
+/// call, if there are any. There are none if the filter is not valid: then the call itself raises when it runs.
+pub fn implied(call: &MatchesCall<'_>) -> Option<(Vec<Expression>, Implied)> {
     let parameters = call.parameters.map(|parameters| parameters.get());
     let (Some(table), Ok(filter)) = (Table::of(call.table), Filter::parse(call.filter.get(), parameters)) else {
-        return Vec::new();
+        return None;
     };
     let plan = Plan::new(&filter);
-    let mut conditions = Vec::new();
+    let (mut conditions, mut implied) = (Vec::new(), Implied::default());
     if plan.ranges.len() <= RANGES {
         let ranges: Vec<_> = plan.ranges.iter().map(|range| keys(call, range)).collect();
         if !ranges.is_empty() && ranges.iter().all(|range| !range.is_empty()) {
             let ranges: Vec<_> = ranges.iter().map(|range| all_of(range)).collect();
             conditions.push(any_of(&ranges));
+            implied.keys = true;
         }
     }
     if let Some(knowledge) = Knowledge::new(&table, plan.residual.as_ref()) {
@@ -34,13 +35,14 @@ pub fn implied(call: &MatchesCall<'_>) -> Vec<Expression> {
             [only] => knowledge.within(only),
             _ => knowledge.condition().clone(),
         };
-        // A plan that reads no index tests the conditions on every entity that passes, which takes about as long as the
-        // filter itself.
-        if knowledge.large_part(knowledge.condition()).is_none() {
-            conditions.extend(entries(call, &condition, &knowledge));
+        if knowledge.helps(&condition, implied.keys.then_some(&plan.ranges))
+            && let Some(entries) = entries(call, &condition, &knowledge)
+        {
+            conditions.push(entries);
+            implied.entries = true;
         }
     }
-    conditions
+    (!conditions.is_empty()).then_some((conditions, implied))
 }
 
 /// How many of PostgreSQL's operators take as long as a call, which forms a row and searches its bag. So conditions beside
@@ -56,28 +58,29 @@ pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
         return Some(part(filter.expression(), &|_| false));
     };
     let Some(residual) = Plan::new(&filter).residual else {
-        return Some(if request.has_conditions {
+        return Some(if request.has.keys {
             1.0
         } else {
             part(filter.expression(), &|_| false)
         });
     };
     let knowledge = Knowledge::new(&table, Some(&residual));
-    // Where a large part of the entities meets the conditions on properties, the call is without them.
-    let large = knowledge
+    // The statistics of the indexes also tell where the call is without conditions on entries.
+    let known = knowledge
         .as_ref()
-        .and_then(|knowledge| knowledge.large_part(knowledge.condition()));
-    let are_properties_known = request.has_conditions || large.is_some();
+        .filter(|_| !request.has.entries)
+        .and_then(|knowledge| knowledge.part(knowledge.condition()));
+    let are_properties_known = request.has.entries || known.is_some();
     let properties = knowledge
         .as_ref()
         .filter(|_| are_properties_known)
         .map_or(&[][..], |knowledge| &knowledge.properties);
     let part = part(residual.expression(), &|column| match column {
         Column::Property(name) => properties.iter().any(|property| **property == **name),
-        Column::PartitionKey | Column::RowKey => request.has_conditions,
+        Column::PartitionKey | Column::RowKey => request.has.keys,
         Column::Timestamp => false,
     });
-    Some(part * large.unwrap_or(1.0))
+    Some(part * known.unwrap_or(1.0))
 }
 
 /// Estimates which part of the entities passes. Comparisons of columns that are known are estimated elsewhere. The others

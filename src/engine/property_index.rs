@@ -14,7 +14,8 @@ use super::direct::may_read;
 use super::table::{Table, relation_in_data_schema};
 use crate::postgres::catalog::PropertyIndex;
 use crate::postgres::property_index::{
-    ColumnCondition, Comparison, count_entries, count_pages, has_statistics, of_table, part_between, primary_key,
+    ColumnCondition, Comparison, can_count, count_entries, count_pages, estimate_rows, has_statistics, of_table,
+    part_between, primary_key,
 };
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
@@ -277,21 +278,26 @@ impl<'f> Knowledge<'f> {
 
     /// Returns whether key ranges have together fewer entities than this.
     fn have_fewer(&self, ranges: &[KeyRange], limit: usize) -> bool {
+        self.count_ranges(ranges, limit) < limit
+    }
+
+    /// Counts the entities of key ranges, up to a limit.
+    fn count_ranges(&self, ranges: &[KeyRange], limit: usize) -> usize {
         let mut count = 0;
         for range in ranges {
             count += self.count_range(range, limit - count);
             if count >= limit {
-                return false;
+                break;
             }
         }
-        true
+        count
     }
 
     /// Counts the entities of a key range, up to a limit.
     fn count_range(&self, range: &KeyRange, limit: usize) -> usize {
         // The entries of the first pages of an index take longer to count than the pages of the table, of which nearly each
         // has an entity.
-        if range.lower.is_none() && range.upper.is_none() && count_pages(self.table) >= limit {
+        if is_table(range) && count_pages(self.table) >= limit {
             return limit;
         }
         let Some(index) = primary_key(self.table) else {
@@ -332,14 +338,46 @@ impl<'f> Knowledge<'f> {
         })
     }
 
-    /// Returns which part of all entities meets a condition, if the statistics say that it is a large one. Then an index
-    /// does not help to find them.
-    pub fn large_part(&self, condition: &Condition) -> Option<f64> {
-        self.part(condition).filter(|&part| part > LARGE)
+    /// Returns whether the statistics say that a large part of all entities meets a condition. Then an index does not help
+    /// to find them.
+    fn is_large(&self, condition: &Condition) -> bool {
+        self.part(condition).is_some_and(|part| part > LARGE)
+    }
+
+    /// Returns whether the planner should hear of a condition on entries. It should not if that can only do harm. `ranges`
+    /// are the key ranges that it also hears of, if it does.
+    pub fn helps(&self, condition: &Condition, ranges: Option<&[KeyRange]>) -> bool {
+        // A plan that reads no index tests the condition on every entity that passes, which takes about as long as the
+        // filter itself.
+        if self.is_large(self.condition()) {
+            return false;
+        }
+        let Some(ranges) = ranges.filter(|_| can_count() && self.count(condition, FEW) >= FEW) else {
+            return true;
+        };
+        // The planner takes each page for one that must be read from a disk. So it reads many entries to save few pages,
+        // which takes longer than those pages if they are in memory. Without statistics it takes every range for a small
+        // one.
+        if let Some(entries) = self.estimate(condition) {
+            return !self.have_fewer(ranges, (entries / BESIDE_KEYS).min(SOME.max(entries / PER_ENTRY)));
+        }
+        let all = estimate_rows(self.table) as usize;
+        let mut limit = SOME;
+        while self.count_ranges(ranges, limit) == limit && self.count(condition, limit) == limit && limit < all {
+            limit *= 8;
+        }
+        let entities = self.count_ranges(ranges, limit);
+        self.count(condition, entities) < entities
+    }
+
+    /// Estimates how many entities meet a condition, by the statistics of the indexes.
+    fn estimate(&self, condition: &Condition) -> Option<usize> {
+        let part = self.part(condition)?;
+        Some((part * estimate_rows(self.table)) as usize)
     }
 
     /// Estimates which part of all entities meets a condition, by the statistics of the indexes.
-    fn part(&self, condition: &Condition) -> Option<f64> {
+    pub fn part(&self, condition: &Condition) -> Option<f64> {
         match condition {
             Condition::Spans { property, spans } => {
                 let bounds = spans.iter().map(|span| [&*span.lower, &*span.upper]);
@@ -389,6 +427,11 @@ fn one_value(condition: &Condition) -> Option<(usize, &Span)> {
     }
 }
 
+/// Returns whether a range has all keys.
+fn is_table(range: &KeyRange) -> bool {
+    range.lower.is_none() && range.upper.is_none()
+}
+
 /// Returns whether the caller may read every row of a table. Whether a query counts entries can be seen: by what
 /// `explain_query` says, and by the time it takes. With row-level security PostgreSQL would not read an index on an
 /// expression anyway, because it tests the policies first.
@@ -419,6 +462,9 @@ const PLANNED: usize = 400;
 /// be interrupted: it takes a small part of the time that the page has read.
 const PER_ENTRY: usize = 20;
 
+/// To read an entity that was found by its keys takes about as long as to read so many entries of an index beside them.
+const BESIDE_KEYS: usize = 4;
+
 /// How to read the entities of key ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
@@ -447,7 +493,6 @@ pub fn choose(
     (wanted, read): (Option<u64>, u64),
     is_direct: bool,
 ) -> Way {
-    let is_table = |range: &KeyRange| range.lower.is_none() && range.upper.is_none();
     if read == 0 && !ranges.iter().all(is_table) && knowledge.have_fewer(ranges, SMALL) {
         return Way::Keys;
     }
@@ -473,7 +518,7 @@ pub fn choose(
     }
     match wanted {
         Some(_) => Way::KeysFirst(READ_FIRST.max(read)),
-        None if knowledge.has_statistics() && knowledge.large_part(condition).is_none() => Way::Planned,
+        None if knowledge.has_statistics() && !knowledge.is_large(condition) => Way::Planned,
         None => Way::Keys,
     }
 }

@@ -21,9 +21,30 @@ pub struct MatchesCall<'p> {
     pub parameters: Option<PropertiesArg<'p>>,
 }
 
-/// The place in the query's text that marks the filter of a call that has its conditions. The planner may simplify a call
-/// again, and would add conditions without end. Nothing else uses negative places but -1, which stands for none.
-const HAS_CONDITIONS: c_int = -16;
+/// Which conditions a call has that its filter implies.
+///
+/// The place of the filter in the query's text says it. The planner may simplify a call again, and would add conditions
+/// without end. Nothing else uses negative places but -1, which stands for none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Implied {
+    /// Conditions on keys.
+    pub keys: bool,
+    /// Conditions on entries of property indexes.
+    pub entries: bool,
+}
+
+impl Implied {
+    fn place(self) -> c_int {
+        -16 - c_int::from(self.keys) - 2 * c_int::from(self.entries)
+    }
+
+    fn at(place: c_int) -> Option<Implied> {
+        [(true, false), (false, true), (true, true)]
+            .map(|(keys, entries)| Implied { keys, entries })
+            .into_iter()
+            .find(|implied| implied.place() == place)
+    }
+}
 
 /// A condition of the planner.
 #[derive(Clone, Copy)]
@@ -66,8 +87,8 @@ pub struct SelectivityRequest<'p> {
     pub parameters: Option<PropertiesArg<'p>>,
     /// The table of the entity.
     pub table: Option<pg_sys::Oid>,
-    /// Whether the call has the conditions that it implies, whose part is estimated by themselves.
-    pub has_conditions: bool,
+    /// Which conditions the call has. Their part is estimated by themselves.
+    pub has: Implied,
 }
 
 impl<'p> Request<'p> {
@@ -82,7 +103,7 @@ impl<'p> Request<'p> {
         unsafe {
             if let Some(simplify) = of_type::<pg_sys::SupportRequestSimplify>(request, T_SupportRequestSimplify) {
                 let arguments = Arguments::of((*simplify.fcall).args, simplify.root)?;
-                if arguments.has_conditions {
+                if arguments.has.is_some() {
                     return None;
                 }
                 let (table, row) = arguments.row?;
@@ -108,7 +129,7 @@ impl<'p> Request<'p> {
                 filter: arguments.filter,
                 parameters: arguments.parameters,
                 table,
-                has_conditions: arguments.has_conditions,
+                has: arguments.has.unwrap_or_default(),
             }))
         }
     }
@@ -138,7 +159,7 @@ struct Arguments<'p> {
     row: Option<(pg_sys::Oid, &'p pg_sys::Var)>,
     filter: TextArg<'p>,
     parameters: Option<PropertiesArg<'p>>,
-    has_conditions: bool,
+    has: Option<Implied>,
 }
 
 impl<'p> Arguments<'p> {
@@ -156,7 +177,7 @@ impl<'p> Arguments<'p> {
                 row: row(argument(0), root),
                 filter: TextArg::from_datum(filter.constvalue, filter.constisnull)?,
                 parameters: PropertiesArg::from_datum(parameters.constvalue, parameters.constisnull),
-                has_conditions: filter.location == HAS_CONDITIONS,
+                has: Implied::at(filter.location),
             })
         }
     }
@@ -234,14 +255,14 @@ impl<'p> MatchesCall<'p> {
     }
 
     /// Returns the call and conditions that it implies.
-    pub fn and(&self, conditions: &[Expression]) -> pg_sys::Datum {
+    pub fn and(&self, conditions: &[Expression], implied: Implied) -> pg_sys::Datum {
         // SAFETY: the call is that of the request, which is copied with its arguments. `Arguments` has found that the
         // second one is a constant.
         let call = unsafe {
             let call = &*self.call;
             let arguments = pg_sys::copyObjectImpl(call.args.cast()).cast::<pg_sys::List>();
             let filter = (*(*arguments).elements.add(1)).ptr_value.cast::<pg_sys::Const>();
-            (*filter).location = HAS_CONDITIONS;
+            (*filter).location = implied.place();
             pg_sys::makeFuncExpr(
                 call.funcid,
                 call.funcresulttype,

@@ -335,6 +335,25 @@ pub fn count_pages(table: pg_sys::Oid) -> usize {
     }
 }
 
+/// Returns how many rows the planner thinks that a table has. The caller must have locked the table.
+pub fn estimate_rows(table: pg_sys::Oid) -> f64 {
+    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+    let (mut pages, mut rows, mut visible) = (0, 0.0, 0.0);
+    // SAFETY: the table is locked, so it can be opened. The function writes its three results.
+    unsafe {
+        let relation = pg_sys::table_open(table, no_lock);
+        pg_sys::estimate_rel_size(relation, std::ptr::null_mut(), &mut pages, &mut rows, &mut visible);
+        pg_sys::table_close(relation, no_lock);
+    }
+    rows
+}
+
+/// Returns whether entries can be counted: the planner may plan a statement before it has a snapshot.
+pub fn can_count() -> bool {
+    // SAFETY: the function reads a global of this process.
+    unsafe { pg_sys::ActiveSnapshotSet() }
+}
+
 /// Counts the entries of an index that meet conditions, up to a limit. It counts entries of rows that nobody sees any
 /// more, too. The caller must have locked the table, and made sure that the values have the types of the columns.
 ///
