@@ -474,7 +474,7 @@ pub enum Way {
     Planned,
     /// Those that meet the condition, whose entries are so many, through indexes and sorted.
     Sorted(usize),
-    /// So many in key order at first. Then decide again for the rest.
+    /// So many in key order at first, whether they pass or not. Then decide again for the rest.
     KeysFirst(u64),
 }
 
@@ -498,6 +498,12 @@ pub fn choose(
     }
     let limit = match (wanted, usize::try_from(read)) {
         (None, _) if knowledge.count(condition, FEW) < FEW => FEW,
+        // To count the entities of a small range takes a fifth of the time to read them.
+        (None, Ok(0)) if !ranges.iter().any(is_table) => {
+            let sorted = knowledge.estimate(condition).map(|entries| SORTED * entries + PLANNED);
+            let rows = sorted.map_or(READ_FIRST, |sorted| READ_FIRST.min((sorted / 5) as u64));
+            return Way::KeysFirst(rows.max(SMALL as u64));
+        }
         (None, _) if knowledge.have_fewer(ranges, SOME) => return Way::Keys,
         (None, _) => SOME,
         (Some(wanted), Ok(0)) => usize::try_from(wanted).map_or(FEW, |wanted| FEW.min(wanted + 1)),

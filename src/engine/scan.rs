@@ -85,24 +85,52 @@ pub fn read_first(
 /// Reads all entities of a plan's ranges that pass its filter into `sink`. The statements test the filter, so
 /// PostgreSQL may use parallel workers.
 pub fn read_all(spi: &Connection, table: &Table, plan: &Plan, sink: &mut dyn FnMut(&Row<'_>)) {
-    let sink = &mut |row: &Row<'_>| {
-        sink(row);
-        true
-    };
     if table.is_distributed() {
+        let sink = &mut |row: &Row<'_>| {
+            sink(row);
+            true
+        };
         fan_out::read(spi, table, &plan.ranges, plan.residual.as_ref(), None, sink);
         return;
     }
-    let filter = AllRows(plan.residual.as_ref().map(|filter| {
-        let predicate = Predicate::new(filter);
-        (ScanFilter::new(&predicate), RowFilter::new(predicate))
-    }));
+    let all_rows = AllRows {
+        filter: plan.residual.as_ref().map(|filter| {
+            let predicate = Predicate::new(filter);
+            (ScanFilter::new(&predicate), RowFilter::new(predicate))
+        }),
+        untested: Cell::new(false),
+    };
+    let sink = &mut |row: &Row<'_>| {
+        if !all_rows.untested.get() || all_rows.passes(row) {
+            sink(row);
+        }
+        true
+    };
     let knowledge = Knowledge::new(table, plan.residual.as_ref());
-    read(spi, table, &plan.ranges, knowledge.as_ref(), None, Some(&filter), sink);
+    read(
+        spi,
+        table,
+        &plan.ranges,
+        knowledge.as_ref(),
+        None,
+        Some(&all_rows),
+        sink,
+    );
 }
 
-/// Says that all rows of the ranges are read. Contains the filter that they must pass, for statements and for rows.
-struct AllRows(Option<(ScanFilter, RowFilter)>);
+/// Says that all rows of the ranges are read.
+struct AllRows {
+    /// The filter that they must pass, for statements and for rows.
+    filter: Option<(ScanFilter, RowFilter)>,
+    /// Whether the rows come from a statement that has not tested the filter.
+    untested: Cell<bool>,
+}
+
+impl AllRows {
+    fn passes(&self, row: &Row<'_>) -> bool {
+        self.filter.as_ref().is_none_or(|(_, filter)| filter.passes(row))
+    }
+}
 
 fn read(
     spi: &Connection,
@@ -193,9 +221,9 @@ impl<'a> Reading<'a> {
     fn point(&mut self, direct: &mut Direct, partition_key: &str, row_key: &str) {
         let keys = KeyTexts::new(partition_key, row_key);
         if let Some(row) = direct.get(keys.keys()) {
-            let filter = self.all_rows.and_then(|all| all.0.as_ref());
+            let all_rows = self.all_rows;
             self.receiver
-                .take_if(&row, |row| filter.is_none_or(|(_, filter)| filter.passes(row)));
+                .take_if(&row, |row| all_rows.is_none_or(|all| all.passes(row)));
         }
     }
 
@@ -275,9 +303,14 @@ impl<'a> Reading<'a> {
                 limits.rows = limits.rows.map(|rows| rows.saturating_sub(1));
             } else {
                 let keys = RangeKeys::new(range);
-                let statement = Statement::scan(&keys, self.filter(), self.all_rows.is_some());
-                let (spi, table) = (self.spi, self.table.name());
-                let receive = |receiver: &mut Receiver<'_>| spi.receive(table, &statement, receiver);
+                // The rows are counted, those that do not pass the filter too.
+                let statement = Statement::scan(&keys, None, false);
+                let (spi, table, all_rows) = (self.spi, self.table.name(), self.all_rows);
+                let receive = |receiver: &mut Receiver<'_>| {
+                    all_rows.inspect(|all| all.untested.set(true));
+                    spi.receive(table, &statement, receiver);
+                    all_rows.inspect(|all| all.untested.set(false));
+                };
                 // The decision is made while the statement runs. A new one would compare every row with the keys that it
                 // begins at.
                 let more = {
@@ -286,7 +319,7 @@ impl<'a> Reading<'a> {
                     Box::new(move |next| {
                         let left = from_on(&range, next, &rest);
                         let rows = keys_again(&left, knowledge, (wanted, read.get()), is_direct);
-                        read.set(read.get() + rows);
+                        read.set(read.get().saturating_add(rows));
                         rows
                     })
                 };
@@ -316,8 +349,8 @@ impl<'a> Reading<'a> {
             keys: values.span.uncut_keys().filter(|_| !sort_cut),
         };
         let filter = self.filter();
-        let row_filter = self.all_rows.and_then(|all| all.0.as_ref()).map(|(_, filter)| filter);
-        let passes = |row: &Row<'_>| row_filter.is_none_or(|filter| filter.passes(row));
+        let all_rows = self.all_rows;
+        let passes = |row: &Row<'_>| all_rows.is_none_or(|all| all.passes(row));
         let (spi, table) = (self.spi, self.table.name());
         let read = |receiver: &mut Receiver<'_>| {
             let span = values.span;
@@ -362,8 +395,8 @@ impl<'a> Reading<'a> {
         let (Some(direct), Some(entries)) = (direct, knowledge.few_entries(condition)) else {
             return false;
         };
-        let filter = self.all_rows.and_then(|all| all.0.as_ref()).map(|(_, filter)| filter);
-        let passes = |row: &Row<'_>| filter.is_none_or(|filter| filter.passes(row));
+        let all_rows = self.all_rows;
+        let passes = |row: &Row<'_>| all_rows.is_none_or(|all| all.passes(row));
         let receiver = &mut self.receiver;
         let is_inside = |row: &Row<'_>| contain(ranges, row.partition_key(), row.row_key());
         direct.each_sorted(&entries, &is_inside, &mut |row| {
@@ -407,8 +440,8 @@ impl<'a> Reading<'a> {
 
     /// The filter that statements test.
     fn filter(&self) -> Option<&'a ScanFilter> {
-        let filter = self.all_rows?.0.as_ref()?;
-        Some(&filter.0)
+        let (filter, _) = self.all_rows?.filter.as_ref()?;
+        Some(filter)
     }
 }
 
@@ -454,8 +487,9 @@ fn keys_again(ranges: &[KeyRange], knowledge: &Knowledge<'_>, so_far: (Option<u6
         return 0;
     }
     match choose(knowledge, ranges, &condition, so_far, is_direct) {
+        Way::Keys => u64::MAX,
         Way::KeysFirst(rows) => rows,
-        _ => 0,
+        Way::Planned | Way::Sorted(_) => 0,
     }
 }
 
