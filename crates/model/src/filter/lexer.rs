@@ -1,7 +1,7 @@
 //! The words of a filter (semantics 6.2).
 
 use nom::branch::alt;
-use nom::bytes::complete::{is_not, tag, take_while};
+use nom::bytes::complete::{tag, take_until1, take_while};
 use nom::character::complete::{anychar, char, digit1, one_of, satisfy};
 use nom::combinator::{map, not, opt, recognize, rest, value};
 use nom::multi::many0_count;
@@ -130,7 +130,7 @@ fn quoted_literal(input: &str) -> IResult<&str, Token<'_>> {
 }
 
 fn quoted(input: &str) -> IResult<&str, &str> {
-    let body = recognize(many0_count(alt((is_not("'"), tag("''")))));
+    let body = recognize(many0_count(alt((take_until1("'"), tag("''")))));
     delimited(char('\''), body, char('\'')).parse(input)
 }
 
