@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::time::SystemTime;
 
+use clap::ValueEnum;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio_postgres::types::ToSql;
@@ -21,8 +22,8 @@ pub enum Side {
     HandWritten,
 }
 
-/// One thing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One thing to do. Its name on the command line is that of the variant, in lower case with hyphens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Work {
     Get,
     Insert,
@@ -52,61 +53,6 @@ const RANGE: u64 = 100;
 const AGES: u64 = 100;
 
 impl Work {
-    pub const ALL: [Work; 17] = [
-        Work::Get,
-        Work::Insert,
-        Work::Replace,
-        Work::Merge,
-        Work::Batch,
-        Work::BatchJson,
-        Work::Page,
-        Work::PageJson,
-        Work::Scan,
-        Work::Points,
-        Work::Find,
-        Work::FindMany,
-        Work::FindRange,
-        Work::FindDeep,
-        Work::FindInPartition,
-        Work::InsertIndexed,
-        Work::MergeIndexed,
-    ];
-
-    /// Returns the work that has this short name.
-    ///
-    /// # Errors
-    /// If none has it.
-    pub fn from_name(name: &str) -> Result<Work, String> {
-        let names = || Work::ALL.map(Work::name).join(", ");
-        Work::ALL
-            .into_iter()
-            .find(|work| work.name() == name)
-            .ok_or_else(|| format!("it is none of {}", names()))
-    }
-
-    /// A short name, to choose by.
-    pub fn name(self) -> &'static str {
-        match self {
-            Work::Get => "get",
-            Work::Insert => "insert",
-            Work::Replace => "replace",
-            Work::Merge => "merge",
-            Work::Batch => "batch",
-            Work::BatchJson => "batch-json",
-            Work::Page => "page",
-            Work::PageJson => "page-json",
-            Work::Scan => "scan",
-            Work::Points => "points",
-            Work::Find => "find",
-            Work::FindMany => "find-many",
-            Work::FindRange => "find-range",
-            Work::FindDeep => "find-deep",
-            Work::FindInPartition => "find-in-partition",
-            Work::InsertIndexed => "insert-indexed",
-            Work::MergeIndexed => "merge-indexed",
-        }
-    }
-
     pub fn title(self) -> &'static str {
         match self {
             Work::Get => "get one entity",

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use table_service_benches::Error;
 use table_service_benches::data::{Data, HAND_WRITTEN, PARTITIONS};
@@ -35,7 +35,7 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "1,4")]
     clients: Vec<usize>,
     /// Only these kinds of work
-    #[arg(long, value_delimiter = ',', value_parser = Work::from_name)]
+    #[arg(long, value_delimiter = ',')]
     only: Vec<Work>,
     /// Instead, how many entities of 1 KiB go into one partition, beside the Table service's published targets
     #[arg(long)]
@@ -73,7 +73,7 @@ async fn main() -> Result<(), Error> {
 
     let indexed = Data::new("Indexed", arguments.entities, PARTITIONS);
     let mut is_indexed = false;
-    for work in Work::ALL {
+    for &work in Work::value_variants() {
         if !arguments.only.is_empty() && !arguments.only.contains(&work) {
             continue;
         }
