@@ -447,7 +447,7 @@ const FEW: usize = 250;
 const AT_ONCE: usize = 16;
 /// Up to how many entries are counted if all entities are read.
 const SOME: usize = 4000;
-/// How many entities are read in key order before a decision, if a page may be full soon.
+/// How many entities are read in key order before a decision, if a page may be full soon, or at most if all are read.
 const READ_FIRST: u64 = 2000;
 /// To find a larger part of all entities through an index and to sort them takes longer than to read them all.
 const LARGE: f64 = 0.3;
@@ -461,7 +461,9 @@ const PLANNED: usize = 400;
 /// without the index: at most 1.2 times as long is the aim. It also keeps the time limit of a page, because a sort cannot
 /// be interrupted: it takes a small part of the time that the page has read.
 const PER_ENTRY: usize = 20;
-
+/// Reading in key order before a decision may take one part in so many of the time to sort what the index has: 1.2 times
+/// as long altogether is the aim.
+const IN_VAIN: usize = 5;
 /// To read an entity that was found by its keys takes about as long as to read so many entries of an index beside them.
 const BESIDE_KEYS: usize = 4;
 
@@ -485,7 +487,8 @@ pub enum Way {
 /// PostgreSQL's planner cannot decide this alone. It has no statistics of a new index, it does not know where in the key
 /// order the entities stand, and a wrong guess costs a scan of the table or a sort of half of it. So the entries are
 /// counted, up to a number that takes little time. If a page may be full soon, entities are read in key order first, and
-/// sorted only when that takes much less time than was already spent.
+/// sorted only when that takes much less time than was already spent. Of a part of the table some are read first too,
+/// instead of counting them all.
 pub fn choose(
     knowledge: &Knowledge<'_>,
     ranges: &[KeyRange],
@@ -493,15 +496,18 @@ pub fn choose(
     (wanted, read): (Option<u64>, u64),
     is_direct: bool,
 ) -> Way {
-    if read == 0 && !ranges.iter().all(is_table) && knowledge.have_fewer(ranges, SMALL) {
+    // The whole table is the only range of its filter.
+    let begins_in_part = read == 0 && !ranges.iter().any(is_table);
+    if begins_in_part && knowledge.have_fewer(ranges, SMALL) {
         return Way::Keys;
     }
     let limit = match (wanted, usize::try_from(read)) {
         (None, _) if knowledge.count(condition, FEW) < FEW => FEW,
-        // To count the entities of a small range takes a fifth of the time to read them.
-        (None, Ok(0)) if !ranges.iter().any(is_table) => {
+        // To count the entities of a small range takes a fifth of the time to read them. So they are read, as far as that
+        // takes a small part of the time that the index may take.
+        (None, _) if begins_in_part => {
             let sorted = knowledge.estimate(condition).map(|entries| SORTED * entries + PLANNED);
-            let rows = sorted.map_or(READ_FIRST, |sorted| READ_FIRST.min((sorted / 5) as u64));
+            let rows = sorted.map_or(READ_FIRST, |sorted| READ_FIRST.min((sorted / IN_VAIN) as u64));
             return Way::KeysFirst(rows.max(SMALL as u64));
         }
         (None, _) if knowledge.have_fewer(ranges, SOME) => return Way::Keys,

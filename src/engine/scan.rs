@@ -479,8 +479,8 @@ fn condition_in(ranges: &[KeyRange], knowledge: &Knowledge<'_>) -> Condition {
     }
 }
 
-/// Returns how many more entities of key ranges are read in key order before the next decision. Zero says that there is
-/// another way. `so_far` is what [`choose`] takes.
+/// Returns how many more entities of key ranges are read in key order before the next decision: all if that is decided.
+/// Zero says that there is another way. `so_far` is what [`choose`] takes.
 fn keys_again(ranges: &[KeyRange], knowledge: &Knowledge<'_>, so_far: (Option<u64>, u64), is_direct: bool) -> u64 {
     let condition = condition_in(ranges, knowledge);
     if ranges.len() == 1 && knowledge.in_order(&condition, so_far.0, so_far.1).is_some() {
