@@ -1,7 +1,7 @@
 //! The words of a filter (semantics 6.2).
 
 use nom::branch::alt;
-use nom::bytes::complete::{tag, take_until1, take_while};
+use nom::bytes::complete::{tag, take_while, take_while1};
 use nom::character::complete::{anychar, char, digit1, one_of, satisfy};
 use nom::combinator::{map, not, opt, recognize, rest, value};
 use nom::multi::many0_count;
@@ -93,19 +93,19 @@ impl<'f> Tokens<'f> {
 
 /// The token at the very start of `input`; an error only where there is none.
 fn token(input: &str) -> IResult<&str, Token<'_>> {
-    alt((
-        value(Token::Open, char('(')),
-        value(Token::Close, char(')')),
-        map(preceded(char('@'), identifier), Token::Parameter),
-        quoted_literal,
-        number,
-        map(identifier, Token::Word),
-        value(Token::Minus, char('-')),
+    let word = map(identifier, Token::Word);
+    let unexpected = value(Token::Unexpected, anychar);
+    // The first character leaves few tokens to try.
+    match input.as_bytes().first() {
+        Some(b'(') => value(Token::Open, anychar).parse(input),
+        Some(b')') => value(Token::Close, anychar).parse(input),
+        Some(b'@') => alt((map(preceded(anychar, identifier), Token::Parameter), unexpected)).parse(input),
+        Some(b'-' | b'0'..=b'9') => alt((number, value(Token::Minus, anychar))).parse(input),
         // Without a closing quote, the literal goes to the end of the text.
-        value(Token::Unexpected, pair(char('\''), rest)),
-        value(Token::Unexpected, anychar),
-    ))
-    .parse(input)
+        Some(b'\'') => alt((quoted_literal, value(Token::Unexpected, rest))).parse(input),
+        Some(b'b' | b'd' | b'g' | b'X' | b'x') => alt((quoted_literal, word)).parse(input),
+        _ => alt((word, unexpected)).parse(input),
+    }
 }
 
 fn identifier(input: &str) -> IResult<&str, &str> {
@@ -130,7 +130,7 @@ fn quoted_literal(input: &str) -> IResult<&str, Token<'_>> {
 }
 
 fn quoted(input: &str) -> IResult<&str, &str> {
-    let body = recognize(many0_count(alt((take_until1("'"), tag("''")))));
+    let body = recognize(many0_count(alt((take_while1(|c| c != '\''), tag("''")))));
     delimited(char('\''), body, char('\'')).parse(input)
 }
 

@@ -382,7 +382,8 @@ fn quoted(edm: EdmType, body: &str) -> Option<Literal> {
         EdmType::DateTime => Literal::DateTime(Ticks::parse(body)?),
         EdmType::Guid => Literal::Guid(parse_guid(body)?),
         EdmType::Binary => Literal::Binary(hexadecimal(body)?),
-        _ => Literal::String(body.replace("''", "'").into()),
+        _ if body.contains('\'') => Literal::String(body.replace("''", "'").into()),
+        _ => Literal::String(body.into()),
     })
 }
 

@@ -17,13 +17,7 @@ pub(super) const SEPARATOR: u8 = 0;
 /// What an index on a property holds for an entity; `None` if the entity lacks the property.
 pub fn entry(properties: Properties<'_>, property: &str, partition_key: &str, row_key: &str) -> Option<Vec<u8>> {
     let value = properties.get(property)?;
-    // The class, the longest value with its end, and the byte between the keys.
-    let value_bytes = match value {
-        Value::String(text) => text.len().min(limits::INDEXED_STRING_BYTES),
-        Value::Binary(bytes) => 2 * bytes.len().min(limits::INDEXED_BINARY_BYTES),
-        _ => 16,
-    };
-    let mut out = Vec::with_capacity(value_bytes + partition_key.len() + row_key.len() + 4);
+    let mut out = Vec::with_capacity(longest(value) + partition_key.len() + 1 + row_key.len());
     write_value(value, &mut out);
     out.extend_from_slice(partition_key.as_bytes());
     out.push(SEPARATOR);
@@ -46,9 +40,18 @@ pub(super) fn class(edm: EdmType) -> u8 {
 
 /// What the entries with this value begin with.
 pub(super) fn value_bytes(value: Value<'_>) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(longest(value));
     write_value(value, &mut out);
     out
+}
+
+/// The most bytes that a value takes: its class, itself, and its end.
+fn longest(value: Value<'_>) -> usize {
+    match value {
+        Value::String(text) => text.len().min(limits::INDEXED_STRING_BYTES) + 2,
+        Value::Binary(bytes) => 2 * bytes.len().min(limits::INDEXED_BINARY_BYTES) + 3,
+        _ => 17,
+    }
 }
 
 /// Whether no other value that compares with this one has the same bytes, among those of type `among`.
@@ -101,12 +104,19 @@ fn write_binary(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 fn write_string(text: &str, out: &mut Vec<u8>) {
-    let bytes = text
-        .bytes()
-        .take(limits::INDEXED_STRING_BYTES)
+    let bytes = text.as_bytes();
+    let mut bytes = bytes.get(..limits::INDEXED_STRING_BYTES).unwrap_or(bytes);
+    if bytes.contains(&SEPARATOR) {
         // A literal can have U+0000; it is cut there.
-        .take_while(|&byte| byte != SEPARATOR)
-        .map(|byte| if matches!(byte, 0xEE | 0xEF) { byte | 0xF0 } else { byte });
-    out.extend(bytes);
+        bytes = bytes.split(|&byte| byte == SEPARATOR).next().unwrap_or_default();
+    }
+    let start = out.len();
+    out.extend_from_slice(bytes);
+    for byte in out.get_mut(start..).unwrap_or_default() {
+        // The order of UTF-16.
+        if matches!(byte, 0xEE | 0xEF) {
+            *byte |= 0xF0;
+        }
+    }
     out.push(SEPARATOR);
 }
