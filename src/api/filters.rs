@@ -89,7 +89,7 @@ fn filter_to_sql(
             }
             Some(alias) => format!("{}.", pgrx::spi::quote_identifier(alias)),
         };
-        Ok(plan_to_sql(&Plan::new(&filter), &alias))
+        Ok(plan_to_sql(&Plan::new(filter), &alias))
     };
     to_sql().or_raise()
 }

@@ -1,5 +1,7 @@
 //! Queries with a filter: complete results, pages, EXPLAIN, and statistics.
 
+use std::borrow::Cow;
+
 use pgrx::prelude::*;
 use table_service_model::Error;
 use table_service_model::filter::{AccessClass, KeyRange, Plan};
@@ -215,7 +217,7 @@ impl<'a> Query<'a> {
     ) -> Result<Query<'a>, Error> {
         Ok(Query {
             table_name: required("table_name", table_name)?.get(),
-            plan: Plan::new(&parse(filter, parameters)?),
+            plan: Plan::new(parse(filter, parameters)?),
             projection: Projection::parse(projection.map_or("", TextArg::get))?,
         })
     }
@@ -234,10 +236,10 @@ impl<'a> Query<'a> {
                 .ok_or_else(top_out_of_range)?,
         };
         let ranges = match continuation_token {
-            None => self.plan.ranges.clone(),
+            None => Cow::Borrowed(self.plan.ranges.as_slice()),
             Some(token) => {
                 let (partition_key, row_key) = ContinuationToken::parse_entity(token.get())?;
-                self.plan.ranges_from(&partition_key, &row_key)
+                Cow::Owned(self.plan.ranges_from(&partition_key, &row_key))
             }
         };
         Ok(PageRequest {

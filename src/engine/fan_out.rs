@@ -238,12 +238,12 @@ pub fn index_scan(
     filter: Tested<'_>,
     limit: Option<u64>,
 ) -> Option<IndexScan> {
-    let condition = knowledge.within(range);
+    let ranges = std::slice::from_ref(range);
+    let condition = knowledge.within(ranges);
     if range.point().is_some() || (limit.is_some() && !Knowledge::is_some_values(&condition)) {
         return None;
     }
-    let ranges = std::slice::from_ref(range);
-    let condition = (&condition, knowledge.properties.as_slice());
+    let condition = (&*condition, &*knowledge.indexes);
     let bounds = Bounds::Searched;
     Some(IndexScan::sorted(
         table.name(),

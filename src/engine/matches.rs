@@ -20,7 +20,7 @@ pub fn implied(call: &MatchesCall<'_>) -> Option<(Vec<Expression>, Implied)> {
     let (Some(table), Ok(filter)) = (Table::of(call.table), Filter::parse(call.filter.get(), parameters)) else {
         return None;
     };
-    let plan = Plan::new(&filter);
+    let plan = Plan::new(filter);
     let (mut conditions, mut implied) = (Vec::new(), Implied::default());
     if plan.ranges.len() <= RANGES {
         let ranges: Vec<_> = plan.ranges.iter().map(|range| keys(call, range)).collect();
@@ -31,10 +31,7 @@ pub fn implied(call: &MatchesCall<'_>) -> Option<(Vec<Expression>, Implied)> {
         }
     }
     if let Some(knowledge) = Knowledge::new(&table, plan.residual.as_ref()) {
-        let condition = match plan.ranges.as_slice() {
-            [only] => knowledge.within(only),
-            _ => knowledge.condition().clone(),
-        };
+        let condition = knowledge.within(&plan.ranges);
         if knowledge.helps(&condition, implied.keys.then_some(&plan.ranges))
             && let Some(entries) = entries(call, &condition, &knowledge)
         {
@@ -57,7 +54,7 @@ pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
     let Some(table) = request.table.and_then(Table::of) else {
         return Some(part(filter.expression(), &|_| false));
     };
-    let Some(residual) = Plan::new(&filter).residual else {
+    let Some(residual) = Plan::new(filter.clone()).residual else {
         return Some(if request.has.keys {
             1.0
         } else {
@@ -71,12 +68,12 @@ pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
         .filter(|_| !request.has.entries)
         .and_then(|knowledge| knowledge.part(knowledge.condition()));
     let are_properties_known = request.has.entries || known.is_some();
-    let properties = knowledge
+    let indexes = knowledge
         .as_ref()
         .filter(|_| are_properties_known)
-        .map_or(&[][..], |knowledge| &knowledge.properties);
+        .map_or(&[][..], |knowledge| &knowledge.indexes);
     let part = part(residual.expression(), &|column| match column {
-        Column::Property(name) => properties.iter().any(|property| **property == **name),
+        Column::Property(name) => indexes.iter().any(|index| *index.property == **name),
         Column::PartitionKey | Column::RowKey => request.has.keys,
         Column::Timestamp => false,
     });
@@ -153,7 +150,7 @@ fn entries(call: &MatchesCall<'_>, condition: &Condition, knowledge: &Knowledge<
     };
     match condition {
         Condition::Spans { property, spans } => {
-            let property = knowledge.properties.get(*property)?;
+            let property = &knowledge.indexes.get(*property)?.property;
             let spans: Vec<_> = spans
                 .iter()
                 .map(|span| {

@@ -1,5 +1,6 @@
 //! Pages: the limits of one page, and the continuation token of the next one.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use table_service_model::filter::{Filter, KeyRange, Predicate};
@@ -25,7 +26,7 @@ pub trait PageSink {
 /// Where a page begins, its filter and its limits.
 pub struct PageRequest<'f> {
     /// The key ranges to read, from the token on.
-    pub ranges: Vec<KeyRange>,
+    pub ranges: Cow<'f, [KeyRange]>,
     /// The residual filter.
     pub filter: Option<&'f Filter>,
     /// The largest number of entities, at most [`scan::PAGE_ENTITIES`].

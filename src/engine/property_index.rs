@@ -1,5 +1,6 @@
 //! Property indexes: which a table has, their names, and what they know about a filter.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,12 +11,12 @@ use table_service_model::Error;
 use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span, condition};
 
-use super::direct::may_read;
+use super::direct::{EveryRow, reads_every_row};
 use super::table::{Table, relation_in_data_schema};
+use crate::postgres::btree::{self, Comparison};
 use crate::postgres::catalog::PropertyIndex;
 use crate::postgres::property_index::{
-    ColumnCondition, Comparison, can_count, count_entries, count_pages, estimate_rows, has_statistics, of_table,
-    part_between, primary_key,
+    can_count, count_entries, count_pages, estimate_rows, has_statistics, of_table, part_between, primary_key,
 };
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
@@ -70,11 +71,10 @@ pub fn free_index_name(table: &Table, property: &str) -> Result<String, Error> {
 /// What the property indexes of a table know about a filter.
 pub struct Knowledge<'f> {
     pub filter: &'f Filter,
+    pub every_row: EveryRow,
     table: pg_sys::Oid,
-    /// One index for each property.
-    indexes: Vec<PropertyIndex>,
-    /// The properties, by their numbers in the condition.
-    pub properties: Vec<Rc<str>>,
+    /// One index for each property, by the numbers of the properties in the condition.
+    pub indexes: Rc<[PropertyIndex]>,
     condition: Condition,
     /// What was counted so far.
     counts: RefCell<HashMap<Counted, Count>>,
@@ -100,33 +100,30 @@ impl<'f> Knowledge<'f> {
     /// entries are on other servers.
     pub fn new(table: &Table, filter: Option<&'f Filter>) -> Option<Knowledge<'f>> {
         let filter = filter?;
-        let mut indexes: Vec<PropertyIndex> = Vec::new();
-        for index in all(table).iter().filter(|index| index.is_valid) {
-            if indexes.iter().all(|other| other.property != index.property) {
-                indexes.push(index.clone());
-            }
-        }
+        let indexes = usable(all(table));
         if indexes.is_empty() {
             return None;
         }
-        let properties: Vec<Rc<str>> = indexes.iter().map(|index| Rc::clone(&index.property)).collect();
-        let condition = condition(filter, &properties)?;
-        if !may_count(table) {
-            return None;
-        }
+        let condition = condition(filter, &indexes)?;
+        // Whether a query counts entries can be seen: by what `explain_query` says, and by the time it takes. With row-level
+        // security PostgreSQL would not read an index on an expression anyway, because it tests the policies first.
+        let every_row = reads_every_row(table)?;
         Some(Knowledge {
             filter,
+            every_row,
             table: table.oid(),
             indexes,
-            properties,
             condition,
             counts: RefCell::default(),
         })
     }
 
-    /// Returns what the entries of the entities meet that are in a key range and pass the filter.
-    pub fn within(&self, range: &KeyRange) -> Condition {
-        self.condition.within(range)
+    /// Returns what the entries of the entities meet that are in key ranges and pass the filter.
+    pub fn within(&self, ranges: &[KeyRange]) -> Cow<'_, Condition> {
+        match ranges {
+            [only] if !only.is_all() => Cow::Owned(self.condition.within(only)),
+            _ => Cow::Borrowed(&self.condition),
+        }
     }
 
     /// Returns what the entries of all entities meet that pass the filter.
@@ -139,8 +136,7 @@ impl<'f> Knowledge<'f> {
         self.indexes.get(property).map(|index| index.oid)
     }
 
-    /// The indexes, by their properties' numbers.
-    pub fn indexes(&self) -> Vec<pg_sys::Oid> {
+    pub fn oids(&self) -> Vec<pg_sys::Oid> {
         self.indexes.iter().map(|index| index.oid).collect()
     }
 
@@ -162,9 +158,17 @@ impl<'f> Knowledge<'f> {
     /// `wanted` and `read` are those of [`choose`]. The more were read, the closer this looks.
     pub fn in_order<'c>(&self, condition: &'c Condition, wanted: Option<u64>, read: u64) -> Option<InOrder<'c>> {
         let terms = terms(condition);
+        if let [only] = terms {
+            let (property, span) = one_value(only)?;
+            return Some(InOrder {
+                property,
+                span,
+                rows: None,
+            });
+        }
         let mut spans: Vec<(usize, &Span)> = terms.iter().filter_map(one_value).collect();
         let mut rows = None;
-        if terms.len() > 1 && !spans.is_empty() {
+        if !spans.is_empty() {
             let most = match (wanted, usize::try_from(read)) {
                 (Some(_), Ok(read)) => FEW.max(read),
                 _ => SOME,
@@ -207,8 +211,8 @@ impl<'f> Knowledge<'f> {
         };
         self.counted(Counted::Entries(property, span.clone()), limit, || {
             let bounds = [&span.lower, &span.upper].map(|bytes| Varlena::new(bytes));
-            let conditions = ColumnCondition::between(bounds.each_ref().map(Value::bytea));
-            count_entries(self.table, index.oid, &conditions, limit)
+            let mut conditions = btree::Condition::between(bounds.each_ref().map(Value::bytea));
+            count_entries(self.table, index.oid, &mut conditions, limit)
         })
     }
 
@@ -297,7 +301,7 @@ impl<'f> Knowledge<'f> {
     fn count_range(&self, range: &KeyRange, limit: usize) -> usize {
         // The entries of the first pages of an index take longer to count than the pages of the table, of which nearly each
         // has an entity.
-        if is_table(range) && count_pages(self.table) >= limit {
+        if range.is_all() && count_pages(self.table) >= limit {
             return limit;
         }
         let Some(index) = primary_key(self.table) else {
@@ -325,16 +329,12 @@ impl<'f> Knowledge<'f> {
                 }
             }
         }
-        let conditions: Vec<_> = bounds
+        let mut conditions: Vec<_> = bounds
             .iter()
-            .map(|(column, comparison, key)| ColumnCondition {
-                column: *column,
-                comparison: *comparison,
-                value: key.value(),
-            })
+            .map(|(column, comparison, key)| btree::Condition::new(*column, *comparison, key.value()))
             .collect();
         self.counted(Counted::Entities(range.clone()), limit, || {
-            count_entries(self.table, index, &conditions, limit)
+            count_entries(self.table, index, &mut conditions, limit)
         })
     }
 
@@ -408,6 +408,19 @@ pub struct InOrder<'c> {
     pub rows: Option<u64>,
 }
 
+/// Returns the indexes that queries can use, one for each property.
+fn usable(indexes: Rc<[PropertyIndex]>) -> Rc<[PropertyIndex]> {
+    let is_usable = |(number, index): (usize, &PropertyIndex)| {
+        let mut before = indexes.iter().take(number);
+        index.is_valid && before.all(|other| !other.is_valid || other.property != index.property)
+    };
+    if indexes.iter().enumerate().all(is_usable) {
+        return indexes;
+    }
+    let usable = indexes.iter().enumerate().filter(|&index| is_usable(index));
+    usable.map(|(_, index)| index.clone()).collect()
+}
+
 /// Returns the conditions that hold together.
 fn terms(condition: &Condition) -> &[Condition] {
     match condition {
@@ -425,20 +438,6 @@ fn one_value(condition: &Condition) -> Option<(usize, &Span)> {
         },
         _ => None,
     }
-}
-
-/// Returns whether a range has all keys.
-fn is_table(range: &KeyRange) -> bool {
-    range.lower.is_none() && range.upper.is_none()
-}
-
-/// Returns whether the caller may read every row of a table. Whether a query counts entries can be seen: by what
-/// `explain_query` says, and by the time it takes. With row-level security PostgreSQL would not read an index on an
-/// expression anyway, because it tests the policies first.
-fn may_count(table: &Table) -> bool {
-    // SAFETY: the function looks up catalogs, which needs a transaction, and SQL functions run in one. It raises no error.
-    let security = unsafe { pg_sys::check_enable_rls(table.oid(), pg_sys::InvalidOid, true) };
-    may_read(table) && security as u32 != pg_sys::CheckEnableRlsResult::RLS_ENABLED
 }
 
 /// Up to how many entries are counted before anything is read. So many are read without a statement, too.
@@ -497,7 +496,7 @@ pub fn choose(
     is_direct: bool,
 ) -> Way {
     // The whole table is the only range of its filter.
-    let begins_in_part = read == 0 && !ranges.iter().any(is_table);
+    let begins_in_part = read == 0 && !ranges.iter().any(KeyRange::is_all);
     if begins_in_part && knowledge.have_fewer(ranges, SMALL) {
         return Way::Keys;
     }

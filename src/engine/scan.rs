@@ -1,5 +1,6 @@
 //! Reads the key ranges of a query in key order, under the caller's snapshot.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -149,18 +150,23 @@ fn read(
         all_rows,
         receiver: Receiver::new(sink),
     };
-    let may_be_direct = knowledge.is_some() || ranges.iter().any(|range| range.point().is_some());
-    let read = if may_be_direct {
-        direct::with(table, Purpose::Get, |direct| {
+    let read = purpose(ranges, knowledge).and_then(|purpose| {
+        direct::with(table, purpose, |direct| {
             reading.ranges(ranges, Some(direct));
             Some(())
         })
-    } else {
-        None
-    };
+    });
     if read.is_none() {
         reading.ranges(ranges, None);
     }
+}
+
+/// Returns for what a table is opened if key ranges may be read without a statement.
+fn purpose(ranges: &[KeyRange], knowledge: Option<&Knowledge<'_>>) -> Option<Purpose> {
+    if ranges.iter().any(|range| range.point().is_some()) {
+        return Some(Purpose::Get);
+    }
+    knowledge.map(|knowledge| Purpose::Find(knowledge.every_row))
 }
 
 /// Returns whether key ranges are read together, sorted if they are sorted. To count entries and to plan takes longer than
@@ -209,7 +215,9 @@ impl<'a> Reading<'a> {
 
     fn by_keys(&mut self, range: &KeyRange, direct: &mut Option<&mut Direct>) {
         match (direct, range.point()) {
-            (Some(direct), Some((partition_key, row_key))) => self.point(direct, partition_key, row_key),
+            (Some(direct), Some((partition_key, row_key))) if direct.finds_keys() => {
+                self.point(direct, partition_key, row_key);
+            }
             _ => {
                 let keys = RangeKeys::new(range);
                 let statement = Statement::scan(&keys, self.filter(), self.all_rows.is_some());
@@ -229,10 +237,10 @@ impl<'a> Reading<'a> {
 
     /// Reads key ranges through indexes as far as it pays.
     fn by_indexes(&mut self, ranges: &[KeyRange], knowledge: &'a Knowledge<'a>, direct: &mut Option<&mut Direct>) {
-        let (mut ranges, mut read, mut some_are_cut) = (ranges.to_vec(), 0, false);
+        let (mut ranges, mut read, mut some_are_cut) = (Cow::Borrowed(ranges), 0, false);
         loop {
-            let condition = condition_in(&ranges, knowledge);
-            let in_order = match ranges.as_slice() {
+            let condition = knowledge.within(&ranges);
+            let in_order = match &*ranges {
                 [range] => knowledge
                     .in_order(&condition, self.wanted, read)
                     .map(|values| (range, values)),
@@ -249,7 +257,8 @@ impl<'a> Reading<'a> {
                 let (condition, planning) = match choose(knowledge, &ranges, &condition, so_far, direct.is_some()) {
                     Way::Keys => break,
                     Way::KeysFirst(rows) => {
-                        (ranges, read) = self.keys_first(&ranges, knowledge, (rows, read), direct);
+                        let (rest, rows) = self.keys_first(&ranges, knowledge, (rows, read), direct);
+                        (ranges, read) = (Cow::Owned(rest), rows);
                         if ranges.is_empty() || self.receiver.has_ended() {
                             return;
                         }
@@ -260,7 +269,10 @@ impl<'a> Reading<'a> {
                         if self.few(&ranges, &condition, knowledge, direct) {
                             return;
                         }
-                        (knowledge.narrow(&condition, entries + 1), Planning::ForFewRows)
+                        (
+                            Cow::Owned(knowledge.narrow(&condition, entries + 1)),
+                            Planning::ForFewRows,
+                        )
                     }
                 };
                 if self.sorted(&ranges, &condition, knowledge, planning) {
@@ -271,9 +283,9 @@ impl<'a> Reading<'a> {
             if rest.is_empty() || self.receiver.has_ended() {
                 return;
             }
-            (ranges, read) = (rest, read + rows);
+            (ranges, read) = (Cow::Owned(rest), read + rows);
         }
-        for range in &ranges {
+        for range in ranges.iter() {
             self.by_keys(range, direct);
             if self.receiver.has_ended() {
                 break;
@@ -360,12 +372,9 @@ impl<'a> Reading<'a> {
                     return true;
                 }
             }
-            let property = knowledge
-                .properties
-                .get(values.property)
-                .map_or("", |property| property);
+            let property = knowledge.indexes.get(values.property).map_or("", AsRef::as_ref);
             let scan = IndexScan::ordered(table, property, span, tested(filter), sort_cut);
-            spi.receive_in_order(table, &scan, &knowledge.indexes(), receiver)
+            spi.receive_in_order(table, &scan, &knowledge.oids(), receiver)
         };
         let (is_read, stopped_at) = self.receiver.within(std::slice::from_ref(range), |receiver| {
             receiver.limited(&mut limits, read)
@@ -421,16 +430,16 @@ impl<'a> Reading<'a> {
                 &own
             }
         };
-        let (table, properties) = (self.table.name(), &knowledge.properties);
+        let (table, indexes) = (self.table.name(), &knowledge.indexes);
         // One more than wanted shows whether there is a next page. What the receiver tests is not counted.
         let limit = self
             .wanted
             .filter(|_| ranges.len() == 1)
             .map(|wanted| wanted.saturating_add(1));
         let filter = Tested::Compiled(filter);
-        let scan = IndexScan::sorted(table, ranges, (condition, properties), filter, limit, bounds(planning));
-        let (spi, indexes) = (self.spi, knowledge.indexes());
-        let receive = |receiver: &mut Receiver<'_>| spi.receive_planned(&scan, planning, &indexes, receiver);
+        let scan = IndexScan::sorted(table, ranges, (condition, indexes), filter, limit, bounds(planning));
+        let (spi, oids) = (self.spi, knowledge.oids());
+        let receive = |receiver: &mut Receiver<'_>| spi.receive_planned(&scan, planning, &oids, receiver);
         if ranges.len() == 1 {
             receive(&mut self.receiver)
         } else {
@@ -471,18 +480,10 @@ fn from_on(range: &KeyRange, next: Keys, behind: &[KeyRange]) -> Vec<KeyRange> {
         .collect()
 }
 
-/// Returns what the entries of the entities meet that are in key ranges and pass the filter.
-fn condition_in(ranges: &[KeyRange], knowledge: &Knowledge<'_>) -> Condition {
-    match ranges {
-        [only] => knowledge.within(only),
-        _ => knowledge.condition().clone(),
-    }
-}
-
 /// Returns how many more entities of key ranges are read in key order before the next decision: all if that is decided.
 /// Zero says that there is another way. `so_far` is what [`choose`] takes.
 fn keys_again(ranges: &[KeyRange], knowledge: &Knowledge<'_>, so_far: (Option<u64>, u64), is_direct: bool) -> u64 {
-    let condition = condition_in(ranges, knowledge);
+    let condition = knowledge.within(ranges);
     if ranges.len() == 1 && knowledge.in_order(&condition, so_far.0, so_far.1).is_some() {
         return 0;
     }
@@ -569,13 +570,13 @@ fn explain_indexes(
     ranges: &[KeyRange],
     knowledge: &Knowledge<'_>,
 ) -> Option<Explained> {
-    let condition = condition_in(ranges, knowledge);
+    let condition = knowledge.within(ranges);
     let shown = Tested::Shown(knowledge.filter);
     let wanted = Some(PAGE_ENTITIES);
     let in_order = knowledge.in_order(&condition, wanted, 0).filter(|_| ranges.len() == 1);
     let (scan, planning) = match in_order {
         Some(InOrder { property, span, .. }) => {
-            let property = knowledge.properties.get(property)?;
+            let property = &knowledge.indexes.get(property)?.property;
             (
                 IndexScan::ordered(table.name(), property, span, shown, false),
                 Planning::ForKeys,
@@ -583,22 +584,27 @@ fn explain_indexes(
         }
         None => {
             let mut read = 0;
-            let is_direct = direct::with(table, Purpose::Get, |_| Some(())).is_some();
+            let purpose = purpose(ranges, Some(knowledge));
+            let is_direct = purpose.is_some_and(|purpose| direct::with(table, purpose, |_| Some(())).is_some());
             let (condition, planning) = loop {
                 match choose(knowledge, ranges, &condition, (wanted, read), is_direct) {
                     Way::Keys => return None,
                     Way::KeysFirst(_) if read >= EXPLAINED => return None,
                     Way::KeysFirst(rows) => read += rows,
                     Way::Planned => break (condition, Planning::Free),
-                    Way::Sorted(entries) => break (knowledge.narrow(&condition, entries + 1), Planning::ForFewRows),
+                    Way::Sorted(entries) => {
+                        break (
+                            Cow::Owned(knowledge.narrow(&condition, entries + 1)),
+                            Planning::ForFewRows,
+                        );
+                    }
                 }
             };
-            let properties = &knowledge.properties;
             (
                 IndexScan::sorted(
                     table.name(),
                     ranges,
-                    (&condition, properties),
+                    (&condition, &knowledge.indexes),
                     shown,
                     None,
                     bounds(planning),
@@ -609,7 +615,7 @@ fn explain_indexes(
     };
     let sql = scan.to_sql();
     let access = ranges.iter().map(KeyRange::access).max()?;
-    spi.would_read(&sql, planning, &knowledge.indexes()).then(|| Explained {
+    spi.would_read(&sql, planning, &knowledge.oids()).then(|| Explained {
         access: access.min(AccessClass::PropertyIndexScan),
         sql,
         planning,

@@ -51,11 +51,17 @@ pub struct PropertyIndex {
     pub is_plain: bool,
 }
 
+impl AsRef<str> for PropertyIndex {
+    fn as_ref(&self) -> &str {
+        &self.property
+    }
+}
+
 thread_local! {
     static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
     /// The tables of the service by name, in the spelling that is stored.
     static TABLES: RefCell<HashMap<Rc<str>, KnownTable>> = RefCell::default();
-    /// The property indexes of tables that have any.
+    /// The property indexes of tables.
     static PROPERTY_INDEXES: RefCell<HashMap<pg_sys::Oid, Rc<[PropertyIndex]>>> = RefCell::default();
     /// Counts the invalidation messages.
     static CHANGES: Cell<u64> = const { Cell::new(0) };

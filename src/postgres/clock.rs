@@ -4,11 +4,17 @@ use pgrx::prelude::*;
 use table_service_model::{Error, Ticks};
 
 use super::error::raise;
+use super::guarded::without_guards;
+
+without_guards! {
+    // It raises no error.
+    fn GetCurrentTimestamp() -> pg_sys::TimestampTz;
+}
 
 /// Returns the time in microseconds since 2000-01-01. Unlike `now()` in SQL it advances within a transaction.
 pub fn now() -> i64 {
     // SAFETY: the function has no preconditions.
-    unsafe { pg_sys::GetCurrentTimestamp() }
+    unsafe { GetCurrentTimestamp() }
 }
 
 /// Returns the ETag of an entity with this Timestamp. The CHECK constraint keeps Timestamps in range.

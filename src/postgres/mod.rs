@@ -2,6 +2,7 @@
 //! service.
 
 pub mod arguments;
+pub mod btree;
 pub mod catalog;
 pub mod citus;
 pub mod clock;

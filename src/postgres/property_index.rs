@@ -6,51 +6,35 @@ use std::rc::Rc;
 
 use pgrx::prelude::*;
 
+use super::btree::{self, Condition};
 use super::catalog::{self, PropertyIndex};
 use super::columns::ColumnNumbers;
 use super::guarded::guarded;
 use super::types::TextArg;
-use super::types::value::Value;
 use super::varlena;
 
 /// Returns the property indexes of a table that the caller has locked.
-///
-/// For a table with no index but its primary key this looks up nothing.
 pub fn of_table(table: pg_sys::Oid) -> Rc<[PropertyIndex]> {
-    // SAFETY: the caller holds a lock on the table, so it can be opened without one. `RelationGetIndexList` makes the
-    // list of the relation cache's entry and returns a copy, which is freed.
-    unsafe {
-        let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-        let relation = pg_sys::table_open(table, no_lock);
-        if !(*relation).rd_indexvalid {
-            pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
-        }
-        let keys = i32::from((*relation).rd_pkindex != pg_sys::InvalidOid);
-        let has_others = (*relation).rd_indexlist.as_ref().is_some_and(|list| list.length > keys);
-        let indexes = if has_others {
-            catalog::property_indexes(table, || look_up(relation))
-        } else {
-            Rc::new([])
-        };
-        pg_sys::table_close(relation, no_lock);
-        indexes
-    }
+    catalog::property_indexes(table, || indexes(table).into_iter().filter_map(of_index).collect())
 }
 
-/// # Safety
-/// The relation must be open.
-unsafe fn look_up(relation: pg_sys::Relation) -> Vec<PropertyIndex> {
-    // SAFETY: the relation is open, and the list is a list of OIDs, which is freed after its last use.
+/// Returns the indexes of a table that the caller has locked.
+fn indexes(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+    // SAFETY: the caller holds a lock on the table, so it can be opened without one. The list is a list of OIDs, which is
+    // freed after its last use.
     unsafe {
+        let relation = pg_sys::table_open(table, no_lock);
         let list = pg_sys::RelationGetIndexList(relation);
-        let oids: Vec<pg_sys::Oid> = match list.as_ref() {
+        pg_sys::table_close(relation, no_lock);
+        let oids = match list.as_ref() {
             None => Vec::new(),
             Some(list) => (0..usize::try_from(list.length).unwrap_or_default())
                 .map(|number| (*list.elements.add(number)).oid_value)
                 .collect(),
         };
         pg_sys::list_free(list);
-        oids.into_iter().filter_map(of_index).collect()
+        oids
     }
 }
 
@@ -256,69 +240,6 @@ pub fn part_between<'b>(index: pg_sys::Oid, bounds: impl Iterator<Item = [&'b [u
     }
 }
 
-/// One condition on a column of an index.
-pub struct ColumnCondition<'a> {
-    /// The number of the column in the index, counted from 1.
-    pub column: i16,
-    pub comparison: Comparison,
-    pub value: Value<'a>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    Equal,
-    Less,
-    LessOrEqual,
-    GreaterOrEqual,
-}
-
-impl<'v> ColumnCondition<'v> {
-    /// Returns the conditions of the entries of a property index with `lower <= entry < upper`.
-    pub fn between([lower, upper]: [Value<'v>; 2]) -> [ColumnCondition<'v>; 2] {
-        [(Comparison::GreaterOrEqual, lower), (Comparison::Less, upper)].map(|(comparison, value)| ColumnCondition {
-            column: 1,
-            comparison,
-            value,
-        })
-    }
-
-    /// # Safety
-    /// The column must have the type of the value, which is text or bytea.
-    unsafe fn key(&self) -> pg_sys::ScanKeyData {
-        let is_text = self.value.type_oid() == pg_sys::TEXTOID;
-        let (strategy, of_text, of_bytes) = match self.comparison {
-            Comparison::Equal => (pg_sys::BTEqualStrategyNumber, pg_sys::F_TEXTEQ, pg_sys::F_BYTEAEQ),
-            Comparison::Less => (pg_sys::BTLessStrategyNumber, pg_sys::F_TEXT_LT, pg_sys::F_BYTEALT),
-            Comparison::LessOrEqual => (pg_sys::BTLessEqualStrategyNumber, pg_sys::F_TEXT_LE, pg_sys::F_BYTEALE),
-            Comparison::GreaterOrEqual => (
-                pg_sys::BTGreaterEqualStrategyNumber,
-                pg_sys::F_TEXT_GE,
-                pg_sys::F_BYTEAGE,
-            ),
-        };
-        let (function, collation) = if is_text {
-            (of_text, pg_sys::C_COLLATION_OID)
-        } else {
-            (of_bytes, pg_sys::InvalidOid)
-        };
-        let mut key = pg_sys::ScanKeyData::default();
-        // SAFETY: the function compares values of the column's type, as the caller promises.
-        unsafe {
-            pg_sys::ScanKeyEntryInitialize(
-                &mut key,
-                0,
-                self.column as pg_sys::AttrNumber,
-                strategy as pg_sys::StrategyNumber,
-                pg_sys::InvalidOid,
-                collation,
-                pg_sys::RegProcedure::from(function),
-                self.value.datum(),
-            );
-        }
-        key
-    }
-}
-
 /// Returns how many pages a table has. One with partitions has none itself. The caller must have locked the table.
 pub fn count_pages(table: pg_sys::Oid) -> usize {
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
@@ -359,12 +280,7 @@ pub fn can_count() -> bool {
 ///
 /// The index of a partitioned table has no entries itself: those of its parts are counted. Returns the limit if a part
 /// has no such index.
-pub fn count_entries(
-    table: pg_sys::Oid,
-    index: pg_sys::Oid,
-    conditions: &[ColumnCondition<'_>],
-    limit: usize,
-) -> usize {
+pub fn count_entries(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &mut [Condition<'_>], limit: usize) -> usize {
     if !is_partitioned(table) {
         return count_in_part(table, index, conditions, limit);
     }
@@ -379,104 +295,17 @@ pub fn count_entries(
     count
 }
 
-unsafe extern "C-unwind" {
-    /// PostgreSQL's function without the guard that `pg_sys` puts around it, which takes longer than the function.
-    fn index_getnext_tid(scan: pg_sys::IndexScanDesc, direction: pg_sys::ScanDirection::Type) -> pg_sys::ItemPointer;
-}
-
-/// Makes the compiler compare the declaration with that of this major version in `pg_sys`.
-const _: unsafe fn(pg_sys::IndexScanDesc, pg_sys::ScanDirection::Type) -> pg_sys::ItemPointer =
-    pg_sys::index_getnext_tid;
-
-/// How many entries are counted before a look for interrupts.
-const COUNTED_AT_ONCE: usize = 1000;
-
-fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &[ColumnCondition<'_>], limit: usize) -> usize {
+fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &mut [Condition<'_>], limit: usize) -> usize {
     let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-    // SAFETY: the table is locked, so it and its index can be opened. The scan is ended after its last use.
+    // SAFETY: the table is locked, so it and its index can be opened. The snapshot is active while an SQL function runs.
     unsafe {
         let relation = pg_sys::table_open(table, no_lock);
         let opened = pg_sys::index_open(index, lock);
-        let scan = begin_scan(relation, opened, conditions);
-        let mut count = 0;
-        while count < limit {
-            let part = (limit - count).min(COUNTED_AT_ONCE);
-            let found = guarded(|| {
-                let is_there = || !index_getnext_tid(scan, pg_sys::ScanDirection::ForwardScanDirection).is_null();
-                (0..part).take_while(|_| is_there()).count()
-            });
-            count += found;
-            if found < part {
-                break;
-            }
-            pgrx::check_for_interrupts!();
-        }
-        pg_sys::index_endscan(scan);
+        let count = btree::count(relation, opened, pg_sys::GetActiveSnapshot(), conditions, limit);
         pg_sys::index_close(opened, no_lock);
         pg_sys::table_close(relation, no_lock);
         count
-    }
-}
-
-/// Begins a scan of the entries of an index that meet conditions, under the active snapshot.
-///
-/// # Safety
-/// The table and the index must be open, and the index must have columns of the types of the values, which must outlive
-/// the scan.
-unsafe fn begin_scan(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-    conditions: &[ColumnCondition<'_>],
-) -> pg_sys::IndexScanDesc {
-    let number = conditions.len() as c_int;
-    // SAFETY: the caller's promise. The snapshot is active while an SQL function runs. The scan copies its keys.
-    unsafe {
-        let mut keys: Vec<_> = conditions.iter().map(|condition| condition.key()).collect();
-        let scan = pg_sys::index_beginscan(
-            table,
-            index,
-            pg_sys::GetActiveSnapshot(),
-            #[cfg(feature = "pg18")]
-            std::ptr::null_mut(),
-            number,
-            0,
-        );
-        pg_sys::index_rescan(scan, keys.as_mut_ptr(), number, std::ptr::null_mut(), 0);
-        scan
-    }
-}
-
-/// Gives `take` the rows whose entries in a btree meet conditions, in the order of the index, until it wants no more.
-/// Returns false, without reading, if the index may lack entries of rows that the snapshot sees.
-///
-/// # Safety
-/// The table must be open and locked, and the index must be one of its valid indexes, with columns of the types of the
-/// values. The slot must fit the table.
-pub unsafe fn each_row(
-    table: pg_sys::Relation,
-    index: pg_sys::Oid,
-    conditions: &[ColumnCondition<'_>],
-    slot: *mut pg_sys::TupleTableSlot,
-    take: &mut dyn FnMut() -> bool,
-) -> bool {
-    let forward = pg_sys::ScanDirection::ForwardScanDirection;
-    // SAFETY: the caller promises what is opened. The scan is ended after its last use; the slot lets go of its row before
-    // that.
-    unsafe {
-        let opened = pg_sys::index_open(index, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
-        // Rows that were updated while the index was made may be found only by snapshots that are later.
-        let is_complete = !(*(*opened).rd_index).indcheckxmin;
-        if is_complete {
-            let scan = begin_scan(table, opened, conditions);
-            while pg_sys::index_getnext_slot(scan, forward, slot) && take() {
-                pgrx::check_for_interrupts!();
-            }
-            guarded(|| pg_sys::ExecClearTuple(slot));
-            pg_sys::index_endscan(scan);
-        }
-        pg_sys::index_close(opened, pg_sys::NoLock as pg_sys::LOCKMODE);
-        is_complete
     }
 }
 

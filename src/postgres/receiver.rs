@@ -5,8 +5,14 @@ use std::ffi::c_int;
 use pgrx::prelude::*;
 use table_service_model::filter::KeyRange;
 
+use super::guarded::without_guards;
 use super::memory::new_context;
 use super::row::{Row, is_entity};
+
+without_guards! {
+    // It raises no error.
+    fn MemoryContextDelete(context: pg_sys::MemoryContext);
+}
 
 /// The PartitionKey and RowKey of a row.
 pub type Keys = (String, String);
@@ -64,8 +70,7 @@ impl<'s> Receiver<'s> {
 
     /// Gives the sink only the rows of key ranges, which are in order, while `f` runs.
     pub fn within<R>(&mut self, ranges: &[KeyRange], f: impl FnOnce(&mut Self) -> R) -> R {
-        let all = |range: &KeyRange| range.lower.is_none() && range.upper.is_none();
-        self.ranges = (!ranges.iter().any(all)).then(|| ranges.to_vec());
+        self.ranges = (!ranges.iter().any(KeyRange::is_all)).then(|| ranges.to_vec());
         let result = f(self);
         self.ranges = None;
         result
@@ -159,7 +164,7 @@ impl Drop for Receiver<'_> {
         if !std::thread::panicking() {
             // SAFETY: the context still exists, because no error has passed through. Nothing refers to its memory any
             // more.
-            unsafe { pg_sys::MemoryContextDelete(self.row_context) };
+            unsafe { MemoryContextDelete(self.row_context) };
         }
     }
 }

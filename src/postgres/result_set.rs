@@ -9,10 +9,15 @@ use pgrx::prelude::*;
 use table_service_model::projection::Projection;
 
 use super::descriptor::type_of;
-use super::guarded::guarded;
+use super::guarded::{guarded, without_guards};
 use super::row::{Row, is_entity};
 use super::types::value::{Bag, Text, Value};
 use super::types::{external_sql_type, sql_type};
+
+without_guards! {
+    fn tuplestore_puttuple(store: *mut pg_sys::Tuplestorestate, row: pg_sys::HeapTuple);
+    fn heap_freetuple(row: pg_sys::HeapTuple);
+}
 
 /// The rows that a function has returned so far.
 pub struct ResultSet<'f> {
@@ -24,8 +29,10 @@ pub struct ResultSet<'f> {
     takes_entities: OnceCell<bool>,
     /// What lives until the query has ended.
     context: pg_sys::MemoryContext,
-    /// For [`ResultSet::keep`]. NULL until it is used.
-    kept: *mut pg_sys::TupleTableSlot,
+    /// The row of [`ResultSet::keep`]. NULL if there is none.
+    kept: pg_sys::HeapTuple,
+    /// For kept rows that need changes. NULL until it is used.
+    slot: *mut pg_sys::TupleTableSlot,
     call: PhantomData<&'f ()>,
 }
 
@@ -63,6 +70,7 @@ impl<'f> ResultSet<'f> {
                 takes_entities: OnceCell::new(),
                 context,
                 kept: std::ptr::null_mut(),
+                slot: std::ptr::null_mut(),
                 call: PhantomData,
             }
         }
@@ -79,9 +87,8 @@ impl<'f> ResultSet<'f> {
         })
     }
 
-    /// Adds an entity with the properties that the projection selects. The result's columns are those of an entity and
-    /// at most one more, which is `last`.
-    pub fn push_entity(&mut self, row: &Row<'_>, projection: &Projection, last: Option<&Text>) {
+    /// Raises an error if the columns are not those of an entity and at most one more.
+    fn check_columns(&self) {
         let takes_entities = self.takes_entities.get_or_init(|| {
             // SAFETY: the descriptor is valid during the call.
             unsafe { matches!((*self.descriptor).natts, 4 | 5) && is_entity(self.descriptor) }
@@ -89,6 +96,12 @@ impl<'f> ResultSet<'f> {
         if !takes_entities {
             does_not_fit();
         }
+    }
+
+    /// Adds an entity with the properties that the projection selects. The result's columns are those of an entity and
+    /// at most one more, which is `last`.
+    pub fn push_entity(&mut self, row: &Row<'_>, projection: &Projection, last: Option<&Text>) {
+        self.check_columns();
         let projected = match projection {
             Projection::All if last.is_none() => {
                 // SAFETY: the slot holds the row, which the tuplestore copies. The types of its columns are those of the
@@ -114,34 +127,50 @@ impl<'f> ResultSet<'f> {
 
     /// Keeps a copy of an entity until [`ResultSet::push_kept`]. PostgreSQL frees the row itself when the next one arrives.
     pub fn keep(&mut self, row: &Row<'_>) {
-        // SAFETY: the context and the descriptor outlive the call. The copy has the columns of an entity, which are the
-        // first ones of the result. The slot frees it.
+        // SAFETY: the context outlives the call.
         unsafe {
             let caller = pg_sys::MemoryContextSwitchTo(self.context);
-            if self.kept.is_null() {
-                // The slot would hold a descriptor that is counted longer than the caller lets it.
-                let descriptor = match (*self.descriptor).tdrefcount {
-                    ..0 => self.descriptor,
-                    _ => pg_sys::CreateTupleDescCopy(self.descriptor),
-                };
-                self.kept = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsHeapTuple);
-            }
-            pg_sys::ExecStoreHeapTuple(row.copy(), self.kept, true);
+            self.kept = row.copy();
             pg_sys::MemoryContextSwitchTo(caller);
         }
     }
 
     /// Adds the entity that was kept, as [`ResultSet::push_entity`] does. Returns false if there is none.
     pub fn push_kept(&mut self, projection: &Projection, last: Option<&Text>) -> bool {
-        // SAFETY: the slot is one that `keep` made. If it is not empty, it holds a row with the columns of an entity.
-        unsafe {
-            if self.kept.is_null() || u32::from((*self.kept).tts_flags) & pg_sys::TTS_FLAG_EMPTY != 0 {
-                return false;
-            }
-            self.push_entity(&Row::of(self.kept), projection, last);
-            guarded(|| pg_sys::ExecClearTuple(self.kept));
-            true
+        let kept = std::mem::replace(&mut self.kept, std::ptr::null_mut());
+        if kept.is_null() {
+            return false;
         }
+        if matches!(projection, Projection::All) && last.is_none() {
+            self.check_columns();
+            let store = self.store;
+            // SAFETY: the tuplestore copies the row that `keep` has made, whose columns are those of the result.
+            unsafe {
+                guarded(|| {
+                    tuplestore_puttuple(store, kept);
+                    heap_freetuple(kept);
+                });
+            }
+            return true;
+        }
+        // SAFETY: the context and the descriptor outlive the call. The row has the columns of an entity, which are the first
+        // ones of the result. The slot frees it.
+        unsafe {
+            if self.slot.is_null() {
+                let caller = pg_sys::MemoryContextSwitchTo(self.context);
+                // The slot would hold a descriptor that is counted longer than the caller lets it.
+                let descriptor = match (*self.descriptor).tdrefcount {
+                    ..0 => self.descriptor,
+                    _ => pg_sys::CreateTupleDescCopy(self.descriptor),
+                };
+                self.slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsHeapTuple);
+                pg_sys::MemoryContextSwitchTo(caller);
+            }
+            pg_sys::ExecStoreHeapTuple(kept, self.slot, true);
+            self.push_entity(&Row::of(self.slot), projection, last);
+            pg_sys::ExecClearTuple(self.slot);
+        }
+        true
     }
 
     /// Adds a row of values, with `None` for NULL.

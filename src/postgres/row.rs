@@ -11,17 +11,14 @@ use table_service_model::{Error, Properties, Ticks};
 use super::catalog;
 use super::descriptor::type_of;
 use super::error::raise;
+use super::guarded::without_guards;
 use super::types::TextArg;
 use super::varlena;
 
-unsafe extern "C-unwind" {
-    /// PostgreSQL's function without the guard that `pg_sys` puts around it. The guard costs about 100 instructions,
-    /// and the function runs for every row of a scan. It raises no error for columns that the row has.
+without_guards! {
+    // It runs for every row of a scan, and raises no error for columns that the row has.
     fn slot_getsomeattrs_int(slot: *mut pg_sys::TupleTableSlot, count: c_int);
 }
-
-/// Makes the compiler compare the declaration with that of this major version in `pg_sys`.
-const _: unsafe fn(*mut pg_sys::TupleTableSlot, c_int) = pg_sys::slot_getsomeattrs_int;
 
 /// A row of a table of the service, read in place.
 ///
@@ -86,12 +83,8 @@ impl<'s> Row<'s> {
 
     /// Copies the row into the current memory context.
     pub fn copy(&self) -> pg_sys::HeapTuple {
-        let mut is_copy = false;
         // SAFETY: the slot holds a row as long as `self`.
-        unsafe {
-            let tuple = pg_sys::ExecFetchSlotHeapTuple(self.slot, false, &mut is_copy);
-            if is_copy { tuple } else { pg_sys::heap_copytuple(tuple) }
-        }
+        unsafe { pg_sys::ExecCopySlotHeapTuple(self.slot) }
     }
 
     /// Returns the columns as PostgreSQL's datums.

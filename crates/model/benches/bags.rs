@@ -91,7 +91,7 @@ const FILTERS: [&str; 3] = [
 
 #[divan::bench(args = FILTERS)]
 fn parse_and_plan(filter: &str) -> Plan {
-    Plan::new(&Filter::parse(black_box(filter), None).unwrap())
+    Plan::new(Filter::parse(black_box(filter), None).unwrap())
 }
 
 #[divan::bench(args = FILTERS)]

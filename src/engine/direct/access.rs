@@ -1,9 +1,9 @@
 //! A table opened with its primary key's index, to read, insert and update entities.
 
-use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::AssertUnwindSafe;
 
+use pgrx::itemptr::item_pointer_to_u64;
 use pgrx::prelude::*;
 use table_service_model::property_index::Span;
 use table_service_model::{Error, Properties, ticks};
@@ -13,11 +13,12 @@ use super::property_entries::{PropertyEntries, entry_insertion};
 use crate::engine::contract;
 use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
+use crate::postgres::btree::{Comparison, Condition, each_row};
 use crate::postgres::catalog;
 use crate::postgres::clock::now;
-use crate::postgres::guarded::guarded;
+use crate::postgres::guarded::{guarded, without_guards};
 use crate::postgres::memory::{new_context, reserve};
-use crate::postgres::property_index::{ColumnCondition, each_row, has_our_keys};
+use crate::postgres::property_index::has_our_keys;
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::statement::Change;
@@ -27,9 +28,18 @@ use crate::postgres::varlena::{Varlena, Varlenas};
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
+without_guards! {
+    fn ExecDropSingleTupleTableSlot(slot: *mut pg_sys::TupleTableSlot);
+    fn index_close(index: pg_sys::Relation, lock: pg_sys::LOCKMODE);
+    fn table_close(table: pg_sys::Relation, lock: pg_sys::LOCKMODE);
+    // It raises no error.
+    fn GetActiveSnapshot() -> pg_sys::Snapshot;
+}
+
 /// A table opened with its primary key's index.
 pub struct Direct {
     pub(super) relation: pg_sys::Relation,
+    /// Null for [`Purpose::Find`].
     index: pg_sys::Relation,
     /// The property indexes, to which writes add entries. `None` if there are other indexes too.
     pub(super) entries: Option<PropertyEntries>,
@@ -66,69 +76,63 @@ enum Attempt<T> {
 impl Direct {
     /// Opens a table that the caller has locked. Returns `None` if only a statement can do the work.
     fn open(table: &Table, purpose: Purpose) -> Option<Direct> {
-        let lock = match purpose {
-            Purpose::Get => pg_sys::AccessShareLock,
-            Purpose::Insert | Purpose::Update | Purpose::Stamp => pg_sys::RowExclusiveLock,
-        } as pg_sys::LOCKMODE;
         let known = catalog::known();
         if !is_allowed(table.oid(), known.data_schema, purpose) {
             return None;
         }
-        // SAFETY: the caller holds a lock on the table, so both relations can be opened with the locks given here. The
-        // slot fits the relation. Whatever is not returned is closed.
+        // SAFETY: the caller holds a lock on the table, so it can be opened. The slot fits the relation. Whatever is not
+        // returned is closed.
         unsafe {
             let relation = pg_sys::table_open(table.oid(), NO_LOCK);
-            let index = if is_plain(relation, &known, purpose) {
-                primary_key(relation)
-            } else {
-                None
+            let indexes = match is_plain(relation, &known, purpose) {
+                true => open_indexes(relation, purpose),
+                false => None,
             };
-            match index.map(|index| pg_sys::index_open(index, lock)) {
-                Some(index) if has_our_keys(index) => {
-                    let entries = PropertyEntries::open(relation, purpose);
-                    if entries.is_none() && purpose != Purpose::Stamp {
-                        pg_sys::index_close(index, NO_LOCK);
-                        pg_sys::table_close(relation, NO_LOCK);
-                        return None;
-                    }
-                    let stored = if purpose == Purpose::Insert {
-                        std::ptr::null_mut()
-                    } else {
-                        pg_sys::table_slot_create(relation, std::ptr::null_mut())
-                    };
-                    return Some(Direct {
-                        relation,
-                        index,
-                        entries,
-                        stored,
-                    });
-                }
-                Some(index) => pg_sys::index_close(index, NO_LOCK),
-                None => {}
-            }
-            pg_sys::table_close(relation, NO_LOCK);
-            None
+            let Some((index, entries)) = indexes else {
+                pg_sys::table_close(relation, NO_LOCK);
+                return None;
+            };
+            let stored = match purpose {
+                Purpose::Insert => std::ptr::null_mut(),
+                _ => pg_sys::table_slot_create(relation, std::ptr::null_mut()),
+            };
+            Some(Direct {
+                relation,
+                index,
+                entries,
+                stored,
+            })
         }
     }
 
     fn close(self) {
+        if let Some(entries) = &self.entries {
+            entries.close();
+        }
+        let (slot, index, relation) = (self.stored, self.index, self.relation);
         // SAFETY: `open` opened these relations and the slot, and `self` is not used any more.
         unsafe {
-            if !self.stored.is_null() {
-                pg_sys::ExecDropSingleTupleTableSlot(self.stored);
-            }
-            if let Some(entries) = &self.entries {
-                entries.close();
-            }
-            pg_sys::index_close(self.index, NO_LOCK);
-            pg_sys::table_close(self.relation, NO_LOCK);
+            guarded(|| {
+                if !slot.is_null() {
+                    ExecDropSingleTupleTableSlot(slot);
+                }
+                if !index.is_null() {
+                    index_close(index, NO_LOCK);
+                }
+                table_close(relation, NO_LOCK);
+            });
         }
+    }
+
+    /// Returns whether entities can be looked up by their keys.
+    pub fn finds_keys(&self) -> bool {
+        !self.index.is_null()
     }
 
     /// Returns the entity with these keys, if the caller's snapshot sees one.
     pub fn get(&mut self, keys: Keys<'_>) -> Option<Row<'_>> {
         // SAFETY: PostgreSQL sets an active snapshot before it calls an SQL function.
-        let is_found = unsafe { self.seek(pg_sys::GetActiveSnapshot(), keys) };
+        let is_found = unsafe { self.seek(GetActiveSnapshot(), keys) };
         // SAFETY: `open` checked that the table has the columns of an entity. The slot keeps its row until the next
         // look-up, which needs `&mut self` and so ends the row's borrow.
         is_found.then(|| unsafe { Row::of(self.stored) })
@@ -143,14 +147,23 @@ impl Direct {
         take: &mut dyn FnMut(&Row<'_>) -> bool,
     ) -> bool {
         let bounds = [lower, upper].map(Varlena::new);
-        let conditions = ColumnCondition::between(bounds.each_ref().map(Value::bytea));
+        let mut conditions = Condition::between(bounds.each_ref().map(Value::bytea));
         let stored = self.stored;
-        // SAFETY: the table is open and the slot fits it. The caller names a valid property index of the table: it has
-        // one column, of type bytea. `open` checked that the table has the columns of an entity.
+        // SAFETY: the table is open and locked, and the slot fits it. The caller names a valid property index of the table:
+        // it has one column, of type bytea. `open` checked that the table has the columns of an entity. A snapshot is active
+        // while an SQL function runs.
         unsafe {
-            each_row(self.relation, index, &conditions, stored, &mut || {
-                take(&Row::of(stored))
-            })
+            let index = pg_sys::index_open(index, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
+            // Rows that were updated while the index was made may be found only by snapshots that are later.
+            let is_complete = !(*(*index).rd_index).indcheckxmin;
+            if is_complete {
+                let snapshot = GetActiveSnapshot();
+                each_row(self.relation, index, snapshot, &mut conditions, stored, || {
+                    take(&Row::of(stored))
+                });
+            }
+            pg_sys::index_close(index, NO_LOCK);
+            is_complete
         }
     }
 
@@ -163,7 +176,7 @@ impl Direct {
         is_wanted: &dyn Fn(&Row<'_>) -> bool,
         take: &mut dyn FnMut(&Row<'_>) -> bool,
     ) -> bool {
-        let mut found: Vec<(String, String, pg_sys::HeapTuple)> = Vec::new();
+        let mut found: Vec<(String, String, u64, pg_sys::HeapTuple)> = Vec::new();
         let context = new_context(c"table_service entities");
         // SAFETY: the context is valid until the end of the block, and so are the rows, which are copied into it. The slot
         // has the columns of the table, of which `open` checked that they are those of an entity.
@@ -173,18 +186,20 @@ impl Direct {
                 self.each_between(index, (&span.lower, &span.upper), &mut |row| {
                     if is_wanted(row) {
                         let keys = (row.partition_key().to_owned(), row.row_key().to_owned());
-                        found.push((keys.0, keys.1, row.copy()));
+                        let copy = row.copy();
+                        found.push((keys.0, keys.1, item_pointer_to_u64((*copy).t_self), copy));
                     }
                     true
                 })
             });
             if are_read {
-                found.sort_unstable_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
-                // Indexes on several properties may have the same entity.
-                found.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
+                found.sort_unstable();
+                // Indexes on several properties may have the same entity. Without a primary key several may have the same
+                // keys.
+                found.dedup_by_key(|&mut (.., place, _)| place);
                 let slot =
                     pg_sys::MakeSingleTupleTableSlot((*self.relation).rd_att, &raw const pg_sys::TTSOpsHeapTuple);
-                for &(_, _, tuple) in &found {
+                for &(.., tuple) in &found {
                     pg_sys::ExecStoreHeapTuple(tuple, slot, false);
                     if !take(&Row::of(slot)) {
                         break;
@@ -301,7 +316,7 @@ impl Direct {
                 pg_sys::CheckCmdReplicaIdentity(self.relation, pg_sys::CmdType::CMD_UPDATE);
                 pg_sys::CommandCounterIncrement();
                 pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-                self.seek(pg_sys::GetActiveSnapshot(), keys)
+                self.seek(GetActiveSnapshot(), keys)
             };
             let attempt = if is_found {
                 self.update_row(keys, version, change, properties)
@@ -389,7 +404,7 @@ impl Direct {
             let slot = new_version((*self.relation).rd_att, values);
             let (mut failure, mut lock, mut update_indexes) =
                 (pg_sys::TM_FailureData::default(), 0, Default::default());
-            let (command, snapshot) = (pg_sys::GetCurrentCommandId(true), pg_sys::GetActiveSnapshot());
+            let (command, snapshot) = (pg_sys::GetCurrentCommandId(true), GetActiveSnapshot());
             let result = guarded(|| {
                 tuple_update(
                     self.relation,
@@ -417,40 +432,38 @@ impl Direct {
     /// # Safety
     /// The snapshot must be active.
     pub(super) unsafe fn seek(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> bool {
-        // SAFETY: an active snapshot is valid. The slot was made for this relation, and the scan is ended after its
-        // last use.
+        let mut is_found = false;
+        // SAFETY: an active snapshot is valid.
         unsafe {
-            let scan = self.begin_scan(snapshot, keys);
-            let is_found = pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, self.stored);
-            // The slot keeps its row.
-            pg_sys::index_endscan(scan);
-            is_found
+            self.versions(snapshot, keys, |_| {
+                is_found = true;
+                false
+            });
         }
+        is_found
     }
 
-    /// Begins a scan of the primary key for these keys.
+    /// Calls `take` for the rows with these keys that the snapshot sees, until it wants no more. The slot keeps the last
+    /// one.
     ///
     /// # Safety
-    /// The snapshot must be valid until the scan ends.
-    pub(super) unsafe fn begin_scan(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> pg_sys::IndexScanDesc {
-        let mut conditions = conditions();
-        conditions[0].sk_argument = keys.partition_key.datum();
-        conditions[1].sk_argument = keys.row_key.datum();
-        // SAFETY: `open` checked that the index has these two columns, of type text with the collation "C". The scan
-        // copies the conditions, so they need not outlive this function.
+    /// The snapshot must be valid until this function returns.
+    pub(super) unsafe fn versions(
+        &mut self,
+        snapshot: pg_sys::Snapshot,
+        keys: Keys<'_>,
+        mut take: impl FnMut(*mut pg_sys::TupleTableSlot) -> bool,
+    ) {
+        let mut conditions = [(1, keys.partition_key), (2, keys.row_key)]
+            .map(|(column, key)| Condition::new(column, Comparison::Equal, Value::text(key)));
+        let stored = self.stored;
+        // SAFETY: the caller promises that the snapshot is valid. `open` checked that the index has these two columns, of
+        // type text with the collation "C". The slot was made for this relation.
         unsafe {
-            let scan = pg_sys::index_beginscan(
-                self.relation,
-                self.index,
-                snapshot,
-                #[cfg(feature = "pg18")]
-                std::ptr::null_mut(),
-                2,
-                0,
-            );
-            pg_sys::index_rescan(scan, conditions.as_mut_ptr(), 2, std::ptr::null_mut(), 0);
-            scan
-        }
+            each_row(self.relation, self.index, snapshot, &mut conditions, stored, || {
+                take(stored)
+            })
+        };
     }
 
     /// Adds rows that were just written to the indexes, in their order. Raises 23505 if another row has the same keys.
@@ -492,35 +505,32 @@ impl Direct {
     }
 }
 
-thread_local! {
-    static CONDITIONS: Cell<Option<[pg_sys::ScanKeyData; 2]>> = const { Cell::new(None) };
-}
-
-/// Returns the conditions of a look-up by both keys, still without the keys. They are made once in a session.
-fn conditions() -> [pg_sys::ScanKeyData; 2] {
-    if let Some(conditions) = CONDITIONS.get() {
-        return conditions;
-    }
-    let mut conditions = [pg_sys::ScanKeyData::default(); 2];
-    for (column, condition) in (1..).zip(&mut conditions) {
-        // SAFETY: the function fills the condition. The condition refers to PostgreSQL's own function texteq and to a
-        // memory context that exists as long as the process.
-        unsafe {
-            pg_sys::ScanKeyEntryInitialize(
-                condition,
-                0,
-                column,
-                pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-                pg_sys::InvalidOid,
-                pg_sys::C_COLLATION_OID,
-                pg_sys::RegProcedure::from(pg_sys::F_TEXTEQ),
-                pg_sys::Datum::null(),
-            );
-            condition.sk_func.fn_mcxt = pg_sys::TopMemoryContext;
+/// Opens the index of the primary key, and the property indexes to which writes add entries. Returns `None` if only a
+/// statement can do the work.
+///
+/// # Safety
+/// The relation must be open and locked.
+unsafe fn open_indexes(
+    relation: pg_sys::Relation,
+    purpose: Purpose,
+) -> Option<(pg_sys::Relation, Option<PropertyEntries>)> {
+    let lock = match purpose {
+        Purpose::Find(_) => return Some((std::ptr::null_mut(), None)),
+        Purpose::Get => pg_sys::AccessShareLock,
+        Purpose::Insert | Purpose::Update | Purpose::Stamp => pg_sys::RowExclusiveLock,
+    } as pg_sys::LOCKMODE;
+    // SAFETY: the caller holds a lock on the table, so its indexes exist.
+    unsafe {
+        let index = pg_sys::index_open(primary_key(relation)?, lock);
+        if has_our_keys(index) {
+            let entries = PropertyEntries::open(relation, purpose);
+            if entries.is_some() || purpose == Purpose::Stamp {
+                return Some((index, entries));
+            }
         }
+        pg_sys::index_close(index, NO_LOCK);
+        None
     }
-    CONDITIONS.set(Some(conditions));
-    conditions
 }
 
 fn check(keys: Keys<'_>, timestamp: i64, properties: Properties<'_>) -> Result<(), Error> {

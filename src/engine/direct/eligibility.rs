@@ -8,15 +8,44 @@ use table_service_model::Properties;
 use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::catalog::Known;
+use crate::postgres::guarded::{guarded, without_guards};
 use crate::postgres::row::is_entity;
 use crate::postgres::spi;
 use crate::postgres::statement::{Change, Statement};
 use crate::postgres::types::value::{Bag, Text};
 
+without_guards! {
+    // It raises no error.
+    fn GetUserId() -> pg_sys::Oid;
+    fn pg_class_aclmask(
+        table: pg_sys::Oid,
+        user: pg_sys::Oid,
+        rights: pg_sys::AclMode,
+        how: pg_sys::AclMaskHow::Type
+    ) -> pg_sys::AclMode;
+    fn check_enable_rls(table: pg_sys::Oid, user: pg_sys::Oid, no_error: bool) -> c_int;
+    #[cfg(feature = "pg15")]
+    fn pg_namespace_aclcheck(
+        schema: pg_sys::Oid,
+        user: pg_sys::Oid,
+        rights: pg_sys::AclMode
+    ) -> pg_sys::AclResult::Type;
+    #[cfg(not(feature = "pg15"))]
+    fn object_aclcheck(
+        class: pg_sys::Oid,
+        schema: pg_sys::Oid,
+        user: pg_sys::Oid,
+        rights: pg_sys::AclMode
+    ) -> pg_sys::AclResult::Type;
+}
+
 /// What direct access will do with the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
+    /// Read entities by their keys, or through property indexes.
     Get,
+    /// Read entities through property indexes alone.
+    Find(EveryRow),
     Insert,
     Update,
     /// Correct the Timestamp of an entity that this transaction has just inserted ([`settle`](super::settle)). The
@@ -24,11 +53,17 @@ pub enum Purpose {
     Stamp,
 }
 
+/// Says that the caller may read every row of a table ([`reads_every_row`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EveryRow(());
+
 /// Returns whether the caller has the privileges on the whole table and may use its schema, and no library checks
 /// privileges in a hook. If not, the caller uses a statement: that raises, or finds that privileges on columns suffice.
 pub(super) fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpose) -> bool {
     let rights = match purpose {
         Purpose::Get => pg_sys::ACL_SELECT,
+        // What the table asks of a reader was checked.
+        Purpose::Find(EveryRow(())) => 0,
         Purpose::Insert => pg_sys::ACL_INSERT,
         Purpose::Update => pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,
         Purpose::Stamp => return true,
@@ -36,38 +71,57 @@ pub(super) fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpo
     // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The hook is a
     // global of this process, which has one thread.
     unsafe {
-        let user = pg_sys::GetUserId();
-        let has_rights = || pg_sys::pg_class_aclmask(table, user, rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights;
-        { pg_sys::ExecutorCheckPerms_hook }.is_none() && has_rights() && may_use(schema, user)
+        let user = GetUserId();
+        let has_rights = || rights == 0 || has_rights(table, user, rights);
+        { pg_sys::ExecutorCheckPerms_hook }.is_none() && guarded(|| has_rights() && may_use(schema, user))
     }
 }
 
 /// Returns whether the caller has the privilege to read the whole table.
 pub fn may_read(table: &Table) -> bool {
-    let rights = pg_sys::ACL_SELECT as pg_sys::AclMode;
+    let table = table.oid();
     // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one.
-    unsafe {
-        pg_sys::pg_class_aclmask(
-            table.oid(),
-            pg_sys::GetUserId(),
-            rights,
-            pg_sys::AclMaskHow::ACLMASK_ALL,
-        ) == rights
-    }
+    unsafe { guarded(|| has_rights(table, GetUserId(), READ)) }
+}
+
+/// Returns whether the caller may read every row of a table: the caller has the privilege to read the whole table, and no
+/// policies hide rows from the caller.
+pub fn reads_every_row(table: &Table) -> Option<EveryRow> {
+    let table = table.oid();
+    // SAFETY: as in `may_read`.
+    let has_policies = || unsafe { check_enable_rls(table, pg_sys::InvalidOid, true) as u32 } == ENABLED;
+    // SAFETY: as in `may_read`.
+    let reads_every_row = unsafe { guarded(|| has_rights(table, GetUserId(), READ) && !has_policies()) };
+    reads_every_row.then_some(EveryRow(()))
+}
+
+const READ: pg_sys::AclMode = pg_sys::ACL_SELECT as pg_sys::AclMode;
+const ENABLED: u32 = pg_sys::CheckEnableRlsResult::RLS_ENABLED;
+
+/// Returns whether a user has all of these privileges on a whole table.
+///
+/// # Safety
+/// Call it in [`guarded`], in a transaction.
+unsafe fn has_rights(table: pg_sys::Oid, user: pg_sys::Oid, rights: pg_sys::AclMode) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { pg_class_aclmask(table, user, rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights }
 }
 
 /// Returns whether a user has USAGE on a schema.
-fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
+///
+/// # Safety
+/// Call it in [`guarded`], in a transaction.
+unsafe fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
     let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
-    // SAFETY: the function looks up a catalog, which needs a transaction, and SQL functions run in one.
+    // SAFETY: the caller's promise.
     let result = unsafe {
         #[cfg(feature = "pg15")]
         {
-            pg_sys::pg_namespace_aclcheck(schema, user, usage)
+            pg_namespace_aclcheck(schema, user, usage)
         }
         #[cfg(not(feature = "pg15"))]
         {
-            pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, user, usage)
+            object_aclcheck(pg_sys::NamespaceRelationId, schema, user, usage)
         }
     };
     result == pg_sys::AclResult::ACLCHECK_OK
@@ -92,7 +146,7 @@ pub(super) unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose
         is_heap
             && match purpose {
                 Purpose::Stamp => true,
-                Purpose::Get => is_all(),
+                Purpose::Get | Purpose::Find(_) => is_all(),
                 Purpose::Insert => {
                     is_all() && has_only_our_check(relation, known) && is_changeable_after_insert(relation)
                 }
@@ -198,7 +252,7 @@ pub(super) fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
         row_key: key.arg(),
     };
     let (statement, node) = match purpose {
-        Purpose::Get => (Statement::get(keys), pg_sys::NodeTag::T_IndexScan),
+        Purpose::Get | Purpose::Find(_) => (Statement::get(keys), pg_sys::NodeTag::T_IndexScan),
         Purpose::Insert => (Statement::insert(keys, 0, bag.arg()), pg_sys::NodeTag::T_ModifyTable),
         Purpose::Update => (
             Statement::update(Change::Replace, keys, 0, bag.arg(), None),

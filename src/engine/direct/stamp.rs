@@ -78,12 +78,14 @@ impl Direct {
         // found until this closure returns.
         unsafe {
             self.versions(&raw mut pg_sys::SnapshotAnyData, keys, |slot| {
-                let Some(row) = Row::without_nulls(slot) else { return };
-                if row.timestamp() == written && is_own_version(slot) {
-                    own = Some((*slot).tts_tid);
-                } else {
-                    latest = latest.max(Some(row.timestamp()));
+                if let Some(row) = Row::without_nulls(slot) {
+                    if row.timestamp() == written && is_own_version(slot) {
+                        own = Some((*slot).tts_tid);
+                    } else {
+                        latest = latest.max(Some(row.timestamp()));
+                    }
                 }
+                true
             });
         }
         match (own, latest) {
@@ -126,28 +128,6 @@ impl Direct {
             pg_sys::PopActiveSnapshot();
             pg_sys::CommandCounterIncrement();
             timestamp
-        }
-    }
-
-    /// Calls `take` for every row with these keys that the snapshot sees.
-    ///
-    /// # Safety
-    /// The snapshot must be valid until this function returns.
-    unsafe fn versions(
-        &mut self,
-        snapshot: pg_sys::Snapshot,
-        keys: Keys<'_>,
-        mut take: impl FnMut(*mut pg_sys::TupleTableSlot),
-    ) {
-        // SAFETY: the caller promises that the snapshot is valid. The slot was made for this relation, and the scan is
-        // ended after its last use.
-        unsafe {
-            let scan = self.begin_scan(snapshot, keys);
-            let forward = pg_sys::ScanDirection::ForwardScanDirection;
-            while pg_sys::index_getnext_slot(scan, forward, self.stored) {
-                take(self.stored);
-            }
-            pg_sys::index_endscan(scan);
         }
     }
 }

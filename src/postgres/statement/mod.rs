@@ -426,7 +426,7 @@ mod tests {
         ];
         let mut kinds = Vec::new();
         for (range, is_partition) in ranges {
-            let plan = Plan::new(&Filter::parse(range, None).unwrap());
+            let plan = Plan::new(Filter::parse(range, None).unwrap());
             let range = RangeKeys::new(plan.ranges.first().unwrap());
             for filter in filters {
                 let filter = filter.map(|text| ScanFilter::new(&Predicate::new(&Filter::parse(text, None).unwrap())));
@@ -505,7 +505,7 @@ mod tests {
 
     #[pg_test]
     fn texts_have_as_many_parameters_as_statements_have_values() {
-        let plan = Plan::new(&Filter::parse("PartitionKey eq 'a' and RowKey gt 'b'", None).unwrap());
+        let plan = Plan::new(Filter::parse("PartitionKey eq 'a' and RowKey gt 'b'", None).unwrap());
         let keys = RangeKeys::new(plan.ranges.first().unwrap());
         let filter = ScanFilter::new(&Predicate::new(&Filter::parse("N eq 1", None).unwrap()));
         let first = Some(First { rows: 7, until: 0 });

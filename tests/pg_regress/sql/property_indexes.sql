@@ -218,3 +218,18 @@ SELECT insert_entity('Staff', 'p1', 'n2', '{"Number": 1, "Email": "n2"}');
 SELECT row_key FROM query_entities('Staff', $$Email eq 'n1' or Email eq 'n2'$$);
 DROP INDEX table_service_data.one_number;
 SELECT delete_table('Staff');
+
+-- A table that lost its primary key to its owner: entities with the same keys are different ones, and each comes once.
+SELECT create_table('Loose');
+SELECT create_property_index('Loose', 'A'), create_property_index('Loose', 'B');
+SELECT conname AS ours FROM pg_constraint WHERE conrelid = 'table_service_data."Loose"'::regclass AND contype = 'p' \gset
+ALTER TABLE table_service_data."Loose" DROP CONSTRAINT :"ours";
+INSERT INTO table_service_data."Loose" SELECT 'p', '1', clock_timestamp(), jsonb_build_object('A', 1, 'B', 1, 'N', n)::properties FROM generate_series(1, 2) AS n;
+INSERT INTO table_service_data."Loose" SELECT 'p', 'r' || n, clock_timestamp(), jsonb_build_object('A', n, 'B', -n)::properties FROM generate_series(2, 400) AS n;
+SELECT partition_key, row_key, get_int32(properties, 'N') AS n FROM query_entities('Loose', 'A eq 1 or B eq 1') ORDER BY n;
+SELECT partition_key, row_key, get_int32(properties, 'N') AS n FROM query_page('Loose', 'A eq 1 or B eq 1') ORDER BY n;
+SET table_service.enable_direct_access = off;
+SELECT partition_key, row_key, get_int32(properties, 'N') AS n FROM query_page('Loose', 'A eq 1 or B eq 1') ORDER BY n;
+RESET table_service.enable_direct_access;
+SELECT row_key FROM query_page('Loose', $$PartitionKey eq 'p' and RowKey eq 'r7' and A eq 7$$);
+SELECT delete_table('Loose');

@@ -87,6 +87,17 @@ impl Bound {
 }
 
 impl KeyRange {
+    /// All keys.
+    pub const ALL: KeyRange = KeyRange {
+        lower: None,
+        upper: None,
+    };
+
+    /// Whether the range has all keys.
+    pub fn is_all(&self) -> bool {
+        self.lower.is_none() && self.upper.is_none()
+    }
+
     pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
         let key = (partition_key, false, row_key, false);
         self.lower.as_ref().is_none_or(|lower| lower.as_lower() <= key)
@@ -123,10 +134,10 @@ impl KeyRange {
             AccessClass::PointQuery
         } else if self.partition().is_some() {
             AccessClass::RowRangeScan
-        } else if self.lower.is_some() || self.upper.is_some() {
-            AccessClass::PartitionRangeScan
-        } else {
+        } else if self.is_all() {
             AccessClass::TableScan
+        } else {
+            AccessClass::PartitionRangeScan
         }
     }
 }

@@ -23,20 +23,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn new(filter: &Filter) -> Plan {
+    pub fn new(filter: Filter) -> Plan {
         if let Expression::Comparison(comparison) = filter.expression()
             && let Column::Property(_) = comparison.property.column
         {
             // What is usual with a property index says nothing of the keys, and needs no work.
             return Plan {
-                ranges: vec![KeyRange {
-                    lower: None,
-                    upper: None,
-                }],
-                residual: Some(filter.clone()),
+                ranges: vec![KeyRange::ALL],
+                residual: Some(filter),
             };
         }
-        Plan::within(filter, WORK, limits::FILTER_RANGES)
+        Plan::within(&filter, WORK, limits::FILTER_RANGES)
     }
 
     /// A plan that takes about `work` steps at most and has at most about `cells` ranges. It is correct in any case; with

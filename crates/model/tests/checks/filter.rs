@@ -33,7 +33,7 @@ pub fn filter(text: &str) {
     assert_eq!(Filter::parse(&printed, None).as_ref(), Ok(&filter), "{printed}");
     let predicate = Predicate::new(&filter);
     assert_eq!(Predicate::from_bytes(&predicate.to_bytes()).as_ref(), Ok(&predicate));
-    let plan = Plan::new(&filter);
+    let plan = Plan::new(filter.clone());
     for bag in BAGS.map(|json| parse_properties(json).unwrap()) {
         for partition_key in KEYS {
             for row_key in KEYS {

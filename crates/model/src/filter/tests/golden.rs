@@ -515,7 +515,7 @@ golden! {
     }
 
     "6.6 resume" a_page_resumes_at_the_first_key_from_the_mark_on {
-        let plan = Plan::new(&parse("PartitionKey eq 'a'"));
+        let plan = Plan::new(parse("PartitionKey eq 'a'"));
         let rest = plan.ranges_from("a", "5");
         assert!(rest[0].contains("a", "5") && rest[0].contains("a", "6") && !rest[0].contains("a", "4"));
     }

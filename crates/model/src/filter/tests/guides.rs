@@ -184,7 +184,7 @@ fn the_projection_of_the_reviews() {
 
 #[test]
 fn several_departments_at_once() {
-    let plan = Plan::new(&parse(
+    let plan = Plan::new(parse(
         "(PartitionKey eq 'Sales' or PartitionKey eq 'Marketing') and RowKey ge 'empid_' and RowKey lt 'empid`' and Age gt 30",
     ));
     assert_eq!(

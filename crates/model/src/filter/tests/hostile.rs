@@ -21,7 +21,7 @@ fn survive(name: &'static str, text: String) -> Result<Plan, Error> {
             let predicate = Predicate::new(&filter);
             let read = Predicate::from_bytes(&predicate.to_bytes()).unwrap();
             assert!(read == predicate, "{name}");
-            let plan = Plan::new(&filter);
+            let plan = Plan::new(filter.clone());
             let residual = plan.residual.as_ref().map(Predicate::new);
             for sample in [
                 Sample::new("", "", "{}"),

@@ -73,7 +73,7 @@ fn passes(filter: &Filter, sample: &Sample) -> bool {
     assert_eq!(predicate.matches(&entity), expected, "{filter} compiled, {sample:?}");
     let read = Predicate::from_bytes(&predicate.to_bytes()).unwrap();
     assert_eq!(read.matches(&entity), expected, "{filter} from bytes, {sample:?}");
-    let plan = Plan::new(filter);
+    let plan = Plan::new(filter.clone());
     assert_eq!(
         planned(&plan, sample),
         expected,
@@ -103,7 +103,7 @@ fn holds(filter: &str, properties: &str) -> bool {
 
 /// The plan as `explain_query` shows it.
 fn explain(filter: &str) -> (String, Vec<String>, String) {
-    let plan = Plan::new(&parse(filter));
+    let plan = Plan::new(parse(filter));
     (
         plan.access().to_string(),
         plan.ranges.iter().map(ToString::to_string).collect(),

@@ -160,7 +160,7 @@ fn several_properties_combine() {
 fn spans_of_one_value_shrink_to_keys() {
     let within = |filter: &str| {
         let filter = parse(filter);
-        let plan = Plan::new(&filter);
+        let plan = Plan::new(filter.clone());
         assert_eq!(plan.ranges.len(), 1, "{filter}");
         text(&condition(&filter, &["A"]).unwrap().within(&plan.ranges[0]))
     };
@@ -168,7 +168,7 @@ fn spans_of_one_value_shrink_to_keys() {
         let Condition::Spans { spans, .. } = condition(&parse(filter), &["A"]).unwrap() else {
             unreachable!()
         };
-        let span = spans[0].within(&Plan::new(&parse(filter)).ranges[0]).unwrap();
+        let span = spans[0].within(&Plan::new(parse(filter)).ranges[0]).unwrap();
         assert!(span.one_value());
         format!("{} {}", span.lower.escape_ascii(), span.upper.escape_ascii())
     };
@@ -190,10 +190,10 @@ fn spans_of_one_value_shrink_to_keys() {
         within("A ge 'x' and A lt 'y' and PartitionKey eq 'p'"),
         r"A in \x06x\x00..\x06y\x00"
     );
-    let first = Plan::new(&parse("PartitionKey ge 'p'")).ranges[0].clone();
+    let first = Plan::new(parse("PartitionKey ge 'p'")).ranges[0].clone();
     let rest = only_span("A eq 'x'").within(&first).unwrap();
     assert_eq!(rest.lower.escape_ascii().to_string(), r"\x06x\x00p\x00");
-    let range = Plan::new(&parse("PartitionKey lt 'p'")).ranges[0].clone();
+    let range = Plan::new(parse("PartitionKey lt 'p'")).ranges[0].clone();
     assert_eq!(rest.within(&range), None);
 }
 

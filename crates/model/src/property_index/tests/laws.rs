@@ -243,7 +243,7 @@ fn check(filter: &Filter, sample: &Sample) -> Result<(), TestCaseError> {
         return Ok(());
     }
     let entries = INDEXED.map(|name| entry(entity.properties, name, &sample.partition_key, &sample.row_key));
-    let plan = Plan::new(filter);
+    let plan = Plan::new(filter.clone());
     for part in [Some(filter), plan.residual.as_ref()].into_iter().flatten() {
         let Some(condition) = condition(part, &INDEXED) else {
             continue;
