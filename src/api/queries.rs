@@ -1,6 +1,7 @@
 //! Queries with a filter: complete results, pages, EXPLAIN, and statistics.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use pgrx::prelude::*;
 use table_service_model::Error;
@@ -48,19 +49,21 @@ fn query_entities(
                 });
             }),
             Some(0) => {}
-            Some(mut left) => connect(|spi| {
+            Some(top) => connect(|spi| {
                 let filter = RowFilter::of(&query.plan);
+                let taken = Cell::new(0);
                 let wanted = Wanted {
-                    entities: left,
+                    entities: top,
+                    taken: &taken,
                     filter: query.plan.residual.as_ref(),
                     until: i64::MAX,
                 };
                 scan::read_first(spi, &table, &query.plan.ranges, &wanted, &mut |row| {
                     if filter.as_ref().is_none_or(|filter| filter.passes(row)) {
                         result.push_entity(row, &query.projection, None);
-                        left -= 1;
+                        taken.set(taken.get() + 1);
                     }
-                    left > 0
+                    taken.get() < top
                 });
             }),
         }

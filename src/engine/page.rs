@@ -1,6 +1,7 @@
 //! Pages: the limits of one page, and the continuation token of the next one.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::time::Duration;
 
 use table_service_model::filter::{Filter, KeyRange, Predicate};
@@ -36,6 +37,7 @@ pub struct PageRequest<'f> {
 
 /// Reads a page into `sink`. Returns the sink, and the token of the next page if there may be one.
 pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S, Option<String>) {
+    let taken = Cell::new(0);
     let mut reading = PageReading {
         sink,
         filter: request.filter.map(|filter| RowFilter::new(Predicate::new(filter))),
@@ -44,13 +46,14 @@ pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S
         full: false,
         deadline: Deadline::after(request.time_limit),
         tested: 0,
-        taken: 0,
+        taken: &taken,
         token: None,
     };
     if request.top > 0 {
         let limit = i64::try_from(request.time_limit.as_micros()).unwrap_or(i64::MAX);
         let wanted = Wanted {
             entities: request.top,
+            taken: &taken,
             filter: request.filter,
             until: now().saturating_add(limit),
         };
@@ -63,7 +66,7 @@ pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S
 }
 
 /// Counts the entities of a page. When the page is full or its time is over, the next row's keys become the token.
-struct PageReading<S> {
+struct PageReading<'t, S> {
     sink: S,
     filter: Option<RowFilter>,
     left: u64,
@@ -73,11 +76,11 @@ struct PageReading<S> {
     /// The number of rows that were tested against the filter.
     tested: u64,
     /// The number of entities in the page.
-    taken: u64,
+    taken: &'t Cell<u64>,
     token: Option<String>,
 }
 
-impl<S: PageSink> PageReading<S> {
+impl<S: PageSink> PageReading<'_, S> {
     /// Takes a row. Returns whether the page wants more rows.
     fn row(&mut self, row: &Row<'_>) -> bool {
         if let Some(filter) = &self.filter {
@@ -96,8 +99,9 @@ impl<S: PageSink> PageReading<S> {
         }
         self.left -= 1;
         self.bytes += row.size();
-        self.taken += 1;
-        self.full = self.left == 0 || self.bytes >= PAGE_BYTES || self.deadline.has_passed(self.taken);
+        let taken = self.taken.get() + 1;
+        self.taken.set(taken);
+        self.full = self.left == 0 || self.bytes >= PAGE_BYTES || self.deadline.has_passed(taken);
         self.sink.entity(row, self.full || self.filter.is_some());
         true
     }

@@ -485,9 +485,9 @@ pub enum Way {
 ///
 /// PostgreSQL's planner cannot decide this alone. It has no statistics of a new index, it does not know where in the key
 /// order the entities stand, and a wrong guess costs a scan of the table or a sort of half of it. So the entries are
-/// counted, up to a number that takes little time. If a page may be full soon, entities are read in key order first, and
-/// sorted only when that takes much less time than was already spent. Of a part of the table some are read first too,
-/// instead of counting them all.
+/// counted, up to a number that takes little time, unless the statistics say that they are very many. If a page may be full
+/// soon, entities are read in key order first, and sorted only when that takes much less time than was already spent. Of a
+/// part of the table some are read first too, instead of counting them all.
 pub fn choose(
     knowledge: &Knowledge<'_>,
     ranges: &[KeyRange],
@@ -495,6 +495,9 @@ pub fn choose(
     (wanted, read): (Option<u64>, u64),
     is_direct: bool,
 ) -> Way {
+    if read == 0 && wanted.is_some() && knowledge.is_large(condition) {
+        return Way::KeysFirst(READ_FIRST);
+    }
     // The whole table is the only range of its filter.
     let begins_in_part = read == 0 && !ranges.iter().any(KeyRange::is_all);
     if begins_in_part && knowledge.have_fewer(ranges, SMALL) {

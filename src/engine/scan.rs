@@ -47,10 +47,23 @@ impl RowFilter {
 pub struct Wanted<'f> {
     /// How many entities, about.
     pub entities: u64,
+    /// How many entities the caller has taken so far. The caller counts them.
+    pub taken: &'f Cell<u64>,
     /// The filter that they must pass. The caller tests it on the rows as they arrive.
     pub filter: Option<&'f Filter>,
     /// When the caller will want no more rows, in microseconds since 2000-01-01.
     pub until: i64,
+}
+
+impl Wanted<'_> {
+    /// Returns whether the caller will want no more if it takes as many entities again as it has since `taken`, which becomes
+    /// what it has taken so far.
+    fn is_near(&self, taken: &mut u64) -> bool {
+        let now = self.taken.get();
+        let since = now - std::mem::replace(taken, now);
+        // One more shows whether there is a next page.
+        now + since > self.entities
+    }
 }
 
 /// Reads entities of key ranges into `sink` until it wants no more: all that pass the filter, and perhaps others. The
@@ -72,15 +85,7 @@ pub fn read_first(
         return;
     }
     let knowledge = Knowledge::new(table, wanted.filter);
-    read(
-        spi,
-        table,
-        ranges,
-        knowledge.as_ref(),
-        Some(wanted.entities),
-        None,
-        sink,
-    );
+    read(spi, table, ranges, knowledge.as_ref(), Some(wanted), None, sink);
 }
 
 /// Reads all entities of a plan's ranges that pass its filter into `sink`. The statements test the filter, so
@@ -138,7 +143,7 @@ fn read(
     table: &Table,
     ranges: &[KeyRange],
     knowledge: Option<&Knowledge<'_>>,
-    wanted: Option<u64>,
+    wanted: Option<&Wanted<'_>>,
     all_rows: Option<&AllRows>,
     sink: &mut dyn FnMut(&Row<'_>) -> bool,
 ) {
@@ -187,8 +192,8 @@ struct Reading<'a> {
     table: &'a Table,
     /// What property indexes know about the filter.
     knowledge: Option<&'a Knowledge<'a>>,
-    /// How many entities the caller wants. `None` stands for all.
-    wanted: Option<u64>,
+    /// What the caller wants. `None` stands for all entities.
+    wanted: Option<&'a Wanted<'a>>,
     all_rows: Option<&'a AllRows>,
     receiver: Receiver<'a>,
 }
@@ -242,7 +247,7 @@ impl<'a> Reading<'a> {
             let condition = knowledge.within(&ranges);
             let in_order = match &*ranges {
                 [range] => knowledge
-                    .in_order(&condition, self.wanted, read)
+                    .in_order(&condition, self.wanted(), read)
                     .map(|values| (range, values)),
                 _ => None,
             };
@@ -253,7 +258,7 @@ impl<'a> Reading<'a> {
                 some_are_cut |= cut;
                 (values.rows.unwrap_or_default(), rest)
             } else {
-                let so_far = (self.wanted, read);
+                let so_far = (self.wanted(), read);
                 let (condition, planning) = match choose(knowledge, &ranges, &condition, so_far, direct.is_some()) {
                     Way::Keys => break,
                     Way::KeysFirst(rows) => {
@@ -328,9 +333,14 @@ impl<'a> Reading<'a> {
                 let more = {
                     let (range, rest, read) = (range.clone(), rest.clone(), Rc::clone(&read));
                     let (wanted, is_direct) = (self.wanted, direct.is_some());
+                    let mut rows = limits.rows.unwrap_or_default();
+                    let mut taken = wanted.map_or(0, |wanted| wanted.taken.get());
                     Box::new(move |next| {
-                        let left = from_on(&range, next, &rest);
-                        let rows = keys_again(&left, knowledge, (wanted, read.get()), is_direct);
+                        if !wanted.is_some_and(|wanted| wanted.is_near(&mut taken)) {
+                            let left = from_on(&range, next, &rest);
+                            let wanted = wanted.map(|wanted| wanted.entities);
+                            rows = keys_again(&left, knowledge, (wanted, read.get()), is_direct);
+                        }
                         read.set(read.get().saturating_add(rows));
                         rows
                     })
@@ -433,7 +443,7 @@ impl<'a> Reading<'a> {
         let (table, indexes) = (self.table.name(), &knowledge.indexes);
         // One more than wanted shows whether there is a next page. What the receiver tests is not counted.
         let limit = self
-            .wanted
+            .wanted()
             .filter(|_| ranges.len() == 1)
             .map(|wanted| wanted.saturating_add(1));
         let filter = Tested::Compiled(filter);
@@ -445,6 +455,11 @@ impl<'a> Reading<'a> {
         } else {
             self.receiver.within(ranges, receive)
         }
+    }
+
+    /// How many entities the caller wants, about. `None` stands for all.
+    fn wanted(&self) -> Option<u64> {
+        self.wanted.map(|wanted| wanted.entities)
     }
 
     /// The filter that statements test.
