@@ -450,8 +450,9 @@ const SOME: usize = 4000;
 const READ_FIRST: u64 = 2000;
 /// To find a larger part of all entities through an index and to sort them takes longer than to read them all.
 const LARGE: f64 = 0.3;
-/// How many entities of a range are read in key order, whatever the indexes have.
-const SMALL: usize = 300;
+/// How many entities of a part of the table are read in key order before a decision. To count a few entries, or to look at the
+/// statistics, takes as long as to read some 30 entities.
+const SMALL: u64 = 200;
 /// To find an entity through an index and to sort it takes about as long as to read so many in key order.
 const SORTED: usize = 3;
 /// To plan a statement takes about as long as to read so many entities in key order.
@@ -460,9 +461,9 @@ const PLANNED: usize = 400;
 /// without the index: at most 1.2 times as long is the aim. It also keeps the time limit of a page, because a sort cannot
 /// be interrupted: it takes a small part of the time that the page has read.
 const PER_ENTRY: usize = 20;
-/// Reading in key order before a decision may take one part in so many of the time to sort what the index has: 1.2 times
-/// as long altogether is the aim.
-const IN_VAIN: usize = 5;
+/// How many entities are read for each entry that is counted afterwards. To count an entry takes about a fifth of the time to
+/// read an entity in key order.
+const PER_COUNTED: usize = 4;
 /// To read an entity that was found by its keys takes about as long as to read so many entries of an index beside them.
 const BESIDE_KEYS: usize = 4;
 
@@ -487,7 +488,7 @@ pub enum Way {
 /// order the entities stand, and a wrong guess costs a scan of the table or a sort of half of it. So the entries are
 /// counted, up to a number that takes little time, unless the statistics say that they are very many. If a page may be full
 /// soon, entities are read in key order first, and sorted only when that takes much less time than was already spent. Of a
-/// part of the table some are read first too, instead of counting them all.
+/// part of the table some are read first too: it may be small. The more were read, the more entries are counted.
 pub fn choose(
     knowledge: &Knowledge<'_>,
     ranges: &[KeyRange],
@@ -495,29 +496,27 @@ pub fn choose(
     (wanted, read): (Option<u64>, u64),
     is_direct: bool,
 ) -> Way {
-    if read == 0 && wanted.is_some() && knowledge.is_large(condition) {
+    let Ok(rows) = usize::try_from(read) else {
+        return Way::Keys;
+    };
+    // The whole table is the only range of its filter.
+    if rows == 0 && !ranges.iter().any(KeyRange::is_all) {
+        return Way::KeysFirst(SMALL);
+    }
+    if read <= SMALL && wanted.is_some() && knowledge.is_large(condition) {
         return Way::KeysFirst(READ_FIRST);
     }
-    // The whole table is the only range of its filter.
-    let begins_in_part = read == 0 && !ranges.iter().any(KeyRange::is_all);
-    if begins_in_part && knowledge.have_fewer(ranges, SMALL) {
-        return Way::Keys;
-    }
-    let limit = match (wanted, usize::try_from(read)) {
-        (None, _) if knowledge.count(condition, FEW) < FEW => FEW,
-        // To count the entities of a small range takes a fifth of the time to read them. So they are read, as far as that
-        // takes a small part of the time that the index may take.
-        (None, _) if begins_in_part => {
-            let sorted = knowledge.estimate(condition).map(|entries| SORTED * entries + PLANNED);
-            let rows = sorted.map_or(READ_FIRST, |sorted| READ_FIRST.min((sorted / IN_VAIN) as u64));
-            return Way::KeysFirst(rows.max(SMALL as u64));
-        }
-        (None, _) if knowledge.have_fewer(ranges, SOME) => return Way::Keys,
-        (None, _) => SOME,
-        (Some(wanted), Ok(0)) => usize::try_from(wanted).map_or(FEW, |wanted| FEW.min(wanted + 1)),
+    let most = match wanted.map(usize::try_from) {
         // If there are no more entries than entities wanted, reading in key order goes to the end of the ranges.
-        (Some(wanted), Ok(read)) => usize::try_from(wanted).map_or(FEW, |wanted| (wanted + 1).max(read / PER_ENTRY)),
-        (Some(_), Err(_)) => return Way::Keys,
+        Some(Ok(wanted)) => wanted.saturating_add(1),
+        _ => SOME,
+    };
+    let limit = match (wanted, rows) {
+        (None, 0) if knowledge.count(condition, FEW) >= FEW && knowledge.have_fewer(ranges, SOME) => return Way::Keys,
+        (None, 0) => most,
+        (Some(_), 0) => FEW.min(most),
+        (None, rows) => most.min(rows / PER_COUNTED),
+        (Some(_), rows) => most.min(rows / PER_COUNTED).max(rows / PER_ENTRY),
     };
     let entries = knowledge.count(condition, limit);
     if entries < limit {
@@ -531,8 +530,12 @@ pub fn choose(
         };
     }
     match wanted {
-        Some(_) => Way::KeysFirst(READ_FIRST.max(read)),
-        None if knowledge.has_statistics() && !knowledge.is_large(condition) => Way::Planned,
-        None => Way::Keys,
+        Some(_) if rows == 0 => Way::KeysFirst(READ_FIRST),
+        None if read >= READ_FIRST && knowledge.has_statistics() || limit == SOME => {
+            let is_known_small = knowledge.has_statistics() && !knowledge.is_large(condition);
+            if is_known_small { Way::Planned } else { Way::Keys }
+        }
+        // Twice as many altogether.
+        _ => Way::KeysFirst(read),
     }
 }

@@ -417,7 +417,8 @@ impl<'a> Reading<'a> {
         let all_rows = self.all_rows;
         let passes = |row: &Row<'_>| all_rows.is_none_or(|all| all.passes(row));
         let receiver = &mut self.receiver;
-        let is_inside = |row: &Row<'_>| contain(ranges, row.partition_key(), row.row_key());
+        let have_all = ranges.iter().any(KeyRange::is_all);
+        let is_inside = |row: &Row<'_>| have_all || contain(ranges, row.partition_key(), row.row_key());
         direct.each_sorted(&entries, &is_inside, &mut |row| {
             receiver.take_if(row, passes);
             !receiver.has_ended()
