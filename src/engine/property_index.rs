@@ -136,6 +136,7 @@ impl<'f> Knowledge<'f> {
         self.indexes.get(property).map(|index| index.oid)
     }
 
+    /// Returns the indexes that queries of the table can use, by the numbers of the properties.
     pub fn oids(&self) -> Vec<pg_sys::Oid> {
         self.indexes.iter().map(|index| index.oid).collect()
     }

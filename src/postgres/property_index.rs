@@ -15,27 +15,38 @@ use super::varlena;
 
 /// Returns the property indexes of a table that the caller has locked.
 pub fn of_table(table: pg_sys::Oid) -> Rc<[PropertyIndex]> {
-    catalog::property_indexes(table, || indexes(table).into_iter().filter_map(of_index).collect())
+    catalog::property_indexes(table, || {
+        let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+        // SAFETY: the caller holds a lock on the table, so it can be opened without one. The list is copied before
+        // catalogs are read, which may make the table's entry of the relation cache anew.
+        let indexes = unsafe {
+            let relation = pg_sys::table_open(table, no_lock);
+            let indexes: Vec<_> = indexes(relation).collect();
+            pg_sys::table_close(relation, no_lock);
+            indexes
+        };
+        indexes.into_iter().filter_map(of_index).collect()
+    })
 }
 
-/// Returns the indexes of a table that the caller has locked.
-fn indexes(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
-    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-    // SAFETY: the caller holds a lock on the table, so it can be opened without one. The list is a list of OIDs, which is
-    // freed after its last use.
-    unsafe {
-        let relation = pg_sys::table_open(table, no_lock);
-        let list = pg_sys::RelationGetIndexList(relation);
-        pg_sys::table_close(relation, no_lock);
-        let oids = match list.as_ref() {
-            None => Vec::new(),
-            Some(list) => (0..usize::try_from(list.length).unwrap_or_default())
-                .map(|number| (*list.elements.add(number)).oid_value)
-                .collect(),
-        };
-        pg_sys::list_free(list);
-        oids
-    }
+/// Returns the indexes of a table.
+///
+/// # Safety
+/// The relation must be open. The iterator must not outlive the next look-up in a catalog.
+pub unsafe fn indexes(relation: pg_sys::Relation) -> impl ExactSizeIterator<Item = pg_sys::Oid> {
+    // SAFETY: an open relation points to a valid entry of the relation cache. `RelationGetIndexList` makes the entry's
+    // list and returns a copy, which is freed. From then on the entry's own list is valid, or NULL if it is empty. It is
+    // a list of OIDs, with `length` elements.
+    let list = unsafe {
+        if !(*relation).rd_indexvalid {
+            pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
+        }
+        (*relation).rd_indexlist.as_ref().map_or(&[][..], |list| {
+            std::slice::from_raw_parts(list.elements, usize::try_from(list.length).unwrap_or_default())
+        })
+    };
+    // SAFETY: as above.
+    list.iter().map(|cell| unsafe { cell.oid_value })
 }
 
 /// Returns what an index finds, if it is a property index: a btree on one expression, with the usual order of `bytea`,

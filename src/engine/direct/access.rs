@@ -1,4 +1,4 @@
-//! A table opened with its primary key's index, to read, insert and update entities.
+//! A table opened with its indexes, to read, insert and update entities.
 
 use std::ffi::c_int;
 use std::panic::AssertUnwindSafe;
@@ -36,10 +36,10 @@ without_guards! {
     fn GetActiveSnapshot() -> pg_sys::Snapshot;
 }
 
-/// A table opened with its primary key's index.
+/// A table opened with the indexes that the purpose needs.
 pub struct Direct {
     pub(super) relation: pg_sys::Relation,
-    /// Null for [`Purpose::Find`].
+    /// The primary key's index. Null for [`Purpose::Find`].
     index: pg_sys::Relation,
     /// The property indexes, to which writes add entries. `None` if there are other indexes too.
     pub(super) entries: Option<PropertyEntries>,

@@ -9,6 +9,7 @@ use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::catalog::Known;
 use crate::postgres::guarded::{guarded, without_guards};
+use crate::postgres::property_index::indexes;
 use crate::postgres::row::is_entity;
 use crate::postgres::spi;
 use crate::postgres::statement::{Change, Statement};
@@ -72,8 +73,8 @@ pub(super) fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpo
     // global of this process, which has one thread.
     unsafe {
         let user = GetUserId();
-        let has_rights = || rights == 0 || has_rights(table, user, rights);
-        { pg_sys::ExecutorCheckPerms_hook }.is_none() && guarded(|| has_rights() && may_use(schema, user))
+        let may_access = || rights == 0 || has_rights(table, user, rights);
+        { pg_sys::ExecutorCheckPerms_hook }.is_none() && guarded(|| may_access() && may_use(schema, user))
     }
 }
 
@@ -268,25 +269,10 @@ pub(super) fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
 /// # Safety
 /// The relation must be open.
 pub(super) unsafe fn primary_key(relation: pg_sys::Relation) -> Option<pg_sys::Oid> {
-    // SAFETY: as in `count_of_indexes`, which also makes the entry's `rd_pkindex`.
+    // SAFETY: as in `is_plain`. Listing the indexes also makes the entry's `rd_pkindex`.
     unsafe {
-        count_of_indexes(relation);
+        let _ = indexes(relation);
         let primary_key = (*relation).rd_pkindex;
         (primary_key != pg_sys::InvalidOid).then_some(primary_key)
-    }
-}
-
-/// Returns how many indexes the table has.
-///
-/// # Safety
-/// The relation must be open.
-pub(super) unsafe fn count_of_indexes(relation: pg_sys::Relation) -> c_int {
-    // SAFETY: an open relation points to a valid entry of the relation cache. `RelationGetIndexList` makes the entry's
-    // list and returns a copy, which is freed. From then on the entry's own list is valid, or NULL if it is empty.
-    unsafe {
-        if !(*relation).rd_indexvalid {
-            pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
-        }
-        (*relation).rd_indexlist.as_ref().map_or(0, |indexes| indexes.length)
     }
 }

@@ -3,10 +3,10 @@
 use pgrx::prelude::*;
 use table_service_model::property_index;
 
-use super::eligibility::{Purpose, count_of_indexes};
+use super::eligibility::Purpose;
 use crate::postgres::catalog::PropertyIndex;
 use crate::postgres::guarded::guarded;
-use crate::postgres::property_index::of_table;
+use crate::postgres::property_index::{indexes, of_table};
 use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::postgres::varlena::Varlena;
 
@@ -23,13 +23,13 @@ impl PropertyEntries {
     /// The relation must be open and locked.
     pub unsafe fn open(relation: pg_sys::Relation, purpose: Purpose) -> Option<PropertyEntries> {
         // SAFETY: the caller promises an open relation.
-        let (others, table) = unsafe { (count_of_indexes(relation) - 1, (*relation).rd_id) };
-        if others <= 0 || purpose == Purpose::Get {
+        let (others, table) = unsafe { (indexes(relation).len().saturating_sub(1), (*relation).rd_id) };
+        if others == 0 || purpose == Purpose::Get {
             return Some(PropertyEntries(Vec::new()));
         }
         let known = of_table(table);
         let plain = known.iter().filter(|index| index.is_plain);
-        if plain.clone().count() != usize::try_from(others).unwrap_or_default() {
+        if plain.clone().count() != others {
             return None;
         }
         let lock = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
