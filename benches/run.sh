@@ -7,7 +7,9 @@
 #   run.sh stress [ARGUMENT...]    one partition under load (make stress); with --database-url on a database of yours
 #   run.sh model                   the model alone
 #
-# Environment: PG, the PostgreSQL major, as for the other scripts.
+# Environment:
+#   PG          the PostgreSQL major, as for the other scripts
+#   COUNTED=1   indexes: instructions instead of time, which are the same on a busy machine; it needs valgrind, and an hour
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -53,8 +55,26 @@ growth)
   ;;
 indexes)
   # What else writes at times would count for one of the sides.
-  start "${settings[@]}" shared_buffers=1GB autovacuum=off
-  "$run" --json target/bench-indexes.json "$@"
+  indexes=("${settings[@]}" shared_buffers=1GB autovacuum=off)
+  if [[ ${COUNTED:-} != 1 ]]; then
+    start "${indexes[@]}"
+    "$run" --json target/bench-indexes.json "$@"
+  else
+    command -v valgrind >/dev/null || {
+      echo "COUNTED=1 needs valgrind: install the package valgrind" >&2
+      exit 1
+    }
+    for order in of-keys random; do
+      for statistics in fresh stale none; do
+        tables=(--order "$order" --statistics "$statistics" --entities 50000 "$@")
+        start "${indexes[@]}"
+        "$run" --make "${tables[@]}"
+        KEEP=1 pgrx-config/cluster.sh stop "$work/cluster"
+        VALGRIND=callgrind pgrx-config/cluster.sh again "$work/cluster" >/dev/null
+        "$run" --callgrind "$work/cluster" "${tables[@]}"
+      done
+    done
+  fi
   ;;
 stress)
   FSYNC=on start "${settings[@]}" shared_buffers=1GB synchronous_commit=on full_page_writes=on

@@ -11,7 +11,8 @@
 # Environment:
 #   PG or PG_CONFIG               which PostgreSQL (default: the project's default major)
 #   TCP=1                         start: listen on 127.0.0.1 too, on a free port (PGPORT in DIR/env)
-#   VALGRIND=1                    start: under valgrind, which reports to DIR/valgrind.PID
+#   VALGRIND=memcheck             start, again: under valgrind, which reports to DIR/valgrind.PID
+#   VALGRIND=callgrind            start, again: the instructions of each statement are counted in a file DIR/callgrind.PID.NUMBER
 #   FSYNC=on                      start: write durably (off by default: faster, and nobody keeps these clusters)
 #   KEEP=1                        stop: leave DIR
 #   TABLE_SERVICE_CLUSTERS=DIR    start: list the cluster there, for sweep
@@ -89,12 +90,16 @@ init() {
 
 # Starts the server with the settings in run.conf. It outlives us, so it must not keep what the caller has open (locks, pipes).
 launch() {
-  local program=()
-  if [[ ${VALGRIND:-} == 1 ]]; then
+  local program=() options
+  if [[ -n ${VALGRIND:-} ]]; then
+    case $VALGRIND in
+    memcheck) options="--leak-check=no --num-callers=40 --suppressions=$PGBIN/../share/valgrind.supp --log-file=$dir/valgrind.%p" ;;
+    callgrind) options="--dump-before=ReadyForQuery --callgrind-out-file=$dir/callgrind.%p" ;;
+    *) die "VALGRIND is memcheck or callgrind, not $VALGRIND" ;;
+    esac
     as_server tee "$dir/postgres" >/dev/null <<EOF
 #!/bin/sh
-exec valgrind --quiet --trace-children=yes --leak-check=no --num-callers=40 --suppressions=$PGBIN/../share/valgrind.supp \
-  --log-file=$dir/valgrind.%p $PGBIN/postgres "\$@"
+exec valgrind --tool=$VALGRIND --quiet --trace-children=yes $options $PGBIN/postgres "\$@"
 EOF
     chmod 755 "$dir/postgres"
     program=(-p "$dir/postgres")

@@ -396,7 +396,7 @@ run_asan() {
   REGRESS_SERVER=debug_discard_caches=1 run_golden
   TEST=${files:-batch batch_json direct_writes get insert json matches merge operators property_indexes query_tables shaped_tables to_properties types upsert}
   step "Under valgrind"
-  VALGRIND=1 run_golden
+  VALGRIND=memcheck run_golden
   TEST=$files
 }
 

@@ -1,10 +1,13 @@
 //! What property indexes cost the queries that gain nothing from them: the same query on the same entities with indexes and
-//! without, in turn, by the processor time of the server process. The worst may take 1.2 times as long with them.
+//! without, in turn, by the processor time of the server process, or by its instructions, which do not vary. The worst may
+//! take 1.2 times as long with them.
 
+use std::cell::Cell;
 use std::fs;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use table_service_benches::Error;
 use table_service_benches::report::Spread;
@@ -12,6 +15,7 @@ use table_service_benches::session::connect;
 use tokio_postgres::{Client, Statement};
 
 #[derive(Parser)]
+#[command(args_override_self = true)]
 struct Arguments {
     /// The database, as a connection string. It must be empty but for the extension, and on this machine
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
@@ -28,23 +32,36 @@ struct Arguments {
     /// Only filters that contain this text
     #[arg(long, default_value = "")]
     only: String,
+    /// Only tables with their entities in this order
+    #[arg(long)]
+    order: Option<Order>,
+    /// Only tables with these statistics
+    #[arg(long)]
+    statistics: Option<Statistics>,
+    /// Make the tables, and measure nothing
+    #[arg(long, requires_all = ["order", "statistics"])]
+    make: bool,
+    /// Count instructions instead of time, in tables that are made. The server runs under callgrind, which writes to this
+    /// directory
+    #[arg(long, value_name = "DIRECTORY", requires_all = ["order", "statistics"], conflicts_with = "make")]
+    callgrind: Option<PathBuf>,
     /// The ratio that is good enough
     #[arg(long, default_value_t = 1.2)]
     limit: f64,
     /// A file for the results as JSON
     #[arg(long)]
-    json: Option<std::path::PathBuf>,
+    json: Option<PathBuf>,
 }
 
 /// The order of the entities in the table.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Order {
     OfKeys,
     Random,
 }
 
 /// What the planner knows of the table and its indexes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Statistics {
     Fresh,
     /// Of the first hundredth of the entities.
@@ -134,20 +151,46 @@ async fn main() -> Result<(), Error> {
         .batch_execute("SET max_parallel_workers_per_gather = 0; SET jit = off")
         .await?;
     let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
-    println!(
-        "{} entities, processor time with property indexes / without, middle of {} rounds",
-        arguments.entities, arguments.rounds
-    );
+    let (meter, measured, unit) = match &arguments.callgrind {
+        None => {
+            let clock = Clock {
+                pid,
+                start: Instant::now(),
+                last: Cell::default(),
+            };
+            (Meter::Time(clock), "milliseconds of processor time", "ms")
+        }
+        Some(directory) => {
+            let (directory, prefix) = (directory.clone(), format!("callgrind.{pid}."));
+            (Meter::Instructions { directory, prefix }, "thousand instructions", "K")
+        }
+    };
+    if !arguments.make {
+        println!(
+            "{} entities, {measured} with property indexes / without",
+            arguments.entities
+        );
+    }
     let (mut results, mut beyond) = (Vec::new(), 0);
     for order in [Order::OfKeys, Order::Random] {
         for statistics in [Statistics::Fresh, Statistics::Stale, Statistics::None] {
-            make(&client, arguments.entities, order, statistics).await?;
+            if arguments.order.is_some_and(|only| only != order)
+                || arguments.statistics.is_some_and(|only| only != statistics)
+            {
+                continue;
+            }
+            if arguments.callgrind.is_none() {
+                make(&client, arguments.entities, order, statistics).await?;
+            }
+            if arguments.make {
+                return Ok(());
+            }
             for filter in filters(arguments.entities) {
                 if !filter.contains(&arguments.only) {
                     continue;
                 }
                 for way in Way::ALL {
-                    let [with, without] = compare(&arguments, &client, pid, way, &filter).await?;
+                    let [with, without] = compare(&arguments, &client, &meter, way, &filter).await?;
                     let ratio = with / without;
                     let verdict = if ratio > arguments.limit {
                         "  beyond the limit"
@@ -156,7 +199,7 @@ async fn main() -> Result<(), Error> {
                     };
                     beyond += usize::from(ratio > arguments.limit);
                     let case = format!("{order:?}, {statistics:?} statistics, {way:?}");
-                    println!("{ratio:>6.2}  {with:>10.3} ms {without:>10.3} ms  {case:<36}  {filter}{verdict}");
+                    println!("{ratio:>6.2}  {with:>10.3} {unit} {without:>10.3} {unit}  {case:<36}  {filter}{verdict}");
                     results.push(json!({ "case": case, "filter": filter, "with": with, "without": without }));
                 }
             }
@@ -236,8 +279,14 @@ async fn make(client: &Client, entities: u64, order: Order, statistics: Statisti
     Ok(())
 }
 
-/// Returns the milliseconds that a query takes with indexes and without.
-async fn compare(arguments: &Arguments, client: &Client, pid: i32, way: Way, filter: &str) -> Result<[f64; 2], Error> {
+/// Returns what a query takes with indexes and without.
+async fn compare(
+    arguments: &Arguments,
+    client: &Client,
+    meter: &Meter,
+    way: Way,
+    filter: &str,
+) -> Result<[f64; 2], Error> {
     let mut statements = Vec::new();
     let mut counts = Vec::new();
     for table in ["With", "Without"] {
@@ -249,57 +298,91 @@ async fn compare(arguments: &Arguments, client: &Client, pid: i32, way: Way, fil
     if counts.first() != counts.last() {
         return Err(format!("{way:?} {filter}: {counts:?} entities").into());
     }
-    let repeats = {
-        let once = time(client, pid, &statements, 1).await?;
-        let least = once.iter().copied().fold(f64::INFINITY, f64::min);
-        (arguments.milliseconds as f64 / least.max(0.01))
-            .ceil()
-            .clamp(1.0, 1000.0) as u32
+    let once = meter.measure(client, &statements, 1).await?;
+    let Meter::Time(_) = meter else {
+        return Ok(once);
     };
-    let mut times = [Vec::new(), Vec::new()];
+    let least = once.iter().copied().fold(f64::INFINITY, f64::min);
+    let repeats = (arguments.milliseconds as f64 / least.max(0.01))
+        .ceil()
+        .clamp(1.0, 1000.0) as u32;
+    let mut rounds = [Vec::new(), Vec::new()];
     for _ in 0..arguments.rounds {
-        let round = time(client, pid, &statements, repeats).await?;
-        for (times, time) in times.iter_mut().zip(round) {
-            times.push(time);
+        let round = meter.measure(client, &statements, repeats).await?;
+        for (sides, side) in rounds.iter_mut().zip(round) {
+            sides.push(side);
         }
     }
-    Ok(times.map(|times| Spread::of(times).median))
+    Ok(rounds.map(|side| Spread::of(side).median))
 }
 
-/// Runs each statement so often, and returns the milliseconds for each run.
-async fn time(client: &Client, pid: i32, statements: &[Statement], repeats: u32) -> Result<Vec<f64>, Error> {
-    let mut times = Vec::new();
-    for statement in statements {
-        let before = Clock::now(pid);
-        for _ in 0..repeats {
-            client.query_one(statement, &[]).await?;
+/// Measures a server process.
+enum Meter {
+    /// Milliseconds of its processor time.
+    Time(Clock),
+    /// Thousands of instructions. callgrind writes them to files in a directory, whose names begin so.
+    Instructions { directory: PathBuf, prefix: String },
+}
+
+impl Meter {
+    /// Runs each statement so often, and returns what one run takes.
+    async fn measure(&self, client: &Client, statements: &[Statement], repeats: u32) -> Result<[f64; 2], Error> {
+        let mut taken = [0.0; 2];
+        for (statement, taken) in statements.iter().zip(&mut taken) {
+            self.since_last_call()?;
+            for _ in 0..repeats {
+                client.query_one(statement, &[]).await?;
+            }
+            *taken = self.since_last_call()? / f64::from(repeats);
         }
-        times.push(before.milliseconds(pid) / f64::from(repeats));
+        Ok(taken)
     }
-    Ok(times)
+
+    fn since_last_call(&self) -> Result<f64, Error> {
+        match self {
+            Meter::Time(clock) => Ok(clock.since_last_call()),
+            Meter::Instructions { directory, prefix } => {
+                let mut instructions = 0;
+                for file in fs::read_dir(directory)? {
+                    let file = file?;
+                    if file.file_name().to_string_lossy().starts_with(prefix) {
+                        instructions +=
+                            total(&fs::read(file.path())?).ok_or("a file of callgrind without its total")?;
+                        fs::remove_file(file.path())?;
+                    }
+                }
+                Ok(instructions as f64 / 1e3)
+            }
+        }
+    }
+}
+
+/// Returns the instructions in a file of callgrind.
+fn total(file: &[u8]) -> Option<u64> {
+    let line = file
+        .split(|&byte| byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"totals: "))?;
+    std::str::from_utf8(line).ok()?.trim().parse().ok()
 }
 
 /// The processor time of a server process, or the time of day if the system does not tell it.
-enum Clock {
-    /// In nanoseconds.
-    Processor(u64),
-    Day(Instant),
+struct Clock {
+    pid: i32,
+    start: Instant,
+    last: Cell<f64>,
 }
 
 impl Clock {
-    fn now(pid: i32) -> Clock {
-        Clock::processor(pid).map_or_else(|| Clock::Day(Instant::now()), Clock::Processor)
+    fn since_last_call(&self) -> f64 {
+        let now = self
+            .processor_time()
+            .unwrap_or_else(|| self.start.elapsed().as_secs_f64() * 1e3);
+        now - self.last.replace(now)
     }
 
-    fn processor(pid: i32) -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-        text.split_whitespace().next()?.parse().ok()
-    }
-
-    fn milliseconds(&self, pid: i32) -> f64 {
-        match self {
-            Clock::Processor(before) => Clock::processor(pid).unwrap_or(*before).saturating_sub(*before) as f64 / 1e6,
-            Clock::Day(before) => before.elapsed().as_secs_f64() * 1e3,
-        }
+    fn processor_time(&self) -> Option<f64> {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).ok()?;
+        let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
+        Some(nanoseconds as f64 / 1e6)
     }
 }
