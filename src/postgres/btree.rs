@@ -10,6 +10,7 @@ use super::guarded::{guarded, without_guards};
 use super::types::value::Value;
 
 const FORWARD: pg_sys::ScanDirection::Type = pg_sys::ScanDirection::ForwardScanDirection;
+const BACKWARD: pg_sys::ScanDirection::Type = pg_sys::ScanDirection::BackwardScanDirection;
 
 without_guards! {
     fn index_beginscan(
@@ -165,8 +166,8 @@ impl Scan {
     }
 }
 
-/// Puts the rows whose entries in an index meet conditions into the slot, in the order of the index, and calls `take` for
-/// each until it wants no more. The slot keeps the last one.
+/// Puts the rows whose entries in an index meet conditions into the slot, in the ascending order of the first column, and
+/// calls `take` for each until it wants no more. The slot keeps the last one.
 ///
 /// # Safety
 /// The table and its index must be open, and the index must have columns of the types of the values. The snapshot must be
@@ -181,9 +182,11 @@ pub unsafe fn each_row(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
+        let is_descending = *(*index).rd_indoption & pg_sys::INDOPTION_DESC as i16 != 0;
+        let direction = if is_descending { BACKWARD } else { FORWARD };
         let scan = Scan::begin(table, index, snapshot, conditions);
         let descriptor = scan.0;
-        while guarded(|| index_getnext_slot(descriptor, FORWARD, slot)) && take() {
+        while guarded(|| index_getnext_slot(descriptor, direction, slot)) && take() {
             pgrx::check_for_interrupts!();
         }
         scan.end();

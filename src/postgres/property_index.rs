@@ -358,6 +358,23 @@ fn parts(table: pg_sys::Oid, index: pg_sys::Oid) -> Option<Vec<(pg_sys::Oid, pg_
     Some(all)
 }
 
+/// Returns whether an index has an entry for every row that the snapshots of this transaction may see. It lacks those of
+/// versions that were updated before it was made, so only snapshots taken since then may read it. The planner does not use
+/// it for others either (`get_relation_info`).
+///
+/// # Safety
+/// The index must be open, and a snapshot must be active.
+pub unsafe fn is_complete(index: pg_sys::Relation) -> bool {
+    // SAFETY: an open index has its row of `pg_index`, as a tuple and as a structure.
+    unsafe {
+        !(*(*index).rd_index).indcheckxmin
+            || pg_sys::TransactionIdPrecedes(
+                pg_sys::HeapTupleHeaderGetXmin((*(*index).rd_indextuple).t_data),
+                pg_sys::TransactionXmin,
+            )
+    }
+}
+
 /// Returns the index of a table's primary key, if it is that of `create_table`. Users may make a table of the service with
 /// another key, whose columns have other types.
 pub fn primary_key(table: pg_sys::Oid) -> Option<pg_sys::Oid> {

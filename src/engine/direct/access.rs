@@ -18,7 +18,7 @@ use crate::postgres::catalog;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::{guarded, without_guards};
 use crate::postgres::memory::{new_context, reserve};
-use crate::postgres::property_index::has_our_keys;
+use crate::postgres::property_index::{has_our_keys, is_complete};
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::statement::Change;
@@ -154,8 +154,7 @@ impl Direct {
         // while an SQL function runs.
         unsafe {
             let index = pg_sys::index_open(index, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
-            // Rows that were updated while the index was made may be found only by snapshots that are later.
-            let is_complete = !(*(*index).rd_index).indcheckxmin;
+            let is_complete = is_complete(index);
             if is_complete {
                 let snapshot = GetActiveSnapshot();
                 each_row(self.relation, index, snapshot, &mut conditions, stored, || {

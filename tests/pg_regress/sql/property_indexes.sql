@@ -233,3 +233,15 @@ SELECT partition_key, row_key, get_int32(properties, 'N') AS n FROM query_page('
 RESET table_service.enable_direct_access;
 SELECT row_key FROM query_page('Loose', $$PartitionKey eq 'p' and RowKey eq 'r7' and A eq 7$$);
 SELECT delete_table('Loose');
+
+-- An index in descending order serves like any other.
+SELECT create_table('Down');
+CREATE INDEX down ON table_service_data."Down" (property_index_key(partition_key, row_key, properties, 'A') DESC NULLS LAST);
+INSERT INTO table_service_data."Down" SELECT 'p', 'r' || n, clock_timestamp(), jsonb_build_object('A', n % 2)::properties FROM generate_series(1, 9) AS n;
+SELECT access FROM explain_query('Down', 'A eq 1');
+SELECT row_key FROM query_entities('Down', 'A eq 1');
+SELECT row_key FROM query_entities('Down', 'A ge 1 and A lt 2');
+SELECT row_key, continuation_token IS NOT NULL AS has_token FROM query_page('Down', 'A eq 1', top => 3);
+SELECT continuation_token AS token FROM query_page('Down', 'A eq 1', top => 3) WHERE continuation_token IS NOT NULL \gset
+SELECT row_key, continuation_token IS NOT NULL AS has_token FROM query_page('Down', 'A eq 1', top => 3, continuation_token => :'token');
+SELECT delete_table('Down');
