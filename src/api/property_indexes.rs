@@ -7,7 +7,7 @@ use table_service_model::{Error, property_index, property_name};
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::{self as engine, free_index_name};
 use crate::engine::table::{Table, TableLock};
-use crate::postgres::arguments::required;
+use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::catalog;
 use crate::postgres::error::OrRaise;
 use crate::postgres::property_index::{is_partitioned, of_index, qualified_name};
@@ -47,6 +47,7 @@ fn create_property_index(
         let name = required("table_name", table_name)?.get();
         let property = checked(property)?;
         let if_not_exists = required("if_not_exists", if_not_exists)?;
+        prevent_if_read_only(c"create_property_index()");
         require_coordinator("Property indexes are created")?;
         let table = Table::open(name, TableLock::Read)?;
         table.require_owner();
@@ -58,7 +59,7 @@ fn create_property_index(
                 Err(exists(property))
             };
         }
-        let statement = definition(&table, property, "CREATE INDEX")?;
+        let statement = definition(&table, property, "CREATE INDEX");
         connect(|spi| {
             spi.run_definition(&statement);
             // The planner knows how often values occur only after this: PostgreSQL does not collect statistics of an
@@ -67,8 +68,11 @@ fn create_property_index(
         });
         match engine::find(&table, property) {
             Some(index) => Ok(RegClass(index.oid)),
-            None => Err(Error::PropertyIndexNotFound {
-                property: property.to_owned(),
+            // PostgreSQL takes the index of a partition for a part of the new one.
+            None => Err(Error::ArgumentInvalid {
+                reason: format!(
+                    "A partition of the table has an index on the property \"{property}\" that is not valid: drop that index first"
+                ),
             }),
         }
     };
@@ -88,6 +92,7 @@ fn drop_property_index(
         let name = required("table_name", table_name)?.get();
         let property = checked(property)?;
         let if_exists = required("if_exists", if_exists)?;
+        prevent_if_read_only(c"drop_property_index()");
         require_coordinator("Property indexes are dropped")?;
         let table = Table::open(name, TableLock::Read)?;
         table.require_owner();
@@ -192,7 +197,7 @@ fn property_index_sql(table_name: Option<TextArg<'_>>, property: Option<TextArg<
         } else {
             "CREATE INDEX CONCURRENTLY"
         };
-        definition(&table, property, command)
+        Ok(definition(&table, property, command))
     };
     to_sql().or_raise()
 }
@@ -220,11 +225,11 @@ fn exists(property: &str) -> Error {
 }
 
 /// Returns the statement that creates an index.
-fn definition(table: &Table, property: &str, command: &str) -> Result<String, Error> {
-    Ok(format!(
+fn definition(table: &Table, property: &str, command: &str) -> String {
+    format!(
         "{command} {} ON {} ({})",
-        quote_identifier(&free_index_name(table, property)?),
+        quote_identifier(free_index_name(table, property)),
         table.name(),
         index_expression("", &quote_literal(property))
-    ))
+    )
 }

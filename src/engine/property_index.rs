@@ -7,7 +7,6 @@ use std::rc::Rc;
 
 use md5::{Digest, Md5};
 use pgrx::pg_sys;
-use table_service_model::Error;
 use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span, condition};
 
@@ -40,32 +39,28 @@ pub fn find(table: &Table, property: &str) -> Option<PropertyIndex> {
 }
 
 /// Returns the name for a new index: table and property, cut if they are too long, and numbered if other relations have
-/// the name.
-///
-/// # Errors
-/// `ResourceAlreadyExists` if other relations have all the names.
-pub fn free_index_name(table: &Table, property: &str) -> Result<String, Error> {
+/// the name. If they have all the names, PostgreSQL says that the relation exists.
+pub fn free_index_name(table: &Table, property: &str) -> String {
     let full = format!("{}_{property}", table.name().name());
-    let suffixes = (0..NAMES).map(|number| match number {
-        0 => String::new(),
-        _ => format!("_{number}"),
-    });
-    suffixes
-        .map(|suffix| {
-            if full.len() + suffix.len() <= NAME_BYTES {
-                return format!("{full}{suffix}");
-            }
-            let hash = format!("_{:x}{suffix}", Md5::digest(&full));
-            let mut end = NAME_BYTES - hash.len();
-            while !full.is_char_boundary(end) {
-                end -= 1;
-            }
-            format!("{}{hash}", &full[..end])
-        })
+    let name = |number: u32| {
+        let suffix = match number {
+            0 => String::new(),
+            _ => format!("_{number}"),
+        };
+        if full.len() + suffix.len() <= NAME_BYTES {
+            return format!("{full}{suffix}");
+        }
+        let hash = format!("_{:x}{suffix}", Md5::digest(&full));
+        let mut end = NAME_BYTES - hash.len();
+        while !full.is_char_boundary(end) {
+            end -= 1;
+        }
+        format!("{}{hash}", &full[..end])
+    };
+    (0..NAMES)
+        .map(name)
         .find(|name| relation_in_data_schema(name).is_none())
-        .ok_or_else(|| Error::PropertyIndexExists {
-            property: property.to_owned(),
-        })
+        .unwrap_or_else(|| name(0))
 }
 
 /// What the property indexes of a table know about a filter.
@@ -395,9 +390,14 @@ impl<'f> Knowledge<'f> {
         }
     }
 
-    /// Returns whether the planner can estimate the conditions.
-    pub fn has_statistics(&self) -> bool {
-        self.indexes.iter().all(|index| has_statistics(self.table, index.oid))
+    /// Returns whether the planner can estimate a condition.
+    fn has_statistics(&self, condition: &Condition) -> bool {
+        match condition {
+            Condition::Spans { property, .. } => self
+                .index(*property)
+                .is_some_and(|index| has_statistics(self.table, index)),
+            Condition::All(parts) | Condition::Any(parts) => parts.iter().all(|part| self.has_statistics(part)),
+        }
     }
 }
 
@@ -445,7 +445,7 @@ fn one_value(condition: &Condition) -> Option<(usize, &Span)> {
 const FEW: usize = 250;
 /// So few entries are read without looking how many entities the key ranges have.
 const AT_ONCE: usize = 16;
-/// Up to how many entries are counted if all entities are read.
+/// Up to how many entries are counted if all entities are read. Without statistics it may be a part of the table.
 const SOME: usize = 4000;
 /// How many entities are read in key order before a decision, if a page may be full soon, or at most if all are read.
 const READ_FIRST: u64 = 2000;
@@ -510,6 +510,10 @@ pub fn choose(
     let most = match wanted.map(usize::try_from) {
         // If there are no more entries than entities wanted, reading in key order goes to the end of the ranges.
         Some(Ok(wanted)) => wanted.saturating_add(1),
+        // Without statistics the planner does not know whether they are few.
+        _ if rows == 0 && !knowledge.has_statistics(condition) => {
+            SOME.max(estimate_rows(knowledge.table) as usize / PER_ENTRY)
+        }
         _ => SOME,
     };
     let limit = match (wanted, rows) {
@@ -532,8 +536,8 @@ pub fn choose(
     }
     match wanted {
         Some(_) if rows == 0 => Way::KeysFirst(READ_FIRST),
-        None if read >= READ_FIRST && knowledge.has_statistics() || limit == SOME => {
-            let is_known_small = knowledge.has_statistics() && !knowledge.is_large(condition);
+        None if limit == most || knowledge.has_statistics(condition) && read >= READ_FIRST => {
+            let is_known_small = knowledge.has_statistics(condition) && !knowledge.is_large(condition);
             if is_known_small { Way::Planned } else { Way::Keys }
         }
         // Twice as many altogether.

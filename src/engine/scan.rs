@@ -531,6 +531,12 @@ const EXPLAINED: u64 = 1_000_000;
 /// Explains how the first page of a plan is read.
 pub fn explain(spi: &Connection, table: &Table, plan: &Plan) -> Vec<Explained> {
     let knowledge = Knowledge::new(table, plan.residual.as_ref());
+    if knowledge
+        .as_ref()
+        .is_some_and(|knowledge| knowledge.condition().finds_nothing())
+    {
+        return Vec::new();
+    }
     if table.is_distributed() {
         let explain = |range| explain_distributed(spi, table, plan, range, knowledge.as_ref());
         return plan.ranges.iter().map(explain).collect();

@@ -55,6 +55,21 @@ CREATE TABLE table_service_data."Staff_Phone" ();
 SELECT create_property_index('Staff', 'Phone');
 DROP TABLE table_service_data."Staff_Phone";
 SELECT property, index FROM query_property_indexes('Staff');
+DO $$ BEGIN
+    EXECUTE (SELECT string_agg('CREATE TABLE table_service_data."Staff_Fax' || CASE n WHEN 0 THEN '' ELSE '_' || n END || '" ()', '; ') FROM generate_series(0, 99) AS n);
+END $$;
+SELECT create_property_index('Staff', 'Fax');
+DO $$ BEGIN
+    EXECUTE (SELECT string_agg('DROP TABLE table_service_data."Staff_Fax' || CASE n WHEN 0 THEN '' ELSE '_' || n END || '"', '; ') FROM generate_series(0, 99) AS n);
+END $$;
+
+-- Not where nothing is written.
+BEGIN READ ONLY;
+SELECT create_property_index('Staff', 'City');
+ROLLBACK;
+BEGIN READ ONLY;
+SELECT drop_property_index('Staff', 'Email');
+ROLLBACK;
 
 -- Only the owner may do it.
 CREATE ROLE property_index_guest;
@@ -95,6 +110,12 @@ SELECT property, index, is_valid, bytes > 0 AS has_bytes FROM query_property_ind
 SELECT partition_key FROM query_entities('Parts', 'Age eq 2');
 SELECT partition_key FROM query_entities('Parts', 'Age ge 2');
 SELECT drop_property_index('Parts', 'Age');
+-- PostgreSQL takes the indexes of the partitions for parts of the new one, those that are not valid too.
+CREATE INDEX unfinished ON parts_0 (property_index_key(partition_key, row_key, properties, 'Age'));
+UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'unfinished'::regclass;
+SELECT create_property_index('Parts', 'Age');
+DROP INDEX unfinished;
+SELECT create_property_index('Parts', 'Age');
 SELECT delete_table('Parts');
 
 -- The entry of an entity: its property and then its keys. Without the property there is none.

@@ -32,6 +32,15 @@ impl Condition {
         }
     }
 
+    /// Returns whether no entry can meet the condition, so that no entity passes the filter.
+    pub fn finds_nothing(&self) -> bool {
+        match self {
+            Condition::Spans { spans, .. } => spans.is_empty(),
+            Condition::All(terms) => terms.iter().any(Condition::finds_nothing),
+            Condition::Any(terms) => terms.iter().all(Condition::finds_nothing),
+        }
+    }
+
     fn spans(&self) -> usize {
         match self {
             Condition::Spans { spans, .. } => spans.len(),
