@@ -175,7 +175,7 @@ fn an_unfinished_index_is_not_used() {
     assert_index_is_complete(&session);
 }
 
-/// With little memory, a bitmap knows only pages, and every entity of a page is tested.
+/// With little memory, a bitmap knows only pages, and every entity of a page is tested; and a sort goes to disk.
 #[test]
 fn little_memory_loses_no_entity() {
     let db = Database::new();
@@ -188,17 +188,29 @@ fn little_memory_loses_no_entity() {
     );
     session.run("SELECT create_property_index('Things', 'N')");
     session.run("SET work_mem = '64kB'; SET enable_seqscan = off; SET enable_indexscan = off");
-    let filter = "N ge 1000 and N lt 21000";
-    assert_eq!(
-        session.text(&format!(
-            "SELECT count(*) FROM table_service_data.\"Things\" AS e WHERE matches(e, '{filter}')"
-        )),
-        "20000"
+    let filter = "N ge 1000 and N lt 9000";
+    let matching = format!("FROM table_service_data.\"Things\" AS e WHERE matches(e, '{filter}')");
+    assert_eq!(session.text(&format!("SELECT count(*) {matching}")), "8000");
+    let plan = session.run(&format!("EXPLAIN (ANALYZE, COSTS OFF) SELECT * {matching}"));
+    let knows_pages = |line: &str| line.contains("Heap Blocks:") && line.contains("lossy=");
+    assert!(
+        plan.iter().flatten().flatten().any(|line| knows_pages(line)),
+        "{plan:?}"
     );
+
+    let written = || {
+        session.run("SELECT pg_stat_force_next_flush()");
+        session.value::<i64>(
+            "SELECT temp_bytes FROM pg_stat_database WHERE datname = current_database()",
+            &[],
+        )
+    };
+    let before = written();
     let found = session.text(&format!(
         "SELECT count(*) || ' ' || count(DISTINCT row_key) || ' ' || bool_and(ordered)
         FROM (SELECT row_key, (partition_key, row_key) > lag((partition_key, row_key)) OVER () IS NOT FALSE AS ordered
               FROM query_entities('Things', '{filter}')) AS e"
     ));
-    assert_eq!(found, "20000 20000 true");
+    assert_eq!(found, "8000 8000 true");
+    assert!(written() > before, "the entities were sorted in memory");
 }
