@@ -78,3 +78,32 @@ class Sql:
         self.assertEqual(await table.get_table_access_policy(), {})
         with self.refused(403, "AuthenticationFailed"):
             await limited.get_entity("p", "r")
+
+    async def test_property_indexes_change_no_result(self):
+        rows = [f"{n:02}" for n in range(12)]
+        table = await self.table(*(keys(row, Email=f"user{row}@example.com", Age=int(row) % 4) for row in rows))
+        name = table.table_name
+
+        async def found():
+            answers = []
+            for query, parameters in [
+                ("Email eq 'user07@example.com'", {}),
+                ("Email eq @email", {"email": "user08@example.com"}),
+                ("Age ge 1 and Age lt 3", {}),
+                ("Age eq 2 or Email eq 'user01@example.com'", {}),
+                ("Age eq 9", {}),
+            ]:
+                pages = await table.query_entities(query, parameters=parameters, results_per_page=2).by_page().list()
+                answers.append([[dict(entity) for entity in page] for page in pages])
+            return answers
+
+        without = await found()
+        sql("SELECT table_service.create_property_index(:'t', property) FROM unnest('{Email,Age}'::text[]) AS property", t=name)
+        access = sql("SELECT access FROM table_service.explain_query(:'t', 'Age eq 2')", t=name)
+        self.assertEqual(access, "property index scan")
+        self.assertEqual(await found(), without)
+        # Writes through the SDK keep the indexes.
+        await table.update_entity(keys("07", Email="new@example.com"))
+        await table.submit_transaction([("delete", keys("08")), ("create", keys("new", Email="new@example.com"))])
+        for query, expected in [("Email eq 'new@example.com'", ["07", "new"]), ("Email eq 'user08@example.com'", [])]:
+            self.assertEqual([e["RowKey"] for e in await table.query_entities(query).list()], expected)

@@ -51,7 +51,8 @@ fn fill(session: &Session) {
         -- A Timestamp that only a restore may bring.
         INSERT INTO table_service_data.\"Renamed\" VALUES ('p', 'old', '1999-12-31 23:59:59.123456Z', '{\"A\": 1}');
         -- What users add to a table is dumped like that of any other.
-        CREATE INDEX by_age ON table_service_data.plain (table_service.get_int32(properties, 'Age'))",
+        CREATE INDEX by_age ON table_service_data.plain (table_service.get_int32(properties, 'Age'));
+        SELECT table_service.create_property_index('mixedcase', property) FROM unnest('{Small,Text,_größe}'::text[]) AS property",
     );
 }
 
@@ -78,6 +79,13 @@ fn everything(session: &Session) -> Vec<Vec<String>> {
     add("SELECT relation, policies FROM table_service.access_policies
         WHERE relation IN (SELECT oid FROM pg_class) ORDER BY relation::text COLLATE \"C\"");
     add("SELECT table_service.get_service_properties()");
+    add("SELECT table_name, property, index, is_valid FROM table_service.query_property_indexes()");
+    for filter in ["Small lt 0", "Text ge 'tab'", "_größe eq 'a name beyond ASCII'"] {
+        add(&format!(
+            "SELECT x.access, e.partition_key, e.row_key FROM table_service.explain_query('MixedCase', $${filter}$$) AS x,
+                table_service.query_entities('MixedCase', $${filter}$$) AS e"
+        ));
+    }
     add("SELECT relname, reloftype::regtype, reloptions FROM pg_class
         WHERE relnamespace = 'table_service_data'::regnamespace AND relkind = 'r' ORDER BY relname COLLATE \"C\"");
     add(

@@ -221,3 +221,32 @@ fn a_query_that_turns_to_an_index_loses_and_repeats_nothing() {
         }
     }
 }
+
+/// A page ends at 16 MiB, whichever way its entities are found.
+#[test]
+fn a_large_page_ends_where_it_ends_without_an_index() {
+    let db = Database::new();
+    let session = db.session("reader");
+    session.run("SET search_path = table_service; SELECT create_table('Large')");
+    session.run(
+        "SELECT count(insert_entity('Large', 'p' || n % 2, lpad(n::text, 4, '0'),
+            jsonb_build_object('A', repeat('a', 32000), 'B', repeat('b', 32000), 'N', n % 3)))
+        FROM generate_series(1, 1200) AS n",
+    );
+    // One value, whose entities stand in key order, and two that are sorted.
+    for filter in ["N eq 1", "N ge 1 and N lt 2"] {
+        session.run("SELECT drop_property_index('Large', 'N', if_exists => true)");
+        let (expected, count) = pages(&session, "Large", filter, "NULL", 1000);
+        assert_eq!((expected.len(), count), (400, 2), "{filter}");
+        let page = "SELECT partition_key, row_key FROM query_page('Large', $1) WHERE row_key IS NOT NULL";
+        let first = read(&session, page, filter);
+        session.run("SELECT create_property_index('Large', 'N')");
+        for direct in ["on", "off"] {
+            session.run(&format!("SET table_service.enable_direct_access = {direct}"));
+            let whole = pages(&session, "Large", filter, "NULL", 1000);
+            assert!(whole == (expected.clone(), count), "{filter}");
+            assert!(read(&session, page, filter) == first, "{filter}");
+        }
+        session.run("RESET table_service.enable_direct_access");
+    }
+}

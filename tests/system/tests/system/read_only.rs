@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use system_tests::{Cluster, Database, Expect, Keeper, Session, as_server, free_directory, wait_until};
 
-const READS: [&str; 10] = [
+const READS: [&str; 11] = [
     "SELECT row_key, properties FROM table_service.query_entities('Reads', $$A ne 'x'$$)",
     "SELECT row_key, properties FROM table_service.query_page('reads', $$PartitionKey eq 'p'$$, top => 1)",
     "SELECT table_service.query_page_json('Reads', 'A ge 0', 'A')",
@@ -16,9 +16,10 @@ const READS: [&str; 10] = [
     "SELECT table_service.get_access_policies('reads')",
     "SELECT table_service.get_service_properties()",
     "SELECT e.properties OPERATOR(table_service.->>) 'A' FROM table_service.get_entity('reads', 'p', 's') AS e",
+    "SELECT row_key, access FROM table_service.query_entities('reads', 'A eq 1'), table_service.explain_query('reads', 'A eq 1')",
 ];
 
-const WRITES: [&str; 12] = [
+const WRITES: [&str; 14] = [
     "SELECT table_service.execute_batch('Reads', 'p', table_service.batch_insert('new', '{}'))",
     "SELECT table_service.execute_batch_json('Reads', 'p', '[{\"delete\": {\"RowKey\": \"r\"}}]')",
     "SELECT table_service.insert_entity('Reads', 'p', 'new', '{}')",
@@ -31,6 +32,8 @@ const WRITES: [&str; 12] = [
     "SELECT table_service.delete_table('Reads')",
     "SELECT table_service.set_access_policies('Reads', '[]')",
     "SELECT table_service.set_service_properties('{\"Cors\": []}')",
+    "SELECT table_service.create_property_index('Reads', 'B')",
+    "SELECT table_service.drop_property_index('Reads', 'A')",
 ];
 
 /// Writes that would find nothing to do elsewhere.
@@ -45,7 +48,8 @@ fn fill(session: &Session) {
     session.run(
         "SELECT table_service.create_table('Reads');
         SELECT table_service.insert_entity('Reads', 'p', 'r', '{\"A\": 1, \"B\": 2}');
-        SELECT table_service.insert_entity('Reads', 'p', 's', jsonb_build_object('A', repeat(md5('a'), 1000)))",
+        SELECT table_service.insert_entity('Reads', 'p', 's', jsonb_build_object('A', repeat(md5('a'), 1000)));
+        SELECT table_service.create_property_index('Reads', 'A')",
     );
 }
 

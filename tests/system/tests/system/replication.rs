@@ -55,7 +55,11 @@ fn a_subscriber_has_the_same_entities_and_etags() {
         CREATE PUBLICATION entities FOR TABLE table_service_data.\"Replicated\"",
     );
     let slot = create_slot(&source);
-    subscriber.run("SELECT table_service.create_table('Replicated')");
+    // A subscriber may have indexes of its own.
+    subscriber.run("SELECT table_service.create_table('Replicated'); SELECT table_service.create_property_index('Replicated', 'N')");
+    let of_numbers = |session: &Session| {
+        session.run("SELECT row_key FROM table_service.query_entities('Replicated', 'N ge 1 and N le 10')")
+    };
     for binary in ["off", "on"] {
         subscribe(&subscriber, &source, &slot, &format!("binary = {binary}"));
         let arrives = |what: &str| {
@@ -80,6 +84,7 @@ fn a_subscriber_has_the_same_entities_and_etags() {
             publisher.run(write);
             arrives(write);
         }
+        assert_eq!(of_numbers(&subscriber), of_numbers(&publisher));
         // An ETag of the publisher is valid at the subscriber.
         let tag =
             publisher.text("SELECT table_service.etag(e) FROM table_service.get_entity('Replicated', 'p', '6') AS e");
