@@ -58,6 +58,15 @@ alive() { # zombies are not: in a container nobody may ever collect them
   read -r _ _ state _ 2>/dev/null <"/proc/$1/stat" && [[ $state != Z ]]
 }
 
+ended() { # within ten seconds
+  local i
+  for ((i = 0; i < 100; i++)); do
+    alive "$1" || return 0
+    sleep 0.1
+  done
+  return 1
+}
+
 free_port() {
   local port
   while :; do
@@ -169,9 +178,12 @@ again() {
 stop() {
   [[ -e $dir ]] || return 0
   [[ -e $data/PG_VERSION || -e $dir/initdb.log ]] || die "$dir is not a cluster"
-  if postmaster >/dev/null; then
+  local pid
+  if pid=$(postmaster); then
     as_server "$PGBIN/pg_ctl" stop -s -D "$data" -m fast -t 60 ||
       as_server "$PGBIN/pg_ctl" stop -s -D "$data" -m immediate -t 60
+    # valgrind writes what it has found after that.
+    ended "$pid" || true
   fi
   if [[ ${KEEP:-} != 1 ]]; then
     local socket
@@ -189,11 +201,7 @@ crash() {
   # shellcheck disable=SC2086 # one word each
   kill -KILL $victims 2>/dev/null || true
   for victim in $victims; do
-    for ((i = 0; i < 100; i++)); do
-      alive "$victim" || break
-      sleep 0.1
-    done
-    if alive "$victim"; then die "process $victim of the server in $dir does not end"; fi
+    ended "$victim" || die "process $victim of the server in $dir does not end"
   done
   # A zombie keeps its number; the next server would take it for a living one.
   rm -f "$data/postmaster.pid" "$(remembered PGHOST)/.s.PGSQL.$(remembered PGPORT)"{,.lock}

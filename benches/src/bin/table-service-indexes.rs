@@ -93,7 +93,7 @@ impl Way {
 }
 
 /// The properties with an index.
-const INDEXED: [&str; 5] = ["Seq", "Mixed", "Age", "City", "Name"];
+const INDEXED: [&str; 6] = ["Seq", "Mixed", "Age", "City", "Name", "Active"];
 const PARTITIONS: u64 = 100;
 
 /// Filters that match many entities, or match them where an index misleads. `Seq` rises with the keys, `Mixed` has the same
@@ -139,6 +139,9 @@ fn filters(entities: u64) -> Vec<String> {
         "Age ge 10 and Other eq 2".to_owned(),
         format!("Seq ge {} and Other eq 2", part(500)),
         "Age eq 7 and Other eq 2".to_owned(),
+        "Active eq true".to_owned(),
+        "Active eq true and Other eq 2".to_owned(),
+        "Active eq true and Age ge 50".to_owned(),
     ]
 }
 
@@ -229,7 +232,7 @@ async fn make(client: &Client, entities: u64, order: Order, statistics: Statisti
             format!(
                 "INSERT INTO {relation} SELECT 'p' || lpad((n / {per_partition})::text, 6, '0'), lpad(n::text, 10, '0'), clock_timestamp(), jsonb_build_object(
                     'Seq', n, 'Mixed', n * 7919::bigint % {entities}, 'Age', n * 104729::bigint % 100, 'City', (ARRAY['Seattle', 'Redmond', 'Oslo', 'Graz'])[1 + n % 4],
-                    'Name', md5(n::text), 'Other', 1)::table_service.properties
+                    'Name', md5(n::text), 'Active', n % 20 <> 0, 'Other', 1)::table_service.properties
                 FROM generate_series({from}, {to}) AS n ORDER BY {order}"
             )
         };
