@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::time::SystemTime;
 
 use clap::ValueEnum;
+use md5::{Digest, Md5};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio_postgres::types::ToSql;
@@ -201,8 +202,6 @@ pub struct Task {
     own: Vec<(u64, Tag)>,
     /// For deep pages: where the last one begins.
     deep: Option<Deep>,
-    /// Names that entities have.
-    names: Vec<String>,
 }
 
 /// The age of which a deep page is read, and where it begins.
@@ -234,13 +233,7 @@ impl Task {
             random: SmallRng::from_os_rng(),
             own: Vec::new(),
             deep: None,
-            names: Vec::new(),
         };
-        if work == Work::Find {
-            let sql = "SELECT md5(n::text) FROM generate_series(0, $1::bigint - 1, greatest($1 / 10000, 1)) AS n";
-            let rows = task.client.query(sql, &[&i64::try_from(data.entities)?]).await?;
-            task.names = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-        }
         if work == Work::FindDeep {
             task.deep = Some(task.last_page().await?);
         }
@@ -304,10 +297,7 @@ impl Task {
         let hand_written = self.side == Side::HandWritten;
         match self.work {
             Work::Find => {
-                let Some(name) = self.names.get(self.random.random_range(0..self.names.len().max(1))) else {
-                    return Err("no names".into());
-                };
-                let name = name.clone();
+                let name = format!("{:x}", Md5::digest(number.to_string()));
                 let filter = if hand_written {
                     name
                 } else {
