@@ -156,14 +156,9 @@ impl<'f> Knowledge<'f> {
         let terms = terms(condition);
         if let [only] = terms {
             let (property, span) = one_value(only)?;
-            return Some(InOrder {
-                property,
-                span,
-                rows: None,
-            });
+            return self.of_value((property, span), wanted, read);
         }
         let mut spans: Vec<(usize, &Span)> = terms.iter().filter_map(one_value).collect();
-        let mut rows = None;
         if !spans.is_empty() {
             let most = match (wanted, usize::try_from(read)) {
                 (Some(_), Ok(read)) => FEW.max(read),
@@ -176,11 +171,33 @@ impl<'f> Knowledge<'f> {
                 if self.count(condition, most / 4) < most / 4 {
                     return None;
                 }
-                rows = wanted.map(|_| READ_FIRST.max(read));
+                if wanted.is_some() {
+                    let rows = Some(READ_FIRST.max(read));
+                    return Some(InOrder { property, span, rows });
+                }
             }
         }
-        let (property, span) = *spans.first()?;
+        self.of_value(*spans.first()?, wanted, read)
+    }
+
+    /// Returns how the entities of one value are read. If all are read, a look at how many they are comes after the first
+    /// ones: to read the whole table in its own order takes less time than to read most of it in key order.
+    fn of_value<'c>(&self, (property, span): (usize, &'c Span), wanted: Option<u64>, read: u64) -> Option<InOrder<'c>> {
+        let reads_all = wanted.is_none();
+        if reads_all && read >= READ_FIRST && self.is_large_value(property, span) {
+            return None;
+        }
+        let rows = (reads_all && read < READ_FIRST).then_some(READ_FIRST);
         Some(InOrder { property, span, rows })
+    }
+
+    /// Returns whether a large part of all entities has a value.
+    fn is_large_value(&self, property: usize, span: &Span) -> bool {
+        if let Some(part) = self.part_of(property, std::slice::from_ref(span)) {
+            return part > LARGE;
+        }
+        let limit = SOME.max((estimate_rows(self.table) * LARGE) as usize);
+        self.count_span(property, span, limit) >= limit
     }
 
     /// Counts the entries that meet a condition, up to a limit.
@@ -372,13 +389,15 @@ impl<'f> Knowledge<'f> {
         Some((part * estimate_rows(self.table)) as usize)
     }
 
+    fn part_of(&self, property: usize, spans: &[Span]) -> Option<f64> {
+        let bounds = spans.iter().map(|span| [&*span.lower, &*span.upper]);
+        part_between(self.index(property)?, bounds)
+    }
+
     /// Estimates which part of all entities meets a condition, by the statistics of the indexes.
     pub fn part(&self, condition: &Condition) -> Option<f64> {
         match condition {
-            Condition::Spans { property, spans } => {
-                let bounds = spans.iter().map(|span| [&*span.lower, &*span.upper]);
-                part_between(self.index(*property)?, bounds)
-            }
+            Condition::Spans { property, spans } => self.part_of(*property, spans),
             Condition::All(terms) => terms
                 .iter()
                 .map(|term| self.part(term))
