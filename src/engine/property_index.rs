@@ -181,18 +181,19 @@ impl<'f> Knowledge<'f> {
     }
 
     /// Returns how the entities of one value are read. If all are read, a look at how many they are comes after the first
-    /// ones: to read the whole table in its own order takes less time than to read most of it in key order.
+    /// ones.
     fn of_value<'c>(&self, (property, span): (usize, &'c Span), wanted: Option<u64>, read: u64) -> Option<InOrder<'c>> {
-        let reads_all = wanted.is_none();
-        if reads_all && read >= READ_FIRST && self.is_large_value(property, span) {
+        let first = AT_ONCE as u64;
+        if wanted.is_none() && read >= first && self.is_large_value(property, span) {
             return None;
         }
-        let rows = (reads_all && read < READ_FIRST).then_some(READ_FIRST);
+        let rows = (wanted.is_none() && read < first).then_some(first);
         Some(InOrder { property, span, rows })
     }
 
-    /// Returns whether a large part of all entities has a value.
-    fn is_large_value(&self, property: usize, span: &Span) -> bool {
+    /// Returns whether a large part of all entities has a value. To read all of these in key order takes longer than to read
+    /// the whole table in its own order.
+    pub fn is_large_value(&self, property: usize, span: &Span) -> bool {
         if let Some(part) = self.part_of(property, std::slice::from_ref(span)) {
             return part > LARGE;
         }
@@ -462,7 +463,7 @@ fn one_value(condition: &Condition) -> Option<(usize, &Span)> {
 
 /// Up to how many entries are counted before anything is read. So many are read without a statement, too.
 const FEW: usize = 250;
-/// So few entries are read without looking how many entities the key ranges have.
+/// So few entries are read without looking how many entities the key ranges have, or have the value.
 const AT_ONCE: usize = 16;
 /// Up to how many entries are counted if all entities are read. Without statistics it may be a part of the table.
 const SOME: usize = 4000;

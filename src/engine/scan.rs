@@ -241,12 +241,14 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads key ranges through indexes as far as it pays.
-    fn by_indexes(&mut self, ranges: &[KeyRange], knowledge: &'a Knowledge<'a>, direct: &mut Option<&mut Direct>) {
-        let (mut ranges, mut read, mut some_are_cut) = (Cow::Borrowed(ranges), 0, false);
+    fn by_indexes(&mut self, given: &[KeyRange], knowledge: &'a Knowledge<'a>, direct: &mut Option<&mut Direct>) {
+        let (mut ranges, mut read, mut some_are_cut) = (Cow::Borrowed(given), 0, false);
+        // Whether the first entities of a value have shown that these are too many to read them in key order.
+        let mut are_many = false;
         loop {
             let condition = knowledge.within(&ranges);
             let in_order = match &*ranges {
-                [range] => knowledge
+                [range] if !are_many => knowledge
                     .in_order(&condition, self.wanted(), read)
                     .map(|values| (range, values)),
                 _ => None,
@@ -256,10 +258,17 @@ impl<'a> Reading<'a> {
                     break;
                 };
                 some_are_cut |= cut;
+                if self.wanted().is_none() && !rest.is_empty() && knowledge.is_large_value(values.property, values.span)
+                {
+                    are_many = true;
+                    ranges = Cow::Owned(rest);
+                    continue;
+                }
                 (values.rows.unwrap_or_default(), rest)
             } else {
                 let so_far = (self.wanted(), read);
-                let (condition, planning) = match choose(knowledge, &ranges, &condition, so_far, direct.is_some()) {
+                let all = if are_many { given } else { &ranges };
+                let (condition, planning) = match choose(knowledge, all, &condition, so_far, direct.is_some()) {
                     Way::Keys => break,
                     Way::KeysFirst(rows) => {
                         let (rest, rows) = self.keys_first(&ranges, knowledge, (rows, read), direct);
@@ -289,6 +298,15 @@ impl<'a> Reading<'a> {
                 return;
             }
             (ranges, read) = (Cow::Owned(rest), read + rows);
+        }
+        if let ([whole], true) = (given, are_many && read == 0) {
+            // For a range that begins somewhere the planner may choose to read in key order.
+            let keys = RangeKeys::new(whole);
+            let statement = Statement::scan(&keys, self.filter(), true);
+            let (spi, table) = (self.spi, self.table.name());
+            self.receiver
+                .within(&ranges, |receiver| spi.receive(table, &statement, receiver));
+            return;
         }
         for range in ranges.iter() {
             self.by_keys(range, direct);
