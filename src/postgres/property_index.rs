@@ -369,7 +369,7 @@ pub unsafe fn is_complete(index: pg_sys::Relation) -> bool {
     unsafe {
         !(*(*index).rd_index).indcheckxmin
             || pg_sys::TransactionIdPrecedes(
-                pg_sys::HeapTupleHeaderGetXmin((*(*index).rd_indextuple).t_data),
+                pg_sys::htup::HeapTupleHeaderGetXmin((*(*index).rd_indextuple).t_data),
                 pg_sys::TransactionXmin,
             )
     }
