@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use pgrx::prelude::*;
 use table_service_model::Error;
-use table_service_model::filter::{AccessClass, KeyRange, Plan};
+use table_service_model::filter::{KeyRange, Plan};
 use table_service_model::json::{self, Metadata};
 use table_service_model::projection::Projection;
 use table_service_model::token::ContinuationToken;
@@ -143,16 +143,11 @@ fn explain_query(
     let explain = || {
         let query = Query::new(table_name, filter, None, parameters)?;
         let table = query.table()?;
-        let (scans, plan) = connect(|spi| {
-            let scans = scan::explain(spi, &table, &query.plan);
+        let (access, scans, plan) = connect(|spi| {
+            let (access, scans) = scan::explain(spi, &table, &query.plan);
             let plans: Vec<String> = scans.iter().map(|scan| spi.explain(&scan.sql, scan.planning)).collect();
-            (scans, plans.join("\n"))
+            (access, scans, plans.join("\n"))
         });
-        let access = scans
-            .iter()
-            .map(|scan| scan.access)
-            .max()
-            .unwrap_or(AccessClass::Nothing);
         let statements: Vec<&str> = scans.iter().map(|scan| scan.sql.as_str()).collect();
         let ranges: Vec<String> = query.plan.ranges.iter().map(KeyRange::to_string).collect();
         let ranges = Array::of_texts(ranges.iter().map(String::as_str));

@@ -331,8 +331,9 @@ impl<'a> Reading<'a> {
             rows: Some(rows),
             keys: None,
         };
+        // Shared, because there may be very many.
+        let ranges: Rc<[KeyRange]> = ranges.into();
         for (number, range) in ranges.iter().enumerate() {
-            let rest: Vec<KeyRange> = ranges.iter().skip(number + 1).cloned().collect();
             if range.point().is_some() {
                 self.by_keys(range, direct);
                 limits.rows = limits.rows.map(|rows| rows.saturating_sub(1));
@@ -349,13 +350,13 @@ impl<'a> Reading<'a> {
                 // The decision is made while the statement runs. A new one would compare every row with the keys that it
                 // begins at.
                 let more = {
-                    let (range, rest, read) = (range.clone(), rest.clone(), Rc::clone(&read));
+                    let (ranges, read) = (Rc::clone(&ranges), Rc::clone(&read));
                     let (wanted, is_direct) = (self.wanted, direct.is_some());
                     let mut rows = limits.rows.unwrap_or_default();
                     let mut taken = wanted.map_or(0, |wanted| wanted.taken.get());
                     Box::new(move |next| {
                         if !wanted.is_some_and(|wanted| wanted.is_near(&mut taken)) {
-                            let left = from_on(&range, next, &rest);
+                            let left = from_on(&ranges, number, next);
                             let wanted = wanted.map(|wanted| wanted.entities);
                             rows = keys_again(&left, knowledge, (wanted, read.get()), is_direct);
                         }
@@ -364,11 +365,11 @@ impl<'a> Reading<'a> {
                     })
                 };
                 if let ((), Some(next)) = self.receiver.limited_until(&mut limits, more, receive) {
-                    return (from_on(range, next, &rest), read.get());
+                    return (from_on(&ranges, number, next), read.get());
                 }
             }
             if self.receiver.has_ended() || limits.rows == Some(0) {
-                return (rest, read.get());
+                return (ranges.iter().skip(number + 1).cloned().collect(), read.get());
             }
         }
         (Vec::new(), read.get())
@@ -507,11 +508,11 @@ fn from(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
     }
 }
 
-/// Returns the part of a range from these keys on, and the ranges behind it.
-fn from_on(range: &KeyRange, next: Keys, behind: &[KeyRange]) -> Vec<KeyRange> {
-    std::iter::once(from(range, next))
-        .chain(behind.iter().cloned())
-        .collect()
+/// Returns the part of the range with this number from these keys on, and the ranges behind it.
+fn from_on(ranges: &[KeyRange], number: usize, next: Keys) -> Vec<KeyRange> {
+    let mut left = ranges.iter().skip(number);
+    let first = left.next().map(|range| from(range, next));
+    first.into_iter().chain(left.cloned()).collect()
 }
 
 /// Returns how many more entities of key ranges are read in key order before the next decision: all if that is decided.
@@ -546,27 +547,31 @@ pub struct Explained {
 /// How many entities an explanation takes for read in vain.
 const EXPLAINED: u64 = 1_000_000;
 
-/// Explains how the first page of a plan is read.
-pub fn explain(spi: &Connection, table: &Table, plan: &Plan) -> Vec<Explained> {
+/// How many bytes of statements an explanation shows, about. Each has the whole filter, and there may be very many.
+const SHOWN: usize = 1024 * 1024;
+
+/// Explains how the first page of a plan is read: the class of its worst key range, and the first statements.
+pub fn explain(spi: &Connection, table: &Table, plan: &Plan) -> (AccessClass, Vec<Explained>) {
     let knowledge = Knowledge::new(table, plan.residual.as_ref());
     if knowledge
         .as_ref()
         .is_some_and(|knowledge| knowledge.condition().finds_nothing())
     {
-        return Vec::new();
+        return (AccessClass::Nothing, Vec::new());
     }
     if table.is_distributed() {
-        let explain = |range| explain_distributed(spi, table, plan, range, knowledge.as_ref());
-        return plan.ranges.iter().map(explain).collect();
+        return explain_each(&plan.ranges, |range| {
+            explain_distributed(spi, table, plan, range, knowledge.as_ref())
+        });
     }
     let through_indexes = |ranges: &[KeyRange]| explain_indexes(spi, table, ranges, knowledge.as_ref()?);
     let together = knowledge
         .as_ref()
         .is_some_and(|knowledge| together(&plan.ranges, knowledge));
     if together && let Some(explained) = through_indexes(&plan.ranges) {
-        return vec![explained];
+        return (explained.access, vec![explained]);
     }
-    let explain = |range: &KeyRange| {
+    explain_each(&plan.ranges, |range| {
         Some(range)
             .filter(|range| !together && range.point().is_none())
             .and_then(|range| through_indexes(std::slice::from_ref(range)))
@@ -575,8 +580,24 @@ pub fn explain(spi: &Connection, table: &Table, plan: &Plan) -> Vec<Explained> {
                 sql: scan_to_sql(range, table.name(), plan.residual.as_ref()),
                 planning: Planning::ForKeys,
             })
-    };
-    plan.ranges.iter().map(explain).collect()
+    })
+}
+
+/// Explains key ranges one by one, as far as they are shown.
+fn explain_each(ranges: &[KeyRange], explain: impl Fn(&KeyRange) -> Explained) -> (AccessClass, Vec<Explained>) {
+    let (mut access, mut shown, mut bytes) = (AccessClass::Nothing, Vec::new(), 0);
+    for range in ranges {
+        pgrx::check_for_interrupts!();
+        if bytes > SHOWN {
+            access = access.max(range.access());
+            continue;
+        }
+        let explained = explain(range);
+        access = access.max(explained.access);
+        bytes += explained.sql.len();
+        shown.push(explained);
+    }
+    (access, shown)
 }
 
 /// The other servers choose whether they read property indexes. Their plans show it.

@@ -553,3 +553,24 @@ fn large_values_come_whole() {
         Some(("p".to_owned(), "1".to_owned()))
     );
 }
+
+/// Each statement of an explanation has the whole filter, so all of them together would not fit the memory.
+#[test]
+fn an_explanation_of_very_many_key_ranges_is_cut() {
+    let db = Database::new();
+    let session = db.session("s");
+    fill(&session, "Many", 50);
+    let points: Vec<_> = (0..3000)
+        .map(|n| format!("(PartitionKey eq 'p' and RowKey eq '{n}' and N ge {n})"))
+        .collect();
+    let row = session
+        .query(
+            "SELECT access, cardinality(key_ranges), length(sql), length(plan) FROM table_service.explain_query('Many', $1)",
+            &[&points.join(" or ")],
+        )
+        .unwrap();
+    assert_eq!((row[0].get(0), row[0].get(1)), ("point query", 3000));
+    let shown: i32 = row[0].get(2);
+    assert!((1024 * 1024..2 * 1024 * 1024).contains(&shown), "{shown}");
+    assert!(row[0].get::<_, i32>(3) < 8 * 1024 * 1024);
+}
