@@ -49,9 +49,7 @@ fn create_property_index(
         let if_not_exists = required("if_not_exists", if_not_exists)?;
         prevent_if_read_only(c"create_property_index()");
         require_coordinator("Property indexes are created")?;
-        let table = Table::open(name, TableLock::Read)?;
-        table.require_owner();
-        let table = Table::open(name, TableLock::Define)?;
+        let table = Table::open_as_owner(name, TableLock::Define)?;
         if let Some(index) = engine::find(&table, property) {
             return if if_not_exists {
                 Ok(RegClass(index.oid))
@@ -94,8 +92,6 @@ fn drop_property_index(
         let if_exists = required("if_exists", if_exists)?;
         prevent_if_read_only(c"drop_property_index()");
         require_coordinator("Property indexes are dropped")?;
-        let table = Table::open(name, TableLock::Read)?;
-        table.require_owner();
         let names = |table: &Table| -> Vec<String> {
             engine::all(table)
                 .iter()
@@ -103,10 +99,14 @@ fn drop_property_index(
                 .filter_map(|index| qualified_name(index.oid))
                 .collect()
         };
+        // If there is none, nobody waits.
+        let table = Table::open_as_owner(name, TableLock::Read)?;
         let mut indexes = names(&table);
         if !indexes.is_empty() {
-            // Another session may have dropped them while this one waited for the lock.
-            indexes = names(&Table::open(name, TableLock::Drop)?);
+            // Two sessions that both kept this lock would wait for each other.
+            table.unlock(TableLock::Read);
+            // Another session may have dropped them while this one waited.
+            indexes = names(&Table::open_as_owner(name, TableLock::Drop)?);
         }
         if indexes.is_empty() {
             return if if_exists {

@@ -294,21 +294,22 @@ impl<'f> Knowledge<'f> {
         }
     }
 
-    /// Returns whether key ranges have together fewer entities than this.
+    /// Returns whether key ranges have together fewer entities than this. Of very many ranges some are counted, because to
+    /// begin takes long, and the others are taken for like them.
     fn have_fewer(&self, ranges: &[KeyRange], limit: usize) -> bool {
-        self.count_ranges(ranges, limit) < limit
-    }
-
-    /// Counts the entities of key ranges, up to a limit.
-    fn count_ranges(&self, ranges: &[KeyRange], limit: usize) -> usize {
-        let mut count = 0;
-        for range in ranges {
-            count += self.count_range(range, limit - count);
+        let step = ranges.len().div_ceil(COUNTED_RANGES).max(1);
+        // A few large ranges do not stand for the others.
+        let most_of_each = limit.saturating_mul(2) / ranges.len().max(1) + 1;
+        let (mut count, mut typical) = (0, 0);
+        for range in ranges.iter().step_by(step) {
+            let found = self.count_range(range, limit - count);
+            count += found;
+            typical += found.min(most_of_each);
             if count >= limit {
-                break;
+                return false;
             }
         }
-        count
+        step == 1 || typical.saturating_mul(step) < limit
     }
 
     /// Counts the entities of a key range, up to a limit.
@@ -360,28 +361,36 @@ impl<'f> Knowledge<'f> {
 
     /// Returns whether the planner should hear of a condition on entries. It should not if that can only do harm. `ranges`
     /// are the key ranges that it also hears of, if it does.
-    pub fn helps(&self, condition: &Condition, ranges: Option<&[KeyRange]>) -> bool {
+    /// `has_limit` says that the query may want only some of the entities.
+    pub fn helps(&self, condition: &Condition, ranges: Option<&[KeyRange]>, has_limit: bool) -> bool {
         // A plan that reads no index tests the condition on every entity that passes, which takes about as long as the
         // filter itself.
         if self.is_large(self.condition()) {
             return false;
         }
-        let Some(ranges) = ranges.filter(|_| can_count() && self.count(condition, FEW) >= FEW) else {
+        if !can_count() || ranges.is_none() && self.has_statistics(condition) || self.count(condition, FEW) < FEW {
             return true;
+        }
+        let saved = match self.estimate(condition) {
+            // The planner takes each page for one that must be read from a disk. So it reads many entries to save few
+            // pages, which takes longer than those pages if they are in memory.
+            Some(entries) => (entries / BESIDE_KEYS).min(SOME.max(entries / PER_ENTRY)),
+            // Without statistics the planner takes every condition for one that few entities meet.
+            None => {
+                let most = if has_limit { SOME } else { self.small_part() };
+                let entries = self.count(condition, most);
+                if entries >= most {
+                    return false;
+                }
+                entries + 1
+            }
         };
-        // The planner takes each page for one that must be read from a disk. So it reads many entries to save few pages,
-        // which takes longer than those pages if they are in memory. Without statistics it takes every range for a small
-        // one.
-        if let Some(entries) = self.estimate(condition) {
-            return !self.have_fewer(ranges, (entries / BESIDE_KEYS).min(SOME.max(entries / PER_ENTRY)));
-        }
-        let all = estimate_rows(self.table) as usize;
-        let mut limit = SOME;
-        while self.count_ranges(ranges, limit) == limit && self.count(condition, limit) == limit && limit < all {
-            limit *= 8;
-        }
-        let entities = self.count_ranges(ranges, limit);
-        self.count(condition, entities) < entities
+        ranges.is_none_or(|ranges| !self.have_fewer(ranges, saved))
+    }
+
+    /// How many entries are counted if all entities are read and there are no statistics: a small part of the entities.
+    fn small_part(&self) -> usize {
+        SOME.max(estimate_rows(self.table) as usize / PER_ENTRY)
     }
 
     /// Estimates how many entities meet a condition, by the statistics of the indexes.
@@ -463,6 +472,8 @@ fn one_value(condition: &Condition) -> Option<(usize, &Span)> {
 
 /// Up to how many entries are counted before anything is read. So many are read without a statement, too.
 const FEW: usize = 250;
+/// How many key ranges are counted at most to find out how many entities they have.
+const COUNTED_RANGES: usize = 64;
 /// So few entries are read without looking how many entities the key ranges have, or have the value.
 const AT_ONCE: usize = 16;
 /// Up to how many entries are counted if all entities are read. Without statistics it may be a part of the table.
@@ -530,14 +541,19 @@ pub fn choose(
     let most = match wanted.map(usize::try_from) {
         // If there are no more entries than entities wanted, reading in key order goes to the end of the ranges.
         Some(Ok(wanted)) => wanted.saturating_add(1),
-        // Without statistics the planner does not know whether they are few.
-        _ if rows == 0 && !knowledge.has_statistics(condition) => {
-            SOME.max(estimate_rows(knowledge.table) as usize / PER_ENTRY)
+        None if rows == 0 && knowledge.count(condition, FEW) >= FEW => {
+            if knowledge.have_fewer(ranges, SOME) {
+                return Way::Keys;
+            }
+            // Without statistics the planner does not know whether they are few.
+            match knowledge.has_statistics(condition) {
+                true => SOME,
+                false => knowledge.small_part(),
+            }
         }
         _ => SOME,
     };
     let limit = match (wanted, rows) {
-        (None, 0) if knowledge.count(condition, FEW) >= FEW && knowledge.have_fewer(ranges, SOME) => return Way::Keys,
         (None, 0) => most,
         (Some(_), 0) => FEW.min(most),
         (None, rows) => most.min(rows / PER_COUNTED),
@@ -554,13 +570,23 @@ pub fn choose(
             Way::Sorted(entries)
         };
     }
-    match wanted {
-        Some(_) if rows == 0 => Way::KeysFirst(READ_FIRST),
-        None if limit == most || knowledge.has_statistics(condition) && read >= READ_FIRST => {
-            let is_known_small = knowledge.has_statistics(condition) && !knowledge.is_large(condition);
-            if is_known_small { Way::Planned } else { Way::Keys }
-        }
-        // Twice as many altogether.
-        _ => Way::KeysFirst(read),
+    // Twice as many altogether.
+    let more = Way::KeysFirst(if rows == 0 { READ_FIRST } else { read });
+    let is_all_counted = limit == most;
+    if wanted.is_some() || !is_all_counted && read < READ_FIRST {
+        return more;
+    }
+    if !knowledge.has_statistics(condition) {
+        return if is_all_counted { Way::Keys } else { more };
+    }
+    // The planner sees the first and the last of several ranges only.
+    let is_small_range = || match knowledge.estimate(condition) {
+        Some(entries) => knowledge.have_fewer(ranges, SORTED * entries + PLANNED),
+        None => true,
+    };
+    if knowledge.is_large(condition) || ranges.len() > 1 && is_small_range() {
+        Way::Keys
+    } else {
+        Way::Planned
     }
 }

@@ -66,7 +66,7 @@ impl Table {
     }
 
     /// Raises PostgreSQL's own error (42501) if the caller does not own the table.
-    pub fn require_owner(&self) {
+    fn require_owner(&self) {
         // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The name is a
         // palloc'ed C string.
         unsafe {
@@ -92,15 +92,21 @@ impl Table {
     /// # Errors
     /// `InvalidResourceName` or `OutOfRangeInput` for an invalid table name, and `TableNotFound`.
     pub fn open(name: &str, lock: TableLock) -> Result<Table, Error> {
-        let lock = match lock {
-            TableLock::Read => pg_sys::AccessShareLock,
-            TableLock::Write => pg_sys::RowExclusiveLock,
-            TableLock::Define => pg_sys::ShareRowExclusiveLock,
-            TableLock::Drop => pg_sys::AccessExclusiveLock,
-        } as pg_sys::LOCKMODE;
+        Table::open_checked(name, lock, |_| {})
+    }
+
+    /// Does what [`Table::open`] does, for the owner only. Others get PostgreSQL's own error (42501) before they wait for
+    /// the lock, because those who come later wait behind them.
+    pub fn open_as_owner(name: &str, lock: TableLock) -> Result<Table, Error> {
+        Table::open_checked(name, lock, Table::require_owner)
+    }
+
+    fn open_checked(name: &str, lock: TableLock, check: impl Fn(&Table)) -> Result<Table, Error> {
+        let lock = lock.mode();
         table_name::check_form(name)?;
         loop {
             let table = Table::find(name).ok_or(Error::TableNotFound)?;
+            check(&table);
             // SAFETY: the functions lock any OID, and the counter is a global of this process. PostgreSQL opens
             // relations by name in the same way: if the catalogs have changed during the wait for the lock, it looks
             // the name up again.
@@ -117,6 +123,12 @@ impl Table {
                 pg_sys::UnlockRelationOid(table.oid, lock);
             }
         }
+    }
+
+    /// Gives back a lock that [`Table::open`] took, before the transaction ends.
+    pub fn unlock(self, lock: TableLock) {
+        // SAFETY: the caller holds the lock.
+        unsafe { pg_sys::UnlockRelationOid(self.oid, lock.mode()) };
     }
 
     /// Finds the table with this name in any case.
@@ -147,6 +159,18 @@ pub enum TableLock {
     Define,
     /// To drop an index.
     Drop,
+}
+
+impl TableLock {
+    fn mode(self) -> pg_sys::LOCKMODE {
+        let lock = match self {
+            TableLock::Read => pg_sys::AccessShareLock,
+            TableLock::Write => pg_sys::RowExclusiveLock,
+            TableLock::Define => pg_sys::ShareRowExclusiveLock,
+            TableLock::Drop => pg_sys::AccessExclusiveLock,
+        };
+        lock as pg_sys::LOCKMODE
+    }
 }
 
 /// Finds a table by the spelling that is stored, the usual case.

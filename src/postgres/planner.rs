@@ -19,6 +19,8 @@ pub struct MatchesCall<'p> {
     pub table: pg_sys::Oid,
     pub filter: TextArg<'p>,
     pub parameters: Option<PropertiesArg<'p>>,
+    /// Whether its query has a LIMIT.
+    pub has_limit: bool,
 }
 
 /// Which conditions a call has that its filter implies.
@@ -115,6 +117,7 @@ impl<'p> Request<'p> {
                     table,
                     filter: arguments.filter,
                     parameters: arguments.parameters,
+                    has_limit: has_limit(simplify.root),
                 }));
             }
             if of_type::<pg_sys::SupportRequestCost>(request, T_SupportRequestCost).is_some() {
@@ -181,6 +184,15 @@ impl<'p> Arguments<'p> {
             })
         }
     }
+}
+
+/// Returns whether a query has a LIMIT.
+///
+/// # Safety
+/// `root` must be the planner's query, or NULL.
+unsafe fn has_limit(root: *mut pg_sys::PlannerInfo) -> bool {
+    // SAFETY: the planner's query has its text's tree.
+    unsafe { root.as_ref().is_some_and(|root| !(*root.parse).limitCount.is_null()) }
 }
 
 /// Returns the table and the variable of an entity that is the row of a table.

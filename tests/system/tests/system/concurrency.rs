@@ -373,3 +373,36 @@ fn no_two_single_writes_deadlock() {
     });
     assert_eq!(setup.text(deadlocks), "0");
 }
+
+#[test]
+fn concurrent_definitions_of_a_property_index_never_deadlock() {
+    let db = Database::new();
+    let setup = table(&db);
+    let owners = sessions(&db, 4, "read committed");
+    for _ in 0..50 {
+        setup.run("SELECT table_service.create_property_index('Shared', 'N', if_not_exists => true)");
+        // All that do not come first find none.
+        let dropped = at_once(
+            &owners,
+            owners
+                .iter()
+                .map(|_| "SELECT table_service.drop_property_index('Shared', 'N', if_exists => true)::int".to_owned()),
+        );
+        let dropped = dropped
+            .into_iter()
+            .map(|result| result.expect("drop_property_index")[0][0].clone());
+        assert_eq!(dropped.flatten().filter(|answer| answer == "1").count(), 1);
+        // Creations among the drops.
+        let both = [
+            "create_property_index('Shared', 'N', if_not_exists => true)",
+            "drop_property_index('Shared', 'N', if_exists => true)",
+        ];
+        let statements = both
+            .iter()
+            .cycle()
+            .map(|call| format!("SELECT table_service.{call} IS NOT NULL"));
+        for result in at_once(&owners, statements) {
+            result.expect("create and drop");
+        }
+    }
+}
