@@ -32,7 +32,7 @@ pub fn implied(call: &MatchesCall<'_>) -> Option<(Vec<Expression>, Implied)> {
     }
     if let Some(knowledge) = Knowledge::new(&table, plan.residual.as_ref()) {
         let condition = knowledge.within(&plan.ranges);
-        if knowledge.helps(&condition, implied.keys.then_some(&plan.ranges), call.has_limit)
+        if knowledge.helps(&condition, implied.keys.then_some(&plan.ranges), call.ends_early)
             && let Some(entries) = entries(call, &condition, &knowledge)
         {
             conditions.push(entries);

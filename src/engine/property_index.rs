@@ -151,7 +151,7 @@ impl<'f> Knowledge<'f> {
     }
 
     /// Returns the span of entries of one value that have all entities that meet the condition, if there is such a span.
-    /// `wanted` and `read` are those of [`choose`]. The more were read, the closer this looks.
+    /// `wanted` and `read` are those of [`Progress`]. The more were read, the closer this looks.
     pub fn in_order<'c>(&self, condition: &'c Condition, wanted: Option<u64>, read: u64) -> Option<InOrder<'c>> {
         let terms = terms(condition);
         if let [only] = terms {
@@ -360,9 +360,9 @@ impl<'f> Knowledge<'f> {
     }
 
     /// Returns whether the planner should hear of a condition on entries. It should not if that can only do harm. `ranges`
-    /// are the key ranges that it also hears of, if it does.
-    /// `has_limit` says that the query may want only some of the entities.
-    pub fn helps(&self, condition: &Condition, ranges: Option<&[KeyRange]>, has_limit: bool) -> bool {
+    /// are the key ranges that it also hears of, if it does. `ends_early` says that the query may want only the first
+    /// entities that are found.
+    pub fn helps(&self, condition: &Condition, ranges: Option<&[KeyRange]>, ends_early: bool) -> bool {
         // A plan that reads no index tests the condition on every entity that passes, which takes about as long as the
         // filter itself.
         if self.is_large(self.condition()) {
@@ -371,21 +371,26 @@ impl<'f> Knowledge<'f> {
         if !can_count() || ranges.is_none() && self.has_statistics(condition) || self.count(condition, FEW) < FEW {
             return true;
         }
-        let saved = match self.estimate(condition) {
+        // The first of many are found soon by keys, or in the order of the table.
+        if ends_early {
+            return false;
+        }
+        let saved = match (self.estimate(condition), ranges) {
             // The planner takes each page for one that must be read from a disk. So it reads many entries to save few
             // pages, which takes longer than those pages if they are in memory.
-            Some(entries) => (entries / BESIDE_KEYS).min(SOME.max(entries / PER_ENTRY)),
+            (Some(entries), Some([_])) => (entries / BESIDE_KEYS).min(SOME.max(entries / PER_ENTRY)),
+            (Some(entries), _) => entries,
             // Without statistics the planner takes every condition for one that few entities meet.
-            None => {
-                let most = if has_limit { SOME } else { self.small_part() };
+            (None, _) => {
+                let most = self.small_part();
                 let entries = self.count(condition, most);
                 if entries >= most {
                     return false;
                 }
-                entries + 1
+                entries
             }
         };
-        ranges.is_none_or(|ranges| !self.have_fewer(ranges, saved))
+        ranges.is_none_or(|ranges| !self.have_fewer(ranges, saved + 1))
     }
 
     /// How many entries are counted if all entities are read and there are no statistics: a small part of the entities.
@@ -512,9 +517,19 @@ pub enum Way {
     KeysFirst(u64),
 }
 
-/// Decides how to read the entities of key ranges whose entries meet a condition. `wanted` says how many of them
-/// suffice, and `None` that all are read. `read` says how many entities were read in vain. `is_direct` says whether few
-/// entries are read without a statement.
+/// How far a query is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// How many entities suffice. `None` says that all are read.
+    pub wanted: Option<u64>,
+    /// How many entities were read in vain.
+    pub read: u64,
+    /// How many key ranges they fill.
+    pub ranges: usize,
+}
+
+/// Decides how to read the entities of key ranges whose entries meet a condition. `is_direct` says whether few entries are
+/// read without a statement.
 ///
 /// PostgreSQL's planner cannot decide this alone. It has no statistics of a new index, it does not know where in the key
 /// order the entities stand, and a wrong guess costs a scan of the table or a sort of half of it. So the entries are
@@ -525,9 +540,10 @@ pub fn choose(
     knowledge: &Knowledge<'_>,
     ranges: &[KeyRange],
     condition: &Condition,
-    (wanted, read): (Option<u64>, u64),
+    progress: Progress,
     is_direct: bool,
 ) -> Way {
+    let Progress { wanted, read, .. } = progress;
     let Ok(rows) = usize::try_from(read) else {
         return Way::Keys;
     };
@@ -579,14 +595,18 @@ pub fn choose(
     if !knowledge.has_statistics(condition) {
         return if is_all_counted { Way::Keys } else { more };
     }
-    // The planner sees the first and the last of several ranges only.
-    let is_small_range = || match knowledge.estimate(condition) {
-        Some(entries) => knowledge.have_fewer(ranges, SORTED * entries + PLANNED),
-        None => true,
-    };
-    if knowledge.is_large(condition) || ranges.len() > 1 && is_small_range() {
-        Way::Keys
-    } else {
-        Way::Planned
+    if knowledge.is_large(condition) {
+        return Way::Keys;
+    }
+    if ranges.len() == 1 {
+        return Way::Planned;
+    }
+    // The planner sees only the first and the last of several ranges. So they are counted, but not before those that were
+    // read say that they may be large enough.
+    match knowledge.estimate(condition).map(|entries| SORTED * entries + PLANNED) {
+        None => Way::Keys,
+        Some(enough) if rows / (progress.ranges + 1) * ranges.len() < enough => more,
+        Some(enough) if knowledge.have_fewer(ranges, enough) => Way::Keys,
+        Some(_) => Way::Planned,
     }
 }

@@ -1,7 +1,7 @@
 //! Reads the key ranges of a query in key order, under the caller's snapshot.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use table_service_model::filter::{AccessClass, Bound, Columns, Filter, KeyRange, Plan, Predicate};
@@ -9,7 +9,7 @@ use table_service_model::property_index::Condition;
 
 use super::direct::{self, Direct, Purpose};
 use super::fan_out;
-use super::property_index::{InOrder, Knowledge, Way, choose};
+use super::property_index::{InOrder, Knowledge, Progress, Way, choose};
 use super::table::Table;
 use crate::postgres::arguments::KeyTexts;
 use crate::postgres::receiver::{Keys, Limits, Receiver, contain};
@@ -266,12 +266,16 @@ impl<'a> Reading<'a> {
                 }
                 (values.rows.unwrap_or_default(), rest)
             } else {
-                let so_far = (self.wanted(), read);
+                let progress = Progress {
+                    wanted: self.wanted(),
+                    read,
+                    ranges: given.len() - ranges.len(),
+                };
                 let all = if are_many { given } else { &ranges };
-                let (condition, planning) = match choose(knowledge, all, &condition, so_far, direct.is_some()) {
+                let (condition, planning) = match choose(knowledge, all, &condition, progress, direct.is_some()) {
                     Way::Keys => break,
                     Way::KeysFirst(rows) => {
-                        let (rest, rows) = self.keys_first(&ranges, knowledge, (rows, read), direct);
+                        let (rest, rows) = self.keys_first(ranges.into_owned(), knowledge, rows, progress, direct);
                         (ranges, read) = (Cow::Owned(rest), rows);
                         if ranges.is_empty() || self.receiver.has_ended() {
                             return;
@@ -318,27 +322,33 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads entities of key ranges in key order: so many, and then more as long as [`choose`] says so. Returns the rest of
-    /// the ranges, and how many entities were read, `read` included.
+    /// the ranges, and how many entities were read, those before included.
     fn keys_first(
         &mut self,
-        ranges: &[KeyRange],
+        ranges: Vec<KeyRange>,
         knowledge: &'a Knowledge<'a>,
-        (rows, read): (u64, u64),
+        rows: u64,
+        before: Progress,
         direct: &mut Option<&mut Direct>,
     ) -> (Vec<KeyRange>, u64) {
-        let read = Rc::new(Cell::new(read + rows));
+        let read = Rc::new(Cell::new(before.read + rows));
         let mut limits = Limits {
             rows: Some(rows),
             keys: None,
         };
-        // Shared, because there may be very many.
-        let ranges: Rc<[KeyRange]> = ranges.into();
-        for (number, range) in ranges.iter().enumerate() {
+        let number_of_ranges = ranges.len();
+        // Shared and cut where they are, because there may be very many.
+        let ranges = Rc::new(RefCell::new(ranges));
+        let from_on = |number: usize| ranges.borrow_mut().split_off(number);
+        for number in 0..number_of_ranges {
+            let Some(range) = ranges.borrow().get(number).cloned() else {
+                break;
+            };
             if range.point().is_some() {
-                self.by_keys(range, direct);
+                self.by_keys(&range, direct);
                 limits.rows = limits.rows.map(|rows| rows.saturating_sub(1));
             } else {
-                let keys = RangeKeys::new(range);
+                let keys = RangeKeys::new(&range);
                 // The rows are counted, those that do not pass the filter too.
                 let statement = Statement::scan(&keys, None, false);
                 let (spi, table, all_rows) = (self.spi, self.table.name(), self.all_rows);
@@ -356,20 +366,26 @@ impl<'a> Reading<'a> {
                     let mut taken = wanted.map_or(0, |wanted| wanted.taken.get());
                     Box::new(move |next| {
                         if !wanted.is_some_and(|wanted| wanted.is_near(&mut taken)) {
-                            let left = from_on(&ranges, number, next);
-                            let wanted = wanted.map(|wanted| wanted.entities);
-                            rows = keys_again(&left, knowledge, (wanted, read.get()), is_direct);
+                            let mut ranges = ranges.borrow_mut();
+                            let left = cut(&mut ranges, number, next);
+                            let progress = Progress {
+                                read: read.get(),
+                                ranges: before.ranges + number,
+                                ..before
+                            };
+                            rows = keys_again(left, knowledge, progress, is_direct);
                         }
                         read.set(read.get().saturating_add(rows));
                         rows
                     })
                 };
                 if let ((), Some(next)) = self.receiver.limited_until(&mut limits, more, receive) {
-                    return (from_on(&ranges, number, next), read.get());
+                    cut(&mut ranges.borrow_mut(), number, next);
+                    return (from_on(number), read.get());
                 }
             }
             if self.receiver.has_ended() || limits.rows == Some(0) {
-                return (ranges.iter().skip(number + 1).cloned().collect(), read.get());
+                return (from_on(number + 1), read.get());
             }
         }
         (Vec::new(), read.get())
@@ -508,21 +524,24 @@ fn from(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
     }
 }
 
-/// Returns the part of the range with this number from these keys on, and the ranges behind it.
-fn from_on(ranges: &[KeyRange], number: usize, next: Keys) -> Vec<KeyRange> {
-    let mut left = ranges.iter().skip(number);
-    let first = left.next().map(|range| from(range, next));
-    first.into_iter().chain(left.cloned()).collect()
+/// Cuts off what lies before these keys from the range with this number, and returns this range and those behind it.
+fn cut(ranges: &mut [KeyRange], number: usize, next: Keys) -> &[KeyRange] {
+    let left = ranges.get_mut(number..).unwrap_or_default();
+    if let [first, ..] = left {
+        *first = from(first, next);
+    }
+    left
 }
 
 /// Returns how many more entities of key ranges are read in key order before the next decision: all if that is decided.
-/// Zero says that there is another way. `so_far` is what [`choose`] takes.
-fn keys_again(ranges: &[KeyRange], knowledge: &Knowledge<'_>, so_far: (Option<u64>, u64), is_direct: bool) -> u64 {
+/// Zero says that there is another way.
+fn keys_again(ranges: &[KeyRange], knowledge: &Knowledge<'_>, progress: Progress, is_direct: bool) -> u64 {
     let condition = knowledge.within(ranges);
-    if ranges.len() == 1 && knowledge.in_order(&condition, so_far.0, so_far.1).is_some() {
+    let Progress { wanted, read, .. } = progress;
+    if ranges.len() == 1 && knowledge.in_order(&condition, wanted, read).is_some() {
         return 0;
     }
-    match choose(knowledge, ranges, &condition, so_far, is_direct) {
+    match choose(knowledge, ranges, &condition, progress, is_direct) {
         Way::Keys => u64::MAX,
         Way::KeysFirst(rows) => rows,
         Way::Planned | Way::Sorted(_) => 0,
@@ -648,7 +667,12 @@ fn explain_indexes(
             let purpose = purpose(ranges, Some(knowledge));
             let is_direct = purpose.is_some_and(|purpose| direct::with(table, purpose, |_| Some(())).is_some());
             let (condition, planning) = loop {
-                match choose(knowledge, ranges, &condition, (wanted, read), is_direct) {
+                let progress = Progress {
+                    wanted,
+                    read,
+                    ranges: 0,
+                };
+                match choose(knowledge, ranges, &condition, progress, is_direct) {
                     Way::Keys => return None,
                     Way::KeysFirst(_) if read >= EXPLAINED => return None,
                     Way::KeysFirst(rows) => read += rows,

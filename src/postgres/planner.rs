@@ -19,8 +19,8 @@ pub struct MatchesCall<'p> {
     pub table: pg_sys::Oid,
     pub filter: TextArg<'p>,
     pub parameters: Option<PropertiesArg<'p>>,
-    /// Whether its query has a LIMIT.
-    pub has_limit: bool,
+    /// Whether its query may end before it has all rows that pass.
+    pub ends_early: bool,
 }
 
 /// Which conditions a call has that its filter implies.
@@ -117,7 +117,7 @@ impl<'p> Request<'p> {
                     table,
                     filter: arguments.filter,
                     parameters: arguments.parameters,
-                    has_limit: has_limit(simplify.root),
+                    ends_early: ends_early(simplify.root),
                 }));
             }
             if of_type::<pg_sys::SupportRequestCost>(request, T_SupportRequestCost).is_some() {
@@ -186,13 +186,23 @@ impl<'p> Arguments<'p> {
     }
 }
 
-/// Returns whether a query has a LIMIT.
+/// Returns whether a query may end before it has all rows that meet its conditions: it has a LIMIT, and neither sorts nor
+/// groups them.
 ///
 /// # Safety
 /// `root` must be the planner's query, or NULL.
-unsafe fn has_limit(root: *mut pg_sys::PlannerInfo) -> bool {
-    // SAFETY: the planner's query has its text's tree.
-    unsafe { root.as_ref().is_some_and(|root| !(*root.parse).limitCount.is_null()) }
+unsafe fn ends_early(root: *mut pg_sys::PlannerInfo) -> bool {
+    // SAFETY: the planner's query is a valid tree.
+    unsafe { root.as_ref().map(|root| &*root.parse) }.is_some_and(|query| {
+        let takes_all = query.hasAggs || query.hasWindowFuncs;
+        let lists = [
+            query.sortClause,
+            query.groupClause,
+            query.distinctClause,
+            query.groupingSets,
+        ];
+        !query.limitCount.is_null() && !takes_all && lists.iter().all(|list| list.is_null())
+    })
 }
 
 /// Returns the table and the variable of an entity that is the row of a table.
