@@ -54,7 +54,8 @@ pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
     let Some(table) = request.table.and_then(Table::of) else {
         return Some(part(filter.expression(), &|_| false));
     };
-    let Some(residual) = Plan::new(filter.clone()).residual else {
+    let plan = Plan::new(filter.clone());
+    let Some(residual) = plan.residual else {
         return Some(if request.has.keys {
             1.0
         } else {
@@ -62,6 +63,12 @@ pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
         });
     };
     let knowledge = Knowledge::new(&table, Some(&residual));
+    if let Some(knowledge) = knowledge.as_ref().filter(|_| request.has.entries) {
+        let are_keys_in_entries =
+            matches!(&*plan.ranges, [_]) && Knowledge::is_one_value(&knowledge.within(&plan.ranges));
+        let estimate = |property: &str, span: [&[u8]; 2]| knowledge.estimate_entries(property, span);
+        request.estimate_conditions(&estimate, are_keys_in_entries);
+    }
     // The statistics of the indexes also tell where the call is without conditions on entries.
     let known = knowledge
         .as_ref()

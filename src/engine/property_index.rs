@@ -398,6 +398,24 @@ impl<'f> Knowledge<'f> {
         SOME.max(estimate_rows(self.table) as usize / PER_ENTRY)
     }
 
+    /// Estimates which part of all entities has entries with `lower <= entry < upper` in the index on a property.
+    pub fn estimate_entries(&self, property: &str, span: [&[u8]; 2]) -> Option<f64> {
+        /// What PostgreSQL takes for a range without statistics. Of what the statistics do not show there is about as much.
+        const RANGE: f64 = 0.005;
+        let index = self.indexes.iter().find(|index| *index.property == *property)?;
+        if let Some(part) = part_between(index.oid, std::iter::once(span)).filter(|&part| part > 0.0) {
+            return Some(part);
+        }
+        if !can_count() {
+            return None;
+        }
+        let bounds = span.map(Varlena::new);
+        let mut conditions = btree::Condition::between(bounds.each_ref().map(Value::bytea));
+        let found = count_entries(self.table, index.oid, &mut conditions, FEW);
+        let part = found as f64 / estimate_rows(self.table).max(1.0);
+        Some(if found < FEW { part } else { part.max(RANGE) })
+    }
+
     /// Estimates how many entities meet a condition, by the statistics of the indexes.
     fn estimate(&self, condition: &Condition) -> Option<usize> {
         let part = self.part(condition)?;

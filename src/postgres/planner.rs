@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 
 use super::catalog;
 use super::columns::ColumnNumbers;
-use super::property_index::of_type;
+use super::property_index::{of_type, property_in};
 use super::types::{PropertiesArg, TextArg};
 use super::varlena;
 
@@ -82,9 +82,14 @@ pub enum Request<'p> {
 /// A request to estimate how long a call takes.
 pub struct CostRequest<'p>(&'p mut pg_sys::SupportRequestCost);
 
+/// Estimates which part of the entities has entries with `lower <= entry < upper` in the index on a property: takes the property
+/// and the bounds.
+pub type Estimate<'e> = &'e dyn Fn(&str, [&[u8]; 2]) -> Option<f64>;
+
 /// A request to estimate which part of the entities passes a filter.
 pub struct SelectivityRequest<'p> {
     request: &'p mut pg_sys::SupportRequestSelectivity,
+    row: Option<&'p pg_sys::Var>,
     pub filter: TextArg<'p>,
     pub parameters: Option<PropertiesArg<'p>>,
     /// The table of the entity.
@@ -126,9 +131,10 @@ impl<'p> Request<'p> {
             of_type::<pg_sys::SupportRequestSelectivity>(request, T_SupportRequestSelectivity)?;
             let request = &mut *request.cast::<pg_sys::SupportRequestSelectivity>();
             let arguments = Arguments::of(request.args, request.root)?;
-            let table = arguments.row.map(|(table, _)| table);
+            let (table, row) = arguments.row.unzip();
             Some(Request::Selectivity(SelectivityRequest {
                 request,
+                row,
                 filter: arguments.filter,
                 parameters: arguments.parameters,
                 table,
@@ -139,6 +145,37 @@ impl<'p> Request<'p> {
 }
 
 impl SelectivityRequest<'_> {
+    /// Tells the planner what it cannot estimate of the conditions that the call implies, which stand behind it and so are
+    /// estimated after it.
+    ///
+    /// - Which part of the entities has entries with `lower <= entry < upper`. The planner itself takes about seven bytes of a
+    ///   `bytea` for a number. The entries of one value differ behind them, so it would expect none.
+    /// - `are_keys_in_entries` says that all these entities have the keys too. The planner would take both for independent.
+    pub fn estimate_conditions(&self, estimate: Estimate<'_>, are_keys_in_entries: bool) {
+        let (Some(row), Some(table)) = (self.row, self.table) else {
+            return;
+        };
+        // SAFETY: the request has the planner's query, or NULL. Its relations have numbers below the size of their array, which
+        // may still be empty, and those of the query's text have a list of conditions.
+        unsafe {
+            let Some(root) = self.request.root.as_ref() else { return };
+            let relations = usize::try_from(root.simple_rel_array_size).unwrap_or_default();
+            let number = usize::try_from(row.varno as i64)
+                .ok()
+                .filter(|&number| number < relations);
+            let relation = number.and_then(|number| (*root.simple_rel_array.add(number)).as_ref());
+            if let (Some(relation), Some(columns)) = (relation, ColumnNumbers::of(table)) {
+                let conditions = elements(relation.baserestrictinfo);
+                estimate_pairs(self.request.root, columns, &conditions, estimate);
+                if are_keys_in_entries {
+                    for condition in conditions {
+                        set_if_on_keys(condition, columns, 1.0);
+                    }
+                }
+            }
+        }
+    }
+
     /// Answers with a part between 0 and 1.
     pub fn answer(self, selectivity: f64) -> pg_sys::Datum {
         self.request.selectivity = selectivity.clamp(0.0, 1.0);
@@ -183,6 +220,113 @@ impl<'p> Arguments<'p> {
                 has: Implied::at(filter.location),
             })
         }
+    }
+}
+
+/// Sets the estimates of pairs of conditions on entries.
+///
+/// # Safety
+/// The nodes must be those of a list of conditions, or of a part of one of its conditions, in the planner's query `root`.
+unsafe fn estimate_pairs(
+    root: *mut pg_sys::PlannerInfo,
+    columns: ColumnNumbers,
+    conditions: &[*mut pg_sys::Node],
+    estimate: Estimate<'_>,
+) {
+    use pg_sys::NodeTag::{T_BoolExpr, T_RestrictInfo};
+    // SAFETY: a node is what its tag says. The planner wraps each condition, and the parts of a disjunction, but not the
+    // conjunctions in it. The wraps are its own to change.
+    unsafe {
+        for (number, &node) in conditions.iter().enumerate() {
+            if let Some(conjunction) = of_type::<pg_sys::BoolExpr>(node, T_BoolExpr) {
+                estimate_pairs(root, columns, &elements(conjunction.args), estimate);
+                continue;
+            }
+            let Some(condition) = of_type::<pg_sys::RestrictInfo>(node, T_RestrictInfo) else {
+                continue;
+            };
+            if let Some(disjunction) = of_type::<pg_sys::BoolExpr>(condition.orclause.cast(), T_BoolExpr) {
+                estimate_pairs(root, columns, &elements(disjunction.args), estimate);
+                continue;
+            }
+            let next = conditions.get(number + 1).copied().unwrap_or(std::ptr::null_mut());
+            let Some(other) = of_type::<pg_sys::RestrictInfo>(next, T_RestrictInfo) else {
+                continue;
+            };
+            let (Some((entry, lower)), Some((same, upper))) = (
+                entry_and_bound(condition.clause, pg_sys::F_BYTEAGE),
+                entry_and_bound(other.clause, pg_sys::F_BYTEALT),
+            ) else {
+                continue;
+            };
+            if !pg_sys::equal(entry.cast(), same.cast()) {
+                continue;
+            }
+            let Some(part) = property_in(columns, entry).and_then(|property| estimate(&property, [lower, upper]))
+            else {
+                continue;
+            };
+            let (inner, is_null) = (pg_sys::JoinType::JOIN_INNER, pg_sys::NullTestType::IS_NULL);
+            let nulls = pg_sys::nulltestsel(root, is_null, entry, 0, inner, std::ptr::null_mut());
+            // The planner adds up the two, less one and the NULLs, which both leave out.
+            for (node, estimate) in [(node, 1.0 - nulls), (next, part)] {
+                (*node.cast::<pg_sys::RestrictInfo>()).norm_selec = estimate;
+            }
+        }
+    }
+}
+
+/// Sets the estimate of a condition if it compares a key with a constant, and stands nowhere in the query's text.
+///
+/// # Safety
+/// The node must be a condition of the planner's query.
+unsafe fn set_if_on_keys(condition: *mut pg_sys::Node, columns: ColumnNumbers, estimate: f64) {
+    use pg_sys::NodeTag::{T_Const, T_OpExpr, T_RestrictInfo, T_Var};
+    // SAFETY: a node is what its tag says. The wrap of a condition is the planner's own to change.
+    unsafe {
+        let is_on_keys = || {
+            let info = of_type::<pg_sys::RestrictInfo>(condition, T_RestrictInfo)?;
+            let comparison = of_type::<pg_sys::OpExpr>(info.clause.cast(), T_OpExpr).filter(|it| it.location == -1)?;
+            let [key, value]: [*mut pg_sys::Node; 2] = elements(comparison.args).try_into().ok()?;
+            of_type::<pg_sys::Const>(value, T_Const)?;
+            let key = of_type::<pg_sys::Var>(key, T_Var)?;
+            Some([columns.partition_key, columns.row_key].contains(&key.varattno))
+        };
+        if is_on_keys() == Some(true) {
+            (*condition.cast::<pg_sys::RestrictInfo>()).norm_selec = estimate;
+        }
+    }
+}
+
+/// Returns both sides of a comparison by this function with a constant `bytea`.
+///
+/// # Safety
+/// The node must be an expression.
+unsafe fn entry_and_bound<'p>(comparison: *mut pg_sys::Expr, function: u32) -> Option<(*mut pg_sys::Node, &'p [u8])> {
+    // SAFETY: a node is what its tag says. A constant of the type bytea that is not NULL has a datum of this type.
+    unsafe {
+        let comparison = of_type::<pg_sys::OpExpr>(comparison.cast(), pg_sys::NodeTag::T_OpExpr)?;
+        if comparison.opfuncid != pg_sys::Oid::from(function) {
+            return None;
+        }
+        let [entry, bound]: [*mut pg_sys::Node; 2] = elements(comparison.args).try_into().ok()?;
+        let bound = of_type::<pg_sys::Const>(bound, pg_sys::NodeTag::T_Const)?;
+        (!bound.constisnull).then(|| (entry, varlena::bytes(bound.constvalue)))
+    }
+}
+
+/// Returns the elements of a list of pointers.
+///
+/// # Safety
+/// The list must be NULL or a list of pointers to this type.
+unsafe fn elements<T>(list: *mut pg_sys::List) -> Vec<*mut T> {
+    // SAFETY: the caller's promise. The length is that of the list.
+    unsafe {
+        let Some(list) = list.as_ref() else {
+            return Vec::new();
+        };
+        let cells = std::slice::from_raw_parts(list.elements, usize::try_from(list.length).unwrap_or_default());
+        cells.iter().map(|cell| cell.ptr_value.cast()).collect()
     }
 }
 

@@ -132,7 +132,7 @@ fn property_of(table: pg_sys::Oid, expressions: &str) -> Option<String> {
 ///
 /// # Safety
 /// The node must be NULL or a valid expression.
-unsafe fn property_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<String> {
+pub unsafe fn property_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<String> {
     // SAFETY: a node is what its tag says. The arguments of a function call are a list of expressions. A constant that
     // is not NULL has a datum of its type.
     unsafe {

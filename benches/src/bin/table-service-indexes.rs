@@ -32,6 +32,9 @@ struct Arguments {
     /// Only filters that contain this text
     #[arg(long, default_value = "")]
     only: String,
+    /// Only entities that are asked for in these ways
+    #[arg(long, value_delimiter = ',')]
+    way: Vec<Way>,
     /// Only tables with their entities in this order
     #[arg(long)]
     order: Option<Order>,
@@ -70,7 +73,7 @@ enum Statistics {
 }
 
 /// How the entities are asked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Way {
     Page,
     Whole,
@@ -221,6 +224,9 @@ async fn main() -> Result<(), Error> {
                     continue;
                 }
                 for way in Way::ALL {
+                    if !arguments.way.is_empty() && !arguments.way.contains(&way) {
+                        continue;
+                    }
                     // These test each entity for each key range, which takes minutes.
                     if matches!(way, Way::Matches | Way::Limited) && filter.len() > LONG_FILTER {
                         continue;

@@ -185,6 +185,7 @@ BEGIN
 END $$;
 SELECT f.filter, pg_temp.expected(f.filter) BETWEEN least AND most AS is_near
 FROM (VALUES ($$Age ge 20 and Age lt 22$$, 30, 120), ($$City eq 'Rome'$$, 800, 1200), ($$Email eq 'user77@example.com'$$, 1, 3), ($$PartitionKey eq 'p1'$$, 500, 700), ($$PartitionKey eq 'p1' and City eq 'Rome'$$, 10, 300),
+    ($$Age eq 33$$, 15, 60), ($$Age eq 33 or Age eq 34$$, 30, 120), ($$PartitionKey eq 'p1' and Age eq 6$$, 15, 60), ($$Age eq 33 and Age eq 34$$, 1, 60),
     ($$Size eq 1$$, 10, 20), ($$not (Size eq 1)$$, 2900, 3000), ($$Age ge 20 and Age lt 22 and (Size gt 1 or Size lt 0)$$, 15, 50), ('', 3000, 3000)) AS f (filter, least, most);
 EXPLAIN (COSTS OFF) SELECT b.row_key FROM table_service_data."Staff" AS a JOIN table_service_data."Staff" AS b ON b.partition_key = a.partition_key AND b.row_key = a.row_key || '' WHERE matches(a, $$Email eq 'user77@example.com' and Age lt 100$$);
 -- The planner does not hear of entries that take longer to read than the entities that the keys find: with statistics and
