@@ -619,12 +619,20 @@ pub fn choose(
     if ranges.len() == 1 {
         return Way::Planned;
     }
-    // The planner sees only the first and the last of several ranges. So they are counted, but not before those that were
-    // read say that they may be large enough.
-    match knowledge.estimate(condition).map(|entries| SORTED * entries + PLANNED) {
-        None => Way::Keys,
-        Some(enough) if rows / (progress.ranges + 1) * ranges.len() < enough => more,
-        Some(enough) if knowledge.have_fewer(ranges, enough) => Way::Keys,
-        Some(_) => Way::Planned,
+    // The planner sees only the first and the last of several ranges. So their entities are counted, but not before those
+    // that were read say that they may be enough.
+    let Some(expected) = knowledge.estimate(condition) else {
+        return Way::Keys;
+    };
+    let enough = 2 * SORTED * expected + PLANNED;
+    if rows / (progress.ranges + 1) * ranges.len() < enough {
+        return more;
+    }
+    // The statistics may be old.
+    let entries = knowledge.count(condition, 2 * expected);
+    if entries < 2 * expected && !knowledge.have_fewer(ranges, enough) {
+        Way::Sorted(entries)
+    } else {
+        Way::Keys
     }
 }
