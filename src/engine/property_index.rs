@@ -610,8 +610,9 @@ pub fn choose(
     if wanted.is_some() || !is_all_counted && read < READ_FIRST {
         return more;
     }
+    let undecided = if is_all_counted { Way::Keys } else { more };
     if !knowledge.has_statistics(condition) {
-        return if is_all_counted { Way::Keys } else { more };
+        return undecided;
     }
     if knowledge.is_large(condition) {
         return Way::Keys;
@@ -628,11 +629,13 @@ pub fn choose(
     if rows / (progress.ranges + 1) * ranges.len() < enough {
         return more;
     }
-    // The statistics may be old.
     let entries = knowledge.count(condition, 2 * expected);
-    if entries < 2 * expected && !knowledge.have_fewer(ranges, enough) {
-        Way::Sorted(entries)
-    } else {
+    if entries >= 2 * expected {
+        // The statistics are old.
+        undecided
+    } else if knowledge.have_fewer(ranges, enough) {
         Way::Keys
+    } else {
+        Way::Sorted(entries)
     }
 }
