@@ -12,7 +12,7 @@ use crate::postgres::catalog;
 use crate::postgres::error::OrRaise;
 use crate::postgres::property_index::{is_partitioned, of_index, qualified_name};
 use crate::postgres::result_set::{PropertyIndexes, ResultSet};
-use crate::postgres::spi::connect;
+use crate::postgres::spi::{connect, drop_objects};
 use crate::postgres::statement::index_expression;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{ByteaOut, PropertiesArg, RegClass, TextArg};
@@ -117,7 +117,7 @@ fn drop_property_index(
                 })
             };
         }
-        connect(|spi| spi.run_definition(&format!("DROP INDEX {}", indexes.join(", "))));
+        drop_objects(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| error.rethrow());
         Ok(true)
     };
     drop().or_raise()

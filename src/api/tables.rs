@@ -17,7 +17,7 @@ use crate::postgres::catalog;
 use crate::postgres::error::OrRaise;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::result_set::{ResultSet, Tables};
-use crate::postgres::spi::connect;
+use crate::postgres::spi::{connect, drop_objects};
 use crate::postgres::subtransaction::{in_subtransaction, message, sqlerrcode};
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
@@ -139,15 +139,12 @@ fn delete(table_name: Option<TextArg<'_>>, if_exists: Option<bool>) -> Result<bo
     let Some(table) = Table::find(name) else {
         return absent();
     };
-    let statement = format!("DROP TABLE {}", table.name());
-    let dropped = in_subtransaction(move || {
-        prevent_if_read_only(c"DROP TABLE");
-        connect(|spi| spi.run_definition(&statement));
-        policies::forget(&table);
-        Ok(true)
-    });
-    match dropped {
-        Ok(done) => done,
+    prevent_if_read_only(c"DROP TABLE");
+    match drop_objects(&format!("DROP TABLE {}", table.name())) {
+        Ok(()) => {
+            policies::forget(&table);
+            Ok(true)
+        }
         // Another session dropped the table first.
         Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => absent(),
         Err(error) => error.rethrow(),

@@ -1,9 +1,12 @@
 //! Executes statements through SPI.
 
 use std::cell::{Cell, UnsafeCell};
+use std::convert::Infallible;
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
 
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use table_service_model::Properties;
 
@@ -14,6 +17,7 @@ use super::plan::{self, refused};
 use super::receiver::Receiver;
 use super::row::bag;
 use super::statement::{IndexScan, Statement};
+use super::subtransaction::{in_subtransaction, message, sqlerrcode};
 use super::types::TextArg;
 use super::types::value::Value;
 use super::varlena;
@@ -59,6 +63,37 @@ pub fn with_owners_rights<R>(relation: &CStr, f: impl FnOnce(&Connection) -> R) 
         pg_sys::SetUserIdAndSecContext(user, context);
         result
     }
+}
+
+/// Runs a DROP, in a subtransaction. All names in it must be quoted. Returns the error that it raised.
+///
+/// PostgreSQL changes some rows of its catalogs without a lock that keeps DROP from reading them: GRANT, or CREATE INDEX
+/// CONCURRENTLY in its last moment. DROP waits for the other transaction then, and fails because its row is old. So it
+/// runs again, and reads the new one.
+pub fn drop_objects(statement: &str) -> Result<(), Box<CaughtError>> {
+    loop {
+        let attempt = || -> Result<(), Infallible> {
+            connect(|spi| spi.run_definition(statement));
+            Ok(())
+        };
+        match in_subtransaction(AssertUnwindSafe(attempt)) {
+            Ok(Ok(())) => return Ok(()),
+            Err(error) if is_of_old_row(&error) => {
+                pgrx::check_for_interrupts!();
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether PostgreSQL changed a row of a catalog that another transaction had changed since it was read. The error has
+/// no SQLSTATE of its own; its message is not translated.
+fn is_of_old_row(error: &CaughtError) -> bool {
+    sqlerrcode(error) == PgSqlErrorCode::ERRCODE_INTERNAL_ERROR
+        && matches!(
+            message(error),
+            "tuple concurrently updated" | "tuple concurrently deleted"
+        )
 }
 
 impl Connection {

@@ -406,3 +406,50 @@ fn concurrent_definitions_of_a_property_index_never_deadlock() {
         }
     }
 }
+
+/// PostgreSQL's own DROP raises XX000 here: these definitions change rows of its catalogs, and hold no lock that keeps DROP
+/// from reading them before.
+#[test]
+fn concurrent_definitions_of_others_do_not_break_a_drop() {
+    let db = Database::new();
+    let setup = table(&db);
+    // The end of CREATE INDEX CONCURRENTLY waits, when the index is valid already and the lock on the table is gone.
+    setup.run(
+        "CREATE FUNCTION hold() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); END $$;
+         CREATE EVENT TRIGGER hold ON ddl_command_end WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION hold()",
+    );
+    let (holder, other, owner) = (db.session("holder"), db.session("other"), db.session("owner"));
+    let index = setup.text("SELECT table_service.property_index_sql('Shared', 'N')");
+    for drop in [
+        "drop_property_index('Shared', 'N')",
+        "drop_property_index('Shared', 'N', true)",
+        "delete_table('Shared')",
+        "delete_table('Shared', true)",
+    ] {
+        setup.run("SELECT table_service.create_table('Shared', true)");
+        holder.run("SELECT pg_advisory_lock(1)");
+        let index = other.start(&index).waits();
+        let dropped = owner.start(&format!("SELECT table_service.{drop}")).waits();
+        holder.run("SELECT pg_advisory_unlock(1)");
+        index.finish().expect("CREATE INDEX CONCURRENTLY");
+        assert_eq!(dropped.text(), "t", "{drop}");
+        let left = "SELECT count(*) FROM table_service.query_property_indexes()";
+        assert_eq!(setup.text(left), "0", "{drop}");
+    }
+    for (end, drop) in [
+        ("COMMIT", "delete_table('Shared')"),
+        ("ROLLBACK", "delete_table('Shared', true)"),
+    ] {
+        setup.run("SELECT table_service.create_table('Shared', true)");
+        other.run("BEGIN; GRANT SELECT ON table_service_data.\"Shared\" TO PUBLIC");
+        let dropped = owner.start(&format!("SELECT table_service.{drop}")).waits();
+        other.run(end);
+        assert_eq!(dropped.text(), "t", "{drop}");
+    }
+    // Who comes second finds nothing to drop.
+    setup.run("SELECT table_service.create_table('Shared')");
+    other.run("BEGIN; SELECT table_service.delete_table('Shared')");
+    let dropped = owner.start("SELECT table_service.delete_table('Shared', true)").waits();
+    other.run("COMMIT");
+    assert_eq!(dropped.text(), "f");
+}
