@@ -132,10 +132,13 @@ fn gateway(command_line: &CommandLine, socket: &Path) -> Result<Config, String> 
     let mut config = config::check(Settings {
         listen: Some(format!("{host}:{}", command_line.ports.port)),
         admin_listen: Some(format!("127.0.0.1:{}", command_line.ports.admin()?)),
-        database_url: vec![format!(
-            "host='{}' user=postgres dbname=postgres",
-            socket.replace('\\', "\\\\").replace('\'', "\\'")
-        )],
+        database_url: vec![
+            format!(
+                "host='{}' user=postgres dbname=postgres",
+                socket.replace('\\', "\\\\").replace('\'', "\\'")
+            )
+            .into(),
+        ],
         expose_development_account: Some(command_line.expose),
         log: Some("warn".to_owned()),
         ..Settings::default()

@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use table_service_gateway::config::CommandLine;
 use table_service_gateway::run;
 
 fn main() -> ExitCode {
-    let command_line = CommandLine::parse();
+    let command_line = CommandLine::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let run = || -> Result<(), Box<dyn std::error::Error>> {
         let config = command_line.config()?;
         run::start_log(&config)?;

@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod batch;
+pub mod connection;
 pub mod edm;
 pub mod entity;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod properties;
 pub mod property_index;
 pub mod property_name;
 pub mod retry;
+pub mod secret;
 pub mod table_filter;
 pub mod table_name;
 mod text;
@@ -28,4 +30,5 @@ pub mod token;
 pub use edm::{EdmType, Value};
 pub use error::{Code, Error};
 pub use properties::{Properties, PropertiesBuf, PropertiesBuilder};
+pub use secret::Secret;
 pub use ticks::Ticks;

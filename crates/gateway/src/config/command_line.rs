@@ -1,9 +1,14 @@
 //! The command line, and which source of a setting wins.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use figment::Figment;
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use figment::error::{Actual, Kind};
 use figment::providers::{Format, Serialized, Toml};
+use figment::{Figment, Provider};
+use table_service_model::secret;
 
 use super::error::ConfigError;
 use super::settings::Settings;
@@ -25,6 +30,14 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
+    /// Reads the arguments. An error repeats no value of theirs: a key or a URL may stand in the wrong place.
+    ///
+    /// # Errors
+    /// What is wrong, or what is asked for (`--help`, `--version`).
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
+        CommandLine::try_parse_from(arguments).map_err(without_values)
+    }
+
     /// Merges all sources and checks the result.
     ///
     /// # Errors
@@ -32,12 +45,106 @@ impl CommandLine {
     pub fn config(self) -> Result<Config, ConfigError> {
         let mut figment = Figment::new();
         if let Some(path) = &self.config {
-            figment = figment.merge(Toml::file_exact(path));
+            let file = Toml::file_exact(path);
+            // What is wrong with its text is reported with the line in which it is, and that line may have a key.
+            file.data().map_err(|error| {
+                let problem = match (std::fs::metadata(path), place(&error.to_string())) {
+                    (Err(error), _) => error.to_string(),
+                    (_, Some((line, column))) => format!("line {line}, column {column} is not TOML"),
+                    (_, None) => "it cannot be read as TOML".to_owned(),
+                };
+                ConfigError::new("", format!("{}: {problem}", path.display()))
+            })?;
+            figment = figment.merge(file);
         }
         let settings: Settings = figment
             .merge(Serialized::defaults(&self.settings))
             .extract()
-            .map_err(|error| ConfigError::new("", error))?;
+            .map_err(|error| wrong(&error))?;
         check(settings)
     }
+}
+
+/// Line and column, from the first line of an error of the TOML reader.
+fn place(text: &str) -> Option<(u32, u32)> {
+    let (_, rest) = text.split_once("at line ")?;
+    let (line, rest) = rest.split_once(", column ")?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    Some((line.parse().ok()?, rest.get(..digits)?.parse().ok()?))
+}
+
+/// A setting that cannot be read, without its value.
+fn wrong(error: &figment::Error) -> ConfigError {
+    let mut name = String::new();
+    let is_unknown = |part: &String| matches!(&error.kind, Kind::UnknownField(field, _) if field == part);
+    for part in error.path.iter().filter(|part| !is_unknown(part)) {
+        if part.bytes().all(|byte| byte.is_ascii_digit()) {
+            name.push_str(&format!("[{part}]"));
+            continue;
+        }
+        if !name.is_empty() {
+            name.push('.');
+        }
+        name.push_str(&secret::shown(part));
+    }
+    let problem = match &error.kind {
+        Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
+            format!("it is {}, not {expected}", kind(actual))
+        }
+        Kind::InvalidLength(length, expected) => format!("it has {length} items, not {expected}"),
+        Kind::UnknownField(field, known) => {
+            let file = "the configuration file has";
+            let known = known.join(", ");
+            format!(
+                "{file} {}, which is no setting; there are {known}",
+                secret::shown(field)
+            )
+        }
+        Kind::UnknownVariant(value, known) => {
+            format!("it is {}, not one of {}", secret::shown(value), known.join(", "))
+        }
+        Kind::MissingField(field) => format!("{field} is missing"),
+        Kind::DuplicateField(field) => format!("{field} is there twice"),
+        Kind::ISizeOutOfRange(_) | Kind::USizeOutOfRange(_) => "the number is too large".to_owned(),
+        Kind::Message(_) | Kind::Unsupported(_) | Kind::UnsupportedKey(..) => "it cannot be read".to_owned(),
+    };
+    ConfigError::new(name, problem)
+}
+
+fn kind(actual: &Actual) -> String {
+    match actual {
+        Actual::Bool(_) => "true or false".to_owned(),
+        Actual::Unsigned(_) | Actual::Signed(_) | Actual::Float(_) => "a number".to_owned(),
+        Actual::Str(text) => secret::describe(text),
+        Actual::Seq => "a list".to_owned(),
+        Actual::Map => "a section".to_owned(),
+        _ => "something else".to_owned(),
+    }
+}
+
+/// An error of the command line without the values of arguments.
+fn without_values(mut error: clap::Error) -> clap::Error {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return error;
+    }
+    for kind in [
+        ContextKind::InvalidArg,
+        ContextKind::InvalidValue,
+        ContextKind::InvalidSubcommand,
+    ] {
+        let Some(ContextValue::String(text)) = error.get(kind) else {
+            continue;
+        };
+        // An option is named with its form, `--pool-size <NUMBER>`.
+        let name = text.split(' ').next().unwrap_or_default();
+        let shown = if kind == ContextKind::InvalidArg && secret::shown(name) == name {
+            text.clone()
+        } else {
+            secret::describe(text)
+        };
+        error.insert(kind, ContextValue::String(shown));
+    }
+    // What looks like it is found by its text.
+    error.remove(ContextKind::Suggested);
+    error
 }

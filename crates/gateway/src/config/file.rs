@@ -1,18 +1,24 @@
 //! The settings that only the file can have: several accounts, and issuers of bearer tokens.
 
+use std::fmt;
 use std::path::PathBuf;
 
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use table_service_model::Secret;
+
+use super::settings::exposed;
 
 /// One of `[[accounts]]` in the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountSettings {
     pub name: String,
-    pub keys: Vec<String>,
+    #[serde(serialize_with = "exposed")]
+    pub keys: Vec<Secret>,
     /// One database, or the nodes of a distributed one.
-    #[serde(deserialize_with = "one_or_more")]
-    pub database_url: Vec<String>,
+    #[serde(serialize_with = "exposed", deserialize_with = "one_or_more")]
+    pub database_url: Vec<Secret>,
     /// Whose bearer tokens the account accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer: Option<BearerSettings>,
@@ -48,17 +54,30 @@ pub struct BearerSettings {
 ///
 /// # Errors
 /// For anything else.
-pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a database URL, or a list of them")]
-    enum Given {
-        One(String),
-        More(Vec<String>),
+pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Secret>, D::Error> {
+    struct OneOrMore;
+
+    impl<'de> Visitor<'de> for OneOrMore {
+        type Value = Vec<Secret>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a database URL, or a list of them")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Vec<Secret>, E> {
+            Ok(vec![text.into()])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut texts: A) -> Result<Vec<Secret>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(text) = texts.next_element()? {
+                all.push(text);
+            }
+            Ok(all)
+        }
     }
-    Ok(match Given::deserialize(deserializer)? {
-        Given::One(text) => vec![text],
-        Given::More(texts) => texts,
-    })
+
+    deserializer.deserialize_any(OneOrMore)
 }
 
 fn roles_claim() -> String {

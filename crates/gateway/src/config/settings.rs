@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use table_service_model::Secret;
 
 use super::file::{AccountSettings, BearerSettings, one_or_more};
 
@@ -34,8 +35,8 @@ pub struct Settings {
         value_delimiter = ',',
         hide_env_values = true
     )]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub key: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "exposed")]
+    pub key: Vec<Secret>,
 
     /// The database of the account, such as postgresql://role:password@host/database; repeat it for the nodes of a distributed
     /// database, the one that creates tables first
@@ -46,8 +47,12 @@ pub struct Settings {
         value_delimiter = '\n',
         hide_env_values = true
     )]
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_more")]
-    pub database_url: Vec<String>,
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "exposed",
+        deserialize_with = "one_or_more"
+    )]
+    pub database_url: Vec<Secret>,
 
     /// PEM certificates for checking databases with sslmode=require [default: the system's]
     #[arg(long, env = "TABLE_SERVICE_DATABASE_CA", value_name = "FILE")]
@@ -149,6 +154,14 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearer: Option<BearerSettings>,
+}
+
+/// Hands secrets of the command line and the environment to figment, which merges them with those of the file.
+///
+/// # Errors
+/// What the serialiser says.
+pub fn exposed<S: Serializer>(secrets: &[Secret], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(secrets.iter().map(Secret::expose))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]

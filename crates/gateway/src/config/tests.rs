@@ -1,6 +1,5 @@
 //! How settings are read, from every source.
 
-use clap::Parser;
 use tokio_postgres::config::Host;
 
 use super::command_line::CommandLine;
@@ -10,7 +9,7 @@ const KEY: &str = "a2V5";
 
 fn config(arguments: &[&str]) -> Result<Config, String> {
     let arguments = std::iter::once("table-service-gateway").chain(arguments.iter().copied());
-    let command_line = CommandLine::try_parse_from(arguments).map_err(|error| error.to_string())?;
+    let command_line = CommandLine::read(arguments.map(Into::into)).map_err(|error| error.to_string())?;
     command_line.config().map_err(|error| error.to_string())
 }
 
@@ -232,16 +231,86 @@ fn no_secret_is_in_an_error_or_the_debug_form() {
     assert!(!debug.contains("secret") && !debug.contains("Eby8"), "{debug}");
 }
 
+/// Every way in which a key or a URL can be mistyped, or stand in the wrong place.
+#[test]
+fn what_is_wrong_is_not_repeated() {
+    const SECRET: &str = "s3cretKey";
+    let wrong = [
+        "\"postgresql://role:s3cretKey@localhost/db\"",
+        "'postgresql://role:s3cretKey@localhost/db'",
+        "DATABASE_URL=postgresql://role:s3cretKey@localhost/db",
+        "postgresql//role:s3cretKey@localhost/db",
+        "postgresql:/role:s3cretKey@localhost/db",
+        "postgresql://role:a@s3cretKey@localhost/db",
+        "postgresql://role:s3cretKey@localhost:port/db",
+        "postgresql://localhost/db?s3cretKey=1",
+        "postgresql://localhost;password=s3cretKey/db",
+        "jdbc:postgresql://localhost/db?password=s3cretKey",
+        "Host=localhost;Username=role;Password=s3cretKey",
+        "host=localhost pass=s3cretKey",
+        "s3cretKey",
+    ];
+    let says = |said: Result<Config, String>| {
+        let said = said.unwrap_err();
+        assert!(!said.contains(SECRET) && !said.contains("3cret"), "{said}");
+        said
+    };
+    for text in wrong {
+        for arguments in [
+            &["--database-url", text][..],
+            &[text],
+            &["--pool-size", text],
+            &["--log-format", text],
+            &["--database-url", "postgresql://localhost/d", "--account", text],
+            &[
+                "--database-url",
+                "postgresql://localhost/d",
+                "--account",
+                "one",
+                "--key",
+                &format!("%{text}"),
+            ],
+        ] {
+            says(config(arguments));
+        }
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+        for file in [
+            format!("database_url = {text}\n"),
+            format!("database_url = \"{text}\n"),
+            format!("pool_size = \"{quoted}\"\n"),
+            format!("\"{quoted}\" = 1\n"),
+            format!("log_format = \"{quoted}\"\n"),
+            format!("database_url = [[\"{quoted}\"]]\n"),
+            format!("[[accounts]]\nname = \"one\"\nkeys = \"{quoted}\"\ndatabase_url = \"postgresql://localhost/d\"\n"),
+            format!("[[accounts]]\nname = \"{quoted}\"\nkeys = [\"%\"]\ndatabase_url = \"{quoted}\"\n"),
+        ] {
+            says(with_file(&file, &[]));
+        }
+    }
+    let said = says(with_file("pool_size = 1\n  s3cretKey\n", &[]));
+    assert!(said.contains("line 2, column"), "{said}");
+    let said = says(config(&["--database-url", wrong[0]]));
+    assert!(said.contains("a text in quotes of 42 characters"), "{said}");
+}
+
 #[test]
 fn another_machine_is_reached_with_tls_or_on_purpose_without() {
     let config = |url: &str| config(&["--database-url", url]);
     let error = config("postgresql://role@db.example.com/db").unwrap_err();
     assert!(error.contains("database_url") && error.contains("sslmode"), "{error}");
-    assert!(config("postgresql://role@127.0.0.1,10.0.0.1/db").is_err());
+    for url in [
+        "postgresql://role@127.0.0.1,10.0.0.1/db",
+        "postgresql://role@localhost/db?hostaddr=10.0.0.1",
+        "postgresql:///db?hostaddr=10.0.0.1",
+        "postgresql://role@%2Frun%2Fpostgresql/db?hostaddr=10.0.0.1",
+    ] {
+        assert!(config(url).unwrap_err().contains("sslmode"), "{url}");
+    }
     for url in [
         "postgresql://role@db.example.com/db?sslmode=require",
         "postgresql://role@db.example.com/db?sslmode=disable",
         "postgresql://role@127.0.0.1/db",
+        "postgresql://role@LOCALHOST/db?hostaddr=127.0.0.1",
         "postgresql://role@[::1]/db",
         "postgresql://role@%2Frun%2Fpostgresql/db",
     ] {

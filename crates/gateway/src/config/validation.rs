@@ -1,10 +1,10 @@
 //! Checks the settings and fills in defaults.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use table_service_model::access::{Account, AccountKey};
+use table_service_model::{Secret, connection};
 use tokio_postgres::config::{Host, SslMode};
 
 use super::error::ConfigError;
@@ -86,7 +86,7 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         .iter()
         .flat_map(|account| &account.keys)
         .chain(&settings.key)
-        .any(|key| key.trim() == DEVELOPMENT_KEY);
+        .any(|key| key.expose().trim() == DEVELOPMENT_KEY);
     Ok(Config {
         listen: settings.listen.unwrap_or_else(|| "127.0.0.1:10002".to_owned()),
         admin_listen: settings.admin_listen.unwrap_or_else(|| "127.0.0.1:10003".to_owned()),
@@ -170,8 +170,8 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
 fn single_account(settings: &Settings) -> Result<AccountConfig, ConfigError> {
     let name = settings.account.as_deref().unwrap_or(DEVELOPMENT_ACCOUNT);
     let keys = match (name, settings.key.is_empty()) {
-        (DEVELOPMENT_ACCOUNT, true) => vec![DEVELOPMENT_KEY.to_owned()],
-        (_, true) => return Err(ConfigError::new("key", format!("the account {name} needs a key"))),
+        (DEVELOPMENT_ACCOUNT, true) => vec![DEVELOPMENT_KEY.into()],
+        (_, true) => return Err(ConfigError::new("key", "the account needs a key")),
         _ => settings.key.clone(),
     };
     let (database, other_databases) = read_database_urls(&settings.database_url, "database_url")?;
@@ -183,25 +183,22 @@ fn single_account(settings: &Settings) -> Result<AccountConfig, ConfigError> {
     })
 }
 
-fn read_account(name: &str, keys: &[String], name_setting: &str, key_setting: &str) -> Result<Account, ConfigError> {
+fn read_account(name: &str, keys: &[Secret], name_setting: &str, key_setting: &str) -> Result<Account, ConfigError> {
     let problem = |error: table_service_model::Error| error.hint().unwrap_or_default();
     let keys = keys
         .iter()
-        .map(|key| AccountKey::parse(key))
+        .map(|key| AccountKey::parse(key.expose()))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| ConfigError::new(key_setting, problem(error)))?;
     if !(1..=2).contains(&keys.len()) {
-        return Err(ConfigError::new(
-            key_setting,
-            format!("the account {name} has one or two keys"),
-        ));
+        return Err(ConfigError::new(key_setting, "an account has one or two keys"));
     }
     Account::new(name, keys).map_err(|error| ConfigError::new(name_setting, problem(error)))
 }
 
 /// The first database, and the other ones.
 fn read_database_urls(
-    urls: &[String],
+    urls: &[Secret],
     setting: &str,
 ) -> Result<(tokio_postgres::Config, Vec<tokio_postgres::Config>), ConfigError> {
     let Some((first, others)) = urls.split_first() else {
@@ -225,31 +222,42 @@ fn read_database_urls(
 /// Whether two URLs lead to the same place.
 fn is_same(one: &tokio_postgres::Config, other: &tokio_postgres::Config) -> bool {
     one.get_hosts() == other.get_hosts()
+        && one.get_hostaddrs() == other.get_hostaddrs()
         && one.get_ports() == other.get_ports()
         && one.get_dbname() == other.get_dbname()
 }
 
-fn read_database_url(url: &str, setting: &str) -> Result<tokio_postgres::Config, ConfigError> {
-    let config = url.parse::<tokio_postgres::Config>().map_err(|error| {
-        // The URL may contain a password, so the error does not repeat it.
-        let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+fn read_database_url(url: &Secret, setting: &str) -> Result<tokio_postgres::Config, ConfigError> {
+    let wrong = |problem: &str| {
         ConfigError::new(
             setting,
-            format!("is not a database URL ({reason}); it looks like postgresql://role:password@host/database"),
+            format!("is {url:?}, {problem}; it looks like postgresql://role:password@host/database"),
         )
-    })?;
-    if config.get_ssl_mode() == SslMode::Prefer && !config.get_hosts().iter().all(is_this_machine) {
+    };
+    // The driver's errors repeat parts of the URL, and a part of a mistyped one can be the password.
+    let config: tokio_postgres::Config = url
+        .expose()
+        .trim()
+        .parse()
+        .map_err(|_| wrong("which is not a database URL"))?;
+    let hosts = config.get_hosts().iter();
+    if !hosts.clone().all(|host| match host {
+        Host::Tcp(name) => connection::is_host(name),
+        Host::Unix(_) => true,
+    }) {
+        return Err(wrong(
+            "in which a host has characters that no host has (in a password, @ is %40)",
+        ));
+    }
+    let hosts = hosts.map(|host| match host {
+        Host::Tcp(name) => connection::Host::Name(name),
+        Host::Unix(_) => connection::Host::Directory,
+    });
+    if config.get_ssl_mode() == SslMode::Prefer && !connection::is_this_machine(hosts, config.get_hostaddrs()) {
         return Err(ConfigError::new(
             setting,
             "names another machine without sslmode: add ?sslmode=require for TLS, or ?sslmode=disable to do without",
         ));
     }
     Ok(config)
-}
-
-fn is_this_machine(host: &Host) -> bool {
-    match host {
-        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
-        Host::Unix(_) => true,
-    }
 }

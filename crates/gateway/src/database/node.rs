@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
 use rustls::ClientConfig;
+use table_service_model::connection;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{CancelToken, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -304,5 +305,5 @@ fn name(config: &Config) -> String {
     });
     let hosts: Vec<String> = hosts.collect();
     let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    format!("{}/{database}", hosts.join(","))
+    format!("{}/{}", hosts.join(","), connection::shown_name(database))
 }
