@@ -1,9 +1,11 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
-use table_service_model::Ticks;
+use table_service_model::{Secret, Ticks, secret};
 
 use crate::files::Format;
 use crate::write::OnConflict;
@@ -29,6 +31,44 @@ pub struct CommandLine {
     pub copy: CopyArguments,
 }
 
+impl CommandLine {
+    /// Reads the arguments. An error repeats no value of theirs: a key or a URL may stand in the wrong place.
+    ///
+    /// # Errors
+    /// What is wrong, or what is asked for (`--help`, `--version`).
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
+        CommandLine::try_parse_from(arguments).map_err(without_values)
+    }
+}
+
+/// An error of the command line without the values of arguments.
+fn without_values(mut error: clap::Error) -> clap::Error {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return error;
+    }
+    for kind in [
+        ContextKind::InvalidArg,
+        ContextKind::InvalidValue,
+        ContextKind::InvalidSubcommand,
+    ] {
+        let Some(ContextValue::String(text)) = error.get(kind) else {
+            continue;
+        };
+        // An option is named with its form, `--since <TIME>`.
+        let (name, form) = text.split_once(' ').unwrap_or((text, "<>"));
+        let is_option = name.starts_with('-') && secret::shown(name) == name && form.starts_with('<');
+        let shown = if kind == ContextKind::InvalidArg && is_option {
+            text.clone()
+        } else {
+            secret::describe(text)
+        };
+        error.insert(kind, ContextValue::String(shown));
+    }
+    // What looks like it is found by its text.
+    error.remove(ContextKind::Suggested);
+    error
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Compares the tables of two places, and lists the entities that differ
@@ -39,11 +79,11 @@ pub enum Command {
 pub struct Places {
     /// Where to read [env: TABLE_SERVICE_COPY_FROM]
     #[arg(long, value_name = "SOURCE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
-    pub from: Option<String>,
+    pub from: Option<Secret>,
 
     /// Where to write, or what to compare with [env: TABLE_SERVICE_COPY_TO]
     #[arg(long, value_name = "TARGET", env = "TABLE_SERVICE_COPY_TO", hide_env = true)]
-    pub to: Option<String>,
+    pub to: Option<Secret>,
 
     /// Only this table; give it again for more. Without it, all tables of the source
     #[arg(long = "table", value_name = "NAME")]

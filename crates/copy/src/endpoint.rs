@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use http::Uri;
+use percent_encoding::percent_decode_str;
 use table_service_model::access::{Account, AccountKey};
+use table_service_model::{Secret, connection, table_name};
 
 use crate::failure::Failure;
 
@@ -16,7 +18,7 @@ const DEVELOPMENT_KEY: &str =
 pub enum Credential {
     Key(Account),
     /// A shared access signature: the query without the question mark.
-    Sas(String),
+    Sas(Secret),
 }
 
 /// A table endpoint of the service.
@@ -61,9 +63,9 @@ impl Endpoint {
         let get = |name: &str| settings.get(name).map(String::as_str).filter(|value| !value.is_empty());
         if get("usedevelopmentstorage").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             let origin = get("developmentstorageproxyuri").unwrap_or("http://127.0.0.1");
-            let origin = origin.trim_end_matches('/');
+            let (origin, ..) = split_url(origin)?;
             // The proxy may have a port of its own.
-            let after_scheme = origin.split_once("://").map_or(origin, |(_, rest)| rest);
+            let after_scheme = origin.split_once("://").map_or(origin.as_str(), |(_, rest)| rest);
             let port = if after_scheme.contains(':') { "" } else { ":10002" };
             return Ok(Endpoint {
                 origin: format!("{origin}{port}"),
@@ -89,20 +91,21 @@ impl Endpoint {
         };
         let (origin, prefix, query) = split_url(&url)?;
         let credential = match (sas, name, get("accountkey")) {
-            (Some(sas), ..) => Credential::Sas(sas.to_owned()),
+            (Some(sas), ..) => Credential::Sas(sas.into()),
             (None, Some(name), Some(value)) => key(name, value)?,
-            _ if !query.is_empty() => Credential::Sas(query),
+            _ if !query.is_empty() => Credential::Sas(query.into()),
             _ => {
                 return Err(Failure::usage(
                     "The connection string has neither AccountName with AccountKey nor SharedAccessSignature.",
                 ));
             }
         };
+        let table = table_of(&credential)?;
         Ok(Endpoint {
             origin,
             prefix,
             credential,
-            table: None,
+            table,
         })
     }
 
@@ -126,13 +129,41 @@ impl Endpoint {
             segments.next().map(|account| format!("/{account}")).unwrap_or_default()
         };
         let table = segments.next().map(|table| table.trim_end_matches("()").to_owned());
+        if segments.next().is_some()
+            || table
+                .as_ref()
+                .is_some_and(|table| table_name::check_form(table).is_err())
+        {
+            return Err(Failure::usage(
+                "The path of a table endpoint names an account and a table at most, before the question mark.",
+            ));
+        }
+        let credential = Credential::Sas(query.into());
+        let table = match table {
+            Some(table) => Some(table),
+            None => table_of(&credential)?,
+        };
         Ok(Endpoint {
             origin,
             prefix,
-            credential: Credential::Sas(query),
+            credential,
             table,
         })
     }
+}
+
+/// The table that a signature is for.
+fn table_of(credential: &Credential) -> Result<Option<String>, Failure> {
+    let Credential::Sas(sas) = credential else {
+        return Ok(None);
+    };
+    let name = sas.expose().split('&').find_map(|pair| pair.strip_prefix("tn="));
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    let name = percent_decode_str(name).decode_utf8_lossy();
+    table_name::check_form(&name).map_err(|_| Failure::usage("The signature's tn is no table's name."))?;
+    Ok(Some(name.into_owned()))
 }
 
 fn key(name: &str, value: &str) -> Result<Credential, Failure> {
@@ -162,14 +193,17 @@ fn split_url(url: &str) -> Result<(String, String, String), Failure> {
     let wrong = || Failure::usage("A table endpoint is a URL such as https://account.table.core.windows.net.");
     let uri: Uri = address.parse().map_err(|_| wrong())?;
     let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(wrong)?;
-    if !matches!(scheme, "http" | "https") || authority.as_str().contains('@') {
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    if !matches!(scheme, "http" | "https") || authority.as_str().contains('@') || !connection::is_host(host) {
         return Err(wrong());
     }
-    Ok((
-        format!("{scheme}://{authority}"),
-        uri.path().trim_end_matches('/').to_owned(),
-        query.to_owned(),
-    ))
+    // It is shown. A query that has lost its question mark is not.
+    let path = uri.path().trim_end_matches('/');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.' | '(' | ')');
+    if !path.chars().all(is_plain) {
+        return Err(wrong());
+    }
+    Ok((format!("{scheme}://{authority}"), path.to_owned(), query.to_owned()))
 }
 
 #[cfg(test)]
@@ -270,6 +304,11 @@ mod tests {
                 "http://127.0.0.1:10002/acc",
                 Some("Orders"),
             ),
+            (
+                "https://a.table.core.windows.net/?sv=1&tn=orders&sig=x",
+                "https://a.table.core.windows.net",
+                Some("orders"),
+            ),
         ] {
             let endpoint = Endpoint::from_url(url).unwrap();
             assert_eq!(
@@ -278,6 +317,17 @@ mod tests {
                 "{url}"
             );
         }
-        assert!(Endpoint::from_url("https://a.table.core.windows.net/").is_err());
+        for wrong in [
+            "https://a.table.core.windows.net/",
+            "https://a.table.core.windows.net/Orders&sig=secret?sig=x",
+            "http://h/acc&sig=secret/Orders?sig=x",
+            "http://h/acc/sig=secret?sig=x",
+            "http://sig=secret/acc?sig=x",
+        ] {
+            let Err(error) = Endpoint::from_url(wrong) else {
+                panic!("{wrong}");
+            };
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
     }
 }

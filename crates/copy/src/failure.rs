@@ -1,6 +1,9 @@
 //! Why the program ends before its work is done.
 
+use std::error::Error;
 use std::fmt;
+
+use crate::printable;
 
 /// What the program ends with.
 pub mod exit {
@@ -17,7 +20,7 @@ pub mod exit {
     pub const INTERRUPTED: u8 = 130;
 }
 
-/// An error that ends the program. Its text never has a secret.
+/// An error that ends the program. Its text never has a secret, nor a character that a terminal obeys.
 #[derive(Debug, Clone)]
 pub struct Failure {
     message: String,
@@ -27,14 +30,14 @@ pub struct Failure {
 impl Failure {
     pub fn new(message: impl Into<String>) -> Failure {
         Failure {
-            message: message.into(),
+            message: printable::message(&message.into()),
             code: exit::FAILED,
         }
     }
 
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure {
-            message: message.into(),
+            message: printable::message(&message.into()),
             code: exit::USAGE,
         }
     }
@@ -50,10 +53,10 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl Error for Failure {}
 
 /// An error with all that caused it.
-pub fn with_sources(error: &dyn std::error::Error) -> String {
+pub fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -64,4 +67,15 @@ pub fn with_sources(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// Whether the other side does not prove who it is, or has no TLS that this program knows.
+pub fn is_refused_by_tls(error: &(dyn Error + 'static)) -> bool {
+    if let Some(error) = error.downcast_ref::<rustls::Error>() {
+        use rustls::Error::{InvalidCertificate, InvalidMessage, PeerIncompatible};
+        return matches!(error, InvalidCertificate(_) | InvalidMessage(_) | PeerIncompatible(_));
+    }
+    // An I/O error has another error inside, and not as its source.
+    let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    inner.is_some_and(|inner| is_refused_by_tls(inner)) || error.source().is_some_and(is_refused_by_tls)
 }

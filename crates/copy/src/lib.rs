@@ -12,6 +12,7 @@ mod location;
 mod peer;
 mod pipeline;
 mod policies;
+mod printable;
 mod progress;
 mod record;
 mod rejects;

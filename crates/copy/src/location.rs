@@ -1,14 +1,15 @@
 //! What `--from` and `--to` name.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
+use table_service_model::{Secret, connection};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::secret::Secret;
+use crate::files::Format;
+use crate::secret;
 
 /// A source or a target.
 pub enum Location {
@@ -24,9 +25,9 @@ impl Location {
     /// Reads what an argument names, the environment or a file it refers to included.
     ///
     /// # Errors
-    /// What is wrong with it. Secrets are never quoted.
-    pub fn read(argument: &str) -> Result<Location, Failure> {
-        let secret = Secret::read(argument)?;
+    /// What is wrong with it. It may have a secret in any form, so it is not repeated.
+    pub fn read(argument: &Secret) -> Result<Location, Failure> {
+        let secret = secret::read(argument)?;
         let text = secret.expose();
         if text.is_empty() {
             return Err(Failure::usage("A source or a target is empty."));
@@ -35,16 +36,7 @@ impl Location {
             return Ok(Location::Stream);
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            let config: Config = text
-                .parse()
-                .map_err(|_| Failure::usage("The postgresql:// URL of a database cannot be read."))?;
-            if config.get_ssl_mode() == SslMode::Prefer && !config.get_hosts().iter().all(is_this_machine) {
-                return Err(Failure::usage(
-                    "The postgresql:// URL names another machine without sslmode: add ?sslmode=require for TLS, or \
-                     ?sslmode=disable to do without.",
-                ));
-            }
-            return Ok(Location::Sql(Box::new(config)));
+            return database(text).map(|config| Location::Sql(Box::new(config)));
         }
         if text.starts_with("http://") || text.starts_with("https://") {
             return Endpoint::from_url(text).map(Location::Rest);
@@ -52,13 +44,153 @@ impl Location {
         if Endpoint::is_connection_string(text) {
             return Endpoint::from_connection_string(text).map(Location::Rest);
         }
-        Ok(Location::Path(PathBuf::from(text)))
+        if is_path(text) {
+            return Ok(Location::Path(PathBuf::from(text)));
+        }
+        Err(Failure::usage(format!(
+            "A source or a target is not recognised: {secret:?}. It is one of\n  \
+             a connection string, such as DefaultEndpointsProtocol=https;AccountName=…;AccountKey=…\n  \
+             a table endpoint with a signature, such as https://account.table.core.windows.net/?sv=…&sig=…\n  \
+             a database, such as postgresql://user@host/database\n  \
+             a file or a directory, such as ./backup or /srv/Orders.jsonl\n  \
+             - for standard input or output\n\
+             without quotes around it and without a name before it."
+        )))
     }
 }
 
-fn is_this_machine(host: &Host) -> bool {
-    match host {
-        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+fn database(text: &str) -> Result<Config, Failure> {
+    let wrong = || {
+        Failure::usage(
+            "The postgresql:// URL of a database cannot be read. It has the form postgresql://user:password@host:port/database; \
+             in a password, @ is %40, / is %2F, : is %3A and % is %25.",
+        )
+    };
+    let config: Config = text.parse().map_err(|_| wrong())?;
+    let is_host = |host: &Host| match host {
+        Host::Tcp(name) => connection::is_host(name),
         Host::Unix(_) => true,
+    };
+    // A part of a mistyped password would be looked up and shown.
+    if !config.get_hosts().iter().all(is_host) {
+        return Err(wrong());
+    }
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => connection::Host::Name(name),
+        Host::Unix(_) => connection::Host::Directory,
+    });
+    if config.get_ssl_mode() == SslMode::Prefer && !connection::is_this_machine(hosts, config.get_hostaddrs()) {
+        return Err(Failure::usage(
+            "The postgresql:// URL names another machine without sslmode: add ?sslmode=require for TLS, or \
+             ?sslmode=disable to do without.",
+        ));
+    }
+    Ok(config)
+}
+
+/// Whether a text is the path of a file or a directory, and may be shown. A mistyped connection string or a key is not.
+///
+/// What is there is a path. Else it has none of the characters that stand in secrets and URLs, and begins with `/`, `./`
+/// or `../`, or ends as files do that the program reads and writes, or is made of plain words.
+pub fn is_path(text: &str) -> bool {
+    if std::fs::symlink_metadata(text).is_ok() {
+        return true;
+    }
+    let is_harmless = |c: char| !c.is_control() && !"=;?&\"'`@:%<>|\\*{}".contains(c);
+    if !text.chars().all(is_harmless) {
+        return false;
+    }
+    let is_rooted = ["/", "./", "../"].iter().any(|begin| text.starts_with(begin));
+    is_rooted && !text.starts_with("//")
+        || Format::of_path(std::path::Path::new(text)).is_some()
+        || text.trim_end_matches('/').split('/').all(is_plain)
+}
+
+/// Whether a part of a path is made of words and numbers, such as `backup` or `orders-2026`. Keys mix them.
+fn is_plain(part: &str) -> bool {
+    part.len() <= 64
+        && part.split(['-', '_', '.', ' ']).all(|word| {
+            let all = |is: fn(&u8) -> bool| word.bytes().all(|byte| is(&byte));
+            let capital = word.strip_prefix(|c: char| c.is_ascii_uppercase());
+            !word.is_empty()
+                && (all(u8::is_ascii_digit)
+                    || all(u8::is_ascii_uppercase)
+                    || capital.unwrap_or(word).bytes().all(|byte| byte.is_ascii_lowercase()))
+        })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        match Location::read(&text.into()) {
+            Ok(_) => panic!("{text}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn paths_look_like_paths() {
+        for path in [
+            "backup",
+            "Orders",
+            "orders-2026-11-25",
+            "out/today/",
+            "Orders.jsonl.zst",
+            "dir1/o2.csv",
+            "./Backup1",
+            "../x",
+            "/tmp/.tmpAb3/out",
+            ".",
+            "/",
+        ] {
+            assert!(is_path(path), "{path}");
+        }
+        for other in [
+            "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+            "/K1SZFPTOtr/KBHBeksoGMGw==",
+            "5f4dcc3b5aa765d61d8327deb882cf99",
+            "c2VjcmV0a2V5",
+            "//u:p@h/d",
+            "postgres//u:p@h/d",
+            "C:\\a;b",
+            "",
+        ] {
+            assert!(!is_path(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn another_machine_needs_sslmode() {
+        for here in [
+            "postgresql://u@localhost/d",
+            "postgresql://u@%2Frun%2Fpostgresql/d",
+            "postgresql://u@localhost/d?hostaddr=127.0.0.1",
+            "postgresql://u@h.example/d?sslmode=require&hostaddr=10.0.0.1",
+        ] {
+            assert!(matches!(Location::read(&here.into()), Ok(Location::Sql(_))), "{here}");
+        }
+        for away in [
+            "postgresql://u@h.example/d",
+            "postgresql://u@localhost/d?hostaddr=10.0.0.1",
+            "postgresql://u@localhost,127.0.0.1/d?hostaddr=127.0.0.1,10.0.0.1",
+            "postgresql:///d?hostaddr=10.0.0.1",
+        ] {
+            assert!(error(away).contains("sslmode"), "{away}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_password_are_no_host() {
+        for mistyped in [
+            "postgresql://u:sec@ret@h/d",
+            "postgresql://h;password=secret/d",
+            "postgresql://u@h/d?secret",
+        ] {
+            let said = error(mistyped);
+            assert!(!said.contains("ret@") && !said.contains("secret"), "{said}");
+        }
     }
 }

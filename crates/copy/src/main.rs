@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use table_service_copy::cli::CommandLine;
 use table_service_copy::run;
 
 fn main() -> ExitCode {
-    let command_line = CommandLine::parse();
+    let command_line = CommandLine::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -18,7 +17,7 @@ fn main() -> ExitCode {
     let code = match runtime.block_on(run::run(command_line)) {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("table-service-copy: {failure}");
+            run::tell(&format!("table-service-copy: {failure}"));
             failure.exit_code()
         }
     };

@@ -34,11 +34,20 @@ impl Source {
             Location::Rest(endpoint) => Source::Rest(Box::new(RestSource::new(
                 RestClient::new(endpoint, reading.patience)?,
                 reading.since,
+                reading.tables,
             ))),
-            Location::Sql(config) => Source::Sql(Box::new(SqlSource::new(*config, reading.since))),
+            Location::Sql(config) => Source::Sql(Box::new(SqlSource::new(*config, reading.patience, reading.since))),
             Location::Path(path) => Source::Files(FileSource::new(Some(path), reading.format, reading.tables)),
             Location::Stream => Source::Files(FileSource::new(None, reading.format, reading.tables)),
         })
+    }
+
+    /// What a reader of the report has to know about what was read.
+    pub fn note(&self) -> Option<&'static str> {
+        match self {
+            Source::Sql(source) => source.note(),
+            Source::Rest(_) | Source::Files(_) => None,
+        }
     }
 
     /// What reports and the resume file call it. It has no secret.
@@ -145,7 +154,7 @@ impl Target {
     pub fn new(location: Location, format: Option<Format>, patience: Duration) -> Result<Target, Failure> {
         Ok(match location {
             Location::Rest(endpoint) => Target::Rest(Box::new(RestTarget::new(RestClient::new(endpoint, patience)?))),
-            Location::Sql(config) => Target::Sql(Box::new(SqlTarget::new(*config))),
+            Location::Sql(config) => Target::Sql(Box::new(SqlTarget::new(*config, patience))),
             Location::Path(path) => Target::Files(FileTarget::new(Some(path), format)?),
             Location::Stream => Target::Files(FileTarget::new(None, format)?),
         })

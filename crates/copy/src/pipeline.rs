@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use table_service_model::Ticks;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
@@ -30,6 +31,14 @@ const WRITE_RECORDS: usize = 5000;
 const WRITE_BYTES: usize = 4 << 20;
 /// Parts of chunks that wait before a lane.
 const WAITING: usize = 8;
+/// What entities may weigh that are read and not yet written, in KiB. However many readers there are, and whichever lane
+/// their entities go to, they wait for a place in it.
+const HELD_KIB: u32 = 64 << 10;
+
+/// The room for entities that are read and not yet written.
+pub fn room() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(HELD_KIB as usize))
+}
 
 /// Everything that the copies of all tables share.
 pub struct Copy {
@@ -40,6 +49,7 @@ pub struct Copy {
     pub since: Option<Ticks>,
     pub pace: Pace,
     pub counters: Arc<Counters>,
+    pub room: Arc<Semaphore>,
     pub rejects: Rejects,
     pub journal: Journal,
     /// Set when the user wants it to end.
@@ -84,6 +94,8 @@ struct Ticket {
     number: u64,
     position: Position,
     left: AtomicUsize,
+    /// Given back with the last part.
+    _held: OwnedSemaphorePermit,
 }
 
 /// For each range, the chunks that are written before the one in front of them is.
@@ -269,7 +281,7 @@ async fn reader(
         if table.copy.stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let (sender, receiver) = channel(2);
+        let (sender, receiver) = channel(1);
         let reading = table.copy.source.read(&table.name, &part.range, part.position, sender);
         let feeding = feed(&table, index, receiver, &lanes);
         tokio::try_join!(reading, feeding)?;
@@ -317,12 +329,17 @@ async fn feed(table: &Table, range: usize, mut chunks: Receiver<Chunk>, lanes: &
             }
         }
         Counters::add(&copy.counters.bytes, bytes);
+        // Taken as a whole, by who holds nothing that others wait for: what is held gets written.
+        let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, HELD_KIB);
+        let held = copy.room.clone().acquire_many_owned(kib).await;
+        let held = held.map_err(|error| Failure::new(error.to_string()))?;
         // One more part than there are loads: the chunk may be empty, and must not be complete before all loads are sent.
         let ticket = Arc::new(Ticket {
             range,
             number,
             position,
             left: AtomicUsize::new(1 + loads.iter().filter(|load| !load.is_empty()).count()),
+            _held: held,
         });
         number += 1;
         for (records, lane) in loads.into_iter().zip(lanes) {

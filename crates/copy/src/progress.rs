@@ -1,12 +1,14 @@
 //! What a user sees while it runs: a bar on a terminal, else a line every few seconds.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use tokio::task::JoinHandle;
+
+use crate::printable;
 
 /// Counters of everything so far.
 #[derive(Default)]
@@ -88,8 +90,7 @@ impl Progress {
                             "entities_per_second": rate.round(),
                             "seconds": begin.elapsed().as_secs_f64(),
                         });
-                        // A reader that has gone does not stop the copy.
-                        let _ = writeln!(std::io::stdout(), "{line}");
+                        printable::tell_machines(&line);
                     }
                     Style::People => {
                         let left = if expected > read && rate > 0.0 {
@@ -97,13 +98,12 @@ impl Progress {
                         } else {
                             String::new()
                         };
-                        let _ = writeln!(
-                            std::io::stderr(),
+                        printable::tell(&format!(
                             "{} entities, {}, {} a second{left}",
                             HumanCount(read),
                             HumanBytes(bytes),
                             HumanCount(rate as u64),
-                        );
+                        ));
                     }
                 }
             }

@@ -9,6 +9,8 @@ use table_service_model::json::{Metadata, ParsedEntity, append_members, parse_en
 use table_service_model::projection::Projection;
 use table_service_model::{Error, PropertiesBuf, Ticks};
 
+use crate::printable;
+
 /// One entity.
 #[derive(Debug, Clone)]
 pub struct Record {
@@ -116,7 +118,7 @@ pub fn reason(error: &Error) -> String {
 }
 
 /// The key of an entity.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     pub partition_key: String,
     pub row_key: String,
@@ -169,7 +171,7 @@ impl Reject {
         Reject {
             table: table.to_owned(),
             place: None,
-            reason: reason.into(),
+            reason: printable::said(&reason.into()),
             entity: serde_json::from_str(&record.json()).unwrap_or_default(),
         }
     }
@@ -180,7 +182,7 @@ impl Reject {
         Reject {
             table: table.to_owned(),
             place: Some(place),
-            reason: reason.into(),
+            reason: printable::said(&reason.into()),
             entity: serde_json::Value::String(text),
         }
     }

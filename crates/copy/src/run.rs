@@ -1,19 +1,20 @@
 //! The program: what the command line asks for, from beginning to end.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use table_service_model::Ticks;
+use table_service_model::{Secret, Ticks, table_name};
 
 use crate::cli::{Command, CommandLine, CopyArguments, Places, VerifyArguments};
 use crate::failure::{Failure, exit};
 use crate::location::Location;
 use crate::peer::{Reading, Source, Target};
-use crate::pipeline::{Copy, Pace, copy_table};
+use crate::pipeline::{Copy, Pace, copy_table, room};
 use crate::policies;
+use crate::printable;
+pub use crate::printable::tell;
 use crate::progress::{Counters, Progress, Style};
 use crate::rejects::Rejects;
 use crate::report::Report;
@@ -45,25 +46,25 @@ fn warn_of_secrets(places: &Places) {
     let shown = [&places.from, &places.to]
         .into_iter()
         .flatten()
-        .any(|place| is_exposed(place) && arguments.iter().any(|argument| argument.ends_with(place.as_str())));
+        .any(|place| is_exposed(place) && arguments.iter().any(|argument| argument.ends_with(place.expose())));
     if shown {
-        eprintln!(
+        tell(
             "table-service-copy: every user of this machine can read the key, signature or password in the arguments. \
-             Give it as env:NAME or @FILE."
+             Give it as env:NAME or @FILE.",
         );
     }
 }
 
 impl Places {
-    fn from(&self) -> Result<&str, Failure> {
+    fn from(&self) -> Result<&Secret, Failure> {
         self.from
-            .as_deref()
+            .as_ref()
             .ok_or_else(|| Failure::usage("--from SOURCE is missing; --help explains it."))
     }
 
-    fn to(&self) -> Result<&str, Failure> {
+    fn to(&self) -> Result<&Secret, Failure> {
         self.to
-            .as_deref()
+            .as_ref()
             .ok_or_else(|| Failure::usage("--to TARGET is missing; --help explains it."))
     }
 
@@ -79,7 +80,7 @@ impl Places {
         }
     }
 
-    fn source(&self, place: &str, since: Option<Ticks>) -> Result<Source, Failure> {
+    fn source(&self, place: &Secret, since: Option<Ticks>) -> Result<Source, Failure> {
         Source::new(
             Location::read(place)?,
             &Reading {
@@ -93,6 +94,10 @@ impl Places {
 
     /// The tables that are asked for. A name is found regardless of case.
     async fn chosen(&self, source: &Source) -> Result<Vec<String>, Failure> {
+        for table in &self.tables {
+            table_name::check_form(table)
+                .map_err(|error| Failure::usage(format!("--table {table:?}: {}", error.report())))?;
+        }
         if let Source::Rest(_) = source
             && !self.tables.is_empty()
         {
@@ -119,14 +124,14 @@ impl Places {
 /// Prints a result for machines on standard output, for people on standard error.
 fn print(json: bool, event: &str, value: &impl serde::Serialize, text: &str) {
     if !json {
-        let _ = writeln!(std::io::stderr(), "{text}");
+        tell(text);
         return;
     }
     let mut object = serde_json::to_value(value).unwrap_or_default();
     if let Some(members) = object.as_object_mut() {
         members.insert("event".to_owned(), event.into());
     }
-    let _ = writeln!(std::io::stdout(), "{object}");
+    printable::tell_machines(&object);
 }
 
 async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
@@ -175,7 +180,6 @@ async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
         mode: WriteMode {
             on_conflict: arguments.on_conflict,
             resumed: journal.is_resumed(),
-            patience: places.patience(),
         },
         source,
         target,
@@ -183,6 +187,7 @@ async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
         since: arguments.since,
         pace: Pace::new(arguments.rate.map(f64::from)),
         counters: Arc::new(Counters::default()),
+        room: room(),
         rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
         journal,
         stop: AtomicBool::new(false),
@@ -206,6 +211,7 @@ async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
         }
     }
     report.seconds = begin.elapsed().as_secs_f64();
+    report.notes.extend(copy.source.note().map(str::to_owned));
     report.started = started.map(|started| started.to_string());
     if copy.stop.load(Ordering::Relaxed) {
         report.note(if first.journal.is_kept() {
@@ -367,6 +373,7 @@ async fn follow(
         since: Some(since),
         pace: Pace::new(arguments.rate.map(f64::from)),
         counters: before.counters.clone(),
+        room: before.room.clone(),
         rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
         journal: Journal::open(None, job)?,
         stop: AtomicBool::new(false),
@@ -388,7 +395,7 @@ async fn dry_run(
     let json = arguments.places.json;
     let header = format!("From {} to {}: {} tables.", source.name(), target.name(), tables.len());
     if !json {
-        eprintln!("{header}");
+        tell(&header);
     }
     for table in tables {
         let (entities, bytes) = source.estimate(table).await?;

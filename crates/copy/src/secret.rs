@@ -1,43 +1,58 @@
 //! Where sources and targets are taken from: an argument, the environment or a file.
 
-use std::fmt;
+use std::io::Read;
+
+use table_service_model::Secret;
 
 use crate::failure::Failure;
+use crate::location::is_path;
 
-/// A text that may hold a key, a signature or a password. It is never printed.
-#[derive(Clone)]
-pub struct Secret(String);
+/// What a file with a connection string may have.
+const LARGEST_FILE: u64 = 64 << 10;
 
-impl Secret {
-    /// Takes the text itself, that of an environment variable (`env:NAME`) or that of a file (`@FILE`).
-    ///
-    /// # Errors
-    /// A variable that is not set, a file that cannot be read.
-    pub fn read(argument: &str) -> Result<Secret, Failure> {
-        let text = if let Some(name) = argument.strip_prefix("env:") {
-            std::env::var(name)
-                .map_err(|_| Failure::usage(format!("The environment variable {name} is not set, or is not UTF-8.")))?
-        } else if let Some(file) = argument.strip_prefix('@') {
-            std::fs::read_to_string(file).map_err(|error| Failure::usage(format!("{file}: {error}.")))?
-        } else {
-            argument.to_owned()
+/// Takes the text itself, that of an environment variable (`env:NAME`) or that of a file (`@FILE`).
+///
+/// # Errors
+/// A variable that is not set, a file that cannot be read. An argument that has its secret behind `env:` or `@` is not
+/// repeated.
+pub fn read(argument: &Secret) -> Result<Secret, Failure> {
+    let given = argument.expose();
+    if let Some(name) = given.strip_prefix("env:") {
+        let text = std::env::var(name).map_err(|_| {
+            Failure::usage(match is_variable(name) {
+                true => format!("The environment variable {name} is not set, or is not UTF-8."),
+                false => "The environment variable that env: names is not set, or is not UTF-8.".to_owned(),
+            })
+        })?;
+        return Ok(text.trim().into());
+    }
+    if let Some(file) = given.strip_prefix('@') {
+        let failed = |error: std::io::Error| {
+            Failure::usage(match is_path(file) {
+                true => format!("{file}: {error}."),
+                false => format!("The file that @ names cannot be read: {error}."),
+            })
         };
-        Ok(Secret(text.trim().to_owned()))
+        let mut text = String::new();
+        let opened = std::fs::File::open(file).map_err(failed)?;
+        opened.take(LARGEST_FILE).read_to_string(&mut text).map_err(failed)?;
+        return Ok(text.trim_start_matches('\u{feff}').trim().into());
     }
-
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
+    Ok(given.trim().into())
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
+/// Whether a text has the form that names of variables have, which keys and passwords seldom have.
+fn is_variable(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 /// Whether an argument shows a secret to everybody who can list the processes of the machine.
-pub fn is_exposed(argument: &str) -> bool {
+pub fn is_exposed(argument: &Secret) -> bool {
+    let argument = argument.expose();
     if argument.starts_with("env:") || argument.starts_with('@') {
         return false;
     }
@@ -63,7 +78,7 @@ mod tests {
             "AccountName=a;AccountKey=eA==;",
             "https://a.table.core.windows.net/?sv=1&sig=x",
         ] {
-            assert!(is_exposed(exposed), "{exposed}");
+            assert!(is_exposed(&exposed.into()), "{exposed}");
         }
         for harmless in [
             "postgresql://u@h:5432/d",
@@ -73,7 +88,25 @@ mod tests {
             "-",
             "backup",
         ] {
-            assert!(!is_exposed(harmless), "{harmless}");
+            assert!(!is_exposed(&harmless.into()), "{harmless}");
+        }
+    }
+
+    #[test]
+    fn names_of_variables_are_shown_and_nothing_else() {
+        for (argument, shown) in [
+            ("env:NOT_SET_ANYWHERE", true),
+            ("env:Eby8vdM02xNOcqFlqUwJ", false),
+            ("env:postgresql://u:p@h/d", false),
+            ("@/nowhere/at-all", true),
+            ("@AccountKey=Eby8vdM02xNOcqFlqUwJ", false),
+        ] {
+            let said = read(&argument.into())
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default();
+            let rest = argument.trim_start_matches("env:").trim_start_matches('@');
+            assert_eq!(said.contains(rest), shown, "{said}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! differ, their entities are read again and compared one by one, as many buckets at a time as memory takes.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
@@ -21,6 +21,8 @@ use crate::record::{Range, Record};
 const BUCKETS: usize = 1 << 14;
 /// What the entities of one side that are compared at a time may take.
 const COMPARED_BYTES: u64 = 16 << 20;
+/// The entities of a larger bucket are not compared one by one. Keys spread evenly, unless somebody chose them.
+const LARGEST_BUCKET: u64 = 64 << 20;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Bucket {
@@ -113,6 +115,10 @@ impl Verify {
         let mut bytes = u64::MAX;
         for index in differing {
             let size = source.buckets.get(index).map_or(0, |bucket| bucket.bytes);
+            if size > LARGEST_BUCKET {
+                comparison.more = true;
+                continue;
+            }
             if bytes.saturating_add(size) > COMPARED_BYTES {
                 groups.push(Vec::new());
                 bytes = 0;
@@ -127,7 +133,13 @@ impl Verify {
                 comparison.more = true;
                 break;
             }
-            self.compare(table, &group, &mut comparison).await?;
+            let summed: u64 = group
+                .iter()
+                .filter_map(|&index| source.buckets.get(index))
+                .map(|bucket| bucket.bytes)
+                .sum();
+            let most = 2 * summed + COMPARED_BYTES;
+            self.compare(table, &group, most, &mut comparison).await?;
         }
         comparison
             .differences
@@ -194,7 +206,7 @@ impl Verify {
                 let side = if of_source { &verify.source } else { &verify.target };
                 let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
                 while let Some(range) = next() {
-                    let (sender, mut receiver) = channel(2);
+                    let (sender, mut receiver) = channel(1);
                     let reading = side.read(&table, &range, None, sender);
                     let taking = async {
                         while let Some(chunk) = receiver.recv().await {
@@ -218,6 +230,7 @@ impl Verify {
         self: &Arc<Verify>,
         table: &str,
         group: &[usize],
+        most_bytes: u64,
         comparison: &mut Comparison,
     ) -> Result<(), Failure> {
         let mut chosen = vec![false; BUCKETS];
@@ -229,10 +242,19 @@ impl Verify {
         let chosen = Arc::new(chosen);
         let source: Arc<Mutex<HashMap<(String, String), Record>>> = Arc::default();
         let (collected, wanted) = (source.clone(), chosen.clone());
+        let bytes = Arc::new(AtomicU64::new(0));
+        let name = self.source.name();
         self.each(true, table, move |records, _| {
             let mut collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
             for record in records {
                 if wanted.get(bucket_of(&record)) == Some(&true) {
+                    // Twice what it should be: the table may have grown since the summary, but not so much.
+                    let weight = record.weight() as u64;
+                    if bytes.fetch_add(weight, Ordering::Relaxed) + weight > most_bytes {
+                        return Err(Failure::new(format!(
+                            "{name}: the table has changed too much while it was compared."
+                        )));
+                    }
                     collected.insert((record.partition_key.clone(), record.row_key.clone()), record);
                 }
             }

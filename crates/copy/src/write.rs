@@ -1,12 +1,14 @@
 //! What all targets share: what happens to entities that exist, what became of a write, and how long to wait for a
 //! service that is away.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::printable;
 use crate::record::Reject;
 
 /// What happens to an entity that the target has already.
@@ -31,8 +33,6 @@ pub struct WriteMode {
     pub on_conflict: OnConflict,
     /// An earlier run may have written entities that its resume file does not know of.
     pub resumed: bool,
-    /// How long to wait for a target that is away.
-    pub patience: Duration,
 }
 
 /// What became of the entities of a write.
@@ -54,11 +54,30 @@ impl Outcome {
     }
 }
 
+/// After how long, and how often, a user hears that the program waits.
+const QUIET_WAIT: Duration = Duration::from_secs(5);
+const NOTICE_EVERY: Duration = Duration::from_secs(60);
+/// A service that asks for no wait is not asked without one.
+const SHORTEST_WAIT: Duration = Duration::from_millis(50);
+
 /// Waits longer and longer, until it has no more patience.
 pub struct Backoff {
     begin: Instant,
     patience: Duration,
     next: Duration,
+}
+
+/// Says why the program waits: all lanes wait for the same reason, so one of them says it.
+fn notice(reason: &str, left: Duration) {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.is_none_or(|last| last.elapsed() >= NOTICE_EVERY) {
+        *last = Some(Instant::now());
+        let left = left.as_secs();
+        printable::tell(&format!(
+            "table-service-copy: {reason}. It tries again, for {left} s at most."
+        ));
+    }
 }
 
 impl Backoff {
@@ -71,15 +90,18 @@ impl Backoff {
     }
 
     /// Waits before another try, as long as the service asks if it asks. Returns false when it has been too long.
-    pub async fn wait(&mut self, asked: Option<Duration>) -> bool {
-        if self.begin.elapsed() >= self.patience {
+    pub async fn wait(&mut self, asked: Option<Duration>, reason: &str) -> bool {
+        let left = self.patience.saturating_sub(self.begin.elapsed());
+        if left.is_zero() {
             return false;
+        }
+        if self.begin.elapsed() >= QUIET_WAIT {
+            notice(reason, left);
         }
         // All lanes fail at the same moment; they must not come back at the same moment.
         let spread = rand::rng().random_range(0.5..1.0);
-        let wait = asked.unwrap_or_else(|| self.next.mul_f64(spread));
+        let wait = asked.unwrap_or_else(|| self.next.mul_f64(spread)).max(SHORTEST_WAIT);
         self.next = (self.next * 2).min(Duration::from_secs(30));
-        let left = self.patience.saturating_sub(self.begin.elapsed());
         tokio::time::sleep(wait.min(left)).await;
         true
     }

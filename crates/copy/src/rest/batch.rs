@@ -77,6 +77,7 @@ mod tests {
             headers: http::HeaderMap::new(),
             body: body.into(),
             ambiguous: false,
+            _place: None,
         }
     }
 

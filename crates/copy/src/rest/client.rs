@@ -1,26 +1,33 @@
 //! Requests: signed, repeated while the service is away or busy.
 
-use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
 use table_service_model::access::SignedRequest;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::endpoint::{Credential, Endpoint};
-use crate::failure::{Failure, with_sources};
+use crate::failure::{Failure, is_refused_by_tls, with_sources};
+use crate::printable;
 use crate::write::Backoff;
 
-/// A page has at most 16 MiB before it is written as JSON.
-const LARGEST_ANSWER: usize = 128 << 20;
+/// What an answer may have. One entity has about 3 MiB of JSON at most, and who asks for more entities can ask for fewer.
+const LARGEST_ANSWER: usize = 4 << 20;
+/// Answers up to this size are read at once; larger ones wait until there is a place for one of [`LARGEST_ANSWER`].
+const SMALL_ANSWER: usize = 64 << 10;
+/// The places for large answers, of all clients: 64 MiB.
+static LARGE_ANSWERS: Semaphore = Semaphore::const_new((64 << 20) / LARGEST_ANSWER);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// How often a request is sent that the service answers with 500. Some services answer so to an entity that they cannot
 /// take, and would do it for ever.
@@ -82,6 +89,14 @@ pub struct Answer {
     pub body: Bytes,
     /// Whether an earlier try may have had its effect although its answer did not come.
     pub ambiguous: bool,
+    /// Its place, if it is large.
+    pub _place: Option<SemaphorePermit<'static>>,
+}
+
+/// An answer, or that it is larger than [`LARGEST_ANSWER`].
+pub enum Reply {
+    Whole(Answer),
+    TooLarge,
 }
 
 /// An error of the service.
@@ -96,8 +111,11 @@ impl ServiceError {
     pub fn text(&self) -> String {
         match (self.code.as_str(), self.message.as_str()) {
             ("", "") => format!("HTTP status {}", self.status),
-            ("", message) => message.to_owned(),
-            (code, message) => format!("{code}: {}", message.lines().next().unwrap_or_default()),
+            ("", message) => printable::said(message),
+            (code, message) => {
+                let message = message.lines().next().unwrap_or_default();
+                format!("{}: {}", printable::said(code), printable::said(message))
+            }
         }
     }
 }
@@ -122,12 +140,23 @@ impl Answer {
 
 /// Code and message of an error in JSON or XML.
 pub fn error_in(body: &[u8]) -> (Option<String>, String) {
-    if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body)
-        && let Some(error) = json.get("odata.error")
-    {
-        let code = error.get("code").and_then(|code| code.as_str());
-        let message = error.pointer("/message/value").and_then(|value| value.as_str());
-        return (code.map(str::to_owned), message.unwrap_or_default().to_owned());
+    #[derive(Deserialize)]
+    struct Document {
+        #[serde(rename = "odata.error")]
+        error: Inner,
+    }
+    #[derive(Deserialize)]
+    struct Inner {
+        code: Option<String>,
+        message: Option<Message>,
+    }
+    #[derive(Deserialize)]
+    struct Message {
+        value: Option<String>,
+    }
+    if let Ok(Document { error }) = serde_json::from_slice(body) {
+        let message = error.message.and_then(|message| message.value);
+        return (error.code, message.unwrap_or_default());
     }
     let text = String::from_utf8_lossy(body);
     let element = |name: &str| {
@@ -193,8 +222,23 @@ impl RestClient {
     /// Sends a request until the service answers it with something else than a passing error, or often enough with 500.
     ///
     /// # Errors
-    /// A service that stays away, with the last reason.
+    /// A service that stays away, with the last reason; an answer that is too large.
     pub async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+        match self.reply(call).await? {
+            Reply::Whole(answer) => Ok(answer),
+            Reply::TooLarge => Err(Failure::new(format!(
+                "{}: an answer is larger than {} MiB.",
+                self.name(),
+                LARGEST_ANSWER >> 20
+            ))),
+        }
+    }
+
+    /// As [`RestClient::send`], for who can ask for less.
+    ///
+    /// # Errors
+    /// A service that stays away, with the last reason.
+    pub async fn reply(&self, call: &Call<'_>) -> Result<Reply, Failure> {
         let mut backoff = Backoff::new(self.patience);
         let mut ambiguous = false;
         let mut internal_errors = 0;
@@ -205,13 +249,14 @@ impl RestClient {
                     internal_errors += u32::from(answer.status == StatusCode::INTERNAL_SERVER_ERROR);
                     if !is_passing(answer.status) || internal_errors == TRIES_OF_500 {
                         answer.ambiguous = ambiguous;
-                        return Ok(answer);
+                        return Ok(Reply::Whole(answer));
                     }
                     // A 500 can come after the work was done.
                     ambiguous |= answer.status != StatusCode::SERVICE_UNAVAILABLE;
                     let asked = answer.header("retry-after").and_then(|seconds| seconds.parse().ok());
                     (answer.error().text(), asked.map(Duration::from_secs))
                 }
+                Ok(Err(Unsent::TooLarge)) => return Ok(Reply::TooLarge),
                 Ok(Err(Unsent::ForEver(reason))) => return Err(Failure::new(format!("{}: {reason}", self.name()))),
                 Ok(Err(Unsent::ForNow(reason))) => {
                     ambiguous = true;
@@ -222,8 +267,9 @@ impl RestClient {
                     ("it does not answer in time".to_owned(), None)
                 }
             };
-            if !backoff.wait(asked).await {
-                return Err(Failure::new(format!("{}: {reason}", self.name())));
+            let reason = format!("{}: {reason}", self.name());
+            if !backoff.wait(asked, &reason).await {
+                return Err(Failure::new(reason));
             }
         }
     }
@@ -241,7 +287,7 @@ impl RestClient {
                 if !query.is_empty() {
                     query.push('&');
                 }
-                query.push_str(sas);
+                query.push_str(sas.expose());
             }
             Credential::Key(account) => {
                 let signed = SignedRequest {
@@ -280,18 +326,41 @@ impl RestClient {
             .map_err(|_| Unsent::ForEver("the request cannot be made of these keys".to_owned()))?;
         let response = self.client.request(request).await.map_err(|error| Unsent::of(&error))?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, LARGEST_ANSWER).collect().await;
+        let (body, place) = read_body(body).await?;
         Ok(Answer {
             status: head.status,
             headers: head.headers,
-            body: body.map_err(|error| Unsent::ForNow(error.to_string()))?.to_bytes(),
+            body,
             ambiguous: false,
+            _place: place,
         })
     }
 }
 
+/// Reads a body. It has the memory of a large one only while it has a place.
+async fn read_body(mut body: Incoming) -> Result<(Bytes, Option<SemaphorePermit<'static>>), Unsent> {
+    let mut place = None;
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Unsent::ForNow(with_sources(&error)))?;
+        let Some(data) = frame.data_ref() else { continue };
+        let length = bytes.len() + data.len();
+        if length > LARGEST_ANSWER {
+            return Err(Unsent::TooLarge);
+        }
+        if length > SMALL_ANSWER && place.is_none() {
+            let permit = LARGE_ANSWERS.acquire().await;
+            place = Some(permit.map_err(|error| Unsent::ForEver(error.to_string()))?);
+            bytes.reserve_exact(LARGEST_ANSWER - bytes.len());
+        }
+        bytes.extend_from_slice(data);
+    }
+    Ok((Bytes::from(bytes), place))
+}
+
 /// Why a request has no answer.
 enum Unsent {
+    TooLarge,
     /// A retry may help.
     ForNow(String),
     ForEver(String),
@@ -306,17 +375,6 @@ impl Unsent {
             Unsent::ForNow(reason)
         }
     }
-}
-
-/// Whether the endpoint does not prove who it is, or has no TLS that this program knows.
-fn is_refused_by_tls(error: &(dyn Error + 'static)) -> bool {
-    if let Some(error) = error.downcast_ref::<rustls::Error>() {
-        use rustls::Error::{InvalidCertificate, InvalidMessage, PeerIncompatible};
-        return matches!(error, InvalidCertificate(_) | InvalidMessage(_) | PeerIncompatible(_));
-    }
-    // An I/O error has another error inside, and not as its source.
-    let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-    inner.is_some_and(|inner| is_refused_by_tls(inner)) || error.source().is_some_and(is_refused_by_tls)
 }
 
 fn is_passing(status: StatusCode) -> bool {

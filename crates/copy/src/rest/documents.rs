@@ -9,6 +9,7 @@ use table_service_model::access::{
 };
 
 use crate::failure::Failure;
+use crate::printable;
 
 use super::client::{Call, RestClient};
 
@@ -165,7 +166,8 @@ impl RestClient {
     /// What the service says.
     pub async fn policies(&self, table: &str) -> Result<String, Failure> {
         let xml = self.document(table, "comp=acl").await?;
-        policies_from_xml(&xml).map_err(|error| Failure::new(format!("{}: {table}: {error}", self.name())))
+        policies_from_xml(&xml)
+            .map_err(|error| Failure::new(format!("{}: {table}: {}", self.name(), printable::said(&error))))
     }
 
     /// # Errors
@@ -181,7 +183,7 @@ impl RestClient {
     /// What the service says.
     pub async fn service_properties(&self) -> Result<String, Failure> {
         let xml = self.document("", PROPERTIES).await?;
-        properties_from_xml(&xml).map_err(|error| Failure::new(format!("{}: {error}", self.name())))
+        properties_from_xml(&xml).map_err(|error| Failure::new(format!("{}: {}", self.name(), printable::said(&error))))
     }
 
     /// # Errors

@@ -1,5 +1,6 @@
 //! The REST protocol: the Table service, emulators and the gateway.
 
+mod advance;
 mod batch;
 mod client;
 mod documents;

@@ -1,35 +1,76 @@
 //! A table read over REST, page by page and several key ranges at a time.
 
-use serde::Deserialize;
+use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use table_service_model::Ticks;
+use table_service_model::{Ticks, table_name};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
+use crate::printable;
 use crate::record::{Chunk, Position, Range, Record, Reject, reason};
 
-use super::client::{Answer, Call, RestClient, escape, filter_literal};
+use super::advance::{Advance, EMPTY_PAGES, SEARCHED_PAGES};
+use super::client::{Answer, Call, Reply, RestClient, escape, filter_literal};
 
 /// How many entities the first page of a range has; later ones have as many as fit into [`PAGE_BYTES`].
 const FIRST_PAGE: usize = 64;
 const LARGEST_PAGE: usize = 1000;
 const PAGE_BYTES: usize = 2 << 20;
+/// How many tables a list may have.
+pub const MOST_TABLES: usize = 100_000;
 
 /// How many requests may be made to find key ranges.
 const PROBES: usize = 200;
 
 pub struct RestSource {
     client: RestClient,
+    /// A table that is to be read. A signature for it need not be one for the list of tables.
+    table: Option<String>,
     /// Only entities with this Timestamp or a later one.
     since: Option<Ticks>,
+}
+
+/// The items of a page: not more than a page can have.
+struct Items<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Items<T>, D::Error> {
+        struct Bounded<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
+            type Value = Items<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Items<T>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    if all.len() == LARGEST_PAGE {
+                        return Err(A::Error::custom(format!("a page has more than {LARGEST_PAGE} items")));
+                    }
+                    all.push(item);
+                }
+                Ok(Items(all))
+            }
+        }
+
+        deserializer.deserialize_seq(Bounded(PhantomData))
+    }
 }
 
 #[derive(Deserialize)]
 struct Page<'a> {
     #[serde(borrow)]
-    value: Vec<&'a RawValue>,
+    value: Items<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -42,12 +83,12 @@ struct Keys {
 
 #[derive(Deserialize)]
 struct KeyPage {
-    value: Vec<Keys>,
+    value: Items<Keys>,
 }
 
 #[derive(Deserialize)]
 struct TablePage {
-    value: Vec<TableName>,
+    value: Items<TableName>,
 }
 
 #[derive(Deserialize)]
@@ -57,8 +98,14 @@ struct TableName {
 }
 
 impl RestSource {
-    pub fn new(client: RestClient, since: Option<Ticks>) -> RestSource {
-        RestSource { client, since }
+    /// `wanted` are the tables that are to be read; without them it is all.
+    pub fn new(client: RestClient, since: Option<Ticks>, wanted: &[String]) -> RestSource {
+        let table = client.only_table().or(wanted.first().map(String::as_str));
+        RestSource {
+            table: table.map(str::to_owned),
+            client,
+            since,
+        }
     }
 
     pub fn client(&self) -> &RestClient {
@@ -70,7 +117,7 @@ impl RestSource {
     /// # Errors
     /// What the service says.
     pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
-        let resource = match self.client.only_table() {
+        let resource = match &self.table {
             Some(table) => format!("{table}()"),
             None => "Tables".to_owned(),
         };
@@ -87,16 +134,34 @@ impl RestSource {
         if let Some(table) = self.client.only_table() {
             return Ok(vec![table.to_owned()]);
         }
-        let mut tables = Vec::new();
+        let mut tables: Vec<String> = Vec::new();
+        let mut known = HashSet::new();
+        let mut advance = Advance::new(EMPTY_PAGES);
         let mut next: Option<String> = None;
+        let wrong = |problem: String| Failure::new(format!("{}: the list of tables: {problem}.", self.client.name()));
         loop {
             let query = next
                 .map(|next| format!("NextTableName={}", escape(&next)))
                 .unwrap_or_default();
             let answer = self.get("Tables", &query, "the list of tables").await?;
             let page: TablePage = self.parse(&answer)?;
-            tables.extend(page.value.into_iter().map(|table| table.name));
             next = answer.header("x-ms-continuation-nexttablename").map(str::to_owned);
+            let first = page.value.0.first().map(|table| table.name.as_str());
+            advance.page(first, next.as_deref()).map_err(wrong)?;
+            for TableName { name } in page.value.0 {
+                if table_name::check_form(&name).is_err() {
+                    return Err(wrong(format!("'{}' is no name of a table", printable::said(&name))));
+                }
+                if !known.insert(table_name::fold(&name)) {
+                    return Err(wrong(format!("{name} comes twice")));
+                }
+                tables.push(name);
+                if tables.len() > MOST_TABLES {
+                    return Err(wrong(format!(
+                        "it has more than {MOST_TABLES}; name those to read with --table"
+                    )));
+                }
+            }
             if next.is_none() {
                 return Ok(tables);
             }
@@ -111,9 +176,28 @@ impl RestSource {
         Ok(answer)
     }
 
+    fn unreadable(&self, error: &serde_json::Error) -> Failure {
+        let error = printable::said(&error.to_string());
+        Failure::new(format!("{}: an answer cannot be read: {error}", self.client.name()))
+    }
+
     fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T, Failure> {
-        serde_json::from_slice(&answer.body)
-            .map_err(|error| Failure::new(format!("{}: an answer cannot be read: {error}", self.client.name())))
+        serde_json::from_slice(&answer.body).map_err(|error| self.unreadable(&error))
+    }
+
+    /// Notes a page of a table.
+    fn advance(
+        &self,
+        advance: &mut Advance,
+        table: &str,
+        first: Option<&Record>,
+        next: Option<&Position>,
+    ) -> Result<(), Failure> {
+        // No key has a control character.
+        let first = first.map(|record| format!("{}\0{}", record.partition_key, record.row_key));
+        advance
+            .page(first.as_deref(), next.map(token_query).as_deref())
+            .map_err(|problem| Failure::new(format!("{}: {table}: {problem}.", self.client.name())))
     }
 
     /// Divides a table into ranges of keys that begin alike.
@@ -237,6 +321,7 @@ impl RestSource {
     /// The first keys that pass a filter.
     async fn first(&self, table: &str, filter: Option<&str>, probes: &mut usize) -> Result<Option<Keys>, Failure> {
         let mut token = String::new();
+        let mut advance = Advance::new(EMPTY_PAGES);
         loop {
             *probes += 1;
             let mut query = "$top=1&$select=PartitionKey,RowKey".to_owned();
@@ -247,10 +332,12 @@ impl RestSource {
             query.push_str(&token);
             let answer = self.get(&format!("{table}()"), &query, table).await?;
             let page: KeyPage = self.parse(&answer)?;
-            if let Some(keys) = page.value.into_iter().next() {
+            if let Some(keys) = page.value.0.into_iter().next() {
                 return Ok(Some(keys));
             }
-            match continuation(&answer) {
+            let next = continuation(&answer);
+            self.advance(&mut advance, table, None, next.as_ref())?;
+            match next {
                 Some(position) => token = token_query(&position),
                 None => return Ok(None),
             }
@@ -278,6 +365,10 @@ impl RestSource {
         let filter = conditions.join(" and ");
         let mut position = position;
         let mut top = FIRST_PAGE;
+        let mut advance = Advance::new(match self.since {
+            Some(_) => SEARCHED_PAGES,
+            None => EMPTY_PAGES,
+        });
         loop {
             let mut query = format!("$top={top}");
             if !filter.is_empty() {
@@ -287,11 +378,25 @@ impl RestSource {
             if let Some(position) = &position {
                 query.push_str(&token_query(position));
             }
-            let answer = self.get(&format!("{table}()"), &query, table).await?;
+            let resource = format!("{table}()");
+            let call = Call::get(&resource, &query);
+            let answer = match self.client.reply(&call).await? {
+                Reply::Whole(answer) => answer,
+                Reply::TooLarge if top > 1 => {
+                    top /= 4;
+                    top = top.max(1);
+                    continue;
+                }
+                // Reports it.
+                Reply::TooLarge => self.client.send(&call).await?,
+            };
+            if !answer.status.is_success() {
+                return Err(self.client.failure(table, &answer.error()));
+            }
             let next = continuation(&answer);
             let page: Page<'_> = self.parse(&answer)?;
             let mut chunk = Chunk::new(next.clone().unwrap_or(Position::End));
-            for raw in &page.value {
+            for raw in &page.value.0 {
                 match Record::from_json(raw.get()) {
                     Ok(record) => chunk.records.push(record),
                     Err(error) => {
@@ -302,8 +407,9 @@ impl RestSource {
                     }
                 }
             }
+            self.advance(&mut advance, table, chunk.records.first(), next.as_ref())?;
             let size = answer.body.len().max(1);
-            let fitting = page.value.len().max(1) * PAGE_BYTES / size;
+            let fitting = page.value.0.len().max(1) * PAGE_BYTES / size;
             top = fitting.clamp(4, (top * 4).min(LARGEST_PAGE));
             drop(answer);
             if chunks.send(chunk).await.is_err() {

@@ -10,6 +10,7 @@ use table_service_model::limits;
 use table_service_model::{EdmType, Value};
 
 use crate::failure::Failure;
+use crate::printable;
 use crate::record::{Record, Reject};
 use crate::write::{OnConflict, Outcome, WriteMode};
 
@@ -20,6 +21,10 @@ use super::client::{Call, RestClient, ServiceError, quoted};
 const BATCHES_AT_ONCE: usize = 4;
 /// What a batch's body may have; the headers of its parts come on top.
 const BATCH_BYTES: usize = limits::BATCH_BYTES * 3 / 4;
+/// Entities of this weight are written as JSON at a time, which takes up to six times as much.
+const WRITE_BYTES: usize = 2 << 20;
+/// How often an entity is tried that others seem to write and delete at the same time.
+const TRIES_OF_NEWER: u32 = 20;
 
 pub struct RestTarget {
     client: RestClient,
@@ -105,6 +110,22 @@ impl RestWriter {
     /// # Errors
     /// A service that stays away, or does not let the client write.
     pub async fn write(&self, records: Vec<Record>) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome::default();
+        let mut part = Vec::new();
+        let mut bytes = 0;
+        for record in records {
+            bytes += record.weight();
+            part.push(record);
+            if bytes >= WRITE_BYTES {
+                outcome.add(self.write_part(std::mem::take(&mut part)).await?);
+                bytes = 0;
+            }
+        }
+        outcome.add(self.write_part(part).await?);
+        Ok(outcome)
+    }
+
+    async fn write_part(&self, records: Vec<Record>) -> Result<Outcome, Failure> {
         let mut outcome = Outcome::default();
         if self.mode.on_conflict == OnConflict::Newer {
             let mut singles = stream::iter(records)
@@ -262,7 +283,8 @@ impl RestWriter {
 
     /// Inserts an entity, or replaces the one that is there if that is older.
     async fn newer(&self, record: Record) -> Result<Outcome, Failure> {
-        loop {
+        let mut last = String::new();
+        for _ in 0..TRIES_OF_NEWER {
             let there = entity(&self.client, &self.table, &record.partition_key, &record.row_key).await?;
             let point = self.point(&record);
             let (method, resource, etag) = match &there {
@@ -299,7 +321,14 @@ impl RestWriter {
                 _ if is_fatal(&error) => return Err(self.client.failure(&self.table, &error)),
                 _ => return Ok(self.rejected(&record, &error)),
             }
+            last = error.text();
         }
+        let reason =
+            format!("It was tried {TRIES_OF_NEWER} times, and each time it was another one than before: {last}");
+        Ok(Outcome {
+            rejects: vec![Reject::of_record(&self.table, &record, reason)],
+            ..Outcome::default()
+        })
     }
 }
 
@@ -344,8 +373,10 @@ async fn entity(
         404 => Ok(None),
         200..300 => {
             let text = std::str::from_utf8(&answer.body).unwrap_or_default();
-            let record = Record::from_json(text)
-                .map_err(|error| Failure::new(format!("{}: {}", client.name(), error.report())))?;
+            let record = Record::from_json(text).map_err(|error| {
+                let problem = printable::said(&error.report());
+                Failure::new(format!("{}: {problem}", client.name()))
+            })?;
             Ok(Some((record, answer.header("etag").unwrap_or("*").to_owned())))
         }
         _ => Err(client.failure(table, &answer.error())),

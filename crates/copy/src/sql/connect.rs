@@ -1,56 +1,332 @@
-//! Connections.
+//! Connections, and what they can fail with.
 
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
 use rustls::{ClientConfig, RootCertStore};
-use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Client, Config, NoTls};
+use socket2::{SockRef, TcpKeepalive};
+use table_service_model::connection::shown_name;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, NoTls, Row, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::failure::{Failure, with_sources};
+use crate::failure::{Failure, is_refused_by_tls, with_sources};
+use crate::printable;
+use crate::write::Backoff;
 
-/// What the program calls a database: without user and password.
-pub fn name(config: &Config) -> String {
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(host)) => host.clone(),
-        #[cfg(unix)]
-        Some(Host::Unix(path)) => path.display().to_string(),
-        None => "localhost".to_owned(),
-    };
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    format!("postgresql://{host}:{port}/{database}")
+use super::bounded::{Bounded, BoundedTls};
+
+/// How long one server may take to make a connection ready.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// What a list that a statement returns may have.
+const LIST_BYTES: usize = 16 << 20;
+
+/// What a database, or the way to it, fails with.
+#[derive(Debug)]
+pub enum SqlError {
+    Postgres(tokio_postgres::Error),
+    Other { text: String, is_passing: bool },
 }
 
-/// A connection whose settings do not depend on the role or the database.
-///
-/// # Errors
-/// Why there is none.
-pub async fn connect(config: &Config) -> Result<Client, tokio_postgres::Error> {
-    let mut config = config.clone();
-    if config.get_application_name().is_none() {
-        config.application_name("table-service-copy");
+impl From<tokio_postgres::Error> for SqlError {
+    fn from(error: tokio_postgres::Error) -> SqlError {
+        SqlError::Postgres(error)
     }
-    let client = match config.get_ssl_mode() {
-        SslMode::Require => {
-            let (client, connection) = config.connect(tls()).await?;
-            tokio::spawn(connection);
-            client
+}
+
+impl SqlError {
+    fn for_ever(text: impl Into<String>) -> SqlError {
+        SqlError::Other {
+            text: text.into(),
+            is_passing: false,
         }
-        _ => {
-            config.ssl_mode(SslMode::Disable);
-            let (client, connection) = config.connect(NoTls).await?;
-            tokio::spawn(connection);
-            client
+    }
+
+    /// An error that may be gone at the next try.
+    pub fn for_now(text: impl Into<String>) -> SqlError {
+        SqlError::Other {
+            text: text.into(),
+            is_passing: true,
         }
-    };
-    client
-        .batch_execute(
-            "SET search_path = pg_catalog; SET statement_timeout = 0; SET lock_timeout = 0; SET jit = off; \
-             SET idle_in_transaction_session_timeout = 0; SET client_encoding = 'UTF8'; \
-             SET standard_conforming_strings = on; SET datestyle = 'ISO'; SET timezone = 'UTC'; \
-             SET row_security = on",
-        )
-        .await?;
-    Ok(client)
+    }
+
+    fn of_io(error: &io::Error) -> SqlError {
+        SqlError::for_now(with_sources(error))
+    }
+
+    pub fn code(&self) -> Option<&SqlState> {
+        match self {
+            SqlError::Postgres(error) => error.code(),
+            SqlError::Other { .. } => None,
+        }
+    }
+
+    /// In one line, with the service's message and its hint.
+    pub fn text(&self) -> String {
+        match self {
+            SqlError::Postgres(error) => match error.as_db_error() {
+                Some(db) => match db.hint() {
+                    Some(hint) => format!("{} {}", printable::said(db.message()), printable::said(hint)),
+                    None => printable::said(db.message()),
+                },
+                None => printable::said(&with_sources(error)),
+            },
+            SqlError::Other { text, .. } => printable::said(text),
+        }
+    }
+
+    /// Whether the same may succeed later: the server is away, starts, is busy, or the connection broke.
+    pub fn is_passing(&self) -> bool {
+        let error = match self {
+            SqlError::Postgres(error) => error,
+            SqlError::Other { is_passing, .. } => return *is_passing,
+        };
+        if let Some(code) = error.code() {
+            let code = code.code();
+            return ["08", "53"].iter().any(|class| code.starts_with(class))
+                || ["40001", "40P01", "55P03", "57P01", "57P02", "57P03"].contains(&code);
+        }
+        error.is_closed() || is_broken(error)
+    }
+}
+
+/// Whether a connection broke. What a server says that is no PostgreSQL, or has a wrong certificate, stays so.
+fn is_broken(error: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput};
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return !matches!(error.kind(), InvalidData | InvalidInput) && !is_refused_by_tls(error);
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// A database, and how long to wait for it.
+#[derive(Clone)]
+pub struct Database {
+    config: Config,
+    /// What the program calls it: without user and password.
+    pub name: String,
+    patience: Duration,
+}
+
+impl Database {
+    pub fn new(config: Config, patience: Duration) -> Database {
+        Database {
+            name: name(&config),
+            config,
+            patience,
+        }
+    }
+
+    pub fn failure(&self, error: &SqlError) -> Failure {
+        Failure::new(format!("{}: {}", self.name, error.text()))
+    }
+
+    pub fn backoff(&self) -> Backoff {
+        Backoff::new(self.patience)
+    }
+
+    /// Waits before another try of what has failed.
+    ///
+    /// # Errors
+    /// The error, if it does not pass, or has not passed for too long.
+    pub async fn wait(&self, backoff: &mut Backoff, error: &SqlError) -> Result<(), Failure> {
+        let failure = self.failure(error);
+        if error.is_passing() && backoff.wait(None, &failure.to_string()).await {
+            return Ok(());
+        }
+        Err(failure)
+    }
+
+    /// Does something again until it succeeds, fails for good, or has failed for too long. It must be harmless to do twice.
+    ///
+    /// # Errors
+    /// The last error.
+    pub async fn again<T, F, D>(&self, work: F) -> Result<T, Failure>
+    where
+        F: Fn() -> D,
+        D: Future<Output = Result<T, SqlError>>,
+    {
+        let mut backoff = self.backoff();
+        loop {
+            match work().await {
+                Ok(done) => return Ok(done),
+                Err(error) => self.wait(&mut backoff, &error).await?,
+            }
+        }
+    }
+
+    /// A connection whose settings do not depend on the role or the database.
+    ///
+    /// # Errors
+    /// Why there is none: that of the last server, if the URL names several.
+    pub async fn connect(&self) -> Result<Client, SqlError> {
+        let config = &self.config;
+        let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
+        let count = hosts.len().max(addresses.len());
+        let fits = |length: usize| length <= 1 || length == count;
+        if count == 0 || !(hosts.is_empty() || hosts.len() == count) || !fits(ports.len()) {
+            return Err(SqlError::for_ever(
+                "the numbers of hosts and ports in the URL do not fit",
+            ));
+        }
+        if !(addresses.is_empty() || addresses.len() == count) {
+            return Err(SqlError::for_ever(
+                "the numbers of hosts and addresses in the URL do not fit",
+            ));
+        }
+        let mut last = SqlError::for_ever("the URL names no host");
+        for index in 0..count {
+            let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+            let address = addresses.get(index).map(|address| Host::Tcp(address.to_string()));
+            let Some(place) = address.as_ref().or(hosts.get(index)) else {
+                continue;
+            };
+            let known_as = match hosts.get(index) {
+                Some(Host::Tcp(host)) => Some(host.clone()),
+                Some(Host::Unix(_)) => None,
+                None => addresses.get(index).map(ToString::to_string),
+            };
+            let connecting = self.connect_to(place, known_as.as_deref(), port);
+            let limit = config
+                .get_connect_timeout()
+                .map_or(CONNECT_TIMEOUT, |limit| (*limit).min(CONNECT_TIMEOUT));
+            match tokio::time::timeout(limit, connecting).await {
+                Ok(Ok(client)) => return Ok(client),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = SqlError::for_now("it does not answer in time"),
+            }
+        }
+        Err(last)
+    }
+
+    async fn connect_to(&self, place: &Host, known_as: Option<&str>, port: u16) -> Result<Client, SqlError> {
+        let mut config = self.config.clone();
+        if config.get_application_name().is_none() {
+            config.application_name("table-service-copy");
+        }
+        let socket = match place {
+            Host::Tcp(host) => {
+                let stream = TcpStream::connect((host.clone(), port)).await;
+                let stream = stream.map_err(|error| SqlError::of_io(&error))?;
+                keep_alive(&stream, &config).map_err(|error| SqlError::of_io(&error))?;
+                Socket::Tcp(stream)
+            }
+            Host::Unix(directory) => {
+                let stream = UnixStream::connect(directory.join(format!(".s.PGSQL.{port}"))).await;
+                Socket::Unix(stream.map_err(|error| SqlError::of_io(&error))?)
+            }
+        };
+        let client = match config.get_ssl_mode() {
+            SslMode::Require => {
+                let known_as =
+                    known_as.ok_or_else(|| SqlError::for_ever("sslmode=require needs the name of a host"))?;
+                let tls = MakeTlsConnect::<Socket>::make_tls_connect(&mut tls(), known_as);
+                let tls = tls.map_err(|error| SqlError::for_ever(error.to_string()))?;
+                let (client, connection) = config.connect_raw(socket, BoundedTls(tls)).await?;
+                tokio::spawn(connection);
+                client
+            }
+            _ => {
+                config.ssl_mode(SslMode::Disable);
+                let (client, connection) = config.connect_raw(Bounded::new(socket), NoTls).await?;
+                tokio::spawn(connection);
+                client
+            }
+        };
+        let wanted = config.get_target_session_attrs();
+        if wanted != TargetSessionAttrs::Any {
+            let rows = client.simple_query("SHOW transaction_read_only").await?;
+            let is_read_only = rows.iter().any(|row| match row {
+                SimpleQueryMessage::Row(row) => row.get(0) == Some("on"),
+                _ => false,
+            });
+            if is_read_only != (wanted == TargetSessionAttrs::ReadOnly) {
+                return Err(SqlError::for_now(
+                    "the server is not what target_session_attrs asks for",
+                ));
+            }
+        }
+        client
+            .batch_execute(
+                "SET search_path = pg_catalog; SET statement_timeout = 0; SET lock_timeout = 0; SET jit = off; \
+                 SET idle_in_transaction_session_timeout = 0; SET client_encoding = 'UTF8'; \
+                 SET standard_conforming_strings = on; SET datestyle = 'ISO'; SET timezone = 'UTC'; \
+                 SET row_security = on",
+            )
+            .await?;
+        Ok(client)
+    }
+}
+
+/// A connection of either kind.
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Socket::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+fn keep_alive(stream: &TcpStream, config: &Config) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    if let Some(timeout) = config.get_tcp_user_timeout() {
+        socket.set_tcp_user_timeout(Some(*timeout))?;
+    }
+    if !config.get_keepalives() {
+        return Ok(());
+    }
+    let mut keepalive = TcpKeepalive::new().with_time(config.get_keepalives_idle());
+    if let Some(interval) = config.get_keepalives_interval() {
+        keepalive = keepalive.with_interval(interval);
+    }
+    if let Some(retries) = config.get_keepalives_retries() {
+        keepalive = keepalive.with_retries(retries);
+    }
+    socket.set_tcp_keepalive(&keepalive)
 }
 
 fn tls() -> MakeRustlsConnect {
@@ -63,32 +339,51 @@ fn tls() -> MakeRustlsConnect {
     MakeRustlsConnect::new(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// An error of a database in one line, with the service's message and its hint.
-pub fn text(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(db) => match db.hint() {
-            Some(hint) => format!("{} {hint}", db.message()),
-            None => db.message().to_owned(),
-        },
-        None => with_sources(error),
-    }
+fn name(config: &Config) -> String {
+    let host = match (config.get_hosts().first(), config.get_hostaddrs().first()) {
+        (Some(Host::Tcp(host)), _) => host.clone(),
+        (Some(Host::Unix(path)), _) => path.display().to_string(),
+        (None, Some(address)) => address.to_string(),
+        (None, None) => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("postgresql://{host}:{port}/{}", shown_name(database))
 }
 
-pub fn failure(name: &str, error: &tokio_postgres::Error) -> Failure {
-    Failure::new(format!("{name}: {}", text(error)))
-}
-
-/// Whether the same statement may succeed later: the server is away or busy.
-pub fn is_passing(error: &tokio_postgres::Error) -> bool {
-    match error.code() {
-        Some(code) => {
-            let code = code.code();
-            ["08", "53"].iter().any(|class| code.starts_with(class))
-                || ["40001", "40P01", "55P03", "57P01", "57P02", "57P03"].contains(&code)
+/// The rows of a statement, which has a known number of them at most.
+///
+/// # Errors
+/// What the database says; more rows, or larger ones.
+pub async fn rows(
+    client: &Client,
+    statement: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+    most: usize,
+) -> Result<Vec<Row>, SqlError> {
+    let stream = client.query_raw(statement, parameters.iter().copied()).await?;
+    let mut stream = std::pin::pin!(stream);
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = stream.try_next().await? {
+        bytes += row.raw_size_bytes();
+        if rows.len() == most || bytes > LIST_BYTES {
+            return Err(SqlError::for_ever(format!(
+                "the server sends a list of more than {most} rows or {} MiB",
+                LIST_BYTES >> 20
+            )));
         }
-        // Not an answer of the server: the connection is gone or was not made.
-        None => true,
+        rows.push(row);
     }
+    Ok(rows)
+}
+
+/// The only row of a statement.
+///
+/// # Errors
+/// What the database says; no row, or several.
+pub async fn row(client: &Client, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row, SqlError> {
+    let found = rows(client, statement, parameters, 1).await?.pop();
+    found.ok_or_else(|| SqlError::for_ever("the server sends no row where there must be one"))
 }
 
 /// A text as a literal.

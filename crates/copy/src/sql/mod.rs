@@ -1,5 +1,6 @@
 //! Databases with the extension: read and written by COPY.
 
+mod bounded;
 mod connect;
 mod rows;
 mod source;

@@ -1,33 +1,42 @@
 //! A database as a source: key ranges, read under one exported snapshot.
 
+use std::collections::HashSet;
+use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::sync::OnceCell;
+use table_service_model::{Ticks, table_name};
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::Sender;
 use tokio_postgres::binary_copy::BinaryCopyOutStream;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config};
 
-use table_service_model::Ticks;
-
 use crate::failure::Failure;
+use crate::printable;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, Position, Range, Reject};
 
-use super::connect::{connect, failure, literal, name};
-use super::rows;
+use super::connect::{Database, SqlError, literal, row, rows};
+use super::rows as row_format;
 
 /// Tables with fewer rows are read in one range.
 const ROWS_OF_A_RANGE: i64 = 20_000;
 /// How many keys are looked at to find ranges of about the same size.
 const SAMPLE: i64 = 10_000;
+const LARGEST_SAMPLE: usize = 100_000;
+/// How many tables a list may have.
+const MOST_TABLES: usize = 100_000;
 
 pub struct SqlSource {
-    config: Config,
-    name: String,
+    database: Database,
     /// Only entities with this Timestamp or a later one.
     since: Option<Ticks>,
-    snapshot: OnceCell<Snapshot>,
+    snapshot: Mutex<Option<Arc<Snapshot>>>,
+    /// Whether there was a snapshot that is gone.
+    is_renewed: AtomicBool,
 }
 
 /// A transaction that keeps its snapshot for others.
@@ -37,39 +46,74 @@ struct Snapshot {
 }
 
 impl SqlSource {
-    pub fn new(config: Config, since: Option<Ticks>) -> SqlSource {
+    pub fn new(config: Config, patience: Duration, since: Option<Ticks>) -> SqlSource {
         SqlSource {
-            name: name(&config),
-            config,
+            database: Database::new(config, patience),
             since,
-            snapshot: OnceCell::new(),
+            snapshot: Mutex::new(None),
+            is_renewed: AtomicBool::new(false),
         }
     }
 
     pub fn name(&self) -> &str {
-        &self.name
+        &self.database.name
     }
 
-    fn failure(&self, error: &tokio_postgres::Error) -> Failure {
-        failure(&self.name, error)
+    /// What a reader of the report has to know about what was read.
+    pub fn note(&self) -> Option<&'static str> {
+        let is_renewed = self.is_renewed.load(Ordering::Relaxed);
+        is_renewed.then_some("The source was away for a while, so not everything was read as of one moment.")
     }
 
-    /// The transaction under whose snapshot everything is read.
-    async fn snapshot(&self) -> Result<&Snapshot, Failure> {
-        self.snapshot
-            .get_or_try_init(|| async {
-                let client = connect(&self.config).await?;
-                client
-                    .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                    .await?;
-                let row = client.query_one("SELECT pg_catalog.pg_export_snapshot()", &[]).await?;
-                Ok(Snapshot {
-                    id: row.try_get(0)?,
-                    client,
-                })
+    /// The transaction under whose snapshot everything is read. If its connection broke, there is a new one, with a later
+    /// snapshot.
+    async fn snapshot(&self) -> Result<Arc<Snapshot>, SqlError> {
+        let mut kept = self.snapshot.lock().await;
+        if let Some(snapshot) = kept.as_ref() {
+            if !snapshot.client.is_closed() {
+                return Ok(snapshot.clone());
+            }
+            *kept = None;
+            self.is_renewed.store(true, Ordering::Relaxed);
+        }
+        let client = self.database.connect().await?;
+        client
+            .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            .await?;
+        let exported = row(&client, "SELECT pg_catalog.pg_export_snapshot()", &[]).await?;
+        let snapshot = Arc::new(Snapshot {
+            id: exported.try_get(0)?,
+            client,
+        });
+        *kept = Some(snapshot.clone());
+        Ok(snapshot)
+    }
+
+    async fn lose(&self, snapshot: &Arc<Snapshot>) {
+        let mut kept = self.snapshot.lock().await;
+        if kept.take_if(|kept| Arc::ptr_eq(kept, snapshot)).is_some() {
+            self.is_renewed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Does something under the snapshot, again while the database is away.
+    async fn under_snapshot<T, F, D>(&self, work: F) -> Result<T, Failure>
+    where
+        F: Fn(Arc<Snapshot>) -> D,
+        D: Future<Output = Result<T, SqlError>>,
+    {
+        let work = &work;
+        self.database
+            .again(|| async move {
+                let snapshot = self.snapshot().await?;
+                let done = work(snapshot.clone()).await;
+                if done.as_ref().is_err_and(SqlError::is_passing) {
+                    // The error has ended its transaction, and perhaps its connection.
+                    self.lose(&snapshot).await;
+                }
+                done
             })
             .await
-            .map_err(|error: tokio_postgres::Error| self.failure(&error))
     }
 
     /// What the database's clock shows.
@@ -77,43 +121,50 @@ impl SqlSource {
     /// # Errors
     /// What the database says.
     pub async fn clock(&self) -> Result<Option<Ticks>, Failure> {
-        let client = &self.snapshot().await?.client;
-        let row = client.query_one("SELECT pg_catalog.now()", &[]).await;
-        row.and_then(|row| row.try_get::<_, rows::Micros>(0))
-            .map(|micros| Ticks::from_postgres_micros(micros.0))
-            .map_err(|error| self.failure(&error))
+        self.under_snapshot(|snapshot| async move {
+            let row = row(&snapshot.client, "SELECT pg_catalog.now()", &[]).await?;
+            let now: row_format::Micros = row.try_get(0)?;
+            Ok(Ticks::from_postgres_micros(now.0))
+        })
+        .await
     }
 
     /// # Errors
-    /// What the database says.
+    /// What the database says; a name that is not that of a table.
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {
-        let rows = self
-            .snapshot()
-            .await?
-            .client
-            .query("SELECT table_name FROM table_service.query_tables()", &[])
-            .await
-            .map_err(|error| self.failure(&error))?;
-        rows.iter()
-            .map(|row| row.try_get(0).map_err(|error| self.failure(&error)))
-            .collect()
+        let statement = "SELECT table_name FROM table_service.query_tables()";
+        let tables: Vec<String> = self
+            .under_snapshot(|snapshot| async move {
+                let found = rows(&snapshot.client, statement, &[], MOST_TABLES).await?;
+                Ok(found.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+            })
+            .await?;
+        let mut known = HashSet::new();
+        for table in &tables {
+            if table_name::check_form(table).is_err() || !known.insert(table_name::fold(table)) {
+                let table = printable::said(table);
+                let problem = format!("the list of tables: '{table}' is no name of a table, or comes twice.");
+                return Err(Failure::new(format!("{}: {problem}", self.name())));
+            }
+        }
+        Ok(tables)
     }
 
-    /// The quoted name of a table's relation.
-    async fn relation(&self, table: &str) -> Result<String, Failure> {
-        let row = self
-            .snapshot()
-            .await?
-            .client
-            .query_opt(
-                "SELECT relation::text FROM table_service.query_tables() \
-                 WHERE lower(table_name COLLATE \"C\") = lower($1::text COLLATE \"C\")",
-                &[&table],
-            )
-            .await
-            .map_err(|error| self.failure(&error))?;
-        let row = row.ok_or_else(|| Failure::new(format!("{}: there is no table {table}.", self.name)))?;
-        row.try_get(0).map_err(|error| self.failure(&error))
+    /// The quoted name of a table's relation; `None` if it is not there.
+    async fn relation(snapshot: &Snapshot, table: &str) -> Result<Option<String>, SqlError> {
+        let found = rows(
+            &snapshot.client,
+            "SELECT relation::text FROM table_service.query_tables() \
+             WHERE lower(table_name COLLATE \"C\") = lower($1::text COLLATE \"C\")",
+            &[&table],
+            1,
+        )
+        .await?;
+        Ok(found.first().map(|row| row.try_get(0)).transpose()?)
+    }
+
+    fn no_table(&self, table: &str) -> Failure {
+        Failure::new(format!("{}: there is no table {table}.", self.name()))
     }
 
     /// How many entities PostgreSQL believes to be in a table, and the bytes that it takes.
@@ -121,41 +172,14 @@ impl SqlSource {
     /// # Errors
     /// What the database says.
     pub async fn estimate(&self, table: &str) -> Result<(Option<u64>, Option<u64>), Failure> {
-        let relation = self.relation(table).await?;
-        let row = self
-            .snapshot()
-            .await?
-            .client
-            .query_one(
-                "SELECT sum(greatest(c.reltuples, -1))::float8, sum(pg_table_size(c.oid))::int8, bool_or(c.reltuples < 0) \
-                 FROM pg_class AS c WHERE c.oid = $1::text::regclass AND c.relkind <> 'p' \
-                 OR c.oid IN (SELECT relid FROM pg_partition_tree($1::text::regclass) WHERE isleaf)",
-                &[&relation],
-            )
-            .await;
-        // An estimate is not worth an error.
-        let Ok(row) = row else { return Ok((None, None)) };
-        let bytes: Option<i64> = row.try_get(1).ok().flatten();
-        let unknown: Option<bool> = row.try_get(2).ok().flatten();
-        let entities: Option<f64> = row.try_get(0).ok().flatten();
-        let entities = match unknown {
-            Some(false) => entities.map(|count| count.max(0.0) as u64),
-            // Never analysed: small tables are counted.
-            _ if bytes.is_some_and(|bytes| bytes < 64 << 20) => {
-                let count = self
-                    .snapshot()
-                    .await?
-                    .client
-                    .query_one(&format!("SELECT count(*) FROM {relation}"), &[])
-                    .await;
-                count
-                    .ok()
-                    .and_then(|row| row.try_get::<_, i64>(0).ok())
-                    .and_then(|count| u64::try_from(count).ok())
-            }
-            _ => None,
-        };
-        Ok((entities, bytes.and_then(|bytes| u64::try_from(bytes).ok())))
+        self.under_snapshot(|snapshot| async move {
+            let Some(relation) = SqlSource::relation(&snapshot, table).await? else {
+                return Ok(None);
+            };
+            estimate(&snapshot.client, &relation).await.map(Some)
+        })
+        .await?
+        .ok_or_else(|| self.no_table(table))
     }
 
     /// Divides a table into ranges of about the same size.
@@ -163,65 +187,17 @@ impl SqlSource {
     /// # Errors
     /// What the database says.
     pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
-        let whole = vec![Range::Keys {
-            after: None,
-            until: None,
-        }];
-        let (entities, bytes) = self.estimate(table).await?;
-        // A table that was never analysed has about a hundred bytes a row at least.
-        let entities = entities.or(bytes.map(|bytes| bytes / 200)).unwrap_or(0);
-        let entities = i64::try_from(entities).unwrap_or(i64::MAX);
-        if readers < 2 || entities < 2 * ROWS_OF_A_RANGE {
-            return Ok(whole);
-        }
-        let relation = self.relation(table).await?;
-        let percent = (SAMPLE as f64 * 100.0 / entities as f64).min(100.0);
-        let statement = format!(
-            "SELECT partition_key, row_key FROM {relation} TABLESAMPLE SYSTEM ({percent}) \
-             WHERE partition_key IS NOT NULL AND row_key IS NOT NULL ORDER BY partition_key, row_key LIMIT 100000"
-        );
-        // In a savepoint: a relation that cannot be sampled, such as a foreign table, is read in one range.
-        let client = &self.snapshot().await?.client;
-        client
-            .batch_execute("SAVEPOINT sampling")
-            .await
-            .map_err(|error| self.failure(&error))?;
-        let sample = client.query(&statement, &[]).await;
-        client
-            .batch_execute("ROLLBACK TO SAVEPOINT sampling")
-            .await
-            .map_err(|error| self.failure(&error))?;
-        let Ok(sample) = sample else { return Ok(whole) };
-        let parts = usize::try_from(entities / ROWS_OF_A_RANGE)
-            .unwrap_or(1)
-            .min(readers * 8)
-            .max(1);
-        let mut keys: Vec<Key> = Vec::new();
-        for part in 1..parts {
-            let Some(row) = sample.get(part * sample.len() / parts) else {
-                continue;
+        self.under_snapshot(|snapshot| async move {
+            let Some(relation) = SqlSource::relation(&snapshot, table).await? else {
+                return Ok(None);
             };
-            let (Ok(partition_key), Ok(row_key)) = (row.try_get(0), row.try_get(1)) else {
-                continue;
-            };
-            let key = Key { partition_key, row_key };
-            if keys.last().is_none_or(|last| *last < key) {
-                keys.push(key);
-            }
-        }
-        let mut ranges = Vec::new();
-        let mut after = None;
-        for key in keys {
-            ranges.push(Range::Keys {
-                after: after.replace(key.clone()),
-                until: Some(key),
-            });
-        }
-        ranges.push(Range::Keys { after, until: None });
-        Ok(ranges)
+            ranges(&snapshot.client, &relation, readers).await.map(Some)
+        })
+        .await?
+        .ok_or_else(|| self.no_table(table))
     }
 
-    /// Reads a range from a position on.
+    /// Reads a range from a position on. If the database goes away, it goes on behind the last chunk.
     ///
     /// # Errors
     /// What the database says.
@@ -232,31 +208,51 @@ impl SqlSource {
         position: Option<Position>,
         chunks: Sender<Chunk>,
     ) -> Result<(), Failure> {
-        let relation = self.relation(table).await?;
-        let snapshot = &self.snapshot().await?.id;
-        let client = connect(&self.config).await.map_err(|error| self.failure(&error))?;
-        let result = self.copy(&client, snapshot, &relation, table, range, position, &chunks);
-        result.await.map_err(|error| self.failure(&error))
+        let mut position = position;
+        let mut backoff = self.database.backoff();
+        loop {
+            let before = position.clone();
+            match self.copy(table, range, &mut position, &chunks).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(self.no_table(table)),
+                Err(error) => {
+                    if position != before {
+                        backoff = self.database.backoff();
+                    }
+                    self.database.wait(&mut backoff, &error).await?;
+                }
+            }
+        }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "all of them are one range")]
+    /// Reads until the end of a range, and moves the position with each chunk. Returns false if there is no such table.
     async fn copy(
         &self,
-        client: &Client,
-        snapshot: &str,
-        relation: &str,
         table: &str,
         range: &Range,
-        position: Option<Position>,
+        position: &mut Option<Position>,
         chunks: &Sender<Chunk>,
-    ) -> Result<(), tokio_postgres::Error> {
-        client
+    ) -> Result<bool, SqlError> {
+        let snapshot = self.snapshot().await?;
+        let Some(relation) = SqlSource::relation(&snapshot, table).await? else {
+            return Ok(false);
+        };
+        let client = self.database.connect().await?;
+        let begun = client
             .batch_execute(&format!(
                 "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT {}; \
                  SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off",
-                literal(snapshot)
+                literal(&snapshot.id)
             ))
-            .await?;
+            .await;
+        if let Err(error) = begun {
+            // The transaction that has the snapshot may have gone with a server that is back already.
+            let error = SqlError::from(error);
+            return Err(match snapshot.client.simple_query("").await {
+                Ok(_) => error,
+                Err(_) => SqlError::for_now(error.text()),
+            });
+        }
         let columns = "partition_key, row_key, \"timestamp\", properties";
         let types: Vec<Type> = client
             .prepare(&format!("SELECT {columns} FROM {relation}"))
@@ -275,39 +271,49 @@ impl SqlSource {
         let mut rows = pin!(BinaryCopyOutStream::new(stream, &types));
         let mut chunk = Chunk::new(Position::End);
         let mut bytes = 0;
+        // The last row that has both keys, whether it is an entity or not. NULLs come last.
+        let mut last = match (&*position, range) {
+            (Some(Position::After(key)), _) | (None, Range::Keys { after: Some(key), .. }) => key.clone(),
+            _ => Key::default(),
+        };
         while let Some(row) = rows.next().await {
             let row = row?;
-            match rows::record(&row) {
+            let key = |index| row.try_get::<Option<&str>>(index).ok().flatten();
+            if let (Some(partition_key), Some(row_key)) = (key(0), key(1)) {
+                last = Key {
+                    partition_key: partition_key.to_owned(),
+                    row_key: row_key.to_owned(),
+                };
+            }
+            match row_format::record(&row) {
                 Ok(record) => {
                     bytes += record.weight();
                     chunk.records.push(record);
                 }
                 Err(reason) => {
-                    let key = |index| row.try_get::<Option<&str>>(index).ok().flatten().unwrap_or("NULL");
-                    let text = format!("({}, {})", key(0), key(1));
-                    chunk
-                        .rejects
-                        .push(Reject::of_text(table, relation.to_owned(), &text, reason));
+                    let text = format!("({}, {})", key(0).unwrap_or("NULL"), key(1).unwrap_or("NULL"));
+                    let reject = Reject::of_text(table, relation.clone(), &text, reason);
+                    bytes += reject.reason.len() + text.len().min(16 << 10);
+                    chunk.rejects.push(reject);
                 }
             }
-            if chunk.records.len() < CHUNK_RECORDS && bytes < CHUNK_BYTES {
+            if chunk.records.len() + chunk.rejects.len() < CHUNK_RECORDS && bytes < CHUNK_BYTES {
                 continue;
             }
-            let Some(last) = chunk.records.last() else { continue };
-            let position = Position::After(Key {
-                partition_key: last.partition_key.clone(),
-                row_key: last.row_key.clone(),
-            });
             let mut full = std::mem::replace(&mut chunk, Chunk::new(Position::End));
-            full.position = position;
+            full.position = Position::After(last.clone());
+            let reached = Some(full.position.clone());
             bytes = 0;
             if chunks.send(full).await.is_err() {
-                return Ok(());
+                return Ok(true);
             }
+            *position = reached;
         }
+        // Before the last chunk is given away: if the connection breaks here, the chunk is read again.
+        client.batch_execute("COMMIT").await?;
         // If nobody takes it, the copy has failed elsewhere.
         let _ = chunks.send(chunk).await;
-        client.batch_execute("COMMIT").await
+        Ok(true)
     }
 
     fn condition(&self, range: &Range, position: Option<&Position>) -> String {
@@ -354,12 +360,97 @@ impl SqlSource {
             .await
     }
 
-    async fn document(
-        &self,
-        statement: &str,
-        parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)],
-    ) -> Result<String, Failure> {
-        let row = self.snapshot().await?.client.query_one(statement, parameters).await;
-        row.and_then(|row| row.try_get(0)).map_err(|error| self.failure(&error))
+    async fn document(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<String, Failure> {
+        self.under_snapshot(
+            |snapshot| async move { Ok(row(&snapshot.client, statement, parameters).await?.try_get(0)?) },
+        )
+        .await
     }
+}
+
+/// Does something in a savepoint, because an error that does not matter must not end the transaction with the snapshot.
+/// Returns nothing if it fails, and the connection is still there.
+async fn try_in_savepoint<T>(
+    client: &Client,
+    work: impl Future<Output = Result<T, SqlError>>,
+) -> Result<Option<T>, SqlError> {
+    client.batch_execute("SAVEPOINT attempt").await?;
+    let done = work.await;
+    client.batch_execute("ROLLBACK TO SAVEPOINT attempt").await?;
+    Ok(done.ok())
+}
+
+async fn estimate(client: &Client, relation: &str) -> Result<(Option<u64>, Option<u64>), SqlError> {
+    let statement = "SELECT sum(greatest(c.reltuples, -1))::float8, sum(pg_table_size(c.oid))::int8, bool_or(c.reltuples < 0) \
+         FROM pg_class AS c WHERE c.oid = $1::text::regclass AND c.relkind <> 'p' \
+         OR c.oid IN (SELECT relid FROM pg_partition_tree($1::text::regclass) WHERE isleaf)";
+    // An estimate is not worth an error.
+    let Some(row_of_sums) = try_in_savepoint(client, row(client, statement, &[&relation])).await? else {
+        return Ok((None, None));
+    };
+    let bytes: Option<i64> = row_of_sums.try_get(1).ok().flatten();
+    let unknown: Option<bool> = row_of_sums.try_get(2).ok().flatten();
+    let entities: Option<f64> = row_of_sums.try_get(0).ok().flatten();
+    let entities = match unknown {
+        Some(false) => entities.map(|count| count.max(0.0) as u64),
+        // Never analysed: small tables are counted.
+        _ if bytes.is_some_and(|bytes| bytes < 64 << 20) => {
+            let statement = format!("SELECT count(*) FROM {relation}");
+            let count = try_in_savepoint(client, row(client, &statement, &[])).await?;
+            count
+                .and_then(|row| row.try_get::<_, i64>(0).ok())
+                .and_then(|count| u64::try_from(count).ok())
+        }
+        _ => None,
+    };
+    Ok((entities, bytes.and_then(|bytes| u64::try_from(bytes).ok())))
+}
+
+async fn ranges(client: &Client, relation: &str, readers: usize) -> Result<Vec<Range>, SqlError> {
+    let whole = vec![Range::Keys {
+        after: None,
+        until: None,
+    }];
+    let (entities, bytes) = estimate(client, relation).await?;
+    // A table that was never analysed has about a hundred bytes a row at least.
+    let entities = entities.or(bytes.map(|bytes| bytes / 200)).unwrap_or(0);
+    let entities = i64::try_from(entities).unwrap_or(i64::MAX);
+    if readers < 2 || entities < 2 * ROWS_OF_A_RANGE {
+        return Ok(whole);
+    }
+    let percent = (SAMPLE as f64 * 100.0 / entities as f64).min(100.0);
+    let statement = format!(
+        "SELECT partition_key, row_key FROM {relation} TABLESAMPLE SYSTEM ({percent}) \
+         WHERE partition_key IS NOT NULL AND row_key IS NOT NULL ORDER BY partition_key, row_key LIMIT {LARGEST_SAMPLE}"
+    );
+    // A relation that cannot be sampled, such as a foreign table, is read in one range.
+    let sample = try_in_savepoint(client, rows(client, &statement, &[], LARGEST_SAMPLE)).await?;
+    let Some(sample) = sample else { return Ok(whole) };
+    let parts = usize::try_from(entities / ROWS_OF_A_RANGE)
+        .unwrap_or(1)
+        .min(readers * 8)
+        .max(1);
+    let mut keys: Vec<Key> = Vec::new();
+    for part in 1..parts {
+        let Some(row) = sample.get(part * sample.len() / parts) else {
+            continue;
+        };
+        let (Ok(partition_key), Ok(row_key)) = (row.try_get(0), row.try_get(1)) else {
+            continue;
+        };
+        let key = Key { partition_key, row_key };
+        if keys.last().is_none_or(|last| *last < key) {
+            keys.push(key);
+        }
+    }
+    let mut ranges = Vec::new();
+    let mut after = None;
+    for key in keys {
+        ranges.push(Range::Keys {
+            after: after.replace(key.clone()),
+            until: Some(key),
+        });
+    }
+    ranges.push(Range::Keys { after, until: None });
+    Ok(ranges)
 }

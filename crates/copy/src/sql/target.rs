@@ -8,14 +8,14 @@ use std::time::Duration;
 use table_service_model::{entity, table_name};
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config};
 
 use crate::failure::Failure;
 use crate::record::{Record, Reject, reason};
-use crate::write::{Backoff, OnConflict, Outcome, WriteMode};
+use crate::write::{OnConflict, Outcome, WriteMode};
 
-use super::connect::{connect, failure, is_passing, name, text};
+use super::connect::{Database, SqlError, row, rows};
 use super::rows::{BagBytes, Micros};
 
 const COLUMNS: &str = "partition_key, row_key, \"timestamp\", properties";
@@ -23,24 +23,18 @@ const COLUMNS: &str = "partition_key, row_key, \"timestamp\", properties";
 const STAGED_WRITES: u32 = 64;
 
 pub struct SqlTarget {
-    config: Config,
-    name: String,
+    database: Database,
 }
 
 impl SqlTarget {
-    pub fn new(config: Config) -> SqlTarget {
+    pub fn new(config: Config, patience: Duration) -> SqlTarget {
         SqlTarget {
-            name: name(&config),
-            config,
+            database: Database::new(config, patience),
         }
     }
 
     pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn failure(&self, error: &tokio_postgres::Error) -> Failure {
-        failure(&self.name, error)
+        &self.database.name
     }
 
     /// Makes a table if it is not there.
@@ -48,15 +42,11 @@ impl SqlTarget {
     /// # Errors
     /// What the database says.
     pub async fn create(&self, table: &str) -> Result<(), Failure> {
-        let client = connect(&self.config).await.map_err(|error| self.failure(&error))?;
-        client
-            .execute(
-                "SELECT table_service.create_table($1, if_not_exists => true)",
-                &[&table],
-            )
-            .await
-            .map_err(|error| self.failure(&error))?;
-        Ok(())
+        self.run(
+            "SELECT table_service.create_table($1, if_not_exists => true)",
+            &[&table],
+        )
+        .await
     }
 
     /// Whether a table is there.
@@ -64,17 +54,17 @@ impl SqlTarget {
     /// # Errors
     /// What the database says.
     pub async fn has(&self, table: &str) -> Result<bool, Failure> {
-        let client = connect(&self.config).await.map_err(|error| self.failure(&error))?;
-        relation(&client, table)
+        self.database
+            .again(|| async {
+                let client = self.database.connect().await?;
+                Ok(relation(&client, table).await?.is_some())
+            })
             .await
-            .map(|relation| relation.is_some())
-            .map_err(|error| self.failure(&error))
     }
 
     pub fn writer(&self, table: &str, mode: WriteMode) -> SqlWriter {
         SqlWriter {
-            config: self.config.clone(),
-            name: self.name.clone(),
+            database: self.database.clone(),
             table: table.to_owned(),
             mode,
             session: None,
@@ -99,38 +89,35 @@ impl SqlTarget {
             .await
     }
 
-    async fn run(
-        &self,
-        statement: &str,
-        parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)],
-    ) -> Result<(), Failure> {
-        let client = connect(&self.config).await.map_err(|error| self.failure(&error))?;
-        client
-            .execute(statement, parameters)
+    async fn run(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Failure> {
+        self.database
+            .again(|| async {
+                let client = self.database.connect().await?;
+                client.execute(statement, parameters).await?;
+                Ok(())
+            })
             .await
-            .map(|_| ())
-            .map_err(|error| self.failure(&error))
     }
 }
 
-async fn relation(client: &Client, table: &str) -> Result<Option<String>, tokio_postgres::Error> {
+async fn relation(client: &Client, table: &str) -> Result<Option<String>, SqlError> {
     if table_name::check_form(table).is_err() {
         return Ok(None);
     }
-    let row = client
-        .query_opt(
-            "SELECT relation::text FROM table_service.query_tables() \
-             WHERE lower(table_name COLLATE \"C\") = lower($1::text COLLATE \"C\")",
-            &[&table],
-        )
-        .await?;
-    row.map(|row| row.try_get(0)).transpose()
+    let found = rows(
+        client,
+        "SELECT relation::text FROM table_service.query_tables() \
+         WHERE lower(table_name COLLATE \"C\") = lower($1::text COLLATE \"C\")",
+        &[&table],
+        1,
+    )
+    .await?;
+    Ok(found.first().map(|row| row.try_get(0)).transpose()?)
 }
 
 /// Writes entities into one table, over one connection.
 pub struct SqlWriter {
-    config: Config,
-    name: String,
+    database: Database,
     table: String,
     mode: WriteMode,
     session: Option<Session>,
@@ -185,7 +172,7 @@ impl SqlWriter {
 
     /// Writes all of them or none. The inner error says why the database refuses them.
     async fn write_all(&mut self, records: &[Record]) -> Result<Result<Outcome, String>, Failure> {
-        let mut backoff = Backoff::new(self.mode.patience);
+        let mut backoff = self.database.backoff();
         // Whether an earlier try may have been committed although its answer did not come.
         let mut ambiguous = false;
         loop {
@@ -197,27 +184,25 @@ impl SqlWriter {
                 self.session = None;
                 ambiguous = true;
             }
-            if is_passing(&error) {
+            if error.code().is_none() || error.is_passing() {
                 if error.code().is_some_and(|code| code.code().starts_with("57P")) {
                     self.session = None;
                 }
-                if !backoff.wait(None).await {
-                    return Err(failure(&self.name, &error));
-                }
+                self.database.wait(&mut backoff, &error).await?;
                 continue;
             }
             let is_privilege = error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
             if is_privilege || error.code() == Some(&SqlState::UNDEFINED_TABLE) {
-                return Err(failure(&self.name, &error));
+                return Err(self.database.failure(&error));
             }
-            return Ok(Err(text(&error)));
+            return Ok(Err(error.text()));
         }
     }
 
-    async fn try_write(&mut self, records: &[Record], ambiguous: bool) -> Result<Outcome, tokio_postgres::Error> {
+    async fn try_write(&mut self, records: &[Record], ambiguous: bool) -> Result<Outcome, SqlError> {
         let session = match &mut self.session {
             Some(session) => session,
-            empty => empty.insert(Session::open(&self.config, &self.table).await?),
+            empty => empty.insert(Session::open(&self.database, &self.table).await?),
         };
         let now = if records.iter().all(|record| record.timestamp.is_some()) {
             0
@@ -234,7 +219,7 @@ impl SqlWriter {
                         ..Outcome::default()
                     });
                 }
-                Err(error) if error.code().is_none() || is_passing(&error) => return Err(error),
+                Err(error) if error.code().is_none() || error.is_passing() => return Err(error),
                 // Entities are there already, or the table cannot be the target of COPY (row-level security, a view).
                 Err(_) => self.staged = STAGED_WRITES,
             }
@@ -261,22 +246,14 @@ fn check(record: &Record) -> Result<(), String> {
 }
 
 impl Session {
-    async fn open(config: &Config, table: &str) -> Result<Session, tokio_postgres::Error> {
-        let client = tokio::time::timeout(Duration::from_secs(30), connect(config)).await;
-        let client = match client {
-            Ok(client) => client?,
-            Err(_) => connect(config).await?,
-        };
+    async fn open(database: &Database, table: &str) -> Result<Session, SqlError> {
+        let client = database.connect().await?;
         let relation = match relation(&client, table).await? {
             Some(relation) => relation,
             // The statement reports that the table is gone, in the words of the service.
             None => {
-                client
-                    .query_one(
-                        "SELECT count(*) FROM table_service.query_entities($1, top => 0)",
-                        &[&table],
-                    )
-                    .await?;
+                let statement = "SELECT count(*) FROM table_service.query_entities($1, top => 0)";
+                row(&client, statement, &[&table]).await?;
                 String::new()
             }
         };
@@ -296,15 +273,12 @@ impl Session {
     }
 
     /// The server's clock.
-    async fn now(&self) -> Result<i64, tokio_postgres::Error> {
-        let row = self
-            .client
-            .query_one("SELECT pg_catalog.clock_timestamp()", &[])
-            .await?;
-        row.try_get::<_, Micros>(0).map(|micros| micros.0)
+    async fn now(&self) -> Result<i64, SqlError> {
+        let row = row(&self.client, "SELECT pg_catalog.clock_timestamp()", &[]).await?;
+        Ok(row.try_get::<_, Micros>(0)?.0)
     }
 
-    async fn copy_in(&self, relation: &str, records: &[Record], now: i64) -> Result<(), tokio_postgres::Error> {
+    async fn copy_in(&self, relation: &str, records: &[Record], now: i64) -> Result<(), SqlError> {
         let sink = self
             .client
             .copy_in(&format!("COPY {relation} ({COLUMNS}) FROM STDIN (FORMAT binary)"))
@@ -322,7 +296,8 @@ impl Session {
                 ])
                 .await?;
         }
-        writer.finish().await.map(|_| ())
+        writer.finish().await?;
+        Ok(())
     }
 
     /// Writes through the staging table.
@@ -333,7 +308,7 @@ impl Session {
         records: &[Record],
         now: i64,
         ambiguous: bool,
-    ) -> Result<Outcome, tokio_postgres::Error> {
+    ) -> Result<Outcome, SqlError> {
         if !self.has_staging {
             self.client
                 .batch_execute(
@@ -365,11 +340,11 @@ impl Session {
         records: &[Record],
         now: i64,
         ambiguous: bool,
-    ) -> Result<Outcome, tokio_postgres::Error> {
+    ) -> Result<Outcome, SqlError> {
         // An empty table needs no TRUNCATE: a copy that failed was rolled back.
         self.client.batch_execute("TRUNCATE pg_temp.staging").await?;
         self.copy_in("pg_temp.staging", records, now).await?;
-        let rows = self.client.query(&self.statement(mode.on_conflict), &[]).await?;
+        let rows = rows(&self.client, &self.statement(mode.on_conflict), &[], records.len()).await?;
         let mut written = HashMap::with_capacity(rows.len());
         for row in &rows {
             let key: (String, String) = (row.try_get(0)?, row.try_get(1)?);
@@ -395,7 +370,7 @@ impl Session {
             return Ok(outcome);
         }
         let same = if mode.resumed || ambiguous {
-            self.same_as_staged().await?
+            self.same_as_staged(records.len()).await?
         } else {
             HashSet::new()
         };
@@ -414,19 +389,14 @@ impl Session {
     }
 
     /// The keys of staged entities that the table has with the same properties: an earlier run has written them.
-    async fn same_as_staged(&self) -> Result<HashSet<(String, String)>, tokio_postgres::Error> {
-        let rows = self
-            .client
-            .query(
-                &format!(
-                    "SELECT s.partition_key, s.row_key FROM pg_temp.staging AS s JOIN {} AS e \
-                     ON e.partition_key = s.partition_key AND e.row_key = s.row_key \
-                     WHERE table_service.properties_send(e.properties) = table_service.properties_send(s.properties)",
-                    self.relation
-                ),
-                &[],
-            )
-            .await?;
+    async fn same_as_staged(&self, most: usize) -> Result<HashSet<(String, String)>, SqlError> {
+        let statement = format!(
+            "SELECT s.partition_key, s.row_key FROM pg_temp.staging AS s JOIN {} AS e \
+             ON e.partition_key = s.partition_key AND e.row_key = s.row_key \
+             WHERE table_service.properties_send(e.properties) = table_service.properties_send(s.properties)",
+            self.relation
+        );
+        let rows = rows(&self.client, &statement, &[], most).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 

@@ -144,6 +144,97 @@ fn secrets_come_from_the_environment_or_a_file_and_are_never_shown() {
     assert!(!said.contains(raw_http::KEY), "{said}");
 }
 
+/// Forms in which keys, signatures and passwords are mistyped. None is recognised, and no part of the secret is shown.
+#[test]
+fn nothing_of_a_mistyped_secret_is_shown() {
+    const SECRET: &str = "Qb8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+    let forms = [
+        "\"DefaultEndpointsProtocol=https;AccountName=mycompany;AccountKey=SECRET\"",
+        "'AccountName=mycompany;AccountKey=SECRET'",
+        "`AccountName=mycompany;AccountKey=SECRET`",
+        "CLOUD=\"AccountName=mycompany;AccountKey=SECRET\"",
+        "export CLOUD='AccountName=mycompany;AccountKey=SECRET'",
+        "connection string: AccountName=mycompany;AccountKey=SECRET",
+        "AccountName:mycompany;AccountKey:SECRET",
+        "AccountName=mycompany,AccountKey=SECRET",
+        "AccountName=mycompany AccountKey=SECRET",
+        "AccountName=mycompany;AccountKey=%SECRET",
+        "AccountKey=SECRET",
+        "SECRET",
+        "/SECRET",
+        "./SECRET",
+        "SECRET.csv",
+        "postgres//role:SECRET@localhost/db",
+        "postgresql:role:SECRET@localhost/db",
+        "postgre://role:SECRET@localhost/db",
+        "\"postgresql://role:SECRET@localhost/db\"",
+        "DATABASE_URL=postgresql://role:SECRET@localhost/db",
+        "postgresql://role:at@SECRET@localhost/db",
+        "postgresql://role:SECRET@localhost:port/db",
+        "postgresql://role@localhost/db?passwd=SECRET",
+        "postgresql://localhost;password=SECRET/db",
+        "jdbc:postgresql://localhost/db?user=role&password=SECRET",
+        "Host=localhost;Username=role;Password=SECRET;Database=db",
+        "Server=tcp:localhost;User Id=role;Password=SECRET",
+        "host=localhost user=role password=SECRET",
+        "mycompany.table.core.windows.net/?sv=2019&sig=SECRET",
+        "htps://mycompany.table.core.windows.net/?sv=2019&sig=SECRET",
+        "https://mycompany.table.core.windows.net/sv=2019&sig=SECRET",
+        "https://mycompany.table.core.windows.net/Orders&sig=SECRET?sig=x",
+        "https://user:SECRET@mycompany.table.core.windows.net/?sig=x",
+        "?sv=2019&sig=SECRET",
+        "BlobEndpoint=https://x;SharedAccessSignature=sig=SECRET",
+        "TableEndpoint=https://mycompany/sig=SECRET;AccountName=mycompany;AccountKey=a2V5",
+        "{\"AccountKey\": \"SECRET\"}",
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let other = directory.path().join("other");
+    let resume = directory.path().join("resume");
+    let harmless = |form: &str, said: &str| {
+        for part in SECRET.as_bytes().windows(6) {
+            let part = std::str::from_utf8(part).unwrap();
+            assert!(!said.contains(part), "{form}: {said}");
+        }
+        assert!(!resume.exists(), "{form}");
+    };
+    for form in forms {
+        let wrong = form.replace("SECRET", SECRET);
+        let kept = file(&directory, "kept", &format!("{wrong}\n"));
+        let in_file = format!("@{}", text(&kept));
+        let misplaced = format!("@{wrong}");
+        let named = format!("env:{wrong}");
+        let other = text(&other);
+        let resume = ["--resume", text(&resume), "--retry-for", "0", "--table", "Orders"];
+        for place in [wrong.as_str(), &in_file, "env:WRONG_PLACE", &misplaced, &named] {
+            for arguments in [quietly(place, other, &resume), quietly(other, place, &resume)] {
+                let output = command(&arguments)
+                    .current_dir(directory.path())
+                    .env("WRONG_PLACE", &wrong)
+                    .output()
+                    .unwrap();
+                let said = format!("{output:?}");
+                assert_eq!(output.status.code(), Some(2), "{form}: {said}");
+                harmless(form, &said);
+            }
+        }
+        for arguments in [
+            vec![wrong.as_str()],
+            vec!["--format", &wrong],
+            vec!["--concurrency", &wrong],
+            vec!["--on-conflict", &wrong],
+            vec!["verify", &wrong],
+            vec!["--from", other, &wrong],
+        ] {
+            harmless(form, &ends_with(2, &arguments));
+        }
+    }
+    let said = ends_with(2, &quietly("\"AccountName=x;AccountKey=eA==\"", "./x", &[]));
+    assert!(
+        said.contains("not recognised: a text in quotes of 31 characters"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_dry_run_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();

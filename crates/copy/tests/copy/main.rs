@@ -4,11 +4,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod away;
 mod conflicts;
 mod entities;
 mod guide;
 mod hostile;
 mod interrupted;
+mod other_side;
 mod peers;
 mod program;
 mod proxy;

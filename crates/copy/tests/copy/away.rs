@@ -1,0 +1,198 @@
+//! Databases that are away, start, or lose their connections: the copy waits for them, and nothing is lost.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::entities::lines;
+use crate::program::{Place, database_url, ends_with, file, quietly, start, succeeds, text, verifying};
+
+/// What becomes of a connection.
+#[derive(Clone, Copy)]
+enum Fate {
+    Closed,
+    StartingUp,
+    /// It breaks after so many bytes of both directions.
+    Cut(usize),
+}
+
+/// A way to the server of the tests that has these faults, one for each connection, and none after them.
+struct Way {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+}
+
+fn server() -> UnixStream {
+    let cluster = system_tests::Cluster::shared();
+    UnixStream::connect(format!("{}/.s.PGSQL.{}", cluster.host(), cluster.port())).unwrap()
+}
+
+impl Way {
+    fn with(fates: &'static [Fate]) -> Way {
+        Way::on(TcpListener::bind("127.0.0.1:0").unwrap(), fates)
+    }
+
+    fn on(listener: TcpListener, fates: &'static [Fate]) -> Way {
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = connections.clone();
+        std::thread::spawn(move || {
+            while let Ok((client, _)) = listener.accept() {
+                let number = counted.fetch_add(1, Ordering::Relaxed);
+                let fate = fates.get(number).copied();
+                std::thread::spawn(move || forward(client, fate));
+            }
+        });
+        Way { address, connections }
+    }
+
+    fn url(&self, database: &system_tests::Database) -> String {
+        format!("postgresql://postgres@{}/{}", self.address, database.name())
+    }
+}
+
+fn forward(mut client: TcpStream, fate: Option<Fate>) {
+    let most = match fate {
+        Some(Fate::Closed) => return,
+        Some(Fate::StartingUp) => {
+            let _ = client.read(&mut [0; 4096]);
+            let fields = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0";
+            let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
+            let _ = client.write_all(&[b"E".as_slice(), &length, fields].concat());
+            return;
+        }
+        Some(Fate::Cut(bytes)) => bytes,
+        None => usize::MAX,
+    };
+    let server = server();
+    let passed = Arc::new(AtomicUsize::new(0));
+    let (from_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let counted = passed.clone();
+    std::thread::spawn(move || {
+        pass(&from_client, &to_server, &counted, most);
+        let _ = from_client.shutdown(Shutdown::Both);
+        let _ = to_server.shutdown(Shutdown::Both);
+    });
+    pass(&server, &client, &passed, most);
+    let _ = client.shutdown(Shutdown::Both);
+    let _ = server.shutdown(Shutdown::Both);
+}
+
+fn pass(mut from: impl Read, mut to: impl Write, passed: &AtomicUsize, most: usize) {
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        if passed.fetch_add(length, Ordering::Relaxed) > most || to.write_all(&buffer[..length]).is_err() {
+            return;
+        }
+    }
+}
+
+/// Connections are made in an order that depends on nothing but the program, with one reader and one writer.
+const ONE: &[&str] = &["--concurrency", "1"];
+
+#[test]
+fn a_source_that_is_away_is_waited_for() {
+    const FATES: &[Fate] = &[
+        Fate::Closed,
+        Fate::StartingUp,
+        Fate::StartingUp,
+        Fate::Cut(100),
+        Fate::Cut(3000),
+        Fate::Cut(100_000),
+        Fate::Cut(100_000),
+        Fate::Cut(0),
+        Fate::Cut(100_000),
+        Fate::Cut(100_000),
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &lines(41, 4000));
+    let Place::Sql(database) = Place::of("sql") else {
+        unreachable!()
+    };
+    succeeds(&quietly(text(&begin), &database_url(&database), &[]));
+    let way = Way::with(FATES);
+    let to = Place::of("jsonl");
+    let said = succeeds(&quietly(&way.url(&database), &to.argument(), ONE));
+    assert!(
+        way.connections.load(Ordering::Relaxed) > 6,
+        "there were few faults: {said}"
+    );
+    assert!(said.contains("The source was away for a while"), "{said}");
+    let said = succeeds(&verifying(text(&begin), &to.argument(), &[]));
+    assert!(said.contains("equal, 4000 entities"), "{said}");
+    let Place::Directory(written, _) = &to else {
+        unreachable!()
+    };
+    let written = std::fs::read_to_string(written.path().join("Nasty.jsonl")).unwrap();
+    assert_eq!(written.lines().count(), 4000, "no entity comes twice");
+}
+
+#[test]
+fn a_target_that_is_away_is_waited_for() {
+    const FATES: &[Fate] = &[
+        Fate::Closed,
+        Fate::StartingUp,
+        Fate::Cut(100),
+        Fate::Cut(2000),
+        Fate::Cut(100_000),
+        Fate::StartingUp,
+        Fate::Cut(100_000),
+        Fate::Cut(10_000),
+        Fate::Closed,
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &lines(42, 4000));
+    let Place::Sql(database) = Place::of("sql") else {
+        unreachable!()
+    };
+    let way = Way::with(FATES);
+    let said = succeeds(&quietly(text(&begin), &way.url(&database), ONE));
+    assert!(
+        way.connections.load(Ordering::Relaxed) > 6,
+        "there were few faults: {said}"
+    );
+    let said = succeeds(&verifying(text(&begin), &database_url(&database), &[]));
+    assert!(said.contains("equal, 4000 entities"), "{said}");
+}
+
+#[test]
+fn a_server_that_does_not_listen_yet_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &lines(43, 100));
+    let Place::Sql(database) = Place::of("sql") else {
+        unreachable!()
+    };
+    // A port that is bound and refuses connections.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let url = format!("postgresql://postgres@{address}/{}", database.name());
+    let mut child = start(&quietly(text(&begin), &url, &[]));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "it did not wait");
+    let _way = Way::on(TcpListener::bind(address).unwrap(), &[]);
+    assert!(child.wait().unwrap().success());
+    succeeds(&verifying(text(&begin), &database_url(&database), &[]));
+}
+
+/// What stays wrong is said at once, although the program waits up to an hour for what passes.
+#[test]
+fn what_does_not_pass_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &lines(44, 10));
+    let Place::Sql(database) = Place::of("sql") else {
+        unreachable!()
+    };
+    let url = database_url(&database);
+    for (wrong, says) in [
+        (url.replace(database.name(), "no_such_database"), "no_such_database"),
+        (url.replace("postgres@", "no_such_role@"), "no_such_role"),
+    ] {
+        let said = ends_with(1, &quietly(text(&begin), &wrong, &[]));
+        assert!(said.contains(says), "{said}");
+        let said = ends_with(1, &quietly(&wrong, text(&directory.path().join("out")), &[]));
+        assert!(said.contains(says), "{said}");
+    }
+}
