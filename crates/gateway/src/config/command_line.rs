@@ -136,8 +136,9 @@ fn without_values(mut error: clap::Error) -> clap::Error {
             continue;
         };
         // An option is named with its form, `--pool-size <NUMBER>`.
-        let name = text.split(' ').next().unwrap_or_default();
-        let shown = if kind == ContextKind::InvalidArg && secret::shown(name) == name {
+        let (name, form) = text.split_once(' ').unwrap_or((text, "<>"));
+        let is_option = name.starts_with('-') && secret::shown(name) == name && form.starts_with('<');
+        let shown = if kind == ContextKind::InvalidArg && is_option {
             text.clone()
         } else {
             secret::describe(text)
