@@ -56,6 +56,34 @@ fn cited_sections_of_the_semantics_reference_exist() {
     no(&findings);
 }
 
+/// An upgrade looks at the schema before it does anything, as an installation does.
+#[test]
+fn upgrade_scripts_begin_with_the_same_check() {
+    let directory = workspace::root().join("sql");
+    let check = std::fs::read_to_string(directory.join("upgrade.sql")).unwrap();
+    let mut scripts = 0;
+    for entry in std::fs::read_dir(&directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if !name.starts_with("table_service--") {
+            continue;
+        }
+        scripts += 1;
+        let script = std::fs::read_to_string(&path).unwrap();
+        let (head, rest) = script.split_once("\\quit\n\n").unwrap();
+        assert!(
+            head.lines()
+                .all(|line| line.starts_with("-- ") || line.starts_with("\\echo ") || line.is_empty()),
+            "{name}: only comments come before the check"
+        );
+        assert!(
+            rest.starts_with(&check),
+            "{name}: it does not begin with sql/upgrade.sql"
+        );
+    }
+    assert!(scripts >= 2, "there are {scripts} upgrade scripts");
+}
+
 /// A patch whose context has changed would only fail in `make mutations`, which runs for hours.
 #[test]
 fn patches_of_the_mutations_apply() {

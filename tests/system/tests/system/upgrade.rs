@@ -255,3 +255,41 @@ fn a_schema_that_others_control_is_not_upgraded() {
     session.run("ALTER SCHEMA table_service OWNER TO postgres");
     session.run(update);
 }
+
+/// Objects that a role planted in the schema before it was the extension's stay when its rights are taken away. An upgrade
+/// names them, whichever version it comes from.
+#[test]
+fn a_schema_with_objects_of_others_is_not_upgraded() {
+    for version in releases() {
+        let db = Database::empty();
+        let session = db.session("superuser");
+        let stranger = db.role("stranger");
+        session.run(&format!(
+            "CREATE EXTENSION table_service VERSION '{version}'; GRANT CREATE ON SCHEMA table_service TO {stranger}"
+        ));
+        db.session_as(&stranger, "stranger").run(
+            "CREATE FUNCTION table_service.insert_entity(text, text, text, jsonb) RETURNS text LANGUAGE sql AS $$ SELECT 'planted' $$;
+             CREATE DOMAIN table_service.planted_domain AS text;
+             CREATE TABLE table_service.citus_anchor_1 ();
+             CREATE VIEW table_service.planted_view AS SELECT 1 AS a",
+        );
+        session.run(&format!("REVOKE CREATE ON SCHEMA table_service FROM {stranger}"));
+        let update = "ALTER EXTENSION table_service UPDATE";
+        let failure = session.sql(update).fails_in_postgres("55000");
+        for name in [
+            "function insert_entity(text,text,text,jsonb)",
+            "type planted_domain",
+            "table citus_anchor_1",
+            "view planted_view",
+        ] {
+            assert!(failure.message.contains(name), "{name}: {failure:?}");
+        }
+        session.run(
+            "DROP FUNCTION table_service.insert_entity(text, text, text, jsonb);
+             DROP VIEW table_service.planted_view;
+             DROP TABLE table_service.citus_anchor_1;
+             ALTER DOMAIN table_service.planted_domain SET SCHEMA public",
+        );
+        session.run(update);
+    }
+}
