@@ -26,11 +26,14 @@ fn etag_of_micros(timestamp: i64) -> Result<String, Error> {
 }
 
 /// Returns an entity as the service's JSON payload. `metadata` is `none`, `minimal` or `full`. The only `odata.*`
-/// annotation of the entity that it writes is `odata.etag`.
+/// annotation of the entity that it writes is `odata.etag`. Of no entity it is NULL.
 #[pg_extern(immutable, strict, parallel_safe)]
-fn entity_to_json(entity: EntityArg<'_>, metadata: default!(TextArg<'_>, "'minimal'")) -> JsonOut {
+fn entity_to_json(entity: EntityArg<'_>, metadata: default!(TextArg<'_>, "'minimal'")) -> Option<JsonOut> {
+    if entity.is_null() {
+        return None;
+    }
     let metadata = Metadata::parse(metadata.get()).or_raise();
-    JsonOut(json::entity_to_json(&entity.get(), metadata))
+    Some(JsonOut(json::entity_to_json(&entity.get(), metadata)))
 }
 
 /// Returns the entity in a JSON payload. Its Timestamp is NULL if the payload has none.

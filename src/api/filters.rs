@@ -34,21 +34,20 @@ fn matches_support(request: pgrx::Internal) -> pgrx::Internal {
     pgrx::Internal::from(Some(answer.unwrap_or(pg_sys::Datum::null())))
 }
 
-/// Returns whether an entity passes a filter. `parameters` has the values of `@name` in the filter.
+/// Returns whether an entity passes a filter, or NULL if there is no entity, as on the nullable side of an outer join.
+/// `parameters` has the values of `@name` in the filter.
 #[pg_extern(immutable, parallel_safe, support = matches_support)]
 fn matches(
     entity: Option<EntityArg<'_>>,
     filter: Option<TextArg<'_>>,
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     fcinfo: pg_sys::FunctionCallInfo,
-) -> bool {
-    let (Some(entity), Some(filter)) = (&entity, filter) else {
-        let missing = if entity.is_none() { "entity" } else { "filter" };
-        return Err(Error::null_argument(missing)).or_raise();
-    };
+) -> Option<bool> {
+    let entity = entity.filter(|entity| !entity.is_null())?;
+    let filter = required("filter", filter).or_raise();
     let parameters = parameters.map(|parameters| parameters.get());
     // SAFETY: `fcinfo` is that of the running function.
-    unsafe { parsed(fcinfo, filter.get(), parameters) }.matches(&entity.get())
+    Some(unsafe { parsed(fcinfo, filter.get(), parameters) }.matches(&entity.get()))
 }
 
 /// Returns whether the entity in these columns passes a filter. `filter_to_sql` writes calls of this function.

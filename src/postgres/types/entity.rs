@@ -38,6 +38,12 @@ impl FromDatum for EntityArg<'_> {
 }
 
 impl<'a> EntityArg<'a> {
+    /// Returns whether this is a row of NULLs. Whether an outer join gives such a row or NULL where it finds none depends on
+    /// the plan, so functions treat both alike.
+    pub fn is_null(&self) -> bool {
+        self.partition_key.is_none() && self.row_key.is_none() && self.timestamp.is_none() && self.properties.is_none()
+    }
+
     /// Returns the Timestamp in microseconds since 2000-01-01.
     pub fn timestamp(&self) -> Option<i64> {
         self.timestamp

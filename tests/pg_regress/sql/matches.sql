@@ -36,9 +36,38 @@ SELECT provolatile, proparallel, proisstrict FROM pg_proc WHERE proname = 'match
 -- A system property that is NULL is absent, as any other.
 SELECT filter, matches(ROW(NULL, NULL, NULL, '{}')::entity, filter)
 FROM unnest(ARRAY['PartitionKey eq ''p''', 'PartitionKey ne ''p''', 'not (PartitionKey eq ''p'')', 'Timestamp lt datetime''9999-01-01''', 'RowKey lt 5', '']) AS filter;
+-- No entity, on the nullable side of an outer join: NULL, whatever the plan is. A row of NULLs is no entity either.
+SELECT d, matches(e, 'Age gt 30') AS age, matches(e, 'PartitionKey eq ''Sales''') AS partition, matches(e, 'PartitionKey eq ''Sales'' and Age gt 30') AS both,
+    matches(e, '') AS everything, matches(e, 'PartitionKey eq ''Nowhere''') IS NULL AS is_null
+FROM (VALUES ('1'), ('3')) AS v (d) LEFT JOIN table_service_data."Employees" AS e ON e.row_key = d AND e.partition_key = 'Sales' ORDER BY d;
+CREATE FUNCTION pg_temp.answers(query text) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    setting text;
+    answer text;
+    answers text[] = '{}';
+BEGIN
+    FOREACH setting IN ARRAY '{parallel_append,hashjoin,mergejoin,nestloop,seqscan,indexscan,sort}'::text[] LOOP
+        PERFORM set_config('enable_' || setting, 'off', false);
+        EXECUTE query INTO answer;
+        PERFORM set_config('enable_' || setting, 'on', false);
+        answers = answers || answer;
+    END LOOP;
+    RETURN answers;
+END $$;
+SELECT name, pg_temp.answers('SELECT count(*) FROM ' || query) AS answers
+FROM (VALUES ('left', $$generate_series(1, 4) AS d LEFT JOIN table_service_data."Employees" AS e ON e.row_key = d::text WHERE matches(e, 'Age gt 30')$$),
+    ('left, is null', $$generate_series(1, 4) AS d LEFT JOIN table_service_data."Employees" AS e ON e.row_key = d::text WHERE matches(e, 'Age gt 30') IS NULL$$),
+    ('left, not', $$generate_series(1, 4) AS d LEFT JOIN table_service_data."Employees" AS e ON e.row_key = d::text WHERE NOT matches(e, 'PartitionKey eq ''Sales''')$$),
+    ('left, keys', $$generate_series(1, 4) AS d LEFT JOIN table_service_data."Employees" AS e ON e.row_key = d::text WHERE matches(e, 'PartitionKey eq ''Sales''') IS NOT TRUE$$),
+    ('left, in ON', $$generate_series(1, 4) AS d LEFT JOIN table_service_data."Employees" AS e ON e.row_key = d::text AND matches(e, 'Manager')$$),
+    ('of a function', $$generate_series(1, 4) AS d LEFT JOIN query_entities('Employees') AS e ON e.row_key = d::text WHERE matches(e, 'Age gt 30') IS NULL$$),
+    ('right', $$table_service_data."Employees" AS e RIGHT JOIN generate_series(1, 4) AS d ON e.row_key = d::text WHERE matches(e, 'RowKey eq ''1''') IS NULL$$),
+    ('full', $$generate_series(1, 4) AS d FULL JOIN (SELECT t AS e, t.row_key FROM table_service_data."Employees" AS t OFFSET 0) AS s ON s.row_key = d::text WHERE matches(e, 'Age gt 30') IS NULL$$)) AS v (name, query);
+SELECT matches(NULL, 'a') IS NULL AS matches, matches(ROW(NULL, NULL, NULL, NULL)::entity, 'a') IS NULL AS of_nulls, matches(NULL, 'a b') IS NULL AS invalid,
+    entity_to_json(ROW(NULL, NULL, NULL, NULL)::entity) IS NULL AS to_json, etag(ROW(NULL, NULL, NULL, NULL)::entity) IS NULL AS etag;
 -- NULL where a value is needed.
 SELECT statement, pg_temp.outcome('SELECT ' || statement)
-FROM (VALUES ('matches(NULL, ''a'')'), ('matches(ROW(''p'', ''r'', now(), ''{}'')::entity, NULL)'), ('matches(ROW(''p'', ''r'', now(), ''{"a": true}'')::entity, ''a'', NULL)'),
+FROM (VALUES ('matches(ROW(''p'', ''r'', now(), ''{}'')::entity, NULL)'), ('matches(ROW(''p'', ''r'', now(), ''{"a": true}'')::entity, ''a'', NULL)'),
     ('matches(ROW(''p'', ''r'', now(), NULL)::entity, ''a'')'), ('matches(e, ''a'') FROM (SELECT 1) AS one LEFT JOIN table_service_data."Employees" AS e ON false')) AS v (statement);
 -- The errors of filters.
 SELECT matches(e, 'a b') FROM table_service_data."Employees" AS e;
