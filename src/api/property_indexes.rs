@@ -146,7 +146,7 @@ fn query_property_indexes(
                 parameters.push(Value::oid(table.oid()));
             }
             let mut rows = Vec::new();
-            for row in spi.read(&sql, &parameters).iter() {
+            for row in spi.read_catalogs(&sql, &parameters).iter() {
                 let (Some(name), Some(index)) = (row.text(1), row.relation(2)) else {
                     continue;
                 };

@@ -164,7 +164,7 @@ fn undistribute(spi: &Connection, table: &Table) {
 /// Returns the tables of the service, without the parts of partitioned ones.
 fn tables(spi: &Connection) -> Vec<Table> {
     const TABLES: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}') AND NOT c.relispartition ORDER BY c.oid";
-    let rows = spi.read(TABLES, &[Value::oid(catalog::data_schema())]);
+    let rows = spi.read_catalogs(TABLES, &[Value::oid(catalog::data_schema())]);
     rows.iter()
         .filter_map(|row| row.relation(1))
         .filter_map(Table::of)

@@ -5,7 +5,7 @@ use table_service_model::Error;
 use table_service_model::access::AccessPolicies;
 
 use super::table::Table;
-use crate::postgres::spi::{connect, with_owners_rights};
+use crate::postgres::spi::with_owners_rights;
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Text, Value};
 
@@ -14,10 +14,9 @@ use crate::postgres::types::value::{Text, Value};
 /// # Errors
 /// `AuthorizationFailure` if the caller has no privilege on the table's entities.
 pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
-    const MAY_READ: &str = "SELECT true WHERE pg_catalog.has_table_privilege($1, 'SELECT, INSERT, UPDATE, DELETE')";
     const GET: &str = "SELECT p.policies::pg_catalog.text FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
     let relation = Value::oid(table.oid());
-    if !connect(|spi| spi.read(MAY_READ, &[relation]).first().is_some()) {
+    if !table.has_any_right_to_entities() {
         return Err(Error::NotAuthorized {
             reason: "Reading a table's access policies needs a right to its entities".to_owned(),
         });
@@ -36,10 +35,9 @@ pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
 /// # Errors
 /// `AuthorizationFailure` if the caller does not have the rights of the table's owner.
 pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
-    const IS_OWNER: &str = "SELECT true FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) $1 AND pg_catalog.pg_has_role(c.relowner, 'USAGE')";
     const SET: &str = "INSERT INTO table_service.access_policies AS p (relation, policies) VALUES ($1, $2::pg_catalog.jsonb) ON CONFLICT (relation) DO UPDATE SET policies = excluded.policies";
     let relation = Value::oid(table.oid());
-    if !connect(|spi| spi.read(IS_OWNER, &[relation]).first().is_some()) {
+    if !table.is_owned_by_caller() {
         return Err(Error::NotAuthorized {
             reason: "Only the table's owner sets its access policies".to_owned(),
         });

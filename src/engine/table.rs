@@ -50,18 +50,43 @@ impl Table {
         table_by_oid(oid)
     }
 
-    /// Returns whether a trigger may prevent an insert. The caller must have locked the table.
-    pub fn has_insert_trigger(&self) -> bool {
+    /// Returns whether a trigger or a rule may prevent an insert. The caller must have locked the table.
+    pub fn may_suppress_inserts(&self) -> bool {
         // SAFETY: the caller holds a lock on the table, so it can be opened without one. `trigdesc` is valid or NULL
-        // while the relation is open.
+        // while the relation is open, and so is `rd_rules`.
         unsafe {
             let relation = pg_sys::table_open(self.oid, pg_sys::NoLock as pg_sys::LOCKMODE);
             let has_trigger = (*relation)
                 .trigdesc
                 .as_ref()
                 .is_some_and(|triggers| triggers.trig_insert_before_row);
+            let has_rules = !(*relation).rd_rules.is_null();
             pg_sys::table_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
-            has_trigger
+            has_trigger || has_rules
+        }
+    }
+
+    /// Returns whether the caller has the rights of the table's owner. As all checks of rights, it reads the catalogs as
+    /// they are now, and not as the statement's snapshot sees them: the table may be younger.
+    pub fn is_owned_by_caller(&self) -> bool {
+        // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one.
+        unsafe {
+            let user = pg_sys::GetUserId();
+            #[cfg(feature = "pg15")]
+            let is_owner = pg_sys::pg_class_ownercheck(self.oid, user);
+            #[cfg(not(feature = "pg15"))]
+            let is_owner = pg_sys::object_ownercheck(pg_sys::RelationRelationId, self.oid, user);
+            is_owner
+        }
+    }
+
+    /// Returns whether the caller may read or write entities of the table.
+    pub fn has_any_right_to_entities(&self) -> bool {
+        const RIGHTS: u32 = pg_sys::ACL_SELECT | pg_sys::ACL_INSERT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
+        // SAFETY: as above. With several rights the function asks for any of them.
+        unsafe {
+            pg_sys::pg_class_aclcheck(self.oid, pg_sys::GetUserId(), RIGHTS as pg_sys::AclMode)
+                == pg_sys::AclResult::ACLCHECK_OK
         }
     }
 
@@ -70,12 +95,7 @@ impl Table {
         // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The name is a
         // palloc'ed C string.
         unsafe {
-            let user = pg_sys::GetUserId();
-            #[cfg(feature = "pg15")]
-            let is_owner = pg_sys::pg_class_ownercheck(self.oid, user);
-            #[cfg(not(feature = "pg15"))]
-            let is_owner = pg_sys::object_ownercheck(pg_sys::RelationRelationId, self.oid, user);
-            if !is_owner {
+            if !self.is_owned_by_caller() {
                 let kind = pg_sys::get_relkind_objtype(pg_sys::get_rel_relkind(self.oid));
                 pg_sys::aclcheck_error(
                     pg_sys::AclResult::ACLCHECK_NOT_OWNER,

@@ -283,7 +283,7 @@ const NO_TIMESTAMP: i64 = i64::MIN;
 pub fn not_inserted(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Error {
     // Without such a trigger the entity exists. A second insert could wait for a transaction that deletes it, out of
     // key order.
-    if !table.has_insert_trigger() {
+    if !table.may_suppress_inserts() {
         return Error::EntityAlreadyExists;
     }
     let insert = || {

@@ -118,7 +118,7 @@ impl Shards {
 
     pub fn of(spi: &Connection, table: pg_sys::Oid) -> Shards {
         const LOWER: &str = "SELECT s.shardminvalue::pg_catalog.int8 FROM pg_catalog.pg_dist_shard AS s WHERE s.logicalrelid OPERATOR(pg_catalog.=) $1 ORDER BY 1";
-        let rows = spi.read(LOWER, &[Value::oid(table)]);
+        let rows = spi.read_catalogs(LOWER, &[Value::oid(table)]);
         Shards {
             lower: rows.iter().filter_map(|row| row.int8(1)).collect(),
         }

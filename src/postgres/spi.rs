@@ -258,6 +258,21 @@ impl Connection {
         self.execute(sql, parameters, true)
     }
 
+    /// Runs a read of PostgreSQL's catalogs once, with parameters. It sees them as they are now, as everything does that
+    /// finds and opens tables: a table may be younger than the snapshot of the caller's statement.
+    pub fn read_catalogs(&self, sql: &str, parameters: &[Value<'_>]) -> Rows<'_> {
+        self.ready();
+        // SAFETY: a transaction is running. The active snapshot is a copy, which is taken off the stack again; after an
+        // error PostgreSQL does that.
+        unsafe {
+            pg_sys::InvalidateCatalogSnapshot();
+            pg_sys::PushActiveSnapshot(pg_sys::GetCatalogSnapshot(pg_sys::RelationRelationId));
+            let rows = self.execute(sql, parameters, true);
+            pg_sys::PopActiveSnapshot();
+            rows
+        }
+    }
+
     /// Runs a write once, with parameters.
     pub fn write(&self, sql: &str, parameters: &[Value<'_>]) {
         self.execute(sql, parameters, false);
