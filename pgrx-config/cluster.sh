@@ -113,7 +113,8 @@ EOF
     chmod 755 "$dir/postgres"
     program=(-p "$dir/postgres")
   fi
-  as_server "$PGBIN/pg_ctl" start -s -w -t 120 -D "$data" -l "$dir/log" "${program[@]}" >/dev/null 2>&1 \
+  # A backtrace of Rust must not reach users, whatever the environment has.
+  RUST_BACKTRACE=1 as_server "$PGBIN/pg_ctl" start -s -w -t 120 -D "$data" -l "$dir/log" "${program[@]}" >/dev/null 2>&1 \
     3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 }
 

@@ -44,6 +44,7 @@ extension_sql_file!("../sql/operators.sql", name = "operators", finalize);
 /// Initialises the library. PostgreSQL calls this when it loads the library into a session.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    postgres::raised::note_panics();
     // SAFETY: both calls only read globals of this process. PostgreSQL sets them before it can load a library into a
     // session. The postmaster, which loads `shared_preload_libraries`, has no database.
     let (in_database, encoding) = unsafe {

@@ -16,9 +16,10 @@ use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_rang
 use crate::postgres::catalog;
 use crate::postgres::error::OrRaise;
 use crate::postgres::name::QualifiedName;
+use crate::postgres::raised::{has_sqlstate, message};
 use crate::postgres::result_set::{ResultSet, Tables};
 use crate::postgres::spi::{connect, drop_objects};
-use crate::postgres::subtransaction::{in_subtransaction, message, sqlerrcode};
+use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
 
@@ -107,11 +108,13 @@ fn definition(name: &str, primary_key: &str) -> String {
 
 /// Returns whether an error is one of those that concurrent creations of a table raise, in one spelling or in two.
 fn is_name_collision(error: &CaughtError) -> bool {
-    matches!(
-        sqlerrcode(error),
-        PgSqlErrorCode::ERRCODE_DUPLICATE_TABLE
-            | PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION
-            | PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT
+    has_sqlstate(
+        error,
+        &[
+            PgSqlErrorCode::ERRCODE_DUPLICATE_TABLE,
+            PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
+            PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
+        ],
     )
 }
 
@@ -146,7 +149,7 @@ fn delete(table_name: Option<TextArg<'_>>, if_exists: Option<bool>) -> Result<bo
             Ok(true)
         }
         // Another session dropped the table first.
-        Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => absent(),
+        Err(error) if has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE]) => absent(),
         Err(error) => error.rethrow(),
     }
 }

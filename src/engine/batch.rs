@@ -17,10 +17,11 @@ use super::direct::{self, Purpose};
 use super::table::Table;
 use super::write::{Stamp, not_inserted, suppressed, with_primary_key};
 use crate::postgres::arguments::KeyTexts;
+use crate::postgres::raised::has_sqlstate;
 use crate::postgres::row::broken;
 use crate::postgres::spi::{Connection, Rows, Tuple, connect};
 use crate::postgres::statement::{Change, Statement, WriteMany};
-use crate::postgres::subtransaction::{in_subtransaction, sqlerrcode};
+use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
 
@@ -129,7 +130,7 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
         let insert = || table.insert_many(partition_key, &entities, stamp.clock).ok_or(());
         match in_subtransaction(AssertUnwindSafe(insert)) {
             Ok(inserted) => inserted.ok(),
-            Err(error) if sqlerrcode(&error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION => None,
+            Err(error) if has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION]) => None,
             Err(error) => error.rethrow(),
         }
     })?;

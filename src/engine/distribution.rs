@@ -9,8 +9,8 @@ use super::policies;
 use super::table::{Table, relation_in_data_schema};
 use crate::postgres::guc::distributing;
 use crate::postgres::name::QualifiedName;
+use crate::postgres::raised::{has_sqlstate, message};
 use crate::postgres::spi::{Connection, connect};
-use crate::postgres::subtransaction::{message, sqlerrcode};
 use crate::postgres::types::value::Value;
 use crate::postgres::{catalog, citus};
 
@@ -69,7 +69,7 @@ pub fn define(name: &str, definition: &str) {
 pub fn needs_own_transaction(name: &str, error: &CaughtError) -> bool {
     name.len() > PARALLEL_NAME_BYTES
         && citus::is_enabled()
-        && sqlerrcode(error) == PgSqlErrorCode::ERRCODE_INTERNAL_ERROR
+        && has_sqlstate(error, &[PgSqlErrorCode::ERRCODE_INTERNAL_ERROR])
         && message(error).contains("in sequential mode")
 }
 

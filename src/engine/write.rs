@@ -13,10 +13,11 @@ use super::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::clock::now;
 use crate::postgres::error::raise;
+use crate::postgres::raised::{has_sqlstate, says};
 use crate::postgres::row::broken_entity;
 use crate::postgres::spi::{Connection, Rows, connect};
 use crate::postgres::statement::{Change, Statement};
-use crate::postgres::subtransaction::{in_subtransaction, sqlerrcode};
+use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::Text;
 use crate::postgres::types::{PropertiesArg, TextArg};
 
@@ -194,14 +195,19 @@ pub fn delete(table: &Table, keys: Keys<'_>, if_match: IfMatch) -> Result<(), Er
 /// Runs `upsert`, whose statement needs the primary key. Raises `InternalError` if a table that a user created has
 /// none.
 pub fn with_primary_key<R>(upsert: impl FnOnce() -> R) -> R {
-    let without_key = |_| {
-        raise(Error::StoredEntityInvalid {
-            reason: "An upsert needs the primary key that create_table gives a table: PRIMARY KEY (partition_key, row_key), not deferrable".to_owned(),
-        })
-    };
+    const WITHOUT_KEY: [&str; 2] = [
+        "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+        "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters",
+    ];
     PgTryBuilder::new(AssertUnwindSafe(upsert))
-        .catch_when(PgSqlErrorCode::ERRCODE_INVALID_COLUMN_REFERENCE, without_key)
-        .catch_when(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, without_key)
+        .catch_others(|error| {
+            if !WITHOUT_KEY.iter().any(|message| says(&error, message)) {
+                error.rethrow()
+            }
+            raise(Error::StoredEntityInvalid {
+                reason: "An upsert needs the primary key that create_table gives a table: PRIMARY KEY (partition_key, row_key), not deferrable".to_owned(),
+            })
+        })
         .execute()
 }
 
@@ -301,9 +307,12 @@ pub fn not_inserted(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>
 
 /// Returns whether ON CONFLICT DO NOTHING ignores this error.
 fn is_conflict(error: &CaughtError) -> bool {
-    matches!(
-        sqlerrcode(error),
-        PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION | PgSqlErrorCode::ERRCODE_EXCLUSION_VIOLATION
+    has_sqlstate(
+        error,
+        &[
+            PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
+            PgSqlErrorCode::ERRCODE_EXCLUSION_VIOLATION,
+        ],
     )
 }
 

@@ -16,6 +16,7 @@ pub mod name;
 pub mod plan;
 pub mod planner;
 pub mod property_index;
+pub mod raised;
 pub mod receiver;
 pub mod result_set;
 pub mod row;

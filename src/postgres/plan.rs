@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -13,6 +13,7 @@ use super::guarded::guarded;
 use super::guc::planning_for_keys;
 use super::name::QualifiedName;
 use super::property_index::of_type;
+use super::raised::while_running;
 use super::statement::{IndexScan, Kind, Statement};
 use super::types::value::Value;
 
@@ -24,6 +25,7 @@ const INDEX_SCANS_KEPT: usize = 32;
 /// A plan that SPI keeps until this is dropped.
 pub(super) struct KeptPlan {
     plan: NonNull<pg_sys::_SPI_plan>,
+    text: CString,
     /// The types of the parameters.
     types: Box<[pg_sys::Oid]>,
     planned: Planned,
@@ -62,7 +64,7 @@ impl Drop for KeptPlan {
 
 impl KeptPlan {
     fn prepare(sql: &str, values: &[Value<'_>], planned: Planned) -> KeptPlan {
-        let sql = CString::new(sql).unwrap_or_default();
+        let text = CString::new(sql).unwrap_or_default();
         let mut types: Box<[_]> = values.iter().map(|value| value.type_oid()).collect();
         let options = match planned {
             Planned::ForKeys => pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_FAST_PLAN,
@@ -71,11 +73,18 @@ impl KeptPlan {
         };
         // SAFETY: the text is a C string, and there are as many types as it has parameters.
         unsafe {
-            let plan = pg_sys::SPI_prepare_cursor(sql.as_ptr(), types.len() as i32, types.as_mut_ptr(), options as i32);
+            let plan = while_running(&text, || {
+                pg_sys::SPI_prepare_cursor(text.as_ptr(), types.len() as i32, types.as_mut_ptr(), options as i32)
+            });
             match NonNull::new(plan) {
                 Some(plan) => {
                     pg_sys::SPI_keepplan(plan.as_ptr());
-                    KeptPlan { plan, types, planned }
+                    KeptPlan {
+                        plan,
+                        text,
+                        types,
+                        planned,
+                    }
                 }
                 None => refused(pg_sys::SPI_result),
             }
@@ -84,6 +93,16 @@ impl KeptPlan {
 
     pub(super) fn as_ptr(&self) -> pg_sys::SPIPlanPtr {
         self.plan.as_ptr()
+    }
+
+    pub(super) fn text(&self) -> &CStr {
+        &self.text
+    }
+
+    /// Returns whether PostgreSQL makes the plan again when the table changes. A rule can leave nothing of a statement. Then
+    /// its plan depends on no table, so it would stay as it is when the rule is dropped.
+    fn follows_its_table(&self) -> bool {
+        self.source().is_some_and(|source| !source.relationOids.is_null())
     }
 
     /// Returns whether the plan was prepared for the types of these values.
@@ -108,25 +127,32 @@ impl KeptPlan {
                     pg_sys::ReleaseCachedPlan(planned, pg_sys::CurrentResourceOwner);
                 }
             };
-            match self.planned {
+            while_running(&self.text, || match self.planned {
                 Planned::ForKeys => planning_for_keys(make),
                 _ => make(),
-            }
+            });
         }
     }
 
     /// Returns the plan with which the statement will be executed, if it is valid.
     fn generic_plan(&self) -> Option<&pg_sys::CachedPlan> {
-        // SAFETY: the plan is a kept plan of one statement, so it has one source. The source lives as long as `self`,
-        // and its generic plan is valid while the source points to it.
+        let source = self.source()?;
+        // SAFETY: the generic plan is valid while the source points to it.
+        let plan = unsafe { source.gplan.as_ref()? };
+        (source.is_valid && plan.is_valid).then_some(plan)
+    }
+
+    fn source(&self) -> Option<&pg_sys::CachedPlanSource> {
+        // SAFETY: the plan is a kept plan of one statement, so it has one source. The source lives as long as `self`.
         unsafe {
             let sources = pg_sys::SPI_plan_get_plan_sources(self.plan.as_ptr());
             if sources.is_null() || (*sources).length != 1 {
                 return None;
             }
-            let source = (*(*sources).elements).ptr_value.cast::<pg_sys::CachedPlanSource>();
-            let plan = (*source).gplan.as_ref()?;
-            ((*source).is_valid && plan.is_valid).then_some(plan)
+            (*(*sources).elements)
+                .ptr_value
+                .cast::<pg_sys::CachedPlanSource>()
+                .as_ref()
         }
     }
 
@@ -253,13 +279,15 @@ pub fn tables_kept() -> usize {
 pub(super) fn kept(table: &QualifiedName, statement: &Statement<'_>) -> Rc<KeptPlan> {
     let (kind, values) = (statement.kind(), statement.values());
     let found = find(table, |plans| plans.plans.get(&kind).cloned());
-    let plan = found.filter(|plan| plan.takes(values)).unwrap_or_else(|| {
-        let plan = Rc::new(KeptPlan::prepare(&kind.sql(table), values, Planned::of(kind)));
-        keep(table, |plans| {
-            plans.plans.insert(kind, Rc::clone(&plan));
+    let plan = found
+        .filter(|plan| plan.takes(values) && plan.follows_its_table())
+        .unwrap_or_else(|| {
+            let plan = Rc::new(KeptPlan::prepare(&kind.sql(table), values, Planned::of(kind)));
+            keep(table, |plans| {
+                plans.plans.insert(kind, Rc::clone(&plan));
+            });
+            plan
         });
-        plan
-    });
     plan.make_ready();
     plan
 }
@@ -268,16 +296,18 @@ pub(super) fn kept(table: &QualifiedName, statement: &Statement<'_>) -> Rc<KeptP
 pub(super) fn kept_index_scan(table: &QualifiedName, scan: &IndexScan) -> Rc<KeptPlan> {
     let values = scan.values();
     let found = find(table, |plans| plans.index_scans.get(scan.text()).cloned());
-    let plan = found.filter(|plan| plan.takes(&values)).unwrap_or_else(|| {
-        let plan = Rc::new(KeptPlan::prepare(scan.text(), &values, Planned::ForKeys));
-        keep(table, |plans| {
-            if plans.index_scans.len() >= INDEX_SCANS_KEPT {
-                plans.index_scans.clear();
-            }
-            plans.index_scans.insert(scan.text().to_owned(), Rc::clone(&plan));
+    let plan = found
+        .filter(|plan| plan.takes(&values) && plan.follows_its_table())
+        .unwrap_or_else(|| {
+            let plan = Rc::new(KeptPlan::prepare(scan.text(), &values, Planned::ForKeys));
+            keep(table, |plans| {
+                if plans.index_scans.len() >= INDEX_SCANS_KEPT {
+                    plans.index_scans.clear();
+                }
+                plans.index_scans.insert(scan.text().to_owned(), Rc::clone(&plan));
+            });
+            plan
         });
-        plan
-    });
     plan.make_ready();
     plan
 }

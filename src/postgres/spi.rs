@@ -14,10 +14,11 @@ use super::catalog;
 use super::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans, with_sendable_values};
 use super::name::QualifiedName;
 use super::plan::{self, refused};
+use super::raised::{has_sqlstate, says, while_running};
 use super::receiver::Receiver;
 use super::row::bag;
 use super::statement::{IndexScan, Statement};
-use super::subtransaction::{in_subtransaction, message, sqlerrcode};
+use super::subtransaction::in_subtransaction;
 use super::types::TextArg;
 use super::types::value::Value;
 use super::varlena;
@@ -87,13 +88,12 @@ pub fn drop_objects(statement: &str) -> Result<(), Box<CaughtError>> {
 }
 
 /// Whether PostgreSQL changed a row of a catalog that another transaction had changed since it was read. The error has
-/// no SQLSTATE of its own; its message is not translated.
+/// no SQLSTATE of its own.
 fn is_of_old_row(error: &CaughtError) -> bool {
-    sqlerrcode(error) == PgSqlErrorCode::ERRCODE_INTERNAL_ERROR
-        && matches!(
-            message(error),
-            "tuple concurrently updated" | "tuple concurrently deleted"
-        )
+    has_sqlstate(error, &[PgSqlErrorCode::ERRCODE_INTERNAL_ERROR])
+        && ["tuple concurrently updated", "tuple concurrently deleted"]
+            .iter()
+            .any(|message| says(error, message))
 }
 
 impl Connection {
@@ -126,9 +126,10 @@ impl Connection {
         let mut datums: Vec<_> = statement.values().iter().map(|value| value.datum()).collect();
         // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept`
         // compares both. No value is NULL.
-        rows(with_kept_plans(|| unsafe {
+        let execute = || unsafe {
             pg_sys::SPI_execute_plan(plan.as_ptr(), datums.as_mut_ptr(), std::ptr::null(), kind.is_read(), 0)
-        }))
+        };
+        rows(while_running(plan.text(), || with_kept_plans(execute)))
     }
 
     /// Runs a read on `table`, which the caller has locked. Its rows go to `receiver` one by one.
@@ -229,7 +230,7 @@ impl Connection {
                 ..Default::default()
             };
             let execute = || pg_sys::SPI_execute_plan_extended(plan.as_ptr(), &options);
-            let result = with_sendable_values(|| with_kept_plans(execute));
+            let result = while_running(plan.text(), || with_sendable_values(|| with_kept_plans(execute)));
             if !parameters.is_null() {
                 pg_sys::pfree(parameters.cast());
             }
@@ -250,7 +251,9 @@ impl Connection {
         self.ready();
         let sql = c_string(sql);
         // SAFETY: the text is a C string.
-        rows(unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) });
+        rows(while_running(&sql, || unsafe {
+            pg_sys::SPI_execute(sql.as_ptr(), false, 0)
+        }));
     }
 
     /// Runs a read once, with parameters.
@@ -284,7 +287,7 @@ impl Connection {
         let mut types: Vec<_> = parameters.iter().map(|value| value.type_oid()).collect();
         let mut datums: Vec<_> = parameters.iter().map(|value| value.datum()).collect();
         // SAFETY: the text is a C string. There are as many types as values, and no value is NULL.
-        rows(with_sendable_values(|| unsafe {
+        let execute = || unsafe {
             pg_sys::SPI_execute_with_args(
                 sql.as_ptr(),
                 parameters.len() as i32,
@@ -294,7 +297,8 @@ impl Connection {
                 is_read,
                 0,
             )
-        }))
+        };
+        rows(while_running(&sql, || with_sendable_values(execute)))
     }
 
     /// Returns PostgreSQL's plan for a scan whose values are literals.
@@ -303,7 +307,8 @@ impl Connection {
         planning.run(|| {
             let sql = c_string(&format!("EXPLAIN (COSTS OFF) {sql}"));
             // SAFETY: the text is a C string. SPI rejects EXPLAIN in read-only mode, although it only reads.
-            let rows: Rows<'_> = rows(unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) });
+            let execute = || unsafe { pg_sys::SPI_execute(sql.as_ptr(), false, 0) };
+            let rows: Rows<'_> = rows(while_running(&sql, execute));
             let lines: Vec<&str> = rows.iter().filter_map(|row| row.text(1)).map(TextArg::get).collect();
             lines.join("\n")
         })
@@ -342,7 +347,7 @@ fn open(sql: &str, values: &[Value<'_>], planning: Planning) -> pg_sys::Portal {
     // SAFETY: the text is a C string. The parameters have the types that the text is parsed with. Both live longer than
     // the call, and the portal has copies.
     let parse = || unsafe { pg_sys::SPI_cursor_parse_open(std::ptr::null(), sql.as_ptr(), &options) };
-    with_sendable_values(|| planning.run(parse))
+    while_running(&sql, || with_sendable_values(|| planning.run(parse)))
 }
 
 /// Runs a portal whose rows may come from other servers, and closes it.

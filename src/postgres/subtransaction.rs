@@ -1,8 +1,8 @@
-//! Subtransactions, and the errors that they catch.
+//! Subtransactions.
 
 use std::ffi::c_char;
 
-use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
+use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 /// Runs `f` in a subtransaction.
@@ -30,23 +30,5 @@ pub fn in_subtransaction<R, E>(
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
         result
-    }
-}
-
-/// Returns the SQLSTATE of an error that was raised.
-pub fn sqlerrcode(error: &CaughtError) -> PgSqlErrorCode {
-    report(error).sql_error_code()
-}
-
-/// Returns the message of an error that was raised.
-pub fn message(error: &CaughtError) -> &str {
-    report(error).message()
-}
-
-fn report(error: &CaughtError) -> &ErrorReportWithLevel {
-    match error {
-        CaughtError::PostgresError(report)
-        | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => report,
     }
 }

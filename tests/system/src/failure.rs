@@ -2,12 +2,46 @@
 
 use std::fmt;
 
+use tokio_postgres::error::{DbError, ErrorPosition};
+
 /// An error that the server sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failure {
     pub sqlstate: String,
     pub message: String,
     pub hint: String,
+    /// What else the server sent.
+    pub others: Others,
+}
+
+/// The fields of an error beside those that our own errors have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    pub detail: Option<String>,
+    pub context: Option<String>,
+    /// Where in the statement, or in which other statement.
+    pub position: Option<ErrorPosition>,
+    pub schema: Option<String>,
+    pub table: Option<String>,
+    pub column: Option<String>,
+    pub datatype: Option<String>,
+    pub constraint: Option<String>,
+}
+
+impl Others {
+    fn of(error: &DbError) -> Others {
+        let owned = |field: Option<&str>| field.map(str::to_owned);
+        Others {
+            detail: owned(error.detail()),
+            context: owned(error.where_()),
+            position: error.position().cloned(),
+            schema: owned(error.schema()),
+            table: owned(error.table()),
+            column: owned(error.column()),
+            datatype: owned(error.datatype()),
+            constraint: owned(error.constraint()),
+        }
+    }
 }
 
 impl From<tokio_postgres::Error> for Failure {
@@ -17,6 +51,7 @@ impl From<tokio_postgres::Error> for Failure {
                 sqlstate: db.code().code().to_owned(),
                 message: db.message().to_owned(),
                 hint: db.hint().unwrap_or_default().to_owned(),
+                others: Others::of(db),
             },
             // 08006, connection_failure: the server is gone, or the driver itself refuses.
             None => Failure {
@@ -26,6 +61,7 @@ impl From<tokio_postgres::Error> for Failure {
                     None => error.to_string(),
                 },
                 hint: String::new(),
+                others: Others::default(),
             },
         }
     }

@@ -1,6 +1,6 @@
 //! Converts PostgreSQL's errors to those of the service, by the error catalog.
 
-use table_service_model::error::{Report, RequestError, Retry};
+use table_service_model::error::{Report, RequestError, Retry, Stage};
 use table_service_model::{Code, Error};
 use tokio_postgres::error::{DbError, Severity};
 
@@ -42,6 +42,29 @@ impl Diagnosis {
         }
     }
 
+    /// The error of a constraint or of a trigger that a user has added to a table.
+    fn of_user(code: Code, error: &DbError) -> Diagnosis {
+        let failure = match code {
+            // The service's message, which clients may compare. The hint says which constraint it was.
+            Code::EntityAlreadyExists => Failure {
+                hint: Some(error.message().to_owned()),
+                ..Failure::from(Error::EntityAlreadyExists)
+            },
+            _ => Failure {
+                code,
+                message: error.message().to_owned(),
+                stage: Stage::BackEnd,
+                hint: error.hint().map(str::to_owned),
+            },
+        };
+        Diagnosis {
+            failure,
+            rolled_back: false,
+            connection_lost: false,
+            node_lost: None,
+        }
+    }
+
     fn of_statement(error: &DbError) -> Diagnosis {
         let sqlstate = error.code().code();
         if let Some(report) = Report::parse(sqlstate, error.message()) {
@@ -72,7 +95,9 @@ impl Diagnosis {
             }
             Code::TableNotFound => Error::TableNotFound,
             Code::TableAlreadyExists => Error::TableAlreadyExists,
-            Code::EntityAlreadyExists => Error::EntityAlreadyExists,
+            Code::EntityAlreadyExists | Code::InvalidInput | Code::PropertiesNeedValue => {
+                return Diagnosis::of_user(code, error);
+            }
             _ => RequestError::Internal { reason }.into(),
         };
         let class = sqlstate.get(..2).unwrap_or_default();

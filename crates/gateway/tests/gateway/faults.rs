@@ -373,3 +373,73 @@ fn a_deadlock_or_a_lock_that_is_taken_is_tried_again() {
     blocker.run("ROLLBACK");
     connection.answer().unwrap().expect(201);
 }
+
+/// Clients do not send a request again whose data a constraint or a trigger of a user refuses.
+#[test]
+fn errors_of_users_constraints_and_triggers_are_400() {
+    let service = Service::with_table("Things");
+    let admin = service.database.session("admin");
+    let entity = r#"{"PartitionKey":"p","RowKey":"r","Size":1}"#;
+    service.insert("Things", entity);
+    let write = |body: &str| {
+        service
+            .client
+            .send("PUT", "Things(PartitionKey='p',RowKey='r')", &[], body.as_bytes())
+    };
+    let insert = |body: &str| service.client.post("Things", body);
+
+    admin.run(
+        "ALTER TABLE table_service_data.\"Things\" ADD CONSTRAINT small CHECK (get_int32(properties, 'Size') < 10)",
+    );
+    let message = "new row for relation \"Things\" violates check constraint \"small\"";
+    write(r#"{"Size":10}"#).fails_with(400, "InvalidInput", message);
+    insert(r#"{"PartitionKey":"p","RowKey":"s","Size":10}"#).fails_with(400, "InvalidInput", message);
+
+    for (code, status, name) in [
+        ("45000", 400, "InvalidInput"),
+        ("P0001", 400, "InvalidInput"),
+        ("22000", 400, "InvalidInput"),
+        ("23503", 400, "InvalidInput"),
+        ("23502", 400, "PropertiesNeedValue"),
+        ("UX001", 400, "InvalidInput"),
+    ] {
+        admin.run(&format!(
+            "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 RAISE 'The order “1” is closed: {code}' USING ERRCODE = '{code}', HINT = 'Open it again.'; END $$;
+             CREATE OR REPLACE TRIGGER refuse BEFORE INSERT OR UPDATE ON table_service_data.\"Things\"
+                 FOR EACH ROW EXECUTE FUNCTION refuse()"
+        ));
+        let message = format!("The order “1” is closed: {code}");
+        for answer in [write(r#"{"Size":2}"#), insert(r#"{"PartitionKey":"p","RowKey":"t"}"#)] {
+            assert_eq!(answer.header("x-table-service-hint"), Some("Open it again."), "{code}");
+            answer.fails_with(status, name, &message);
+        }
+    }
+    admin.run("DROP TRIGGER refuse ON table_service_data.\"Things\"");
+
+    // The service's code and message; the hint names the index.
+    admin.run("CREATE UNIQUE INDEX one_size ON table_service_data.\"Things\" ((properties ->> 'Size'))");
+    insert(r#"{"PartitionKey":"q","RowKey":"r","Size":2}"#).expect(201);
+    let answer = write(r#"{"Size":2}"#);
+    let hint = "duplicate key value violates unique constraint \"one_size\"";
+    assert_eq!(answer.header("x-table-service-hint"), Some(hint));
+    answer.fails_with(409, "EntityAlreadyExists", "The specified entity already exists.");
+}
+
+/// As a standby does.
+#[test]
+fn a_server_that_only_reads_is_busy_for_writes() {
+    let (gateway, cluster) = own_server();
+    let client = gateway.client();
+    client.post("Tables", r#"{"TableName":"Things"}"#).expect(201);
+    cluster
+        .session()
+        .run("ALTER DATABASE postgres SET default_transaction_read_only = on");
+    let gateway = Gateway::start(&["--database-url", &url(&cluster, "postgres", "postgres")]);
+    let client = gateway.client();
+    let message = "The server is currently unable to receive requests. Please retry your request.";
+    client
+        .post("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#)
+        .fails_with(503, "ServerBusy", message);
+    client.get("Things()").expect(200);
+}

@@ -108,13 +108,15 @@ impl Code {
         match sqlstate {
             "42501" => Code::AuthorizationFailure,
             "57014" => Code::OperationTimedOut,
-            "40001" | "40P01" | "55P03" | "55006" | "57P01" | "57P02" | "57P03" => Code::ServerBusy,
+            // 25006: the server became a standby, or was set to read only.
+            "25006" | "40001" | "40P01" | "55P03" | "55006" | "57P01" | "57P02" | "57P03" => Code::ServerBusy,
             // Direct SQL meets these: NOT NULL of a key column, the primary key, a table that does not exist.
             "23502" => Code::PropertiesNeedValue,
             "23505" => Code::EntityAlreadyExists,
             "42P01" => Code::TableNotFound,
             "42P07" => Code::TableAlreadyExists,
             state if state.starts_with("53") || state.starts_with("08") => Code::ServerBusy,
+            state if is_of_user(state) => Code::InvalidInput,
             _ => Code::InternalError,
         }
     }
@@ -122,6 +124,20 @@ impl Code {
     pub(super) fn from_name(name: &str) -> Option<Code> {
         Code::ALL.into_iter().find(|code| code.as_str() == name)
     }
+}
+
+/// The classes of SQLSTATEs that PostgreSQL has for faults, of a statement or of the server. Of its other classes, a
+/// statement without a fault only meets what constraints, triggers and functions of users raise.
+const FAULTS: [&str; 34] = [
+    "00", "01", "02", "03", "08", "09", "0A", "0B", "0F", "0L", "0P", "0Z", "24", "25", "26", "27", "28", "2B", "2D",
+    "34", "3B", "3D", "3F", "40", "42", "53", "54", "55", "57", "58", "72", "F0", "HV", "XX",
+];
+
+/// Returns whether an error comes from a constraint, a trigger or a function of a user: a value that it refuses (classes
+/// 22 and 23), P0001 of RAISE, or a code that PostgreSQL does not know.
+fn is_of_user(sqlstate: &str) -> bool {
+    let class = sqlstate.get(..2).unwrap_or_default();
+    !FAULTS.contains(&class)
 }
 
 impl fmt::Display for Code {
@@ -166,7 +182,21 @@ mod tests {
             ("08006", Code::ServerBusy),
             ("55P03", Code::ServerBusy),
             ("57P01", Code::ServerBusy),
-            ("22012", Code::InternalError),
+            ("25006", Code::ServerBusy),
+            ("25P02", Code::InternalError),
+            ("42703", Code::InternalError),
+            ("XX000", Code::InternalError),
+            ("23502", Code::PropertiesNeedValue),
+            ("23505", Code::EntityAlreadyExists),
+            ("22012", Code::InvalidInput),
+            ("23503", Code::InvalidInput),
+            ("23514", Code::InvalidInput),
+            ("23P01", Code::InvalidInput),
+            ("44000", Code::InvalidInput),
+            ("P0001", Code::InvalidInput),
+            ("P0004", Code::InvalidInput),
+            ("45000", Code::InvalidInput),
+            ("UX001", Code::InvalidInput),
         ] {
             assert_eq!(Code::of_sqlstate(sqlstate), code, "{sqlstate}");
         }

@@ -9,6 +9,7 @@ mod concurrency;
 mod crash;
 mod dump;
 mod encodings;
+mod errors;
 mod fuzz;
 mod golden;
 mod hostile_json;

@@ -1,0 +1,307 @@
+//! Errors of PostgreSQL on their way through Rust.
+//!
+//! pgrx turns an error into a panic at the call that raised it, and the panic into an error at the end of the SQL
+//! function. The panic carries only some of the error's fields, and only those SQLSTATEs that PostgreSQL knows. So the
+//! error is kept here, whole, when pgrx copies it, and raised again from here when pgrx has made an error of the panic.
+//! The panic carries the number of the kept error, in the place of the line in PostgreSQL's source.
+//!
+//! `build.rs` lets the linker direct all calls of `CopyErrorData` and `errfinish` in this library, which are pgrx's, to
+//! the functions of this file. (Not in the test's own program, which has no PostgreSQL to link with.)
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char, c_int};
+use std::mem::ManuallyDrop;
+use std::panic::PanicHookInfo;
+
+use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
+use pgrx::prelude::*;
+
+/// Stands in the place of the source file in a panic whose error is kept.
+const MARK: &CStr = c"an error that is kept";
+
+/// How many errors are kept: as many as are on their way at once, and some more. One is, and one that was caught while
+/// its subtransaction is rolled back.
+const KEPT: usize = 8;
+
+unsafe extern "C-unwind" {
+    fn __real_CopyErrorData() -> *mut pg_sys::ErrorData;
+    fn __real_errfinish(file: *const c_char, line: c_int, function: *const c_char);
+    fn FlushErrorState();
+    fn ReThrowError(error: *mut pg_sys::ErrorData) -> !;
+}
+
+/// An error, with its texts.
+struct Kept {
+    number: c_int,
+    /// Its pointers are to the texts.
+    error: pg_sys::ErrorData,
+    _texts: Vec<u8>,
+}
+
+thread_local! {
+    // Without a destructor, which needs memory.
+    static ERRORS: ManuallyDrop<RefCell<[Option<Kept>; KEPT]>> = const { ManuallyDrop::new(RefCell::new([const { None }; KEPT])) };
+    static LAST: Cell<c_int> = const { Cell::new(0) };
+    static RUNNING: Cell<*const Running<'static>> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Copies PostgreSQL's error for pgrx, and keeps it.
+///
+/// # Safety
+/// As PostgreSQL's function: an error must have been caught.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+unsafe extern "C-unwind" fn __wrap_CopyErrorData() -> *mut pg_sys::ErrorData {
+    // SAFETY: the caller promises an error. PostgreSQL's function raises another one or returns a copy.
+    unsafe {
+        let copy = __real_CopyErrorData();
+        if let Some(number) = keep(&*copy) {
+            (*copy).filename = MARK.as_ptr();
+            (*copy).lineno = number;
+        }
+        copy
+    }
+}
+
+/// Finishes an error that pgrx reports. If it was kept, it is raised as it was.
+///
+/// # Safety
+/// As PostgreSQL's function: an error must have been started.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+unsafe extern "C-unwind" fn __wrap_errfinish(file: *const c_char, line: c_int, function: *const c_char) {
+    // SAFETY: the file is NULL or a C string. Nothing needs dropping when an error leaves this. What is flushed is the
+    // error that pgrx has begun, and pgrx flushes all errors when it catches one. The kept error stays where it is
+    // until PostgreSQL has copied it.
+    unsafe {
+        let name = (!file.is_null()).then(|| CStr::from_ptr(file));
+        if name == Some(MARK)
+            && let Some(mut error) = find(line, |kept| kept.error)
+        {
+            FlushErrorState();
+            ReThrowError(&mut error);
+        }
+        match panic_location() {
+            Some((place, line)) if name == Some(UNKNOWN) => __real_errfinish(place, line, function),
+            _ => __real_errfinish(file, line, function),
+        }
+    }
+}
+
+/// Keeps a copy of an error and returns its number; `None` if there is no memory.
+fn keep(error: &pg_sys::ErrorData) -> Option<c_int> {
+    let mut copy = *error;
+    let fields: [*mut *const c_char; 16] = [
+        &raw mut copy.filename,
+        &raw mut copy.funcname,
+        &raw mut copy.domain,
+        &raw mut copy.context_domain,
+        &raw mut copy.message_id,
+        (&raw mut copy.message).cast(),
+        (&raw mut copy.detail).cast(),
+        (&raw mut copy.detail_log).cast(),
+        (&raw mut copy.hint).cast(),
+        (&raw mut copy.backtrace).cast(),
+        (&raw mut copy.schema_name).cast(),
+        (&raw mut copy.table_name).cast(),
+        (&raw mut copy.column_name).cast(),
+        (&raw mut copy.datatype_name).cast(),
+        (&raw mut copy.constraint_name).cast(),
+        (&raw mut copy.internalquery).cast(),
+    ];
+    // SAFETY: each field is NULL or a C string, and belongs to `copy`.
+    let text = |field: &*mut *const c_char| unsafe { (!(**field).is_null()).then(|| CStr::from_ptr(**field)) };
+    // SAFETY: as above.
+    let context = (!copy.context.is_null()).then(|| unsafe { CStr::from_ptr(copy.context) });
+    let bytes: usize = fields
+        .iter()
+        .filter_map(text)
+        .chain(context)
+        .map(|text| text.count_bytes() + 1)
+        .sum();
+    let mut texts: Vec<u8> = Vec::new();
+    texts.try_reserve_exact(bytes).ok()?;
+    for field in &fields {
+        let Some(text) = text(field) else { continue };
+        // SAFETY: the texts have room for all fields, so they do not move. The field belongs to `copy`.
+        unsafe { **field = texts.as_ptr().add(texts.len()).cast() };
+        texts.extend_from_slice(text.to_bytes_with_nul());
+    }
+    if let Some(context) = context {
+        let start = texts.len();
+        texts.extend_from_slice(context.to_bytes());
+        remove_own_statements(&mut texts, start);
+        copy.context = if texts.len() == start {
+            std::ptr::null_mut()
+        } else {
+            // SAFETY: the context begins within the texts, which do not move.
+            unsafe { texts.as_mut_ptr().add(start).cast() }
+        };
+        texts.push(0);
+    }
+    let number = LAST.get().checked_add(1).unwrap_or(1);
+    LAST.set(number);
+    ERRORS.with(|errors| {
+        *errors.borrow_mut().get_mut(slot(number))? = Some(Kept {
+            number,
+            error: copy,
+            _texts: texts,
+        });
+        Some(number)
+    })
+}
+
+fn slot(number: c_int) -> usize {
+    usize::try_from(number).unwrap_or_default() % KEPT
+}
+
+fn find<R>(number: c_int, read: impl FnOnce(&Kept) -> R) -> Option<R> {
+    ERRORS.with(|errors| {
+        let errors = errors.borrow();
+        let kept = errors.get(slot(number))?.as_ref()?;
+        (kept.number == number).then(|| read(kept))
+    })
+}
+
+/// A statement of ours that SPI runs, and those around it.
+struct Running<'a> {
+    sql: &'a CStr,
+    outer: *const Running<'static>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        RUNNING.set(self.outer);
+    }
+}
+
+/// Runs `f`, in which SPI prepares or runs a statement.
+///
+/// SPI adds a line to the CONTEXT of each error, with the statement's text. These lines are taken away: what a trigger
+/// raises has the CONTEXT that it has in a statement of the user's.
+pub fn while_running<R>(sql: &CStr, f: impl FnOnce() -> R) -> R {
+    let running = Running {
+        sql,
+        outer: RUNNING.get(),
+    };
+    RUNNING.set((&raw const running).cast());
+    let result = f();
+    drop(running);
+    result
+}
+
+/// Removes the lines that SPI added for statements that run from a context, which begins at `start` and goes on to the
+/// end.
+fn remove_own_statements(texts: &mut Vec<u8>, start: usize) {
+    let mut next = RUNNING.get();
+    // SAFETY: a pointer that is not NULL is to a value in the frame of a `while_running` that has not returned.
+    while let Some(running) = unsafe { next.as_ref() } {
+        remove_statement(texts, start, running.sql.to_bytes());
+        next = running.outer;
+    }
+}
+
+/// Removes the first line that ends with a quoted statement. The statement has no line breaks. What is before it in the
+/// line depends on the language of messages.
+fn remove_statement(texts: &mut Vec<u8>, start: usize, sql: &[u8]) {
+    let mut begin = start;
+    while let Some(line) = texts.get(begin..).filter(|rest| !rest.is_empty()) {
+        let length = line.iter().position(|&byte| byte == b'\n').unwrap_or(line.len());
+        let is_it = line
+            .get(..length)
+            .and_then(|line| line.strip_suffix(b"\""))
+            .and_then(|line| line.strip_suffix(sql))
+            .is_some_and(|line| line.ends_with(b"\""));
+        let end = begin + length;
+        if is_it {
+            // With the line break after it, or, in the last line, before it.
+            if end < texts.len() {
+                texts.drain(begin..=end);
+            } else {
+                texts.truncate(begin.saturating_sub(1).max(start));
+            }
+            return;
+        }
+        begin = end + 1;
+    }
+}
+
+/// Returns whether an error that was caught has one of these SQLSTATEs.
+pub fn has_sqlstate(error: &CaughtError, codes: &[PgSqlErrorCode]) -> bool {
+    let report = report(error);
+    // For a code that PostgreSQL does not know, pgrx has XX000.
+    let sqlstate = kept(report, |kept| kept.error.sqlerrcode).unwrap_or(report.sql_error_code() as c_int);
+    codes.iter().any(|&code| code as c_int == sqlstate)
+}
+
+/// Returns whether an error that was caught has this message, which PostgreSQL may have translated.
+pub fn says(error: &CaughtError, message: &str) -> bool {
+    let report = report(error);
+    report.message() == message
+        || kept(report, |kept| {
+            let id = kept.error.message_id;
+            // SAFETY: it is NULL or a C string in the texts of the kept error.
+            !id.is_null() && unsafe { CStr::from_ptr(id) }.to_bytes() == message.as_bytes()
+        })
+        .unwrap_or_default()
+}
+
+/// Returns the message of an error that was caught.
+pub fn message(error: &CaughtError) -> &str {
+    report(error).message()
+}
+
+fn kept<R>(report: &ErrorReportWithLevel, read: impl FnOnce(&Kept) -> R) -> Option<R> {
+    if report.file().as_bytes() != MARK.to_bytes() {
+        return None;
+    }
+    find(c_int::try_from(report.line_number()).ok()?, read)
+}
+
+fn report(error: &CaughtError) -> &ErrorReportWithLevel {
+    match error {
+        CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. } => report,
+    }
+}
+
+/// What pgrx has for the place of a panic that its hook has not seen.
+const UNKNOWN: &CStr = c"<unknown>";
+
+/// How much of the path of a source file is noted.
+const PATH: usize = 128;
+
+/// Where the code panicked last. For the server's log.
+struct Place {
+    path: [u8; PATH],
+    line: c_int,
+}
+
+thread_local! {
+    static PLACE: ManuallyDrop<RefCell<Place>> = const { ManuallyDrop::new(RefCell::new(Place { path: [0; PATH], line: 0 })) };
+}
+
+/// Notes the places of panics instead of pgrx's hook, which also captures a backtrace where the environment has
+/// RUST_BACKTRACE, and shows it to users as DETAIL.
+pub fn note_panics() {
+    std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
+        let Some(location) = panic.location() else { return };
+        PLACE.with(|place| {
+            let Ok(mut place) = place.try_borrow_mut() else { return };
+            place.path = [0; PATH];
+            // The last byte stays 0.
+            for (to, &byte) in place.path[..PATH - 1].iter_mut().zip(location.file().as_bytes()) {
+                *to = byte;
+            }
+            place.line = location.line() as c_int;
+        });
+    }));
+}
+
+fn panic_location() -> Option<(*const c_char, c_int)> {
+    PLACE.with(|place| {
+        let place = place.borrow();
+        (place.line > 0).then_some((place.path.as_ptr().cast(), place.line))
+    })
+}
