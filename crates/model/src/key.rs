@@ -18,13 +18,13 @@ pub fn is_system_property(name: &str) -> bool {
 /// Refuses a key with a character that no key may have: `/ \ # ?` and control characters.
 ///
 /// # Errors
-/// `OutOfRangeInput`, which names `key` and quotes the value.
+/// `OutOfRangeInput`, which names `key` and quotes the value; its hint names the character.
 pub fn check_characters(key: &'static str, value: &str) -> Result<(), Error> {
     let forbidden = |c: char| matches!(c, '/' | '\\' | '#' | '?' | '\0'..='\x1F' | '\x7F'..='\u{9F}');
-    if value.chars().any(forbidden) {
-        return Err(Error::out_of_range(key, value));
+    match value.chars().find(|&c| forbidden(c)) {
+        Some(character) => Err(Error::key_character(key, value, character)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Checks both keys of an entity as [`check_characters`] does.
@@ -51,6 +51,22 @@ mod tests {
             assert_eq!(
                 check_characters(ROW_KEY, &value).unwrap_err().report(),
                 format!("OutOfRangeInput: The 'RowKey' parameter of value '{value}' is out of range.")
+            );
+        }
+    }
+
+    #[test]
+    fn the_hint_names_the_character() {
+        for (value, character) in [
+            ("a/b", "/"),
+            ("a\\b?", "\\"),
+            ("\t", "U+0009"),
+            ("é\u{85}", "U+0085"),
+            ("a\0", "U+0000"),
+        ] {
+            assert_eq!(
+                check_characters(PARTITION_KEY, value).unwrap_err().hint().unwrap(),
+                format!("A key must not contain {character}. Forbidden are / \\ # ? and control characters.")
             );
         }
     }

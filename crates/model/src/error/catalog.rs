@@ -81,7 +81,13 @@ catalog! {
             message: "The values are not specified for all properties in the entity.",
             hint: "{key} needs a value.",
         }
-        /// A key has a forbidden character, or a DateTime is out of range.
+        /// A key has a forbidden character.
+        KeyCharacter { key: &'static str, value: String, character: String } => {
+            code: OutOfRangeInput, sqlstate: "22003", stage: FrontEnd,
+            message: "The '{key}' parameter of value '{value}' is out of range.",
+            hint: "A key must not contain {character}. Forbidden are / \\ # ? and control characters.",
+        }
+        /// A DateTime is out of range.
         ParameterOutOfRange { parameter: String, value: String } => {
             code: OutOfRangeInput, sqlstate: "22003", stage: FrontEnd,
             message: "The '{parameter}' parameter of value '{value}' is out of range.",
@@ -152,10 +158,12 @@ catalog! {
             hint: "{reason}.",
         }
 
-        /// A filter does not parse; `position` is the end of the first unexpected token, in UTF-16 units.
-        FilterSyntax { position: usize, filter: String } => {
+        /// A filter does not parse; `position` is the end of the first unexpected token, in UTF-16 units. `expected` says what
+        /// could have been there.
+        FilterSyntax { position: usize, filter: String, expected: &'static str } => {
             code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
             message: "Syntax error at position {position} in '{filter}'.",
+            hint: "{expected}.",
         }
         /// A literal of a filter does not have the form of its type; `position` is its start, in UTF-16 units.
         FilterLiteral { edm: &'static str, literal: String, position: usize, filter: String } => {
@@ -283,6 +291,19 @@ impl Error {
     /// An unreadable value. `reason` should be one sentence without a full stop; it becomes the hint.
     pub(crate) fn unreadable(reason: impl Into<String>) -> Self {
         Error::UnreadableValue { reason: reason.into() }
+    }
+
+    /// `OutOfRangeInput` for a key with a character that no key may have.
+    pub(crate) fn key_character(key: &'static str, value: &str, character: char) -> Self {
+        Error::KeyCharacter {
+            key,
+            value: abbreviate(value, QUOTED_VALUE),
+            character: if character.is_control() {
+                format!("U+{:04X}", u32::from(character))
+            } else {
+                character.to_string()
+            },
+        }
     }
 
     /// `OutOfRangeInput` for a value of `parameter`. Of a long value the message quotes the start.

@@ -29,6 +29,10 @@ pub(super) enum Token<'f> {
     NegativeInfinity,
     Minus,
     End,
+    /// A literal without its closing quote.
+    Unclosed,
+    /// A word right after another word.
+    Joined,
     /// Nothing that a filter can hold here.
     Unexpected,
 }
@@ -70,7 +74,7 @@ impl<'f> Tokens<'f> {
         self.after_parenthesis = parenthesis;
         Spanned {
             // A word right after another word is out of place: `1'x'`, `eq'x'`, `1and`.
-            token: if apart { token } else { Token::Unexpected },
+            token: if apart { token } else { Token::Joined },
             text,
             start,
             end: self.offset,
@@ -102,7 +106,7 @@ fn token(input: &str) -> IResult<&str, Token<'_>> {
         Some(b'@') => alt((map(preceded(anychar, identifier), Token::Parameter), unexpected)).parse(input),
         Some(b'-' | b'0'..=b'9') => alt((number, value(Token::Minus, anychar))).parse(input),
         // Without a closing quote, the literal goes to the end of the text.
-        Some(b'\'') => alt((quoted_literal, value(Token::Unexpected, rest))).parse(input),
+        Some(b'\'') => alt((quoted_literal, value(Token::Unclosed, rest))).parse(input),
         Some(b'b' | b'd' | b'g' | b'X' | b'x') => alt((quoted_literal, word)).parse(input),
         _ => alt((word, unexpected)).parse(input),
     }

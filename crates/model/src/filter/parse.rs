@@ -73,6 +73,22 @@ struct Group {
     and_start: usize,
 }
 
+/// What a filter could have where it has something else.
+mod expected {
+    pub const OPERATOR: &str =
+        "Expected there: one of the operators eq, ne, gt, ge, lt, le; or, after a Boolean property, and, or or the end";
+    pub const OPERATOR_OF_LITERAL: &str =
+        "After a literal one of the operators eq, ne, gt, ge, lt, le is expected, and a property after it";
+    pub const CONNECTIVE: &str =
+        "Expected there: and, or or the end of the filter. A comparison has one operator: eq, ne, gt, ge, lt, le";
+    pub const CONNECTIVE_OR_CLOSE: &str =
+        "Expected there: and, or or a closing parenthesis. A comparison has one operator: eq, ne, gt, ge, lt, le";
+    pub const TERM: &str = "Expected there: a comparison such as Age gt 30, not, or an opening parenthesis";
+    pub const OPERAND: &str = "Expected there: a property or a literal, such as 30, 5L, 1.5, 'text', true, datetime'2026-01-31T12:00:00Z' or guid'…'";
+    pub const QUOTE: &str = "A literal ends with a single quote, and a single quote within it is written twice";
+    pub const SPACE: &str = "Expected there: a space between two words";
+}
+
 enum Operand {
     Property(Property),
     Literal(Literal),
@@ -97,10 +113,15 @@ impl<'f> Parser<'f> {
         std::mem::replace(&mut self.current, self.tokens.next())
     }
 
-    fn syntax_error<T>(&self, unexpected: Spanned<'_>) -> Result<T, Error> {
+    fn syntax_error<T>(&self, unexpected: Spanned<'_>, expected: &'static str) -> Result<T, Error> {
         Err(Error::FilterSyntax {
             position: unexpected.end,
             filter: abbreviate(self.text, QUOTED_FILTER),
+            expected: match unexpected.token {
+                Token::Unclosed => expected::QUOTE,
+                Token::Joined => expected::SPACE,
+                _ => expected,
+            },
         })
     }
 
@@ -132,6 +153,7 @@ impl<'f> Parser<'f> {
                 continue;
             }
             let expression = self.comparison()?;
+            let mut is_property = matches!(expression, Expression::Property(_));
             let expression = if negated { expression.negated() } else { expression };
             let depth = usize::from(matches!(expression, Expression::Not(_)));
             self.terms.push(Term { expression, depth });
@@ -140,6 +162,7 @@ impl<'f> Parser<'f> {
                 && let Some(parent) = self.groups.pop()
             {
                 self.advance();
+                is_property = false;
                 group = self.close(group, parent)?;
             }
             let connective = self.advance();
@@ -153,11 +176,13 @@ impl<'f> Parser<'f> {
                     self.fold_group(group)?;
                     return match self.terms.pop() {
                         Some(term) => Ok(term.expression),
-                        None => self.syntax_error(connective),
+                        None => self.syntax_error(connective, expected::TERM),
                     };
                 }
                 Token::Word("add" | "sub" | "mul" | "div" | "mod") => return arithmetic(),
-                _ => return self.syntax_error(connective),
+                _ if is_property => return self.syntax_error(connective, expected::OPERATOR),
+                _ if self.groups.is_empty() => return self.syntax_error(connective, expected::CONNECTIVE),
+                _ => return self.syntax_error(connective, expected::CONNECTIVE_OR_CLOSE),
             }
         }
     }
@@ -235,7 +260,7 @@ impl<'f> Parser<'f> {
     /// `operand [ op operand ]`
     fn comparison(&mut self) -> Result<Expression, Error> {
         let start = self.current;
-        let left = self.operand()?;
+        let left = self.operand(expected::TERM)?;
         let operator = match self.current.token {
             Token::Word(word) => Operator::of_keyword(word),
             _ => None,
@@ -244,7 +269,7 @@ impl<'f> Parser<'f> {
             return match left {
                 Operand::Property(property) => Ok(Expression::Property(property)),
                 Operand::Literal(Literal::Boolean(value)) => Ok(Expression::Constant(value)),
-                Operand::Literal(_) => self.syntax_error(start),
+                Operand::Literal(_) => self.syntax_error(start, expected::OPERATOR_OF_LITERAL),
                 Operand::Null => Ok(self.unsupported(null_is_no_value())),
             };
         };
@@ -253,7 +278,7 @@ impl<'f> Parser<'f> {
             // OData reads this as a comparison with a negation.
             return Err(not_implemented("A comparison with a predicate is not supported"));
         }
-        let right = self.operand()?;
+        let right = self.operand(expected::OPERAND)?;
         Ok(match (left, right) {
             (Operand::Null, _) | (_, Operand::Null) => {
                 let name = match operator {
@@ -290,11 +315,11 @@ impl<'f> Parser<'f> {
         Expression::Constant(false)
     }
 
-    fn operand(&mut self) -> Result<Operand, Error> {
+    fn operand(&mut self, expected: &'static str) -> Result<Operand, Error> {
         let token = self.advance();
         let operand = match token.token {
             Token::Word("and" | "or" | "not" | "eq" | "ne" | "gt" | "ge" | "lt" | "le") => {
-                return self.syntax_error(token);
+                return self.syntax_error(token, expected);
             }
             Token::Word(_) if self.current.token == Token::Open => {
                 return Err(not_implemented(format!(
@@ -321,7 +346,9 @@ impl<'f> Parser<'f> {
             }
             Token::Quoted(edm, body) => Operand::Literal(self.literal(token, quoted(edm, body).ok_or(edm))?),
             Token::Minus => return arithmetic(),
-            Token::Open | Token::Close | Token::End | Token::Unexpected => return self.syntax_error(token),
+            Token::Open | Token::Close | Token::End | Token::Unclosed | Token::Joined | Token::Unexpected => {
+                return self.syntax_error(token, expected);
+            }
         };
         match self.current.token {
             Token::Word("add" | "sub" | "mul" | "div" | "mod") => arithmetic(),

@@ -49,6 +49,39 @@ golden! {
         }
     }
 
+    "6.4 hints" a_syntax_error_says_what_was_expected {
+        let operators = "eq, ne, gt, ge, lt, le";
+        for (text, expected) in [
+            ("Age > 5", operators),
+            ("Age = 5", operators),
+            ("Age", ""),
+            ("Age EQ 5", operators),
+            ("not Age == 5", operators),
+            ("5", operators),
+            ("'x' and a eq 1", operators),
+            ("a eq 1 eq 1", operators),
+            ("a eq 1 && b eq 2", "and, or or the end of the filter"),
+            ("(a eq 1 b eq 2)", "and, or or a closing parenthesis"),
+            ("(a eq 1", "and, or or a closing parenthesis"),
+            ("a eq 1)", "and, or or the end of the filter"),
+            ("a eq 1 and", "a comparison such as Age gt 30"),
+            ("()", "a comparison such as Age gt 30"),
+            ("a eq", "a property or a literal"),
+            ("a eq \"b\"", "'text'"),
+            ("a eq +5", "a property or a literal"),
+            ("a eq 'b", "ends with a single quote"),
+            ("a eq 'it's'", "a space between two words"),
+            ("a eq 1and b eq 2", "a space between two words"),
+        ] {
+            if expected.is_empty() {
+                assert!(Filter::parse(text, None).is_ok(), "{text}");
+                continue;
+            }
+            let hint = error(text).hint().unwrap_or_default();
+            assert!(hint.contains(expected) && hint.ends_with('.'), "{text}: {hint}");
+        }
+    }
+
     "6.2 case-sensitive" keywords_are_lower_case {
         for text in ["a EQ 1", "a Eq 1", "a eq 1 AND b eq 2", "a eq 1 Or b eq 2", "NOT a", "Not a eq 1"] {
             assert!(invalid_input(text).starts_with("Syntax error at position"), "{text}");
