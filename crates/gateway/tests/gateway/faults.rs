@@ -379,6 +379,7 @@ fn a_deadlock_or_a_lock_that_is_taken_is_tried_again() {
 fn errors_of_users_constraints_and_triggers_are_400() {
     let service = Service::with_table("Things");
     let admin = service.database.session("admin");
+    admin.run("SET search_path = public, table_service");
     let entity = r#"{"PartitionKey":"p","RowKey":"r","Size":1}"#;
     service.insert("Things", entity);
     let write = |body: &str| {
