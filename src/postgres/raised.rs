@@ -91,6 +91,11 @@ unsafe extern "C-unwind" fn __wrap_errfinish(file: *const c_char, line: c_int, f
 /// Keeps a copy of an error and returns its number; `None` if there is no memory.
 fn keep(error: &pg_sys::ErrorData) -> Option<c_int> {
     let mut copy = *error;
+    // SAFETY: it is NULL or a C string.
+    if !copy.internalquery.is_null() && is_own_statement(unsafe { CStr::from_ptr(copy.internalquery) }) {
+        copy.internalquery = std::ptr::null_mut();
+        copy.internalpos = 0;
+    }
     let fields: [*mut *const c_char; 16] = [
         &raw mut copy.filename,
         &raw mut copy.funcname,
@@ -177,8 +182,8 @@ impl Drop for Running<'_> {
 
 /// Runs `f`, in which SPI prepares or runs a statement.
 ///
-/// SPI adds a line to the CONTEXT of each error, with the statement's text. These lines are taken away: what a trigger
-/// raises has the CONTEXT that it has in a statement of the user's.
+/// SPI adds the statement's text to each error: as a line of its CONTEXT, or with the position in it as an internal query.
+/// Both are taken away: what a trigger raises has the CONTEXT that it has in a statement of the user's.
 pub fn while_running<R>(sql: &CStr, f: impl FnOnce() -> R) -> R {
     let running = Running {
         sql,
@@ -188,6 +193,19 @@ pub fn while_running<R>(sql: &CStr, f: impl FnOnce() -> R) -> R {
     let result = f();
     drop(running);
     result
+}
+
+/// Returns whether this is the text of a statement that runs.
+fn is_own_statement(sql: &CStr) -> bool {
+    let mut next = RUNNING.get();
+    // SAFETY: a pointer that is not NULL is to a value in the frame of a `while_running` that has not returned.
+    while let Some(running) = unsafe { next.as_ref() } {
+        if running.sql == sql {
+            return true;
+        }
+        next = running.outer;
+    }
+    false
 }
 
 /// Removes the lines that SPI added for statements that run from a context, which begins at `start` and goes on to the

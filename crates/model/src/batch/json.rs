@@ -76,7 +76,7 @@ fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>) -> Result<O
                     "if_match is a string: an ETag, or * for any version".to_owned(),
                 ));
             }
-            if if_match.replace(reader.string("if_match")?).is_some() {
+            if if_match.replace(reader.string()?).is_some() {
                 return Err(invalid("if_match is given twice".to_owned()));
             }
         } else {

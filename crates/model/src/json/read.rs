@@ -184,9 +184,7 @@ impl<'j> Members<'j> {
                 return reader.skip();
             }
             let annotation = match reader.peek()? {
-                Kind::String => {
-                    EdmType::from_name(&reader.string(&name)?).map_or(Annotation::Unknown, Annotation::Known)
-                }
+                Kind::String => EdmType::from_name(&reader.string()?).map_or(Annotation::Unknown, Annotation::Known),
                 _ => {
                     reader.skip()?;
                     Annotation::Unknown
@@ -216,7 +214,7 @@ impl<'j> Members<'j> {
                 Token::Boolean(value)
             }
             Kind::Number => Token::Number(reader.number()?),
-            Kind::String => match reader.string(&name)? {
+            Kind::String => match reader.string()? {
                 text if text.len() > LONGEST_TEXT => Token::LongString,
                 text => Token::String(text),
             },

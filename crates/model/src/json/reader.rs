@@ -61,7 +61,7 @@ impl<'j> Reader<'j> {
             Ok(raw) => raw.map(|raw| range_within(self.json, raw)),
             Err(e) => return Err(self.malformed(&e)),
         };
-        range.map(|range| self.unescape(range, None)).transpose()
+        range.map(|range| self.unescape(range)).transpose()
     }
 
     /// The name of the next member, if there is one more.
@@ -70,7 +70,7 @@ impl<'j> Reader<'j> {
             Ok(raw) => raw.map(|raw| range_within(self.json, raw)),
             Err(e) => return Err(self.malformed(&e)),
         };
-        range.map(|range| self.unescape(range, None)).transpose()
+        range.map(|range| self.unescape(range)).transpose()
     }
 
     /// Enters the array that comes next; whether it has an element.
@@ -86,14 +86,14 @@ impl<'j> Reader<'j> {
         Ok(next.is_some())
     }
 
-    /// The string that comes next, which is the value of `name`.
-    pub(crate) fn string(&mut self, name: &str) -> Result<Cow<'j, str>, Error> {
+    /// The string that comes next.
+    pub(crate) fn string(&mut self) -> Result<Cow<'j, str>, Error> {
         self.peeked = None;
         let range = match self.jiter.next_bytes() {
             Ok(raw) => range_within(self.json, raw),
             Err(e) => return Err(self.malformed(&e)),
         };
-        self.unescape(range, Some(name))
+        self.unescape(range)
     }
 
     /// The text of the number that comes next.
@@ -117,8 +117,8 @@ impl<'j> Reader<'j> {
         self.jiter.finish().map_err(|e| self.malformed(&e))
     }
 
-    /// The string in this range, which is the value of `of` or a name. The parser has not decoded its escapes.
-    fn unescape(&self, range: std::ops::Range<usize>, of: Option<&str>) -> Result<Cow<'j, str>, Error> {
+    /// The string in this range. The parser has found its escapes well-formed, and has not decoded them.
+    fn unescape(&self, range: std::ops::Range<usize>) -> Result<Cow<'j, str>, Error> {
         let raw = self.json.get(range.clone()).unwrap_or_default();
         if !raw.as_bytes().contains(&b'\\') {
             return Ok(Cow::Borrowed(raw));
@@ -127,21 +127,8 @@ impl<'j> Reader<'j> {
         let mut jiter = Jiter::new(quoted.as_bytes());
         match jiter.next_str() {
             Ok(text) => Ok(Cow::Owned(text.to_owned())),
-            Err(e) => Err(match lone_surrogate(raw) {
-                Some((at, escape)) => self.half_of_a_pair(of, escape, range.start + at),
-                None => self.malformed_at(&e, range.start - 1 + e.index),
-            }),
+            Err(e) => Err(self.malformed_at(&e, range.start - 1 + e.index)),
         }
-    }
-
-    /// The error for an escape that is well-formed, but no character: JavaScript cuts strings within a pair.
-    fn half_of_a_pair(&self, of: Option<&str>, escape: &str, index: usize) -> Error {
-        let position = self.jiter.error_position(index);
-        let owner = of.map_or("A name".to_owned(), |name| format!("\"{}\"", Error::quoted(name)));
-        Error::unreadable(format!(
-            "{owner} contains {escape} at line {}, column {}: half of a pair of surrogates, which PostgreSQL's text cannot hold; store it as Edm.Binary",
-            position.line, position.column
-        ))
     }
 
     fn malformed(&self, error: &JiterError) -> Error {
@@ -155,27 +142,6 @@ impl<'j> Reader<'j> {
                 "The JSON is malformed: {} at line {}, column {}",
                 error.error_type, position.line, position.column
             ),
-        }
-    }
-}
-
-/// The first escape in a string that stands for half of a pair of surrogates, and where it is. `None` if there is none, or
-/// if another escape before it is malformed.
-fn lone_surrogate(raw: &str) -> Option<(usize, &str)> {
-    let unit = |at: usize| {
-        let digits = raw.get(at..)?.strip_prefix("\\u")?.get(..4)?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    let mut at = 0;
-    loop {
-        at += raw.get(at..)?.find('\\')?;
-        let is_unit = raw.get(at + 1..)?.starts_with('u');
-        match (is_unit, is_unit.then(|| unit(at)).flatten()) {
-            (true, None) => return None,
-            (_, Some(0xD800..=0xDBFF)) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => at += 12,
-            (_, Some(0xD800..=0xDFFF)) => return Some((at, raw.get(at..at + 6)?)),
-            (true, _) => at += 6,
-            (false, _) => at += 2,
         }
     }
 }
