@@ -5,9 +5,10 @@
 //! into the target, and notes for each range how far everything is written. Nothing holds more than some chunks.
 
 pub mod cli;
+mod created;
 mod endpoint;
 mod failure;
-mod files;
+pub mod files;
 mod location;
 mod peer;
 mod pipeline;

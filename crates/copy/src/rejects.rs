@@ -1,10 +1,11 @@
 //! What cannot be copied, with the reason.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use crate::created;
 use crate::failure::Failure;
 use crate::record::Reject;
 
@@ -23,8 +24,8 @@ impl Rejects {
     pub fn open(path: Option<PathBuf>, most: Option<u64>) -> Result<Rejects, Failure> {
         let file = path
             .map(|path| {
-                let file = OpenOptions::new().create(true).append(true).open(&path);
-                file.map(|file| (path.clone(), Mutex::new(file)))
+                created::appended(&path)
+                    .map(|file| (path.clone(), Mutex::new(file)))
                     .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
             })
             .transpose()?;

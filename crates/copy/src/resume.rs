@@ -1,8 +1,6 @@
 //! What is copied already, kept in a file so that an interrupted copy can go on.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,12 +8,15 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use table_service_model::Ticks;
 
+use crate::created;
 use crate::failure::Failure;
 use crate::record::{Position, Range};
 use crate::write::OnConflict;
 
 const VERSION: u32 = 1;
 const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// The largest resume file: so many tables with hundreds of ranges are more than a service has.
+const LARGEST: u64 = 64 << 20;
 
 /// What makes a copy: the same file cannot go on with another one. Names of places have no secrets in them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,8 +77,8 @@ impl Journal {
         let mut resumed = false;
         if let Some(path) = &path {
             let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-            match std::fs::read(path) {
-                Ok(bytes) => {
+            match created::contents(path, LARGEST) {
+                Ok(Some(bytes)) => {
                     let read: State = serde_json::from_slice(&bytes)
                         .map_err(|error| failed(&format!("it is no resume file of this program: {error}")))?;
                     if read.version != VERSION || read.job != state.job {
@@ -89,7 +90,7 @@ impl Journal {
                     state = read;
                     resumed = true;
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Ok(None) => {}
                 Err(error) => return Err(failed(&error)),
             }
         }
@@ -193,15 +194,7 @@ impl Journal {
         let mut saved = lock(&self.saved);
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
         let json = serde_json::to_vec(&*lock(&self.state)).map_err(|error| failed(&error))?;
-        let mut temporary = path.clone().into_os_string();
-        temporary.push(".new");
-        let write = || -> std::io::Result<()> {
-            let mut file = File::create(&temporary)?;
-            file.write_all(&json)?;
-            file.sync_all()?;
-            std::fs::rename(&temporary, path)
-        };
-        write().map_err(|error| failed(&error))?;
+        created::replaced(path, &json, true).map_err(|error| failed(&error))?;
         *saved = Instant::now();
         Ok(())
     }
