@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use table_service_model::{Secret, Ticks, secret};
 
-use crate::files::Format;
+use crate::files::{Format, delimiter};
 use crate::write::OnConflict;
 
 /// Copies tables between the Table service or an emulator, the gateway, databases with the extension, and files.
@@ -89,10 +89,23 @@ pub struct Places {
     #[arg(long = "table", value_name = "NAME")]
     pub tables: Vec<String>,
 
-    /// The format of files: jsonl, csv or azcopy, with .zst behind it for compressed ones. Without it, the ending of a
-    /// file's name says it, and new files are jsonl
+    /// The format of files: jsonl, csv or azcopy, with .zst behind it for compressed ones, or azurite for an emulator's
+    /// database. Without it, the ending of a file's name says it, and new files are jsonl
     #[arg(long, value_parser = Format::parse)]
     pub format: Option<Format>,
+
+    /// What stands between the fields of CSV: one character, or tab
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
+    pub delimiter: u8,
+
+    /// Give values of CSV without a type the type that all values of their column look like, and say which. Without it
+    /// they are Strings
+    #[arg(long)]
+    pub infer_types: bool,
+
+    /// Whose tables are read from an emulator's database file, if it has several accounts
+    #[arg(long, value_name = "NAME")]
+    pub account: Option<String>,
 
     /// How many key ranges are read, and how many connections write, at a time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]

@@ -6,7 +6,7 @@ use table_service_model::Ticks;
 use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
-use crate::files::{FileSource, FileTarget, Format, POLICIES_ENDING, SERVICE_FILE};
+use crate::files::{FileOptions, FileSource, FileTarget, POLICIES_ENDING, SERVICE_FILE};
 use crate::location::Location;
 use crate::record::{Chunk, Position, Range};
 use crate::rest::{RestClient, RestSource, RestTarget};
@@ -20,7 +20,7 @@ pub enum Source {
 
 /// What is to be read of a source.
 pub struct Reading<'a> {
-    pub format: Option<Format>,
+    pub files: &'a FileOptions,
     pub tables: &'a [String],
     pub since: Option<Ticks>,
     pub patience: Duration,
@@ -37,8 +37,8 @@ impl Source {
                 reading.tables,
             ))),
             Location::Sql(config) => Source::Sql(Box::new(SqlSource::new(*config, reading.patience, reading.since))),
-            Location::Path(path) => Source::Files(FileSource::new(Some(path), reading.format, reading.tables)),
-            Location::Stream => Source::Files(FileSource::new(None, reading.format, reading.tables)),
+            Location::Path(path) => Source::Files(FileSource::new(Some(path), reading.files, reading.tables)),
+            Location::Stream => Source::Files(FileSource::new(None, reading.files, reading.tables)),
         })
     }
 
@@ -151,12 +151,12 @@ pub enum Target {
 impl Target {
     /// # Errors
     /// A location that cannot be a target.
-    pub fn new(location: Location, format: Option<Format>, patience: Duration) -> Result<Target, Failure> {
+    pub fn new(location: Location, files: &FileOptions, patience: Duration) -> Result<Target, Failure> {
         Ok(match location {
             Location::Rest(endpoint) => Target::Rest(Box::new(RestTarget::new(RestClient::new(endpoint, patience)?))),
             Location::Sql(config) => Target::Sql(Box::new(SqlTarget::new(*config, patience))),
-            Location::Path(path) => Target::Files(FileTarget::new(Some(path), format)?),
-            Location::Stream => Target::Files(FileTarget::new(None, format)?),
+            Location::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
+            Location::Stream => Target::Files(FileTarget::new(None, files)?),
         })
     }
 

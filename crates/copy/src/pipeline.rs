@@ -110,6 +110,8 @@ struct Table {
     name: String,
     tracks: Mutex<Vec<Track>>,
     report: Mutex<TableReport>,
+    /// Readers that have not come to their end. A file gets its name only when there are none.
+    reading: AtomicUsize,
 }
 
 impl Table {
@@ -202,6 +204,7 @@ pub async fn copy_table(copy: &Arc<Copy>, name: &str) -> Result<TableReport, Fai
             table: name.to_owned(),
             ..TableReport::default()
         }),
+        reading: AtomicUsize::new(0),
     });
     let Some(writers) = writers(copy, name, is_begun, &parts).await? else {
         return Ok(finished(&table));
@@ -219,6 +222,7 @@ pub async fn copy_table(copy: &Arc<Copy>, name: &str) -> Result<TableReport, Fai
         .collect();
     let readers = readers.min(queue.len());
     let queue = Arc::new(Mutex::new(queue));
+    table.reading.store(readers, Ordering::Release);
     for _ in 0..readers {
         tasks.spawn(reader(table.clone(), queue.clone(), senders.clone()));
     }
@@ -286,6 +290,7 @@ async fn reader(
         let feeding = feed(&table, index, receiver, &lanes);
         tokio::try_join!(reading, feeding)?;
     }
+    table.reading.fetch_sub(1, Ordering::AcqRel);
     Ok(())
 }
 
@@ -381,6 +386,10 @@ async fn lane(table: Arc<Table>, mut writer: LaneWriter, mut loads: Receiver<Loa
         if copy.journal.is_kept() {
             checkpoint(&table, &mut writer)?;
         }
+        return Ok(());
+    }
+    // A reader that fails lets go of its lanes too.
+    if table.reading.load(Ordering::Acquire) > 0 {
         return Ok(());
     }
     if let LaneWriter::File(_) = writer {

@@ -9,6 +9,7 @@ use table_service_model::{Secret, Ticks, table_name};
 
 use crate::cli::{Command, CommandLine, CopyArguments, Places, VerifyArguments};
 use crate::failure::{Failure, exit};
+use crate::files::FileOptions;
 use crate::location::Location;
 use crate::peer::{Reading, Source, Target};
 use crate::pipeline::{Copy, Pace, copy_table, room};
@@ -68,6 +69,15 @@ impl Places {
             .ok_or_else(|| Failure::usage("--to TARGET is missing; --help explains it."))
     }
 
+    fn files(&self) -> FileOptions {
+        FileOptions {
+            format: self.format,
+            delimiter: self.delimiter,
+            infer_types: self.infer_types,
+            account: self.account.clone(),
+        }
+    }
+
     fn patience(&self) -> Duration {
         Duration::from_secs(self.retry_for)
     }
@@ -84,7 +94,7 @@ impl Places {
         Source::new(
             Location::read(place)?,
             &Reading {
-                format: self.format,
+                files: &self.files(),
                 tables: &self.tables,
                 since,
                 patience: self.patience(),
@@ -138,7 +148,7 @@ async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
     let places = &arguments.places;
     let (from, to) = (places.from()?, places.to()?);
     let source = places.source(from, arguments.since)?;
-    let target = Target::new(Location::read(to)?, places.format, places.patience())?;
+    let target = Target::new(Location::read(to)?, &places.files(), places.patience())?;
     if let (Target::Files(files), true) = (&target, places.json)
         && files.is_stream()
     {
@@ -367,7 +377,7 @@ async fn follow(
     };
     let copy = Arc::new(Copy {
         source,
-        target: Target::new(Location::read(places.to()?)?, places.format, places.patience())?,
+        target: Target::new(Location::read(places.to()?)?, &places.files(), places.patience())?,
         mode: before.mode,
         readers: before.readers,
         since: Some(since),

@@ -1,85 +1,232 @@
 //! Rows of CSV with the columns `PartitionKey`, `RowKey`, `Timestamp`, `Name` and `Name@type`, as Azure Storage Explorer
 //! writes and reads them. A property that an entity lacks has neither value nor type.
+//!
+//! A release of Storage Explorer writes types only into the first row of data, and can write none at all.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt::Write;
 
-use csv::StringRecord;
 use table_service_model::edm::{EdmType, Value, parse_binary, parse_boolean, parse_double, parse_guid};
 use table_service_model::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use table_service_model::{PropertiesBuilder, Ticks};
 
+use crate::printable::said;
 use crate::record::{Record, reason};
 
-const TYPE: &str = "@type";
+use super::csv::Row;
+use super::infer::Guess;
+use super::input::{Fault, Place};
+
+pub const TYPE: &str = "@type";
 
 /// Where the columns of a table stand.
 pub struct Columns {
+    count: usize,
     partition_key: usize,
     row_key: usize,
     timestamp: Option<usize>,
-    /// Name, column of the value, column of the type.
-    properties: Vec<(String, usize, Option<usize>)>,
+    properties: Vec<Column>,
+    /// Values without a type of their own: whether one had the type of the first row, and whether one had none.
+    by_first_row: bool,
+    untyped: bool,
+    inferred: bool,
+}
+
+struct Column {
+    name: String,
+    value: usize,
+    edm: Option<usize>,
+    /// The type of the first row of data, which values without a type have.
+    first: Option<EdmType>,
+    /// What the values look like.
+    inferred: Option<EdmType>,
 }
 
 impl Columns {
     /// Reads the header.
     ///
     /// # Errors
-    /// A missing column of a key, a column that stands there twice.
-    pub fn of_header(header: &StringRecord) -> Result<Columns, String> {
-        let place = |name: &str| header.iter().position(|column| trimmed(column) == name);
-        let required = |name: &str| place(name).ok_or_else(|| format!("the header has no column {name}"));
-        let mut properties = Vec::new();
-        for (index, column) in header.iter().enumerate() {
-            let column = trimmed(column);
-            if place(column) != Some(index) {
-                return Err(format!("the header has the column {column} twice"));
+    /// A missing column of a key, a column that stands there twice, a type without its value.
+    pub fn of_header(header: &Row) -> Result<Columns, Fault> {
+        let mut places: HashMap<&str, usize> = HashMap::with_capacity(header.len());
+        for index in 0..header.len() {
+            let Some(column) = header.field(index) else {
+                return Err(header.place(index).fault("the name of a column is not UTF-8"));
+            };
+            if places.insert(column.trim(), index).is_some() {
+                let column = said(column.trim());
+                return Err(header
+                    .place(index)
+                    .fault(format!("the header has the column {column} twice")));
             }
-            if [PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&column) || column.ends_with(TYPE) {
-                continue;
-            }
-            properties.push((column.to_owned(), index, place(&format!("{column}{TYPE}"))));
         }
-        Ok(Columns {
+        let required = |name: &str| {
+            places.get(name).copied().ok_or_else(|| {
+                let reason = format!(
+                    "the header has no column {name}. If another delimiter is between them, give it with --delimiter"
+                );
+                header.place(0).fault(reason)
+            })
+        };
+        let mut columns = Columns {
+            count: header.len(),
             partition_key: required(PARTITION_KEY)?,
             row_key: required(ROW_KEY)?,
-            timestamp: place(TIMESTAMP),
-            properties,
-        })
+            timestamp: places.get(TIMESTAMP).copied(),
+            properties: Vec::new(),
+            by_first_row: false,
+            untyped: false,
+            inferred: false,
+        };
+        for index in 0..header.len() {
+            let name = header.field(index).unwrap_or_default().trim();
+            if let Some(property) = name.strip_suffix(TYPE) {
+                if !places.contains_key(property) {
+                    let reason = format!(
+                        "the header has the column {}, but not the one of its values",
+                        said(name)
+                    );
+                    return Err(header.place(index).fault(reason));
+                }
+                continue;
+            }
+            // As in JSON.
+            if [PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name) || name.starts_with("odata.") {
+                continue;
+            }
+            columns.properties.push(Column {
+                name: name.to_owned(),
+                value: index,
+                edm: places.get(format!("{name}{TYPE}").as_str()).copied(),
+                first: None,
+                inferred: None,
+            });
+        }
+        Ok(columns)
+    }
+
+    /// Reads the types in the first row of data.
+    pub fn learn(&mut self, first: &Row) {
+        for column in &mut self.properties {
+            let named = column.edm.and_then(|index| first.field(index));
+            column.first = named.and_then(edm_type);
+        }
+    }
+
+    /// Looks at values without a type. A guess belongs to each column.
+    pub fn see(&self, row: &Row, guesses: &mut Vec<Guess>) {
+        guesses.resize(self.properties.len(), Guess::default());
+        for (column, guess) in self.properties.iter().zip(guesses) {
+            let typed = column.edm.is_some_and(|index| row.field(index) != Some(""));
+            if let (false, None, Some(text)) = (typed, column.first, row.field(column.value)) {
+                guess.see(text);
+            }
+        }
+    }
+
+    /// Gives values without a type what they look like.
+    pub fn infer(&mut self, guesses: &[Guess]) {
+        self.inferred = true;
+        for (column, guess) in self.properties.iter_mut().zip(guesses) {
+            column.inferred = guess.edm_type();
+        }
+    }
+
+    /// What a user should know of the types, once the rows are read.
+    pub fn notes(&self) -> Vec<String> {
+        const SHOWN: usize = 40;
+        let mut notes = Vec::new();
+        if self.inferred {
+            let inferred = self
+                .properties
+                .iter()
+                .filter_map(|column| Some((column, column.inferred?)));
+            let mut text = String::new();
+            for (column, edm) in inferred.clone().take(SHOWN) {
+                let separator = if text.is_empty() { "" } else { ", " };
+                let _ = write!(text, "{separator}{} is {}", said(&column.name), edm.name());
+            }
+            let more = inferred.count().saturating_sub(SHOWN);
+            if more > 0 {
+                let _ = write!(text, " and {more} more");
+            }
+            if !text.is_empty() {
+                notes.push(format!("types told from the values: {text}"));
+            }
+        }
+        if self.by_first_row {
+            notes.push(
+                "values without a type have the type that the first row of data gives to their column".to_owned(),
+            );
+        }
+        if self.untyped {
+            notes.push(
+                "values without a type are Strings; with --infer-types they get the type that all values of their \
+                 column look like"
+                    .to_owned(),
+            );
+        }
+        notes
     }
 
     /// The entity of a row.
     ///
     /// # Errors
-    /// Why it is no entity.
-    pub fn record(&self, row: &StringRecord) -> Result<Record, String> {
-        let field = |index: usize| row.get(index).unwrap_or_default();
-        let mut builder = PropertiesBuilder::with_capacity(self.properties.len());
-        for (name, value, edm) in &self.properties {
-            let text = field(*value);
-            let edm = match edm.map(field).unwrap_or_default() {
-                "" | "Null" if text.is_empty() => continue,
-                "" => EdmType::String,
-                given => edm_type(given).ok_or_else(|| format!("\"{name}\" has the unknown type {given}"))?,
-            };
-            push(&mut builder, name, edm, text)?;
+    /// Why it is no entity, and where.
+    pub fn record(&mut self, row: &Row) -> Result<Record, (Place, String)> {
+        if row.len() != self.count {
+            let reason = format!("The row has {} fields, but the header {}", row.len(), self.count);
+            return Err((row.place(self.count), reason));
         }
-        let timestamp = match self.timestamp.map(field).unwrap_or_default() {
-            "" => None,
-            text => Some(Ticks::parse(text).ok_or_else(|| format!("{TIMESTAMP} is no time: {text}"))?),
+        let field = |index: usize| {
+            let text = row.field(index);
+            text.ok_or_else(|| (row.place(index), "The text is not UTF-8".to_owned()))
+        };
+        let mut builder = PropertiesBuilder::with_capacity(self.properties.len().min(256));
+        for column in &self.properties {
+            let text = field(column.value)?;
+            let named = column.edm.map(field).transpose()?.unwrap_or_default();
+            let edm = match named {
+                "" | "Null" | "Edm.Null" if text.is_empty() => continue,
+                "" => {
+                    // The end of a row that is cut short here looks like a type that is not given.
+                    let ends = column.edm == self.count.checked_sub(1) && !row.has_line_end();
+                    if ends {
+                        let reason = format!(
+                            "The file ends where the type of \"{}\" should stand",
+                            said(&column.name)
+                        );
+                        return Err((row.place(self.count), reason));
+                    }
+                    self.by_first_row |= column.first.is_some();
+                    self.untyped |= column.first.is_none() && !self.inferred;
+                    column.first.or(column.inferred).unwrap_or(EdmType::String)
+                }
+                given => edm_type(given).ok_or_else(|| {
+                    let reason = format!("\"{}\" has the unknown type {}", said(&column.name), said(given));
+                    (row.place(column.edm.unwrap_or_default()), reason)
+                })?,
+            };
+            push(&mut builder, &column.name, edm, text).map_err(|reason| (row.place(column.value), reason))?;
+        }
+        let timestamp = match self.timestamp {
+            Some(index) => match field(index)? {
+                "" => None,
+                text => Some(
+                    Ticks::parse(text)
+                        .ok_or_else(|| (row.place(index), format!("{TIMESTAMP} is no time: {}", said(text))))?,
+                ),
+            },
+            None => None,
         };
         Ok(Record {
-            partition_key: field(self.partition_key).to_owned(),
-            row_key: field(self.row_key).to_owned(),
+            partition_key: field(self.partition_key)?.to_owned(),
+            row_key: field(self.row_key)?.to_owned(),
             timestamp,
-            properties: builder.finish().map_err(|error| reason(&error))?,
+            properties: builder.finish().map_err(|error| (row.place(0), reason(&error)))?,
         })
     }
-}
-
-/// Spreadsheets write a byte order mark before the first column.
-fn trimmed(column: &str) -> &str {
-    column.trim_start_matches('\u{feff}').trim()
 }
 
 /// `Edm.Int32`, or `Int32` as some versions write it.
@@ -102,7 +249,7 @@ fn push<'n>(builder: &mut PropertiesBuilder<'n>, name: &'n str, edm: EdmType, te
             bytes.as_deref().map(Value::Binary)
         }
     };
-    let value = value.ok_or_else(|| format!("The value of \"{name}\" is no {}", edm.name()))?;
+    let value = value.ok_or_else(|| format!("The value of \"{}\" is no {}", said(name), edm.name()))?;
     builder.push(Cow::Borrowed(name), value).map_err(|error| reason(&error))
 }
 
@@ -116,45 +263,90 @@ pub fn header<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     header
 }
 
-/// The row of an entity.
-pub fn row<'n>(record: &Record, names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    let mut row = vec![
-        record.partition_key.clone(),
-        record.row_key.clone(),
-        record.timestamp.map(|time| time.to_string()).unwrap_or_default(),
-    ];
+/// Hands on the fields of an entity's row, one by one: there may be many columns and few properties.
+///
+/// # Errors
+/// What `field` says.
+pub fn row<'n, E>(
+    record: &Record,
+    names: impl Iterator<Item = &'n str>,
+    field: &mut dyn FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
+    field(&record.partition_key)?;
+    field(&record.row_key)?;
+    field(&record.timestamp.map(|time| time.to_string()).unwrap_or_default())?;
     let properties = record.properties.as_properties();
     for name in names {
         match properties.get(name) {
             Some(value) => {
-                row.push(value.text());
-                row.push(value.edm_type().name().to_owned());
+                field(&value.text())?;
+                field(value.edm_type().name())?;
             }
-            None => row.extend([String::new(), String::new()]),
+            None => {
+                field("")?;
+                field("")?;
+            }
         }
     }
-    row
+    Ok(())
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::input::Input;
     use super::*;
 
-    fn records(text: &str) -> Result<Vec<Result<Record, String>>, String> {
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-        let columns = Columns::of_header(reader.headers().unwrap())?;
-        Ok(reader.records().map(|row| columns.record(&row.unwrap())).collect())
+    /// Entities, or why they are none, and notes.
+    type Found = (Vec<Result<String, String>>, Vec<String>);
+
+    fn read(text: &str, infer: bool) -> Result<Found, String> {
+        let rows = |columns: &mut Option<Columns>, each: &mut dyn FnMut(&mut Columns, &Row)| {
+            let mut input = Input::new(text.as_bytes()).unwrap();
+            let mut row = Row::default();
+            row.read(&mut input, b',').unwrap();
+            if columns.is_none() {
+                *columns = Some(Columns::of_header(&row).map_err(|fault| fault.to_string())?);
+            }
+            let columns = columns.as_mut().unwrap();
+            let mut first = true;
+            while row.read(&mut input, b',').unwrap() {
+                if std::mem::take(&mut first) {
+                    columns.learn(&row);
+                }
+                each(columns, &row);
+            }
+            Ok::<(), String>(())
+        };
+        let mut columns = None;
+        if infer {
+            let mut guesses = Vec::new();
+            rows(&mut columns, &mut |columns, row| columns.see(row, &mut guesses))?;
+            columns.as_mut().unwrap().infer(&guesses);
+        }
+        let mut all = Vec::new();
+        rows(&mut columns, &mut |columns, row| {
+            let record = columns.record(row);
+            all.push(
+                record
+                    .map(|record| record.json())
+                    .map_err(|(place, reason)| format!("{place}: {reason}")),
+            );
+        })?;
+        Ok((all, columns.unwrap().notes()))
+    }
+
+    fn entities(text: &str, infer: bool) -> Vec<String> {
+        read(text, infer).unwrap().0.into_iter().map(Result::unwrap).collect()
     }
 
     #[test]
     fn rows_have_the_types_of_their_columns() {
-        let text = "\u{feff}PartitionKey,RowKey,Timestamp,S,S@type,N,N@type,P\r\n\
-                    p,\"r,\"\"1\",2020-01-01T00:00:00.1234567Z,,Edm.String,12,Edm.Int64,x\r\n\
-                    p,r2,,,,,,\r\n";
-        let read: Vec<String> = records(text).unwrap().into_iter().map(|r| r.unwrap().json()).collect();
+        let text = "PartitionKey,RowKey,Timestamp,S,S@type,N,N@type,P,odata.etag\r\n\
+                    p,\"r,\"\"1\",2020-01-01T00:00:00.1234567Z,,Edm.String,12,Edm.Int64,x,W/1\r\n\
+                    p,r2,,,,,,,\r\n";
         assert_eq!(
-            read,
+            entities(text, false),
             [
                 r#"{"PartitionKey":"p","RowKey":"r,\"1","Timestamp":"2020-01-01T00:00:00.1234567Z","N@odata.type":"Edm.Int64","N":"12","P":"x","S":""}"#,
                 r#"{"PartitionKey":"p","RowKey":"r2"}"#,
@@ -163,10 +355,76 @@ mod tests {
     }
 
     #[test]
-    fn bad_headers_and_rows_say_why() {
-        assert!(records("PartitionKey,X\np,1\n").unwrap_err().contains("RowKey"));
-        assert!(records("PartitionKey,RowKey,A,A\n").unwrap_err().contains("twice"));
-        let rows = records("PartitionKey,RowKey,A,A@type\np,r,x,Edm.Int32\np,r,x,Edm.Decimal\n").unwrap();
-        assert!(rows.iter().all(Result::is_err));
+    fn types_may_stand_in_the_first_row_only() {
+        let text = "PartitionKey,RowKey,A,A@type,B,B@type\np,1,2,Int32,,String\np,2,4,,x,\np,3,,,,\np,4,7,Int64,,\n";
+        let (records, notes) = read(text, true).unwrap();
+        let records: Vec<String> = records.into_iter().map(Result::unwrap).collect();
+        assert_eq!(
+            records,
+            [
+                r#"{"PartitionKey":"p","RowKey":"1","A":2,"B":""}"#,
+                r#"{"PartitionKey":"p","RowKey":"2","A":4,"B":"x"}"#,
+                r#"{"PartitionKey":"p","RowKey":"3"}"#,
+                r#"{"PartitionKey":"p","RowKey":"4","A@odata.type":"Edm.Int64","A":"7"}"#,
+            ]
+        );
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        let wrong = "PartitionKey,RowKey,A,A@type\np,1,2,Int32\np,2,x,\n";
+        assert!(
+            read(wrong, false).unwrap().0[1]
+                .as_ref()
+                .unwrap_err()
+                .contains("line 3, column 5")
+        );
+    }
+
+    #[test]
+    fn without_types_all_is_text_unless_types_are_inferred() {
+        let text = "PartitionKey,RowKey,A,B,B@type\np,1,2,true,\np,2,,false,\np,3,-7,,\n";
+        let (records, notes) = read(text, false).unwrap();
+        assert_eq!(
+            records[0].as_ref().unwrap(),
+            r#"{"PartitionKey":"p","RowKey":"1","A":"2","B":"true"}"#
+        );
+        assert!(notes.len() == 1 && notes[0].contains("are Strings"), "{notes:?}");
+        let (records, notes) = read(text, true).unwrap();
+        assert_eq!(
+            records[0].as_ref().unwrap(),
+            r#"{"PartitionKey":"p","RowKey":"1","A":2,"B":true}"#
+        );
+        assert_eq!(notes, ["types told from the values: A is Edm.Int32, B is Edm.Boolean"]);
+    }
+
+    #[test]
+    fn bad_headers_and_rows_say_why_and_where() {
+        for (text, says) in [
+            (
+                "PartitionKey,X\np,1\n",
+                "line 1, column 1: the header has no column RowKey",
+            ),
+            ("PartitionKey;RowKey\np;1\n", "--delimiter"),
+            (
+                "PartitionKey,RowKey,A,A\n",
+                "line 1, column 23: the header has the column A twice",
+            ),
+            (
+                "PartitionKey,RowKey,A@type\n",
+                "column 21: the header has the column A@type",
+            ),
+        ] {
+            let fault = read(text, false).err().unwrap();
+            assert!(fault.contains(says), "{text}: {fault}");
+        }
+        let text = "PartitionKey,RowKey,A,A@type\np,r,x,Edm.Int32\np,r,x,Edm.Decimal\np,r,x\np,r,x,,\np,r,x,";
+        let (rows, _) = read(text, false).unwrap();
+        for (row, says) in rows.iter().zip([
+            "line 2, column 5: The value of \"A\" is no Edm.Int32",
+            "line 3, column 7: \"A\" has the unknown type Edm.Decimal",
+            "line 4, column 6: The row has 3 fields, but the header 4",
+            "line 5, column 8: The row has 5 fields, but the header 4",
+            "line 6, column 7: The file ends where the type of \"A\" should stand",
+        ]) {
+            assert_eq!(row.as_ref().unwrap_err(), says);
+        }
     }
 }

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
+use super::azurite;
+
 /// The file of the service's properties, beside the tables.
 pub const SERVICE_FILE: &str = "service-properties.json";
 /// The file of a table's access policies is named after the table, with this ending.
@@ -16,8 +18,10 @@ pub enum Layout {
     Jsonl,
     /// Columns `Name` and `Name@type`, as Azure Storage Explorer has it
     Csv,
-    /// One JSON document with all entities, as AzCopy 7.3 exports it
+    /// One JSON document with all entities, as AzCopy 7.3 and Azure Storage Explorer export it
     Azcopy,
+    /// The database file of the emulator azurite; only to be read
+    Azurite,
 }
 
 /// A layout, compressed with zstd or not.
@@ -27,8 +31,35 @@ pub struct Format {
     pub compressed: bool,
 }
 
+/// What the command line says of files.
+#[derive(Debug, Clone)]
+pub struct FileOptions {
+    /// The format of standard input and output, and of files whose names do not say it.
+    pub format: Option<Format>,
+    /// What stands between the fields of CSV.
+    pub delimiter: u8,
+    /// Whether values of CSV without a type get the type that all values of their column look like.
+    pub infer_types: bool,
+    /// The account whose tables are read from an emulator's database file.
+    pub account: Option<String>,
+}
+
+/// Reads the delimiter of CSV.
+///
+/// # Errors
+/// What cannot stand between fields.
+pub fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        &[byte] if byte.is_ascii() && !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => {
+            Ok(byte)
+        }
+        _ => Err("it is one character of ASCII that is no letter, digit or quote, or tab".to_owned()),
+    }
+}
+
 impl Format {
-    /// Reads `jsonl`, `csv` or `azcopy`, with `.zst` behind it or not.
+    /// Reads `jsonl`, `csv`, `azcopy` or `azurite`, with `.zst` behind it or not.
     ///
     /// # Errors
     /// For any other text.
@@ -39,7 +70,7 @@ impl Format {
         };
         Layout::from_str(name, false)
             .map(|layout| Format { layout, compressed })
-            .map_err(|_| "it is jsonl, csv or azcopy, with .zst behind it or not".to_owned())
+            .map_err(|_| "it is jsonl, csv, azcopy or azurite, with .zst behind it or not".to_owned())
     }
 
     /// The format that the ending of a file's name says.
@@ -50,6 +81,7 @@ impl Format {
             None => (name.as_str(), false),
         };
         let layout = match name.rsplit_once('.')?.1 {
+            _ if name == azurite::FILE => Layout::Azurite,
             "jsonl" | "ndjson" => Layout::Jsonl,
             "csv" => Layout::Csv,
             "json" => Layout::Azcopy,
@@ -65,8 +97,8 @@ impl Format {
             (Layout::Jsonl, true) => "jsonl.zst",
             (Layout::Csv, false) => "csv",
             (Layout::Csv, true) => "csv.zst",
-            (Layout::Azcopy, false) => "json",
-            (Layout::Azcopy, true) => "json.zst",
+            (Layout::Azcopy | Layout::Azurite, false) => "json",
+            (Layout::Azcopy | Layout::Azurite, true) => "json.zst",
         }
     }
 }
@@ -76,6 +108,9 @@ pub fn table_of(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let format = Format::of_path(path)?;
     let stem = name.split('.').next()?;
+    if format.layout == Layout::Azurite {
+        return None;
+    }
     if format.layout == Layout::Azcopy && stem.contains('_') {
         // The time has a fraction, so this stem ends within it.
         let mut parts = stem.split('_').skip(1);
@@ -87,6 +122,16 @@ pub fn table_of(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn delimiters() {
+        assert_eq!(delimiter(";"), Ok(b';'));
+        assert_eq!(delimiter("tab"), Ok(b'\t'));
+        assert_eq!(delimiter("\t"), Ok(b'\t'));
+        for text in ["", "\"", "\n", "a", "ab", "\u{a7}"] {
+            assert!(delimiter(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn files_are_named_after_tables() {
@@ -105,7 +150,12 @@ mod tests {
             assert_eq!(table_of(path).as_deref(), Some(table), "{file}");
             assert_eq!(Format::of_path(path).map(Format::ending), Some(ending), "{file}");
         }
-        for file in ["Orders", "x.manifest", ".jsonl", "x.zst"] {
+        let database = Path::new("x/__azurite_db_table__.json");
+        assert_eq!(
+            Format::of_path(database).map(|format| format.layout),
+            Some(Layout::Azurite)
+        );
+        for file in ["Orders", "x.manifest", ".jsonl", "x.zst", "__azurite_db_table__.json"] {
             assert_eq!(table_of(Path::new(file)), None, "{file}");
         }
     }

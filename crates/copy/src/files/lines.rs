@@ -1,10 +1,6 @@
 //! Lines of bounded length.
 
-use std::io::BufRead;
-
-/// The longest line that can be an entity: 1 MiB as UTF-16 is at most 3 MiB as UTF-8, and every byte of it may be
-/// written as `\u00xx`.
-pub const LONGEST: usize = 8 << 20;
+use super::input::{Fault, Input, LONGEST};
 
 pub enum Line {
     /// Without its end.
@@ -14,26 +10,31 @@ pub enum Line {
 }
 
 /// Reads the next line into `line`; `None` at the end.
-pub fn next(reader: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<Option<Line>> {
+///
+/// # Errors
+/// A file that cannot be read any further.
+pub fn next(input: &mut Input<'_>, line: &mut Vec<u8>) -> Result<Option<Line>, Fault> {
     line.clear();
+    input.begin_record();
     let mut any = false;
     let mut too_long = false;
     loop {
-        let available = reader.fill_buf()?;
+        let available = input.fill()?;
         if available.is_empty() {
             break;
         }
         any = true;
         let end = available.iter().position(|&byte| byte == b'\n');
-        let part = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
-        if line.len() + part.len() > LONGEST {
-            too_long = true;
-        } else if !too_long {
-            line.extend_from_slice(part);
+        let part = end.unwrap_or(available.len());
+        // The end of such a line is found, so the lines behind it can be read.
+        too_long |= line.len() + part > LONGEST;
+        if too_long {
+            input.advance(part);
+        } else {
+            input.keep(line, part)?;
         }
-        let used = end.map_or(available.len(), |end| end + 1);
-        reader.consume(used);
         if end.is_some() {
+            input.advance(1);
             break;
         }
     }

@@ -1,13 +1,20 @@
-//! Tables in files: JSON lines, CSV as Azure Storage Explorer has it, JSON as AzCopy 7.3 exports it.
+//! Tables in files: JSON lines, CSV as Azure Storage Explorer has it, JSON as AzCopy 7.3 exports
+//! it, and the database file of an emulator.
 
+mod azurite;
+mod csv;
 mod csv_rows;
+mod explorer;
 mod format;
-mod json_array;
+mod infer;
+mod input;
+mod json;
 mod lines;
 mod read;
 mod source;
 mod target;
 
-pub use format::{Format, POLICIES_ENDING, SERVICE_FILE};
+pub use format::{FileOptions, Format, POLICIES_ENDING, SERVICE_FILE, delimiter};
+pub use read::count;
 pub use source::FileSource;
 pub use target::{FileTarget, Writer};

@@ -1,37 +1,95 @@
 //! Reads the records of one file in chunks.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Seek};
 use std::path::Path;
 
 use crate::failure::Failure;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Position, Record, Reject, reason};
 
+use super::azurite;
+use super::csv::Row;
 use super::csv_rows::Columns;
+use super::explorer;
 use super::format::{Format, Layout};
-use super::json_array::Objects;
+use super::infer::Guess;
+use super::input::{Fault, Input, Place};
+use super::json::Objects;
 use super::lines::{self, Line};
 
 const BUFFER: usize = 1 << 16;
+/// The largest window that a compressed file may ask for, as a power of two: 8 MiB, which every decoder has to have (RFC
+/// 8878, 3.1.1.1.2), and which `zstd` does not exceed without --ultra or --long.
+const WINDOW_LOG: u32 = 23;
+/// How much of the text of a record is shown.
+const SHOWN: usize = 4096;
 
-/// Opens a file, or standard input.
+/// How a file is read.
+#[derive(Clone, Copy)]
+pub struct Options<'o> {
+    pub format: Format,
+    pub delimiter: u8,
+    pub infer_types: bool,
+    pub account: Option<&'o str>,
+}
+
+/// Opens a file, or standard input. A compressed file is checked to its end first: its checksum stands there, and damaged
+/// bits must not be read as other entities.
 ///
 /// # Errors
-/// What the operating system says.
-pub fn open(path: Option<&Path>, format: Format) -> std::io::Result<Box<dyn BufRead + Send>> {
-    let raw: Box<dyn Read + Send> = match path {
-        Some(path) => Box::new(File::open(path)?),
-        None => Box::new(std::io::stdin()),
+/// A file without a byte, one that is not compressed or damaged, what the operating system says.
+pub fn open(path: Option<&Path>, format: Format) -> std::io::Result<Box<dyn Read + Send>> {
+    let Some(path) = path else {
+        return decoded(std::io::stdin(), format.compressed);
     };
-    let mut raw = BufReader::with_capacity(BUFFER, raw);
-    if format.compressed {
-        if !begins_as_zstd(raw.fill_buf()?) {
-            return Err(Error::new(ErrorKind::InvalidData, "it is not compressed with zstd"));
-        }
-        let decoder = zstd::Decoder::with_buffer(raw)?;
-        return Ok(Box::new(BufReader::with_capacity(BUFFER, decoder)));
+    let file = File::open(path)?;
+    if format.compressed && file.metadata()?.is_file() {
+        std::io::copy(&mut decoded(file.try_clone()?, true)?, &mut std::io::sink())?;
+        (&file).rewind()?;
     }
-    Ok(Box::new(raw))
+    decoded(file, format.compressed)
+}
+
+fn decoded(raw: impl Read + Send + 'static, compressed: bool) -> std::io::Result<Box<dyn Read + Send>> {
+    let mut raw = BufReader::with_capacity(BUFFER, raw);
+    let begin = raw.fill_buf()?;
+    if !compressed {
+        if begin.is_empty() {
+            return Err(Error::new(
+                ErrorKind::UnexpectedEof,
+                "there is not one byte in it, so it is not whole; a table without entities is an empty line, a header or []",
+            ));
+        }
+        return Ok(Box::new(raw));
+    }
+    if !begins_as_zstd(begin) {
+        return Err(Error::new(ErrorKind::InvalidData, "it is not compressed with zstd"));
+    }
+    let mut decoder = zstd::Decoder::with_buffer(raw)?;
+    decoder.window_log_max(WINDOW_LOG)?;
+    Ok(Box::new(Unpacked(decoder)))
+}
+
+/// Says what is wrong in the words of users.
+struct Unpacked<R>(R);
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(out).map_err(|error| {
+            let text = error.to_string();
+            if text.contains("requires too much memory") {
+                let most = 1 << (WINDOW_LOG - 20);
+                Error::other(format!(
+                    "it was compressed with a window of more than {most} MiB; do it again without --ultra and --long"
+                ))
+            } else {
+                Error::new(
+                    error.kind(),
+                    format!("the compressed file is damaged or cut short: {text}"),
+                )
+            }
+        })
+    }
 }
 
 /// Whether these bytes begin one of zstd's frames (RFC 8878, 3.1).
@@ -59,17 +117,20 @@ struct Chunks<'s> {
 
 impl Chunks<'_> {
     /// Notes the next record of the file; false when nobody wants more.
-    fn push(&mut self, record: Result<Record, String>, text: &dyn Fn() -> String) -> bool {
+    fn push(&mut self, record: Result<Record, (Place, String)>, text: &dyn Fn() -> String) -> bool {
         self.count += 1;
         match record {
             Ok(record) => {
                 self.bytes += record.weight();
                 self.chunk.records.push(record);
             }
-            Err(reason) => {
-                let place = format!("{}: record {}", self.name, self.count);
-                let reject = Reject::of_text(self.table, place, &text(), reason);
-                self.chunk.rejects.push(reject);
+            Err((place, reason)) => {
+                let place = format!("{}: record {}, {place}", self.name, self.count);
+                let (text, reason) = (text(), clipped(reason.as_bytes()));
+                self.bytes += place.len() + text.len() + reason.len() + 128;
+                self.chunk
+                    .rejects
+                    .push(Reject::of_text(self.table, place, &text, reason));
             }
         }
         let size = self.chunk.records.len() + self.chunk.rejects.len();
@@ -96,20 +157,27 @@ impl Chunks<'_> {
     }
 }
 
-/// Reads a file from a position on. `send` returns false when it wants no more.
+/// The beginning of a text that may be very long and no text at all.
+fn clipped(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.get(..SHOWN).unwrap_or(bytes)).into_owned()
+}
+
+/// Reads a file from a position on. `send` returns false when it wants no more; `note` gets what a user should know.
 ///
 /// # Errors
 /// A file that cannot be read any further. Records that are no entities are rejects.
 pub fn read(
     table: &str,
     path: Option<&Path>,
-    format: Format,
+    options: Options<'_>,
     position: Option<Position>,
     send: &mut dyn FnMut(Chunk) -> bool,
+    note: &mut dyn FnMut(String),
 ) -> Result<(), Failure> {
     let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{name}: {error}"));
-    let mut reader = open(path, format).map_err(|error| failed(&error))?;
+    let again = || open(path, options.format);
+    let raw = again().map_err(|error| failed(&error))?;
     let mut chunks = Chunks {
         table,
         name: &name,
@@ -123,20 +191,79 @@ pub fn read(
         send,
         closed: false,
     };
-    match format.layout {
-        Layout::Jsonl => json_lines(&mut *reader, &mut chunks).map_err(|error| failed(&error))?,
-        Layout::Azcopy => json_array(&mut *reader, &mut chunks).map_err(|error| failed(&error))?,
-        Layout::Csv => csv_rows(&mut *reader, &mut chunks).map_err(|error| failed(&error))?,
-    }
+    let guesses = || -> Result<Vec<Guess>, Fault> { guesses(&mut Input::new(again()?)?, options.delimiter) };
+    let guesses = (options.infer_types && options.format.layout == Layout::Csv)
+        .then(guesses)
+        .transpose()
+        .map_err(|fault| failed(&fault))?;
+    let notes = records(raw, options, guesses, &mut chunks).map_err(|fault| failed(&fault))?;
     if !chunks.closed {
         chunks.flush(Position::End);
+    }
+    for text in notes {
+        note(format!("{name}: {text}"));
     }
     Ok(())
 }
 
-fn json_lines(reader: &mut dyn BufRead, chunks: &mut Chunks<'_>) -> std::io::Result<()> {
+/// Reads a text as the records of a table; what is no entity is counted. For the fuzz targets: it does all that is done
+/// with a file's contents.
+///
+/// # Errors
+/// A text that cannot be read any further.
+pub fn count(bytes: &[u8], format: &str, delimiter: u8, infer_types: bool) -> Result<(usize, usize), String> {
+    let options = Options {
+        format: Format::parse(format)?,
+        delimiter,
+        infer_types,
+        account: None,
+    };
+    let (mut read, mut rejected) = (0, 0);
+    let mut send = |chunk: Chunk| {
+        read += chunk.records.len();
+        rejected += chunk.rejects.len();
+        true
+    };
+    let mut chunks = Chunks {
+        table: "T",
+        name: "text",
+        chunk: Chunk::new(Position::End),
+        bytes: 0,
+        count: 0,
+        skip: 0,
+        send: &mut send,
+        closed: false,
+    };
+    let input = || Input::new(bytes).map_err(|error| error.to_string());
+    if options.format.layout == Layout::Azurite {
+        azurite::tables(&mut input()?).map_err(|fault| fault.to_string())?;
+    }
+    let guesses = (infer_types && options.format.layout == Layout::Csv)
+        .then(|| guesses(&mut input()?, delimiter).map_err(|fault| fault.to_string()));
+    records(bytes, options, guesses.transpose()?, &mut chunks).map_err(|fault| fault.to_string())?;
+    chunks.flush(Position::End);
+    Ok((read, rejected))
+}
+
+fn records(
+    raw: impl Read,
+    options: Options<'_>,
+    guesses: Option<Vec<Guess>>,
+    chunks: &mut Chunks<'_>,
+) -> Result<Vec<String>, Fault> {
+    let input = &mut Input::new(raw)?;
+    match options.format.layout {
+        Layout::Jsonl => json_lines(input, chunks)?,
+        Layout::Azcopy => json_document(input, chunks)?,
+        Layout::Azurite => azurite_table(input, options.account, chunks)?,
+        Layout::Csv => return csv_rows(input, options.delimiter, guesses, chunks),
+    }
+    Ok(Vec::new())
+}
+
+fn json_lines(input: &mut Input<'_>, chunks: &mut Chunks<'_>) -> Result<(), Fault> {
     let mut line = Vec::new();
-    while let Some(kind) = lines::next(reader, &mut line)? {
+    while let Some(kind) = lines::next(input, &mut line)? {
         let is_blank = matches!(kind, Line::Whole) && line.iter().all(u8::is_ascii_whitespace);
         if is_blank || chunks.skips() {
             continue;
@@ -145,59 +272,97 @@ fn json_lines(reader: &mut dyn BufRead, chunks: &mut Chunks<'_>) -> std::io::Res
             Line::TooLong => Err("The line is too long to be an entity".to_owned()),
             Line::Whole => from_bytes(&line),
         };
-        if !chunks.push(record, &|| String::from_utf8_lossy(&line).into_owned()) {
+        let record = record.map_err(|reason| (input.record(), reason));
+        if !chunks.push(record, &|| clipped(&line)) {
             break;
         }
     }
     Ok(())
 }
 
-fn json_array(reader: &mut dyn BufRead, chunks: &mut Chunks<'_>) -> std::io::Result<()> {
-    let mut objects = Objects::new(reader);
+fn json_document(input: &mut Input<'_>, chunks: &mut Chunks<'_>) -> Result<(), Fault> {
+    let mut objects = Objects::default();
     let mut object = Vec::new();
-    while objects.next(&mut object)? {
+    while objects.next(input, &mut object)? {
         if chunks.skips() {
             continue;
         }
-        if !chunks.push(from_bytes(&object), &|| String::from_utf8_lossy(&object).into_owned()) {
+        let record = from_bytes(&object).map_err(|reason| (input.record(), reason));
+        if !chunks.push(record, &|| clipped(&object)) {
             break;
         }
     }
     Ok(())
 }
 
-fn csv_rows(reader: &mut dyn BufRead, chunks: &mut Chunks<'_>) -> Result<(), String> {
-    let mut rows = csv::ReaderBuilder::new().flexible(true).from_reader(reader);
-    let header = rows.headers().map_err(|error| error.to_string())?.clone();
-    if header.is_empty() || header.iter().all(str::is_empty) {
-        return Ok(());
-    }
-    let columns = Columns::of_header(&header)?;
-    let mut row = csv::ByteRecord::new();
-    while rows.read_byte_record(&mut row).map_err(|error| error.to_string())? {
+fn azurite_table(input: &mut Input<'_>, account: Option<&str>, chunks: &mut Chunks<'_>) -> Result<(), Fault> {
+    azurite::entities(input, account, chunks.table, &mut |place, document| {
         if chunks.skips() {
-            continue;
+            return Ok(true);
         }
-        let record = csv::StringRecord::from_byte_record(row.clone())
-            .map_err(|_| "The row is not UTF-8".to_owned())
-            .and_then(|row| {
-                if row.len() > header.len() {
-                    return Err("The row has more fields than the header".to_owned());
-                }
-                columns.record(&row)
-            });
-        let text = || {
-            let fields: Vec<_> = row.iter().map(String::from_utf8_lossy).collect();
-            fields.join(",")
-        };
-        if !chunks.push(record, &text) {
+        let record = text_of(document)
+            .and_then(azurite::payload)
+            .and_then(|json| Record::from_json(&json).map_err(|error| reason(&error)))
+            .map_err(|reason| (place, reason));
+        Ok(chunks.push(record, &|| clipped(document)))
+    })
+}
+
+/// Reads the header and hands on the rows with their columns, until `take` wants no more.
+fn rows(
+    input: &mut Input<'_>,
+    delimiter: u8,
+    mut take: impl FnMut(&mut Columns, &Row) -> bool,
+) -> Result<Columns, Fault> {
+    let mut row = Row::default();
+    if !row.read(input, delimiter)? {
+        return Err(input.fault("there is no header"));
+    }
+    let mut columns = Columns::of_header(&row)?;
+    let mut first = true;
+    while row.read(input, delimiter)? {
+        if std::mem::take(&mut first) {
+            columns.learn(&row);
+        }
+        if !take(&mut columns, &row) {
             break;
         }
     }
-    Ok(())
+    Ok(columns)
+}
+
+fn guesses(input: &mut Input<'_>, delimiter: u8) -> Result<Vec<Guess>, Fault> {
+    let mut guesses = Vec::new();
+    rows(input, delimiter, |columns, row| {
+        columns.see(row, &mut guesses);
+        true
+    })?;
+    Ok(guesses)
+}
+
+fn csv_rows(
+    input: &mut Input<'_>,
+    delimiter: u8,
+    guesses: Option<Vec<Guess>>,
+    chunks: &mut Chunks<'_>,
+) -> Result<Vec<String>, Fault> {
+    let mut begun = false;
+    let columns = rows(input, delimiter, |columns, row| {
+        if let (false, Some(guesses)) = (begun, &guesses) {
+            columns.infer(guesses);
+        }
+        begun = true;
+        chunks.skips() || chunks.push(columns.record(row), &|| row.shown(SHOWN))
+    })?;
+    Ok(columns.notes())
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|_| "The text is not UTF-8".to_owned())
 }
 
 fn from_bytes(bytes: &[u8]) -> Result<Record, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "The text is not UTF-8".to_owned())?;
-    Record::from_json(text).map_err(|error| reason(&error))
+    let text = text_of(bytes)?;
+    let payload = explorer::payload(text);
+    Record::from_json(payload.as_deref().unwrap_or(text)).map_err(|error| reason(&error))
 }

@@ -1,34 +1,53 @@
 //! Files as a source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use table_service_model::table_name;
 use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
+use crate::printable::{said, tell};
 use crate::record::{Chunk, Position, Range};
 
-use super::format::{Format, Layout, POLICIES_ENDING, SERVICE_FILE, table_of};
-use super::read;
+use super::azurite;
+use super::format::{FileOptions, Format, Layout, POLICIES_ENDING, SERVICE_FILE, table_of};
+use super::input::{Fault, Input};
+use super::read::{self, Options};
+
+/// How many files a directory may have.
+const MOST_FILES: usize = 100_000;
+/// The largest document beside tables: that of the service's properties and of five policies are much smaller.
+const LARGEST_DOCUMENT: u64 = 1 << 20;
+
+/// What the user was told: a file may be read several times.
+static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// A directory, a file, or standard input.
 pub struct FileSource {
     /// `None` is standard input.
     path: Option<PathBuf>,
-    /// What the command line says of standard input and of files whose names do not say it.
-    format: Option<Format>,
+    options: FileOptions,
     /// The only table, if the command line names exactly one.
     table: Option<String>,
+    /// The files of each table, once they are known: a database file has to be read to its end for them.
+    found: OnceLock<BTreeMap<String, Vec<PathBuf>>>,
 }
 
 impl FileSource {
-    pub fn new(path: Option<PathBuf>, format: Option<Format>, tables: &[String]) -> FileSource {
+    pub fn new(path: Option<PathBuf>, options: &FileOptions, tables: &[String]) -> FileSource {
         let table = match tables {
             [table] => Some(table.clone()),
             _ => None,
         };
-        FileSource { path, format, table }
+        FileSource {
+            path,
+            options: options.clone(),
+            table,
+            found: OnceLock::new(),
+        }
     }
 
     /// What reports call it.
@@ -47,6 +66,14 @@ impl FileSource {
     }
 
     fn files(&self) -> Result<BTreeMap<String, Vec<PathBuf>>, Failure> {
+        if let Some(found) = self.found.get() {
+            return Ok(found.clone());
+        }
+        let files = self.find()?;
+        Ok(self.found.get_or_init(|| files).clone())
+    }
+
+    fn find(&self) -> Result<BTreeMap<String, Vec<PathBuf>>, Failure> {
         let mut files = BTreeMap::<String, Vec<PathBuf>>::new();
         let Some(path) = &self.path else {
             let table = self
@@ -58,6 +85,10 @@ impl FileSource {
         };
         let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
         if !path.metadata().map_err(failed)?.is_dir() {
+            if self.format_of(Some(path))?.layout == Layout::Azurite {
+                self.database(path, &mut files)?;
+                return Ok(files);
+            }
             let named = || table_of(path).filter(|name| table_name::check_form(name).is_ok());
             let table = self.table.clone().or_else(named).ok_or_else(|| {
                 Failure::usage(format!(
@@ -68,9 +99,15 @@ impl FileSource {
             files.insert(table, vec![path.clone()]);
             return Ok(files);
         }
-        for entry in path.read_dir().map_err(failed)? {
+        for (index, entry) in path.read_dir().map_err(failed)?.enumerate() {
             let file = entry.map_err(failed)?.path();
-            if file.is_file()
+            if index == MOST_FILES {
+                let reason = format!("{}: there are more than {MOST_FILES} files.", path.display());
+                return Err(Failure::new(reason));
+            }
+            if Format::of_path(&file).is_some_and(|format| format.layout == Layout::Azurite) && file.is_file() {
+                self.database(&file, &mut files)?;
+            } else if file.is_file()
                 && !is_ours(&file)
                 && let Some(table) = table_of(&file)
             {
@@ -81,13 +118,43 @@ impl FileSource {
         Ok(files)
     }
 
+    /// Adds the tables of an emulator's database file.
+    fn database(&self, path: &Path, files: &mut BTreeMap<String, Vec<PathBuf>>) -> Result<(), Failure> {
+        let read = || -> Result<_, Fault> {
+            let raw = read::open(Some(path), self.format_of(Some(path)).map_err(std::io::Error::other)?)?;
+            azurite::tables(&mut Input::new(raw)?)
+        };
+        let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+        let mut tables = read().map_err(|fault| failed(&fault))?;
+        match &self.options.account {
+            Some(account) => tables.retain(|table| table.account == *account),
+            None => {
+                let accounts: BTreeSet<&str> = tables.iter().map(|table| table.account.as_str()).collect();
+                if accounts.len() > 1 {
+                    let some: Vec<String> = accounts.into_iter().take(20).map(said).collect();
+                    return Err(Failure::usage(format!(
+                        "{}: it has tables of several accounts ({}); name one with --account.",
+                        path.display(),
+                        some.join(", ")
+                    )));
+                }
+            }
+        }
+        for table in tables {
+            table_name::check_form(&table.table)
+                .map_err(|error| failed(&format!("{}: {error}", said(&table.table))))?;
+            files.entry(table.table).or_default().push(path.to_owned());
+        }
+        Ok(())
+    }
+
     fn format_of(&self, path: Option<&Path>) -> Result<Format, Failure> {
         let default = Format {
             layout: Layout::Jsonl,
             compressed: false,
         };
         path.and_then(Format::of_path)
-            .or(self.format)
+            .or(self.options.format)
             .or(if path.is_none() { Some(default) } else { None })
             .ok_or_else(|| {
                 Failure::usage(format!(
@@ -139,11 +206,25 @@ impl FileSource {
                 "A copy from standard input cannot be resumed: what was read is gone.",
             ));
         }
+        if path.is_none() && self.options.infer_types {
+            return Err(Failure::usage(
+                "--infer-types reads a file twice, so it is not for standard input.",
+            ));
+        }
         let format = self.format_of(path.as_deref())?;
-        let table = table.to_owned();
+        let (table, options) = (table.to_owned(), self.options.clone());
         tokio::task::spawn_blocking(move || {
-            read::read(&table, path.as_deref(), format, position, &mut |chunk| {
-                chunks.blocking_send(chunk).is_ok()
+            let options = Options {
+                format,
+                delimiter: options.delimiter,
+                infer_types: options.infer_types,
+                account: options.account.as_deref(),
+            };
+            let mut send = |chunk| chunks.blocking_send(chunk).is_ok();
+            read::read(&table, path.as_deref(), options, position, &mut send, &mut |note| {
+                if TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(note.clone()) {
+                    tell(&format!("table-service-copy: {note}."));
+                }
             })
         })
         .await
@@ -155,11 +236,19 @@ impl FileSource {
         let Some(path) = self.path.as_ref().filter(|path| path.is_dir()) else {
             return Ok(None);
         };
-        match std::fs::read_to_string(path.join(name)) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Failure::new(format!("{}: {error}", path.join(name).display()))),
+        let path = path.join(name);
+        let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+        let file = match std::fs::File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(|error| failed(&error))?,
+        };
+        let mut text = String::new();
+        let read = file.take(LARGEST_DOCUMENT + 1).read_to_string(&mut text);
+        read.map_err(|error| failed(&error))?;
+        if text.len() as u64 > LARGEST_DOCUMENT {
+            return Err(failed(&"it is too long for access policies or service properties"));
         }
+        Ok(Some(text))
     }
 }
 

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use table_service_model::table_name;
 
+use crate::created;
 use crate::failure::Failure;
 use crate::record::Record;
 
+use super::csv::MOST_COLUMNS;
 use super::csv_rows;
-use super::format::{Format, Layout};
+use super::format::{FileOptions, Format, Layout};
+use super::input::Input;
 use super::lines;
-use super::read;
 
 const BUFFER: usize = 1 << 16;
+/// While a file is written, this is behind its name.
+const PART: &str = ".part";
 
 /// A directory, a file, or standard output.
 pub struct FileTarget {
@@ -23,6 +27,7 @@ pub struct FileTarget {
     path: Option<PathBuf>,
     is_directory: bool,
     format: Format,
+    delimiter: u8,
 }
 
 impl FileTarget {
@@ -30,26 +35,40 @@ impl FileTarget {
     /// is a directory, which is made if it is not there.
     ///
     /// # Errors
-    /// A directory that cannot be made.
-    pub fn new(path: Option<PathBuf>, format: Option<Format>) -> Result<FileTarget, Failure> {
+    /// A format that is only read.
+    pub fn new(path: Option<PathBuf>, options: &FileOptions) -> Result<FileTarget, Failure> {
+        let (format, delimiter) = (options.format, options.delimiter);
         let default = Format {
             layout: Layout::Jsonl,
             compressed: false,
         };
         let Some(path) = path else {
-            return Ok(FileTarget {
+            return FileTarget {
                 path: None,
                 is_directory: false,
                 format: format.unwrap_or(default),
-            });
+                delimiter,
+            }
+            .checked();
         };
         let by_name = Format::of_path(&path);
         let is_directory = path.is_dir() || (by_name.is_none() && !path.exists() && !is_device(&path));
-        Ok(FileTarget {
+        FileTarget {
             format: format.or(if is_directory { None } else { by_name }).unwrap_or(default),
             is_directory,
             path: Some(path),
-        })
+            delimiter,
+        }
+        .checked()
+    }
+
+    fn checked(self) -> Result<FileTarget, Failure> {
+        if self.format.layout == Layout::Azurite {
+            return Err(Failure::usage(
+                "azurite is a format to read; write jsonl, csv or azcopy.",
+            ));
+        }
+        Ok(self)
     }
 
     pub fn name(&self) -> String {
@@ -79,7 +98,7 @@ impl FileTarget {
     /// Whether the file of a table has its name and no part of it is left.
     pub fn is_complete(&self, table: &str) -> bool {
         let Some(file) = self.file_of(table) else { return false };
-        file.exists() && part_of(Some(&file), self.format).is_none_or(|part| !part.exists())
+        file.exists() && (is_device(&file) || !created::beside(&file, PART).exists())
     }
 
     /// Begins the file of a table, or goes on with it where `length` says.
@@ -102,7 +121,7 @@ impl FileTarget {
                 file.display()
             )));
         }
-        Writer::open(file, self.format, length)
+        Writer::open(file, self.format, self.delimiter, length)
     }
 
     /// Writes a document beside the tables.
@@ -115,7 +134,7 @@ impl FileTarget {
         };
         let file = path.join(name);
         std::fs::create_dir_all(path)
-            .and_then(|()| std::fs::write(&file, text))
+            .and_then(|()| created::replaced(&file, text.as_bytes(), false))
             .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
         Ok(true)
     }
@@ -133,78 +152,121 @@ enum Output {
     None,
 }
 
+impl Output {
+    fn new(raw: Box<dyn Write + Send>) -> Output {
+        Output::Plain(BufWriter::with_capacity(BUFFER, raw))
+    }
+
+    /// Begins a frame. It ends with a checksum of its contents, which every decoder checks.
+    fn begin_frame(&mut self) -> std::io::Result<()> {
+        if let Output::Plain(plain) = std::mem::replace(self, Output::None) {
+            let mut encoder = zstd::Encoder::new(plain, 3)?;
+            encoder.include_checksum(true)?;
+            *self = Output::Compressed(Box::new(encoder));
+        }
+        Ok(())
+    }
+
+    /// Ends the frame, if there is one, and hands everything to the operating system.
+    fn end_frame(&mut self) -> std::io::Result<()> {
+        *self = match std::mem::replace(self, Output::None) {
+            Output::Compressed(encoder) => Output::Plain(encoder.finish()?),
+            other => other,
+        };
+        self.flush()
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Output::Plain(output) => output.write(bytes),
+            Output::Compressed(output) => output.write(bytes),
+            Output::None => Err(std::io::Error::other("the file is not open")),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Output::Plain(output) => output.flush(),
+            Output::Compressed(output) => output.flush(),
+            Output::None => Err(std::io::Error::other("the file is not open")),
+        }
+    }
+}
+
+/// Where entities go while they come.
+enum Place {
+    /// Into a file with another name, so that nobody takes a part for the whole; its handle and that name.
+    Part(File, PathBuf),
+    /// CSV for standard output or a device: into a file without a name, which is gone on every way out.
+    Unnamed(File),
+    /// As they come: standard output or a device.
+    Through,
+}
+
 /// Writes the entities of one table, in one thread at a time.
 ///
-/// While it works, a regular file has another name, so that nobody takes a part for the whole. CSV needs the names of all
-/// properties before its first row. So its entities are first written as lines of JSON into a file beside it.
+/// CSV needs the names of all properties before its first row. So its entities are first written as lines of JSON.
 pub struct Writer {
     output: Output,
+    place: Place,
     /// `None` is standard output.
     file: Option<PathBuf>,
     format: Format,
+    delimiter: u8,
     buffer: Vec<u8>,
     any: bool,
 }
 
 impl Writer {
-    fn open(file: Option<PathBuf>, format: Format, length: Option<u64>) -> Result<Writer, Failure> {
-        let part = part_of(file.as_deref(), format);
-        let name = part.clone().unwrap_or_default();
-        let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", name.display()));
-        let raw: Box<dyn Write + Send> = match &part {
-            None => Box::new(std::io::stdout()),
-            Some(part) => {
-                let mut file = OpenOptions::new()
-                    .create(true)
-                    .write(true)
-                    .truncate(false)
-                    .open(part)
-                    .map_err(failed)?;
-                if !is_device(part) {
-                    let length = length.unwrap_or(0);
-                    if file.metadata().map_err(failed)?.len() < length {
-                        return Err(Failure::new(format!(
-                            "{} is shorter than the resume file says. Start again without it.",
-                            part.display()
-                        )));
-                    }
-                    file.set_len(length).map_err(failed)?;
-                    std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(length)).map_err(failed)?;
+    fn open(file: Option<PathBuf>, format: Format, delimiter: u8, length: Option<u64>) -> Result<Writer, Failure> {
+        let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", name_of(file.as_deref())));
+        let regular = file.as_deref().filter(|file| !is_device(file));
+        let opened = || -> std::io::Result<(Place, Box<dyn Write + Send>)> {
+            Ok(match regular {
+                Some(file) => {
+                    let part = created::beside(file, PART);
+                    let handle = match length {
+                        Some(length) => part_again(&part, length)?,
+                        None => created::anew(&part)?,
+                    };
+                    let raw = handle.try_clone()?;
+                    (Place::Part(handle, part), Box::new(raw))
                 }
-                Box::new(file)
-            }
+                None if format.layout == Layout::Csv => {
+                    let unnamed = created::unnamed()?;
+                    let raw = unnamed.try_clone()?;
+                    (Place::Unnamed(unnamed), Box::new(raw))
+                }
+                None => (Place::Through, stream(file.as_deref())?),
+            })
         };
+        let (place, raw) = opened().map_err(|error| failed(&error))?;
         let mut writer = Writer {
-            output: Output::Plain(BufWriter::with_capacity(BUFFER, raw)),
-            file,
+            output: Output::new(raw),
+            place,
             format,
+            delimiter,
             buffer: Vec::new(),
             any: length.is_some_and(|length| length > 0),
+            file,
         };
         if writer.spool().compressed {
-            writer.begin_frame().map_err(failed)?;
+            writer.output.begin_frame().map_err(|error| writer.failed(&error))?;
         }
         Ok(writer)
     }
 
     /// The format of what is written while entities come.
     fn spool(&self) -> Format {
-        spool_of(self.format)
-    }
-
-    fn begin_frame(&mut self) -> std::io::Result<()> {
-        if let Output::Plain(plain) = std::mem::replace(&mut self.output, Output::None) {
-            self.output = Output::Compressed(Box::new(zstd::Encoder::new(plain, 3)?));
+        match self.format.layout {
+            Layout::Csv => Format {
+                layout: Layout::Jsonl,
+                compressed: true,
+            },
+            _ => self.format,
         }
-        Ok(())
-    }
-
-    fn end_frame(&mut self) -> std::io::Result<()> {
-        match std::mem::replace(&mut self.output, Output::None) {
-            Output::Compressed(encoder) => self.output = Output::Plain(encoder.finish()?),
-            other => self.output = other,
-        }
-        Ok(())
     }
 
     /// Appends entities.
@@ -224,25 +286,13 @@ impl Writer {
                 buffer.push(b'\n');
             }
         }
-        let written = self.bytes(&buffer);
+        let written = self.output.write_all(&buffer);
         self.buffer = buffer;
         written.map_err(|error| self.failed(&error))
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        match &mut self.output {
-            Output::Plain(output) => output.write_all(bytes),
-            Output::Compressed(output) => output.write_all(bytes),
-            Output::None => Err(std::io::Error::other("the file is not open")),
-        }
-    }
-
     fn failed(&self, error: &dyn std::fmt::Display) -> Failure {
-        let name = self
-            .file
-            .as_deref()
-            .map_or_else(|| "standard output".to_owned(), |file| file.display().to_string());
-        Failure::new(format!("{name}: {error}"))
+        Failure::new(format!("{}: {error}", name_of(self.file.as_deref())))
     }
 
     /// Brings everything to the disk, and returns the length that the file has then. A resumed copy goes on there.
@@ -250,26 +300,21 @@ impl Writer {
     /// # Errors
     /// What the operating system says.
     pub fn checkpoint(&mut self) -> Result<u64, Failure> {
-        let Some(part) = part_of(self.file.as_deref(), self.format) else {
+        let compressed = self.spool().compressed;
+        let Place::Part(part, _) = &self.place else {
             return Ok(0);
         };
-        let done = || -> std::io::Result<u64> {
-            self.end_frame()?;
-            if let Output::Plain(output) = &mut self.output {
-                output.flush()?;
-            }
-            let file = File::open(&part)?;
-            if !is_device(&part) {
-                file.sync_data()?;
-            }
-            let length = file.metadata()?.len();
-            if self.spool().compressed {
-                self.begin_frame()?;
+        let output = &mut self.output;
+        let mut done = || -> std::io::Result<u64> {
+            output.end_frame()?;
+            part.sync_data()?;
+            let length = part.metadata()?.len();
+            if compressed {
+                output.begin_frame()?;
             }
             Ok(length)
         };
-        let mut done = done;
-        done().map_err(|error| Failure::new(format!("{}: {error}", part.display())))
+        done().map_err(|error| self.failed(&error))
     }
 
     /// Ends the file and gives it its name.
@@ -277,160 +322,138 @@ impl Writer {
     /// # Errors
     /// What the operating system says.
     pub fn finish(mut self) -> Result<(), Failure> {
-        if self.format.layout == Layout::Azcopy {
-            let end: &[u8] = if self.any { b"\n]\n" } else { b"[]\n" };
-            self.bytes(end).map_err(|error| self.failed(&error))?;
-        }
-        self.end_frame().map_err(|error| self.failed(&error))?;
-        if let Output::Plain(output) = &mut self.output {
-            let flushed = output.flush();
-            flushed.map_err(|error| self.failed(&error))?;
-        }
-        let Some(part) = part_of(self.file.as_deref(), self.format) else {
-            return Ok(());
+        self.end().map_err(|error| self.failed(&error))?;
+        let spool = match &self.place {
+            Place::Part(spool, _) | Place::Unnamed(spool) => spool,
+            Place::Through => return Ok(()),
         };
-        if self.format.layout == Layout::Csv {
-            self.output = Output::None;
-            to_csv(&part, spool_of(self.format), self.file.as_deref(), self.format)?;
-            return std::fs::remove_file(&part).map_err(|error| self.failed(&error));
-        }
-        match &self.file {
-            Some(file) if !is_device(file) => File::open(&part)
-                .and_then(|part| part.sync_all())
-                .and_then(|()| std::fs::rename(&part, file))
-                .map_err(|error| self.failed(&error)),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn spool_of(format: Format) -> Format {
-    if format.layout == Layout::Csv {
-        return Format {
-            layout: Layout::Jsonl,
-            compressed: true,
-        };
-    }
-    format
-}
-
-/// The file that is written until the table is complete.
-fn part_of(file: Option<&Path>, format: Format) -> Option<PathBuf> {
-    match file {
-        Some(file) if is_device(file) && format.layout != Layout::Csv => Some(file.to_owned()),
-        Some(file) => {
-            let mut name = file.as_os_str().to_owned();
-            name.push(".part");
-            Some(PathBuf::from(name))
-        }
-        None if format.layout == Layout::Csv => {
-            let name = format!("table-service-copy.{}.part", std::process::id());
-            Some(std::env::temp_dir().join(name))
-        }
-        None => None,
-    }
-}
-
-/// Writes lines of JSON as CSV, reading them twice: for the names of the properties, and for the rows.
-fn to_csv(part: &Path, spool: Format, file: Option<&Path>, format: Format) -> Result<(), Failure> {
-    let mut names = BTreeSet::new();
-    each(part, spool, &mut |record| {
-        for (name, _) in record.properties.as_properties().iter() {
-            if !names.contains(name) {
-                names.insert(name.to_owned());
+        let (failed, file) = (|error: std::io::Error| self.failed(&error), self.file.as_deref());
+        match (&self.place, file) {
+            (Place::Part(_, part), Some(file)) if self.format.layout == Layout::Csv => {
+                let rows = created::beside(file, ".csv-part");
+                let target = created::anew(&rows).map_err(failed)?;
+                let written = target
+                    .try_clone()
+                    .map_err(failed)
+                    .and_then(|raw| self.to_csv(spool, Box::new(raw)))
+                    .and_then(|()| target.sync_all().map_err(failed))
+                    .and_then(|()| std::fs::rename(&rows, file).map_err(failed));
+                if let Err(failure) = written {
+                    // What it says is the first error.
+                    let _ = std::fs::remove_file(&rows);
+                    return Err(failure);
+                }
+                std::fs::remove_file(part).map_err(failed)
             }
+            (Place::Part(_, part), Some(file)) => {
+                let synced = spool.sync_all().and_then(|()| std::fs::rename(part, file));
+                synced.map_err(failed)
+            }
+            _ => self.to_csv(spool, stream(file).map_err(failed)?),
+        }
+    }
+
+    /// Writes what stands behind the last entity.
+    fn end(&mut self) -> std::io::Result<()> {
+        let end: &[u8] = match (self.format.layout, self.any) {
+            (Layout::Azcopy, true) => b"\n]\n",
+            (Layout::Azcopy, false) => b"[]\n",
+            // A file without a byte is one that was not written to its end.
+            (Layout::Jsonl, false) => b"\n",
+            _ => b"",
+        };
+        self.output.write_all(end)?;
+        self.output.end_frame()
+    }
+
+    /// Writes lines of JSON as CSV, reading them twice: for the names of the properties, and for the rows.
+    fn to_csv(&self, spool: &File, raw: Box<dyn Write + Send>) -> Result<(), Failure> {
+        let failed = |error: &dyn std::fmt::Display| self.failed(error);
+        let mut names = BTreeSet::new();
+        self.each(spool, &mut |record| {
+            for (name, _) in record.properties.as_properties().iter() {
+                if !names.contains(name) {
+                    names.insert(name.to_owned());
+                }
+            }
+            // Keys and Timestamp have a column each.
+            if 3 + 2 * names.len() > MOST_COLUMNS {
+                let most = (MOST_COLUMNS - 3) / 2;
+                return Err(failed(&format!(
+                    "its entities have more than {most} different properties, too many for columns; write jsonl"
+                )));
+            }
+            Ok(())
+        })?;
+        let mut output = Output::new(raw);
+        if self.format.compressed {
+            output.begin_frame().map_err(|error| failed(&error))?;
+        }
+        {
+            let mut rows = csv::WriterBuilder::new()
+                .delimiter(self.delimiter)
+                .terminator(csv::Terminator::CRLF)
+                .buffer_capacity(BUFFER)
+                .from_writer(&mut output);
+            rows.write_record(csv_rows::header(names.iter().map(String::as_str)))
+                .map_err(|error| failed(&error))?;
+            self.each(spool, &mut |record| {
+                csv_rows::row(record, names.iter().map(String::as_str), &mut |field| {
+                    rows.write_field(field)
+                })
+                .and_then(|()| rows.write_record(None::<&[u8]>))
+                .map_err(|error| failed(&error))
+            })?;
+            rows.flush().map_err(|error| failed(&error))?;
+        }
+        output.end_frame().map_err(|error| failed(&error))
+    }
+
+    /// Reads the lines that this program has written.
+    fn each(&self, mut spool: &File, take: &mut dyn FnMut(&Record) -> Result<(), Failure>) -> Result<(), Failure> {
+        let failed = |error: &dyn std::fmt::Display| self.failed(error);
+        let mut begin = || -> std::io::Result<Input<'_>> {
+            spool.rewind()?;
+            Input::new(zstd::Decoder::with_buffer(BufReader::with_capacity(BUFFER, spool))?)
+        };
+        let mut input = begin().map_err(|error| failed(&error))?;
+        let mut line = Vec::new();
+        while lines::next(&mut input, &mut line)
+            .map_err(|error| failed(&error))?
+            .is_some()
+        {
+            let text = std::str::from_utf8(&line).map_err(|error| failed(&error))?;
+            take(&Record::from_json(text).map_err(|error| failed(&error))?)?;
         }
         Ok(())
-    })?;
-    let to_file = file.filter(|file| !is_device(file));
-    let temporary = to_file.map(|file| {
-        let mut name = file.as_os_str().to_owned();
-        name.push(".csv-part");
-        PathBuf::from(name)
-    });
-    let place = temporary.as_deref().or(file);
-    let shown = file.map_or_else(|| "standard output".to_owned(), |file| file.display().to_string());
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{shown}: {error}"));
-    let raw: Box<dyn Write> = match place {
-        Some(place) => Box::new(
-            OpenOptions::new()
-                .create(true)
-                .write(true)
-                .truncate(true)
-                .open(place)
-                .map_err(|error| failed(&error))?,
-        ),
+    }
+}
+
+fn name_of(file: Option<&Path>) -> String {
+    file.map_or_else(|| "standard output".to_owned(), |file| file.display().to_string())
+}
+
+/// Standard output, or a device.
+fn stream(file: Option<&Path>) -> std::io::Result<Box<dyn Write + Send>> {
+    Ok(match file {
+        Some(file) => Box::new(OpenOptions::new().write(true).open(file)?),
         None => Box::new(std::io::stdout()),
+    })
+}
+
+/// Goes on with the file of an earlier run behind so many bytes.
+fn part_again(part: &Path, length: u64) -> std::io::Result<File> {
+    let mut handle = match created::again(part) {
+        // Nothing was written.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && length == 0 => created::anew(part)?,
+        handle => handle?,
     };
-    let mut output = if format.compressed {
-        CsvOutput::Compressed(Box::new(zstd::Encoder::new(raw, 3).map_err(|error| failed(&error))?))
-    } else {
-        CsvOutput::Plain(raw)
-    };
-    {
-        let mut rows = csv::WriterBuilder::new()
-            .terminator(csv::Terminator::CRLF)
-            .buffer_capacity(BUFFER)
-            .from_writer(&mut output);
-        rows.write_record(csv_rows::header(names.iter().map(String::as_str)))
-            .map_err(|error| failed(&error))?;
-        each(part, spool, &mut |record| {
-            rows.write_record(csv_rows::row(record, names.iter().map(String::as_str)))
-                .map_err(|error| failed(&error))
-        })?;
-        rows.flush().map_err(|error| failed(&error))?;
+    if handle.metadata()?.len() < length {
+        return Err(std::io::Error::other(
+            "its file with .part behind the name is shorter than the resume file says. Start again without the resume file",
+        ));
     }
-    output.finish().map_err(|error| failed(&error))?;
-    if let (Some(temporary), Some(file)) = (temporary, to_file) {
-        File::open(&temporary)
-            .and_then(|written| written.sync_all())
-            .and_then(|()| std::fs::rename(&temporary, file))
-            .map_err(|error| failed(&error))?;
-    }
-    Ok(())
-}
-
-enum CsvOutput {
-    Plain(Box<dyn Write>),
-    Compressed(Box<zstd::Encoder<'static, Box<dyn Write>>>),
-}
-
-impl CsvOutput {
-    fn finish(self) -> std::io::Result<()> {
-        match self {
-            CsvOutput::Plain(mut output) => output.flush(),
-            CsvOutput::Compressed(output) => output.finish()?.flush(),
-        }
-    }
-}
-
-impl Write for CsvOutput {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            CsvOutput::Plain(output) => output.write(bytes),
-            CsvOutput::Compressed(output) => output.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            CsvOutput::Plain(output) => output.flush(),
-            CsvOutput::Compressed(output) => output.flush(),
-        }
-    }
-}
-
-/// Reads the lines that this program has written.
-fn each(part: &Path, spool: Format, take: &mut dyn FnMut(&Record) -> Result<(), Failure>) -> Result<(), Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", part.display()));
-    let mut reader = read::open(Some(part), spool).map_err(|error| failed(&error))?;
-    let mut line = Vec::new();
-    while lines::next(&mut *reader, &mut line)
-        .map_err(|error| failed(&error))?
-        .is_some()
-    {
-        let text = std::str::from_utf8(&line).map_err(|error| failed(&error))?;
-        take(&Record::from_json(text).map_err(|error| failed(&error))?)?;
-    }
-    Ok(())
+    handle.set_len(length)?;
+    handle.seek(SeekFrom::Start(length))?;
+    Ok(handle)
 }

@@ -6,14 +6,18 @@
 
 mod away;
 mod conflicts;
+mod damaged;
 mod entities;
+mod explorers;
 mod guide;
 mod hostile;
 mod interrupted;
+mod memory;
 mod other_side;
 mod peers;
 mod program;
 mod proxy;
 mod round_trips;
+mod shared_places;
 mod tls;
 mod verifying;

@@ -3,7 +3,7 @@
 use system_tests::random::seeds;
 
 use crate::entities::lines;
-use crate::program::{Place, connection_string, file, quietly, succeeds, text, verifying};
+use crate::program::{Place, connection_string, file, output, quietly, succeeds, text, verifying};
 
 #[test]
 #[ignore = "needs an emulator: make copy-peers"]
@@ -29,4 +29,23 @@ fn an_emulator_gives_back_what_it_gets() {
             succeeds(&verifying(begin, &to, &["--table", &table]));
         }
     }
+}
+
+#[test]
+#[ignore = "needs an emulator: make copy-peers"]
+fn an_emulators_database_file_has_what_the_emulator_got() {
+    let emulator = connection_string(std::env::var("AZURITE").unwrap().parse().unwrap());
+    let kept = std::env::var("AZURITE_DIRECTORY").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Kept.jsonl", &lines(11, 500).replace(":-0.0", ":0.0"));
+    succeeds(&quietly(text(&begin), &emulator, &[]));
+    // It writes the file every five seconds.
+    system_tests::wait_until("the file has all entities", || {
+        output(&verifying(text(&begin), &kept, &["--table", "Kept"]))
+            .status
+            .success()
+    });
+    let place = Place::of("sql");
+    succeeds(&quietly(&kept, &place.argument(), &["--table", "Kept"]));
+    succeeds(&verifying(text(&begin), &place.argument(), &["--table", "Kept"]));
 }

@@ -1,0 +1,212 @@
+//! Rows of CSV (RFC 4180). What is no row is an error: text behind a closing quote, a quote within a field that does not
+//! begin with one, an end within a field.
+
+use super::input::{Fault, Input, Place};
+
+/// How many columns a file may have.
+pub const MOST_COLUMNS: usize = 20_000;
+
+/// A field of a row.
+struct Field {
+    end: usize,
+    place: Place,
+}
+
+#[derive(Default)]
+pub struct Row {
+    text: Vec<u8>,
+    fields: Vec<Field>,
+    /// Where the row ends.
+    end: Option<Place>,
+    /// Whether a line end is behind it.
+    has_line_end: bool,
+}
+
+impl Row {
+    /// Reads the next row that has any character; false at the end.
+    ///
+    /// # Errors
+    /// What is no row, or is too long to be an entity.
+    pub fn read(&mut self, input: &mut Input<'_>, delimiter: u8) -> Result<bool, Fault> {
+        self.text.clear();
+        self.fields.clear();
+        while let Some(b'\r' | b'\n') = input.peek()? {
+            input.advance(1);
+        }
+        if input.peek()?.is_none() {
+            return Ok(false);
+        }
+        input.begin_record();
+        loop {
+            if self.fields.len() == MOST_COLUMNS {
+                return Err(input.fault(format!("the row has more than {MOST_COLUMNS} fields")));
+            }
+            let place = input.place();
+            let quoted = input.peek()? == Some(b'"');
+            if quoted {
+                self.quoted(input)?;
+            } else {
+                self.plain(input, delimiter)?;
+            }
+            self.fields.push(Field {
+                end: self.text.len(),
+                place,
+            });
+            self.end = Some(input.place());
+            match input.peek()? {
+                Some(byte) if byte == delimiter => input.advance(1),
+                Some(b'\r') => {
+                    input.advance(1);
+                    if input.peek()? == Some(b'\n') {
+                        input.advance(1);
+                    }
+                    self.has_line_end = true;
+                    return Ok(true);
+                }
+                Some(b'\n') => {
+                    input.advance(1);
+                    self.has_line_end = true;
+                    return Ok(true);
+                }
+                None => {
+                    self.has_line_end = false;
+                    return Ok(true);
+                }
+                Some(_) if quoted => return Err(input.fault("text stands behind the closing quote of a field")),
+                Some(_) => {
+                    return Err(input.fault(
+                        "a quote stands within a field that does not begin with one; such a field is written in \
+                         quotes, with every quote in it twice",
+                    ));
+                }
+            }
+        }
+    }
+
+    fn plain(&mut self, input: &mut Input<'_>, delimiter: u8) -> Result<(), Fault> {
+        loop {
+            let available = input.fill()?;
+            let ends = |byte: &u8| *byte == delimiter || matches!(byte, b'\r' | b'\n' | b'"');
+            let end = available.iter().position(ends);
+            let count = end.unwrap_or(available.len());
+            input.keep(&mut self.text, count)?;
+            if end.is_some() || count == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn quoted(&mut self, input: &mut Input<'_>) -> Result<(), Fault> {
+        let begin = input.place();
+        input.advance(1);
+        loop {
+            let available = input.fill()?;
+            if available.is_empty() {
+                return Err(begin.fault("the file ends within the field that begins here"));
+            }
+            let quote = available.iter().position(|&byte| byte == b'"');
+            let count = quote.unwrap_or(available.len());
+            input.keep(&mut self.text, count)?;
+            if quote.is_some() {
+                input.advance(1);
+                if input.peek()? != Some(b'"') {
+                    return Ok(());
+                }
+                input.keep(&mut self.text, 1)?;
+            }
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// The text of a field; `None` if it is not UTF-8.
+    pub fn field(&self, index: usize) -> Option<&str> {
+        let Some(field) = self.fields.get(index) else {
+            return Some("");
+        };
+        let before = index.checked_sub(1).and_then(|before| self.fields.get(before));
+        let text = self.text.get(before.map_or(0, |before| before.end)..field.end);
+        std::str::from_utf8(text.unwrap_or_default()).ok()
+    }
+
+    /// Where a field begins, or else where the row ends.
+    pub fn place(&self, index: usize) -> Place {
+        let place = self.fields.get(index).map(|field| field.place).or(self.end);
+        place.unwrap_or(Place { line: 1, column: 1 })
+    }
+
+    pub fn has_line_end(&self) -> bool {
+        self.has_line_end
+    }
+
+    /// The row for a message, not longer than this.
+    pub fn shown(&self, most: usize) -> String {
+        let mut shown = String::new();
+        for index in 0..self.fields.len() {
+            if shown.len() >= most {
+                break;
+            }
+            if index > 0 {
+                shown.push(',');
+            }
+            shown.extend(self.field(index).unwrap_or("\u{fffd}").chars().take(most));
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &str) -> Result<Vec<Vec<String>>, String> {
+        let mut input = Input::new(text.as_bytes()).unwrap();
+        let (mut row, mut rows) = (Row::default(), Vec::new());
+        while row.read(&mut input, b',').map_err(|fault| fault.to_string())? {
+            rows.push(
+                (0..row.len())
+                    .map(|field| row.field(field).unwrap().to_owned())
+                    .collect(),
+            );
+        }
+        Ok(rows)
+    }
+
+    #[test]
+    fn rows_of_every_form() {
+        for text in [
+            "a,\"b\"\"\r\n,\",\r\n\r\n,,c\r\n",
+            "a,\"b\"\"\r\n,\",\n,,c",
+            "a,\"b\"\"\r\n,\",\r\r,,c\r",
+        ] {
+            assert_eq!(rows(text).unwrap(), [["a", "b\"\r\n,", ""], ["", "", "c"]], "{text}");
+        }
+        assert_eq!(rows("").unwrap(), Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn what_is_no_row_says_where() {
+        for (text, says) in [
+            (
+                "a\n\"b\"c,d\n",
+                "line 2, column 4: text stands behind the closing quote",
+            ),
+            (
+                "a\n\"b\" ,d\n",
+                "line 2, column 4: text stands behind the closing quote",
+            ),
+            (
+                "a\nb,\"c\nd",
+                "line 2, column 3: the file ends within the field that begins here",
+            ),
+            ("a\nb\"c", "line 2, column 2: a quote stands within a field"),
+            (&",".repeat(MOST_COLUMNS), "the row has more than 20000 fields"),
+        ] {
+            let fault = rows(text).unwrap_err();
+            assert!(fault.contains(says), "{text}: {fault}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The JSON of Azure Storage Explorer: types stand in `Name@type`, as in its CSV, and values may be strings.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::csv_rows::TYPE;
+
+/// The members of an object in their order, those that come twice included: what reads the entity refuses them.
+pub struct Members<'j>(pub Vec<(String, &'j RawValue)>);
+
+impl<'de: 'j, 'j> Deserialize<'de> for Members<'j> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members<'j>, D::Error> {
+        struct Of;
+        impl<'de> Visitor<'de> for Of {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Of)
+    }
+}
+
+/// Appends a member to an object.
+pub fn append(object: &mut String, name: &str, raw: &str) {
+    object.push(if object.is_empty() { '{' } else { ',' });
+    object.push_str(&serde_json::Value::from(name).to_string());
+    object.push(':');
+    object.push_str(raw);
+}
+
+/// The entity in the payload form of the service; `None` if it is in that form already, or is none.
+pub fn payload(json: &str) -> Option<String> {
+    if !json.contains("@type\"") {
+        return None;
+    }
+    let Members(members) = serde_json::from_str(json).ok()?;
+    let mut object = String::with_capacity(json.len());
+    for (name, raw) in members {
+        let Some(property) = name.strip_suffix(TYPE) else {
+            append(&mut object, &name, raw.get());
+            continue;
+        };
+        let edm: String = serde_json::from_str(raw.get()).unwrap_or_default();
+        match edm.trim_start_matches("Edm.") {
+            "" | "Null" => {}
+            edm => append(
+                &mut object,
+                &format!("{property}@odata.type"),
+                &serde_json::Value::from(format!("Edm.{edm}")).to_string(),
+            ),
+        }
+    }
+    object.push('}');
+    Some(object)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+
+    #[test]
+    fn types_beside_values() {
+        let json = r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"2020-01-01T00:00:00Z","Timestamp@type":"DateTime","A":"5","A@type":"Int32","B":"true","B@type":"Edm.Boolean","C":"1.5","C@type":"Double","D":"x","D@type":"String","E":"9","E@type":"Int64","F":7}"#;
+        let record = Record::from_json(&payload(json).unwrap()).unwrap();
+        assert_eq!(
+            record.json(),
+            r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"2020-01-01T00:00:00Z","A":5,"B":true,"C":1.5,"D":"x","E@odata.type":"Edm.Int64","E":"9","F":7}"#
+        );
+        assert!(payload(r#"{"A@odata.type":"Edm.Int64","A":"1"}"#).is_none());
+        let twice = r#"{"PartitionKey":"p","RowKey":"r","A":"1","A":"2","A@type":"Int32"}"#;
+        assert!(Record::from_json(&payload(twice).unwrap()).is_err());
+    }
+}

@@ -1,0 +1,315 @@
+//! The text of a file: UTF-8 or UTF-16, with a byte order mark or without, and where in it a reader stands.
+//!
+//! Every format reads its records through [`Input::keep`], so no record of any format takes more than [`LONGEST`] bytes,
+//! whatever the file says.
+
+use std::fmt;
+use std::io::{Error, ErrorKind, Read};
+
+/// The longest text that can be an entity: 1 MiB as UTF-16 is at most 3 MiB as UTF-8, and every character of it may be
+/// written as `\u00xx`.
+pub const LONGEST: usize = 8 << 20;
+
+const BUFFER: usize = 1 << 16;
+
+/// A line and a character in it, from 1 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub line: u64,
+    pub column: u64,
+}
+
+impl Place {
+    const BEGIN: Place = Place { line: 1, column: 1 };
+
+    /// A fault at this place.
+    pub fn fault(self, reason: impl fmt::Display) -> Fault {
+        Fault(format!("{self}: {reason}"))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// Why a file cannot be read any further, and where.
+#[derive(Debug)]
+pub struct Fault(String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault(error.to_string())
+    }
+}
+
+/// A text that is read from its beginning to its end.
+pub struct Input<'r> {
+    raw: Box<dyn Read + 'r>,
+    buffer: Vec<u8>,
+    /// What is read and not taken.
+    begin: usize,
+    end: usize,
+    ended: bool,
+    place: Place,
+    record: Place,
+}
+
+impl<'r> Input<'r> {
+    /// # Errors
+    /// What the operating system says.
+    pub fn new(mut raw: impl Read + 'r) -> std::io::Result<Input<'r>> {
+        let mut head = [0; 3];
+        let mut length = 0;
+        while let Some(rest) = head.get_mut(length..).filter(|rest| !rest.is_empty()) {
+            match raw.read(rest) {
+                Ok(0) => break,
+                Ok(more) => length += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // A text of any format begins with a character of ASCII, so without a mark its other byte says what it is.
+        let (mark, big_endian) = match head.get(..length).unwrap_or_default() {
+            [0xef, 0xbb, 0xbf] => (3, None),
+            [0xfe, 0xff, ..] => (2, Some(true)),
+            [0xff, 0xfe, ..] => (2, Some(false)),
+            [0, second, ..] if *second != 0 => (0, Some(true)),
+            [first, 0, ..] if *first != 0 => (0, Some(false)),
+            _ => (0, None),
+        };
+        let kept = head.get(mark..length).unwrap_or_default().to_vec();
+        let bytes = std::io::Cursor::new(kept).chain(raw);
+        let raw: Box<dyn Read + 'r> = match big_endian {
+            None => Box::new(bytes),
+            Some(big_endian) => Box::new(Utf16::new(bytes, big_endian)),
+        };
+        Ok(Input {
+            raw,
+            buffer: vec![0; BUFFER],
+            begin: 0,
+            end: 0,
+            ended: false,
+            place: Place::BEGIN,
+            record: Place::BEGIN,
+        })
+    }
+
+    /// What comes next, as far as it is read; empty at the end.
+    ///
+    /// # Errors
+    /// What the operating system or the decoder says.
+    pub fn fill(&mut self) -> Result<&[u8], Fault> {
+        while self.begin == self.end && !self.ended {
+            match self.raw.read(&mut self.buffer) {
+                Ok(read) => {
+                    (self.begin, self.end) = (0, read);
+                    self.ended = read == 0;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.place.fault(error)),
+            }
+        }
+        Ok(self.buffer.get(self.begin..self.end).unwrap_or_default())
+    }
+
+    /// # Errors
+    /// As [`Input::fill`].
+    pub fn peek(&mut self) -> Result<Option<u8>, Fault> {
+        Ok(self.fill()?.first().copied())
+    }
+
+    /// Takes so many bytes of what [`Input::fill`] gave.
+    pub fn advance(&mut self, count: usize) {
+        let end = self.end.min(self.begin + count);
+        for &byte in self.buffer.get(self.begin..end).unwrap_or_default() {
+            if byte == b'\n' {
+                self.place.line += 1;
+                self.place.column = 1;
+            } else if byte & 0xc0 != 0x80 {
+                self.place.column += 1;
+            }
+        }
+        self.begin = end;
+    }
+
+    /// Takes so many bytes of what [`Input::fill`] gave, and appends them to what is kept of the record.
+    ///
+    /// # Errors
+    /// A record that is too long to be an entity.
+    pub fn keep(&mut self, record: &mut Vec<u8>, count: usize) -> Result<(), Fault> {
+        let end = self.end.min(self.begin + count);
+        let bytes = self.buffer.get(self.begin..end).unwrap_or_default();
+        if record.len() + bytes.len() > LONGEST {
+            return Err(self.record.fault(format!(
+                "what begins here goes on for more than {} MiB, which no entity has",
+                LONGEST >> 20
+            )));
+        }
+        record.extend_from_slice(bytes);
+        self.advance(count);
+        Ok(())
+    }
+
+    /// Notes that a record begins here.
+    pub fn begin_record(&mut self) {
+        self.record = self.place;
+    }
+
+    /// Where the record begins.
+    pub fn record(&self) -> Place {
+        self.record
+    }
+
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    pub fn fault(&self, reason: impl fmt::Display) -> Fault {
+        self.place.fault(reason)
+    }
+}
+
+/// UTF-16 as UTF-8.
+struct Utf16<R> {
+    inner: R,
+    big_endian: bool,
+    raw: Vec<u8>,
+    /// An odd byte, which the next read completes.
+    odd: Option<u8>,
+    /// The first half of a pair.
+    high: Option<u16>,
+    text: Vec<u8>,
+    taken: usize,
+    /// What is behind `text` is not UTF-16.
+    wrong: bool,
+}
+
+impl<R: Read> Utf16<R> {
+    fn new(inner: R, big_endian: bool) -> Utf16<R> {
+        Utf16 {
+            inner,
+            big_endian,
+            raw: vec![0; BUFFER],
+            odd: None,
+            high: None,
+            text: Vec::new(),
+            taken: 0,
+            wrong: false,
+        }
+    }
+
+    fn decode(&mut self, count: usize) {
+        for &byte in self.raw.get(..count).unwrap_or_default() {
+            let Some(first) = self.odd.take() else {
+                self.odd = Some(byte);
+                continue;
+            };
+            let unit = if self.big_endian {
+                u16::from_be_bytes([first, byte])
+            } else {
+                u16::from_le_bytes([first, byte])
+            };
+            let units = match (self.high.take(), unit) {
+                (None, 0xd800..0xdc00) => {
+                    self.high = Some(unit);
+                    continue;
+                }
+                (None, unit) => [unit, 0],
+                (Some(high), low) => [high, low],
+            };
+            let count = if units[1] == 0 { 1 } else { 2 };
+            let decoded = char::decode_utf16(units.into_iter().take(count)).next();
+            let Some(Ok(c)) = decoded else {
+                self.wrong = true;
+                return;
+            };
+            self.text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        self.wrong = count == 0 && (self.odd.is_some() || self.high.is_some());
+    }
+}
+
+impl<R: Read> Read for Utf16<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        while self.taken == self.text.len() {
+            if self.wrong {
+                return Err(Error::new(ErrorKind::InvalidData, "the text is not UTF-16"));
+            }
+            self.text.clear();
+            self.taken = 0;
+            let count = self.inner.read(&mut self.raw)?;
+            self.decode(count);
+            if count == 0 && !self.wrong {
+                break;
+            }
+        }
+        let rest = self.text.get(self.taken..).unwrap_or_default();
+        let count = rest.len().min(out.len());
+        for (to, from) in out.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        self.taken += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn text_of(bytes: &[u8]) -> Result<String, Fault> {
+        let mut input = Input::new(bytes)?;
+        let mut text = Vec::new();
+        loop {
+            let count = input.fill()?.len();
+            if count == 0 {
+                return Ok(String::from_utf8(text).unwrap());
+            }
+            input.keep(&mut text, count)?;
+        }
+    }
+
+    #[test]
+    fn every_encoding_gives_the_same_text() {
+        let text = "P\u{e9}\n\u{65e5}\u{1f600}\u{feff},";
+        let units: Vec<u16> = text.encode_utf16().collect();
+        let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+        let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+        for bytes in [
+            text.as_bytes().to_vec(),
+            [b"\xef\xbb\xbf", text.as_bytes()].concat(),
+            [b"\xfe\xff", &*big].concat(),
+            [b"\xff\xfe", &*little].concat(),
+            big.clone(),
+            little.clone(),
+        ] {
+            assert_eq!(text_of(&bytes).unwrap(), text, "{bytes:?}");
+        }
+        for bytes in [&little[..little.len() - 1], b"\xff\xfe\x00\xd8P\0", b"\xff\xfe\x00\xd8"] {
+            let fault = text_of(bytes).unwrap_err().to_string();
+            assert!(
+                fault.contains("line ") && fault.ends_with("the text is not UTF-16"),
+                "{fault}"
+            );
+        }
+        assert_eq!(text_of(b"").unwrap(), "");
+        assert_eq!(text_of(b"P").unwrap(), "P");
+    }
+
+    #[test]
+    fn places_count_characters() {
+        let mut input = Input::new("a\n\u{65e5}b".as_bytes()).unwrap();
+        input.fill().unwrap();
+        input.advance(5);
+        assert_eq!(input.place().to_string(), "line 2, column 2");
+    }
+}

@@ -1,0 +1,404 @@
+//! JSON documents as a stream: their structure is checked to the end, and only one entity at a time is kept.
+
+use super::input::{Fault, Input};
+
+/// How deep values may be nested: entities are flat, and the documents around them nearly so.
+const DEEPEST: usize = 64;
+
+/// Where the bytes of a value go.
+pub enum Sink<'a> {
+    Keep(&'a mut Vec<u8>),
+    Skip,
+}
+
+pub struct Json<'i, 'r> {
+    input: &'i mut Input<'r>,
+}
+
+impl<'i, 'r> Json<'i, 'r> {
+    pub fn new(input: &'i mut Input<'r>) -> Json<'i, 'r> {
+        Json { input }
+    }
+
+    pub fn input(&mut self) -> &mut Input<'r> {
+        self.input
+    }
+
+    /// The next character that is no white space; `None` at the end.
+    ///
+    /// # Errors
+    /// A file that cannot be read any further.
+    pub fn next(&mut self) -> Result<Option<u8>, Fault> {
+        loop {
+            let available = self.input.fill()?;
+            let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+            let count = available.iter().take_while(|byte| blank(byte)).count();
+            if count < available.len() || count == 0 {
+                self.input.advance(count);
+                return self.input.peek();
+            }
+            self.input.advance(count);
+        }
+    }
+
+    /// Takes this character, which has to be next.
+    ///
+    /// # Errors
+    /// Another character, or the end.
+    pub fn expect(&mut self, byte: u8, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        match self.next()? {
+            Some(found) if found == byte => self.take(sink, 1),
+            _ => Err(self.unexpected(&format!("{:?}", char::from(byte)))?),
+        }
+    }
+
+    /// Takes this character if it is next.
+    ///
+    /// # Errors
+    /// A file that cannot be read any further.
+    pub fn accept(&mut self, byte: u8, sink: &mut Sink<'_>) -> Result<bool, Fault> {
+        let is_next = self.next()? == Some(byte);
+        if is_next {
+            self.take(sink, 1)?;
+        }
+        Ok(is_next)
+    }
+
+    /// What stands here is not what should.
+    ///
+    /// # Errors
+    /// A file that cannot be read any further.
+    pub fn unexpected(&mut self, wanted: &str) -> Result<Fault, Fault> {
+        Ok(match self.next()? {
+            None => self
+                .input
+                .fault(format!("the document ends where {wanted} should stand")),
+            Some(byte) => self.input.fault(format!(
+                "the character {:?} stands where {wanted} should stand",
+                if byte.is_ascii() { char::from(byte) } else { '\u{fffd}' }
+            )),
+        })
+    }
+
+    /// The document has to end here.
+    ///
+    /// # Errors
+    /// More text.
+    pub fn end(&mut self) -> Result<(), Fault> {
+        match self.next()? {
+            None => Ok(()),
+            Some(_) => Err(self.input.fault("text stands behind the end of the document")),
+        }
+    }
+
+    /// Reads a member's name and the colon behind it.
+    ///
+    /// # Errors
+    /// Something else.
+    pub fn name(&mut self, sink: &mut Sink<'_>) -> Result<String, Fault> {
+        if self.next()? != Some(b'"') {
+            return Err(self.unexpected("a name")?);
+        }
+        let mut raw = Vec::new();
+        self.string(&mut Sink::Keep(&mut raw))?;
+        if let Sink::Keep(record) = sink {
+            record.extend_from_slice(&raw);
+        }
+        let name = serde_json::from_slice(&raw).map_err(|_| self.input.fault("a name is no text of JSON"))?;
+        self.expect(b':', sink)?;
+        Ok(name)
+    }
+
+    /// Reads a value of any kind.
+    ///
+    /// # Errors
+    /// Something else, a document that ends within it, too many values in each other.
+    pub fn value(&mut self, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        self.nested(sink, 0)
+    }
+
+    fn nested(&mut self, sink: &mut Sink<'_>, depth: usize) -> Result<(), Fault> {
+        if depth > DEEPEST {
+            return Err(self
+                .input
+                .fault(format!("more than {DEEPEST} values stand in each other")));
+        }
+        match self.next()? {
+            Some(b'"') => self.string(sink),
+            Some(b'-' | b'0'..=b'9' | b'a'..=b'z') => self.word(sink),
+            Some(b'[') => {
+                self.take(sink, 1)?;
+                if self.accept(b']', sink)? {
+                    return Ok(());
+                }
+                loop {
+                    self.nested(sink, depth + 1)?;
+                    if !self.accept(b',', sink)? {
+                        return self.expect(b']', sink);
+                    }
+                }
+            }
+            Some(b'{') => {
+                self.take(sink, 1)?;
+                if self.accept(b'}', sink)? {
+                    return Ok(());
+                }
+                loop {
+                    if self.next()? != Some(b'"') {
+                        return Err(self.unexpected("a name")?);
+                    }
+                    self.string(sink)?;
+                    self.expect(b':', sink)?;
+                    self.nested(sink, depth + 1)?;
+                    if !self.accept(b',', sink)? {
+                        return self.expect(b'}', sink);
+                    }
+                }
+            }
+            _ => Err(self.unexpected("a value")?),
+        }
+    }
+
+    /// A number, `true`, `false` or `null`: what reads the entity checks which.
+    fn word(&mut self, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        loop {
+            let available = self.input.fill()?;
+            let of_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
+            let count = available.iter().take_while(|byte| of_word(byte)).count();
+            if count == 0 {
+                return Ok(());
+            }
+            self.take(sink, count)?;
+        }
+    }
+
+    fn string(&mut self, sink: &mut Sink<'_>) -> Result<(), Fault> {
+        let begin = self.input.place();
+        self.take(sink, 1)?;
+        loop {
+            let available = self.input.fill()?;
+            if available.is_empty() {
+                return Err(begin.fault("the document ends within the text that begins here"));
+            }
+            let special = available.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+            let count = special.unwrap_or(available.len());
+            self.take(sink, count)?;
+            match special.map(|_| self.input.peek()).transpose()?.flatten() {
+                None => {}
+                Some(b'"') => return self.take(sink, 1),
+                Some(_) => {
+                    self.take(sink, 1)?;
+                    // The escaped character; the end is found above.
+                    if self.input.peek()?.is_some() {
+                        self.take(sink, 1)?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, sink: &mut Sink<'_>, count: usize) -> Result<(), Fault> {
+        match sink {
+            Sink::Keep(record) => self.input.keep(record, count),
+            Sink::Skip => {
+                self.input.advance(count);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The entities of a document: `[{…},{…}]`, `{"value":[{…},{…}]}` with anything around the list, or one object behind
+/// the other.
+#[derive(Default)]
+pub struct Objects {
+    state: State,
+}
+
+#[derive(Default, Clone, Copy)]
+enum State {
+    #[default]
+    Begin,
+    /// Within the list. `wrapped`: an object is around it.
+    List {
+        wrapped: bool,
+        first: bool,
+    },
+    /// Objects without a list around them.
+    Loose,
+    End,
+}
+
+impl Objects {
+    /// Reads the next object into `object`; false at the end.
+    ///
+    /// # Errors
+    /// A document that is damaged, ends too early or goes on behind its end, or an object that is too long to be an
+    /// entity.
+    pub fn next(&mut self, input: &mut Input<'_>, object: &mut Vec<u8>) -> Result<bool, Fault> {
+        let json = &mut Json::new(input);
+        loop {
+            object.clear();
+            match self.state {
+                State::End => return Ok(false),
+                State::Begin => match json.next()? {
+                    None => return Err(json.input().fault("the document is empty; one without entities is []")),
+                    Some(b'[') => {
+                        json.expect(b'[', &mut Sink::Skip)?;
+                        self.state = State::List {
+                            wrapped: false,
+                            first: true,
+                        };
+                    }
+                    Some(b'{') => {
+                        json.input().begin_record();
+                        if head(json, object)? {
+                            self.state = State::Loose;
+                            return Ok(true);
+                        }
+                        self.state = State::List {
+                            wrapped: true,
+                            first: true,
+                        };
+                    }
+                    Some(_) => return Err(json.unexpected("a list or an entity")?),
+                },
+                State::List { wrapped, first } => {
+                    if !first && json.accept(b',', &mut Sink::Skip)? || first && json.next()? != Some(b']') {
+                        if json.next()? != Some(b'{') {
+                            return Err(json.unexpected("an entity")?);
+                        }
+                        json.input().begin_record();
+                        json.value(&mut Sink::Keep(object))?;
+                        self.state = State::List { wrapped, first: false };
+                        return Ok(true);
+                    }
+                    json.expect(b']', &mut Sink::Skip)?;
+                    if wrapped {
+                        while json.accept(b',', &mut Sink::Skip)? {
+                            json.name(&mut Sink::Skip)?;
+                            json.value(&mut Sink::Skip)?;
+                        }
+                        json.expect(b'}', &mut Sink::Skip)?;
+                    }
+                    json.end()?;
+                    self.state = State::End;
+                }
+                State::Loose => match json.next()? {
+                    None => self.state = State::End,
+                    Some(b'{') => {
+                        json.input().begin_record();
+                        json.value(&mut Sink::Keep(object))?;
+                        return Ok(true);
+                    }
+                    Some(_) => return Err(json.unexpected("an entity")?),
+                },
+            }
+        }
+    }
+}
+
+/// Reads an object that is an entity, or the beginning of one that has the list of entities. Whether it is an entity.
+fn head(json: &mut Json<'_, '_>, object: &mut Vec<u8>) -> Result<bool, Fault> {
+    json.expect(b'{', &mut Sink::Keep(object))?;
+    if json.accept(b'}', &mut Sink::Keep(object))? {
+        return Ok(true);
+    }
+    let mut is_entity = false;
+    loop {
+        let name = json.name(&mut Sink::Keep(object))?;
+        is_entity |= name == table_service_model::key::PARTITION_KEY;
+        if !is_entity && json.accept(b'[', &mut Sink::Skip)? {
+            return Ok(false);
+        }
+        json.value(&mut Sink::Keep(object))?;
+        if !json.accept(b',', &mut Sink::Keep(object))? {
+            json.expect(b'}', &mut Sink::Keep(object))?;
+            return Ok(true);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn objects(text: &str) -> Result<Vec<String>, String> {
+        let mut input = Input::new(text.as_bytes()).unwrap();
+        let mut objects = Objects::default();
+        let (mut object, mut all) = (Vec::new(), Vec::new());
+        while objects
+            .next(&mut input, &mut object)
+            .map_err(|error| error.to_string())?
+        {
+            all.push(String::from_utf8(object.clone()).unwrap());
+        }
+        Ok(all)
+    }
+
+    const DOCUMENTS: [&str; 5] = [
+        "[{\"a\":\"]}\\\"\"},{}]",
+        "\u{feff}[\r\n{\"a\": \"]}\\\"\"},\r\n{ }\r\n]\r\n",
+        "{\"odata.metadata\":\"https://x/$metadata#[T\",\"value\":[{\"a\":\"]}\\\"\"},{}],\"more\":[1,{\"x\":null}]}",
+        "{\"$id\":{\"a\":[1]},\"value\":[{\"a\":\"]}\\\"\"},{}]} ",
+        "{\"a\":\"]}\\\"\"}\n{}\n",
+    ];
+
+    #[test]
+    fn arrays_documents_and_lists() {
+        let two = vec!["{\"a\":\"]}\\\"\"}".to_owned(), "{}".to_owned()];
+        for text in DOCUMENTS {
+            assert_eq!(objects(text).unwrap(), two, "{text}");
+        }
+        for text in ["[]", "{\"value\":[]}", "[ ]\n"] {
+            assert_eq!(objects(text).unwrap(), Vec::<String>::new(), "{text}");
+        }
+        let nested = "{\"PartitionKey\":\"p\",\"L\":[1]}";
+        assert_eq!(objects(nested).unwrap(), [nested], "an entity has no list of entities");
+    }
+
+    #[test]
+    fn a_document_that_is_cut_short_is_an_error() {
+        for text in DOCUMENTS {
+            let whole = text.trim_end();
+            let loose = "{\"a\":\"]}\\\"\"}";
+            for end in whole.char_indices().map(|(index, _)| index) {
+                let cut = &whole[..end];
+                // Of objects without a list, the first one alone is whole too.
+                if !(whole.starts_with(loose) && cut.trim_end() == loose) {
+                    assert!(objects(cut).is_err(), "{cut}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn broken_documents_say_where() {
+        let deep = "[".repeat(100);
+        for (text, says) in [
+            ("", "line 1, column 1: the document is empty"),
+            (" \n", "line 2, column 1: the document is empty"),
+            (
+                "[{\"a\":1",
+                "line 1, column 8: the document ends where '}' should stand",
+            ),
+            ("[1]", "line 1, column 2: the character '1' stands where an entity"),
+            ("[{},]", "column 5: the character ']' stands where an entity"),
+            ("[{}{}]", "column 4: the character '{' stands where ']'"),
+            ("[{}]x", "column 5: text stands behind the end"),
+            ("[{}\n}", "line 2, column 1: the character '}' stands where ']'"),
+            ("[{\"a\":1]}", "column 8: the character ']' stands where '}'"),
+            (
+                "[{\"a\":\"x}]",
+                "column 7: the document ends within the text that begins here",
+            ),
+            ("{}x", "column 3: the character 'x' stands where an entity"),
+            ("x", "column 1: the character 'x' stands where a list"),
+            (&format!("[{{\"a\":{deep}"), "more than 64 values stand in each other"),
+        ] {
+            let fault = objects(text).unwrap_err();
+            assert!(fault.contains(says), "{text}: {fault}");
+        }
+    }
+}
