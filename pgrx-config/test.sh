@@ -419,7 +419,7 @@ run_copy_peers() {
   mkdir "$work/azurite"
   start_azurite "$work/azurite"
   build_gateway
-  AZURITE=$azurite_address cargo test "${packages[@]}" --test copy -- --ignored --nocapture peers::
+  AZURITE=$azurite_address AZURITE_DIRECTORY=$work/azurite cargo test "${packages[@]}" --test copy -- --ignored --nocapture peers::
 }
 
 case $needs_postgres in
