@@ -71,14 +71,13 @@ pub enum Refusal {
 }
 
 /// A connection for one statement. It goes back when this is dropped.
-pub struct Lease<'n> {
-    pub node: &'n Arc<Node>,
+pub struct Lease {
     object: Object<Manager>,
-    _load: Load<'n>,
+    load: Load,
 }
 
 /// Counts a statement.
-struct Load<'n>(&'n AtomicUsize);
+struct Load(Arc<Node>);
 
 impl Node {
     /// Makes the pool. It connects when a connection is needed. With `sslmode=require` it uses TLS and checks the server's
@@ -145,14 +144,10 @@ impl Node {
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn connection(self: &Arc<Self>) -> Result<Lease<'_>, Refusal> {
-        let load = Load::begin(&self.load);
+    pub async fn connection(self: &Arc<Self>) -> Result<Lease, Refusal> {
+        let load = Load::begin(self.clone());
         match self.pool.get().await {
-            Ok(object) => Ok(Lease {
-                node: self,
-                object,
-                _load: load,
-            }),
+            Ok(object) => Ok(Lease { object, load }),
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
                 self.timeouts.fetch_add(1, Ordering::Relaxed);
                 Err(Refusal::Busy)
@@ -268,7 +263,11 @@ impl Node {
     }
 }
 
-impl Lease<'_> {
+impl Lease {
+    pub fn node(&self) -> &Arc<Node> {
+        &self.load.0
+    }
+
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.object
     }
@@ -279,16 +278,16 @@ impl Lease<'_> {
     }
 }
 
-impl<'n> Load<'n> {
-    fn begin(load: &'n AtomicUsize) -> Load<'n> {
-        load.fetch_add(1, Ordering::Relaxed);
-        Load(load)
+impl Load {
+    fn begin(node: Arc<Node>) -> Load {
+        node.load.fetch_add(1, Ordering::Relaxed);
+        Load(node)
     }
 }
 
-impl Drop for Load<'_> {
+impl Drop for Load {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.load.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

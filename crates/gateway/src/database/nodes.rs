@@ -39,7 +39,7 @@ impl Database {
     ///
     /// # Errors
     /// `ServerBusy`.
-    pub(super) async fn connection(&self, place: Place) -> Result<Lease<'_>, Failure> {
+    pub(super) async fn connection(&self, place: Place) -> Result<Lease, Failure> {
         let mut tried = Vec::new();
         let mut problem = String::new();
         while let Some(node) = self.choose(place, &tried, &mut problem) {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use table_service_model::access::ServiceProperties;
 use table_service_model::error::{RequestError, Retry};
 use table_service_model::{Code, Error, PropertiesBuf, table_name};
-use tokio::time::Instant;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -14,7 +15,7 @@ use super::error::Diagnosis;
 use super::node::Lease;
 use super::nodes::Database;
 use super::statements::{Effect, Statement};
-use super::together::{Begin, Keys, Outcome, PATIENCE, Waiting};
+use super::together::{Begin, GROUP_TIME, Keys, Outcome, PATIENCE, Turn, Waiting};
 use super::types::{BagParameter, BatchOperation, Json, JsonParameter, Parameters};
 use crate::failure::{Failure, with_sources};
 
@@ -77,7 +78,7 @@ impl<'a> Session<'a> {
         self.run(lease, statement, parameters).await
     }
 
-    async fn lease(&self, statement: Statement) -> Result<Lease<'a>, Diagnosis> {
+    async fn lease(&self, statement: Statement) -> Result<Lease, Diagnosis> {
         let lease = self.database.connection(statement.place()).await;
         lease.map_err(|failure| Diagnosis {
             failure,
@@ -89,13 +90,13 @@ impl<'a> Session<'a> {
 
     async fn run(
         &self,
-        mut lease: Lease<'_>,
+        mut lease: Lease,
         statement: Statement,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Diagnosis> {
         let result = {
             let call = pin!(lease.connection().query(statement, parameters));
-            tokio::time::timeout_at(self.deadline, call).await
+            timeout_at(self.deadline, call).await
         };
         let diagnosis = match result {
             Ok(Ok(rows)) => return Ok(rows),
@@ -103,7 +104,7 @@ impl<'a> Session<'a> {
             Err(_) => cancel(&mut lease).await,
         };
         if let Some(problem) = &diagnosis.node_lost {
-            lease.node.leave_out(problem.clone());
+            lease.node().leave_out(problem.clone());
         }
         if diagnosis.connection_lost {
             lease.discard();
@@ -115,84 +116,28 @@ impl<'a> Session<'a> {
     async fn read(&self, keys: Keys<'_>) -> Result<Vec<Row>, Diagnosis> {
         let turn = match self.database.reads.begin(keys) {
             Begin::Lead(turn) => turn,
-            Begin::Wait(outcome) => match tokio::time::timeout(PATIENCE, outcome).await {
+            Begin::Wait(outcome) => match timeout(PATIENCE, outcome).await {
                 Ok(Ok(Outcome::Answer(answer))) => return answer,
                 Ok(Ok(Outcome::Turn(turn))) => turn,
-                // It takes too long, or who led the group got no further.
+                // It takes too long, or the group got no further.
                 Err(_) | Ok(Err(_)) => return self.attempt(Statement::GetEntity, &parameters(&keys)).await,
             },
         };
         let lease = self.lease(Statement::GetEntity).await?;
         let others = turn.others();
         if others.is_empty() {
-            self.run(lease, Statement::GetEntity, &parameters(&keys)).await
-        } else {
-            // In a box, because it is large: it would be a part of every request.
-            Box::pin(self.run_group(lease, keys, others)).await
+            return self.run(lease, Statement::GetEntity, &parameters(&keys)).await;
         }
-    }
-
-    /// Reads a group of entities over one connection, and gives the others of the group their answers.
-    async fn run_group(
-        &self,
-        mut lease: Lease<'_>,
-        keys: Keys<'_>,
-        others: Vec<Waiting>,
-    ) -> Result<Vec<Row>, Diagnosis> {
-        let (other_keys, mut outcomes): (Vec<_>, Vec<_>) = others
-            .into_iter()
-            .map(|Waiting { keys, outcome }| (keys, Some(outcome)))
-            .unzip();
-        let other_keys = other_keys.iter().map(|keys| keys.each_ref().map(String::as_str));
-        let all: Vec<Keys<'_>> = std::iter::once(keys).chain(other_keys).collect();
-        let all: Vec<_> = all.iter().map(parameters).collect();
-        let (mut own, mut connection_lost, mut node_lost) = (None, false, None);
-        let take = |number: usize, result: Result<Vec<Row>, tokio_postgres::Error>| {
-            let result = result.map_err(|error| {
-                let diagnosis = Diagnosis::of(&error);
-                connection_lost |= diagnosis.connection_lost;
-                node_lost = node_lost.take().or_else(|| diagnosis.node_lost.clone());
-                diagnosis
-            });
-            match number.checked_sub(1) {
-                None => own = Some(result),
-                // Who does not wait any more needs no answer.
-                Some(other) => {
-                    if let Some(outcome) = outcomes.get_mut(other).and_then(Option::take) {
-                        // It may not wait any more.
-                        drop(outcome.send(Outcome::Answer(result)));
-                    }
-                }
-            }
+        // Who leads a group waits for it as the others do, because one of them may wait for a lock.
+        let (sender, outcome) = oneshot::channel();
+        let own = Waiting {
+            keys: keys.map(str::to_owned),
+            outcome: sender,
         };
-        let result = {
-            let call = pin!(lease.connection().query_each(Statement::GetEntity, &all, take));
-            tokio::time::timeout_at(self.deadline, call).await
-        };
-        let of_all = match result {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(Diagnosis::of(&error)),
-            Err(_) => Some(cancel(&mut lease).await),
-        };
-        if let Some(diagnosis) = &of_all {
-            connection_lost |= diagnosis.connection_lost;
-            node_lost = node_lost.or_else(|| diagnosis.node_lost.clone());
-        }
-        if let Some(problem) = node_lost {
-            lease.node.leave_out(problem);
-        }
-        if connection_lost {
-            lease.discard();
-        }
-        match (own, of_all) {
-            (Some(own), _) => own,
-            (None, Some(diagnosis)) => Err(diagnosis),
-            (None, None) => Err(Diagnosis {
-                failure: no_row(),
-                rolled_back: false,
-                connection_lost: false,
-                node_lost: None,
-            }),
+        tokio::spawn(run_group(lease, turn, std::iter::once(own).chain(others).collect()));
+        match timeout(PATIENCE, outcome).await {
+            Ok(Ok(Outcome::Answer(answer))) => answer,
+            _ => self.attempt(Statement::GetEntity, &parameters(&keys)).await,
         }
     }
 
@@ -357,10 +302,56 @@ fn parameters<'k>([table, partition_key, row_key]: &'k Keys<'_>) -> [&'k (dyn To
     [table, partition_key, row_key]
 }
 
-/// Cancels what a connection is running, because the time of the request is over: the next user must not wait for it.
-async fn cancel(lease: &mut Lease<'_>) -> Diagnosis {
+/// Reads a group of entities over one connection, and gives each its answer when it is there. The connection and the turn
+/// belong to the group and not to one of its reads, so no read waits for another one to end.
+async fn run_group(mut lease: Lease, turn: Turn, group: Vec<Waiting>) {
+    let (keys, mut outcomes): (Vec<_>, Vec<_>) = group
+        .into_iter()
+        .map(|Waiting { keys, outcome }| (keys, Some(outcome)))
+        .unzip();
+    let keys: Vec<Keys<'_>> = keys.iter().map(|keys| keys.each_ref().map(String::as_str)).collect();
+    let all: Vec<_> = keys.iter().map(parameters).collect();
+    let (mut connection_lost, mut node_lost) = (false, None);
+    let take = |number: usize, result: Result<Vec<Row>, tokio_postgres::Error>| {
+        let result = result.map_err(|error| {
+            let diagnosis = Diagnosis::of(&error);
+            connection_lost |= diagnosis.connection_lost;
+            node_lost = node_lost.take().or_else(|| diagnosis.node_lost.clone());
+            diagnosis
+        });
+        if let Some(outcome) = outcomes.get_mut(number).and_then(Option::take) {
+            // It may not wait any more.
+            drop(outcome.send(Outcome::Answer(result)));
+        }
+    };
+    let result = {
+        let call = pin!(lease.connection().query_each(Statement::GetEntity, &all, take));
+        timeout(GROUP_TIME, call).await
+    };
+    // Those that have no answer go alone now.
+    drop(outcomes);
+    drop(turn);
+    let of_all = match result {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(Diagnosis::of(&error)),
+        Err(_) => Some(cancel(&mut lease).await),
+    };
+    if let Some(diagnosis) = of_all {
+        connection_lost |= diagnosis.connection_lost;
+        node_lost = node_lost.or(diagnosis.node_lost);
+    }
+    if let Some(problem) = node_lost {
+        lease.node().leave_out(problem);
+    }
+    if connection_lost {
+        lease.discard();
+    }
+}
+
+/// Cancels what a connection is running, because its time is over: the next user must not wait for it.
+async fn cancel(lease: &mut Lease) -> Diagnosis {
     let token = lease.connection().cancel_token();
-    Box::pin(lease.node.cancel(token)).await;
+    Box::pin(lease.node().cancel(token)).await;
     let reason = "The request's own time limit has passed".to_owned();
     Diagnosis {
         failure: RequestError::OperationTimedOut { reason }.into(),

@@ -1,8 +1,8 @@
 //! Point reads of several requests that go to PostgreSQL together.
 //!
 //! To wake a process of PostgreSQL, and to be woken by its answer, takes longer than to read an entity. So reads that come
-//! while others are under way wait for a moment, and then form a group: one of them leads it, and sends all of them over its
-//! connection at once. Each read is still a statement of its own, with its own transaction, moment and error.
+//! while others are under way wait for a moment, and then form a group: one of them leads it, and gives it a connection, over
+//! which all of them are sent at once. Each read is still a statement of its own, with its own transaction, moment and error.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,9 @@ const UNDER_WAY: usize = 2;
 const SHORT: Duration = Duration::from_micros(300);
 /// How long a read waits for its answer. Then it goes alone, because another read of its group may wait for a lock.
 pub const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a group has its connection. It is longer than [`PATIENCE`], because to close a connection and to make another one
+/// costs a server that is only slow more than to finish a few reads that nobody waits for.
+pub const GROUP_TIME: Duration = Duration::from_secs(1);
 
 /// Table, PartitionKey and RowKey of an entity.
 pub type Keys<'k> = [&'k str; 3];

@@ -300,6 +300,51 @@ fn a_read_that_waits_for_a_lock_holds_up_no_other() {
 }
 
 #[test]
+fn whoever_leads_a_group_of_reads_waits_for_no_lock_of_the_others() {
+    // No time limit ends what waits for the lock.
+    let service = Service::with(&["--statement-timeout", "600", "--pool-size", "32"]);
+    service.create_table("Things");
+    service.create_table("Others");
+    service.insert("Others", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+    let client = &service.client;
+    let blocker = service.database.session("blocker");
+    blocker.run(LOCK);
+    let waiting: Mutex<Vec<Connection>> = Mutex::default();
+    let answered = AtomicUsize::new(0);
+    let (threads, reads) = (24, 60);
+    let locked = threads / 2;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (waiting, answered) = (&waiting, &answered);
+            scope.spawn(move || {
+                for number in 0..reads {
+                    // Reads that wait for the lock come among the others, at every place of a group.
+                    if number == 20 + thread && thread < locked {
+                        let mut connection = Connection::open(client.address);
+                        connection.write(&client.request("GET", "Things(PartitionKey='p',RowKey='r')", &[], b""));
+                        waiting.lock().unwrap().push(connection);
+                    }
+                    client.get("Others(PartitionKey='p',RowKey='r')").expect(200);
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        wait_until("all others are answered", || {
+            answered.load(Ordering::Relaxed) == threads * reads
+        });
+    });
+    // A group gives its connection back although one of its reads waits for the lock, which goes on alone.
+    wait_until("only reads that wait for the lock have a connection", || {
+        let in_use = "table_service_pool_in_use{account=\"devstoreaccount1\"";
+        service.gateway.metric(in_use) == Some(f64::from(u32::try_from(locked).unwrap()))
+    });
+    blocker.run("ROLLBACK");
+    for mut connection in waiting.into_inner().unwrap() {
+        connection.answer().unwrap().expect(404);
+    }
+}
+
+#[test]
 fn what_takes_too_long_is_ended() {
     let service = Service::with(&["--statement-timeout", "1"]);
     service.create_table("Things");
