@@ -233,6 +233,12 @@ fn is_version(row: &Row, tag: &str) -> bool {
     }
 }
 
+/// Refuses a table where an entity should be. Whether the table is there that stands before it comes first.
+pub async fn refuse_misplaced(context: &Context<'_>, table: &str) -> Result<Reply, Failure> {
+    context.session.get_entity(table, "", "").await?;
+    Err(RequestError::UrlKeyCount.into())
+}
+
 pub async fn delete(context: &Context<'_>, address: &EntityAddress) -> Result<Reply, Failure> {
     let if_match = if_match(&context.head.method, &context.head.headers)?;
     let if_match = if_match.ok_or(RequestError::HeaderMissing { name: "If-Match" })?;

@@ -35,6 +35,7 @@ pub async fn execute(context: &Context<'_>, operation: &Operation, body: Bytes) 
         Operation::ReplaceEntity(address) => entities::replace(context, address, &body).await,
         Operation::MergeEntity(address) => entities::merge(context, address, &body).await,
         Operation::DeleteEntity(address) => entities::delete(context, address).await,
+        Operation::DeleteMisplacedTable(table) => entities::refuse_misplaced(context, table).await,
         // In a box, so that other operations do not move the space that it needs.
         Operation::Batch => Box::pin(batch::execute(context, &body)).await,
         Operation::GetServiceProperties => service::get_properties(context).await,

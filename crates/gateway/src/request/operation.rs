@@ -26,6 +26,8 @@ pub enum Operation {
     /// Merge, or insert or merge.
     MergeEntity(EntityAddress),
     DeleteEntity(EntityAddress),
+    /// Delete Table with an endpoint that ends with the name of a table, by mistake.
+    DeleteMisplacedTable(String),
     Batch,
     GetServiceProperties,
     SetServiceProperties,
@@ -75,8 +77,23 @@ impl Operation {
             // The service answers as to an insert, and to a batch that it cannot read. SDKs explain these answers.
             (Resource::Misplaced { table, resource }, ..) if is("POST") => match resource {
                 Misplaced::Tables => Ok(Operation::InsertEntity(table)),
+                Misplaced::Table => Err(RequestError::UrlKeyCount),
                 Misplaced::Batch => Err(RequestError::MediaTypeNotSupported),
             },
+            (
+                Resource::Misplaced {
+                    table,
+                    resource: Misplaced::Table,
+                },
+                ..,
+            ) if is("DELETE") => Ok(Operation::DeleteMisplacedTable(table)),
+            (
+                Resource::Misplaced {
+                    resource: Misplaced::Table,
+                    ..
+                },
+                ..,
+            ) => Err(RequestError::UrlKeyCount),
             (Resource::Misplaced { .. }, ..) => Err(RequestError::UriInvalid),
             _ => Err(RequestError::VerbNotSupported),
         }
@@ -96,7 +113,7 @@ impl Operation {
             Operation::InsertEntity(_) => "InsertEntity",
             Operation::ReplaceEntity(_) => "ReplaceEntity",
             Operation::MergeEntity(_) => "MergeEntity",
-            Operation::DeleteEntity(_) => "DeleteEntity",
+            Operation::DeleteEntity(_) | Operation::DeleteMisplacedTable(_) => "DeleteEntity",
             Operation::Batch => "Batch",
             Operation::GetServiceProperties => "GetServiceProperties",
             Operation::SetServiceProperties => "SetServiceProperties",
@@ -112,7 +129,8 @@ impl Operation {
             | Operation::GetTableAcl(table)
             | Operation::SetTableAcl(table)
             | Operation::QueryEntities(table)
-            | Operation::InsertEntity(table) => Some(table),
+            | Operation::InsertEntity(table)
+            | Operation::DeleteMisplacedTable(table) => Some(table),
             Operation::GetEntity(address)
             | Operation::ReplaceEntity(address)
             | Operation::MergeEntity(address)
@@ -147,7 +165,7 @@ impl Operation {
                 access::ServiceOperation::UpdateEntity
             }
             Operation::ReplaceEntity(_) | Operation::MergeEntity(_) => access::ServiceOperation::UpsertEntity,
-            Operation::DeleteEntity(_) => access::ServiceOperation::DeleteEntity,
+            Operation::DeleteEntity(_) | Operation::DeleteMisplacedTable(_) => access::ServiceOperation::DeleteEntity,
             Operation::GetServiceProperties => access::ServiceOperation::GetServiceProperties,
             Operation::SetServiceProperties => access::ServiceOperation::SetServiceProperties,
             Operation::GetServiceStats => access::ServiceOperation::GetServiceStats,
@@ -212,6 +230,7 @@ mod tests {
             ("DELETE", entity, "", "DeleteEntity"),
             ("POST", "$batch", "", "Batch"),
             ("POST", "t/Tables", "", "InsertEntity"),
+            ("DELETE", "t/Tables('t')", "", "DeleteEntity"),
             ("GET", "", "restype=service&comp=properties", "GetServiceProperties"),
             ("PUT", "", "restype=service&comp=properties", "SetServiceProperties"),
             ("GET", "", "restype=service&comp=stats", "GetServiceStats"),
@@ -237,6 +256,7 @@ mod tests {
             ),
             ("GET", "", "", RequestError::UriInvalid),
             ("GET", "t/Tables", "", RequestError::UriInvalid),
+            ("GET", "t/Tables('t')", "", RequestError::UrlKeyCount),
             ("POST", "t/$batch", "", RequestError::MediaTypeNotSupported),
             (
                 "GET",

@@ -21,7 +21,7 @@ pub enum Resource {
     Entity(EntityAddress),
     /// `/$batch`
     Batch,
-    /// `/name/Tables` and `/name/$batch`: by mistake, the client's endpoint ends with the name of a table.
+    /// `/name/Tables`, `/name/Tables('name')` and `/name/$batch`: by mistake, the client's endpoint ends with the name of a table.
     Misplaced { table: String, resource: Misplaced },
 }
 
@@ -29,6 +29,7 @@ pub enum Resource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Misplaced {
     Tables,
+    Table,
     Batch,
 }
 
@@ -65,7 +66,7 @@ impl Resource {
         }
         let (name, keys) = match path.split_once('(') {
             None => (&*path, Vec::new()),
-            Some((name, keys)) => (name, parse_keys(keys).ok_or(RequestError::UrlSyntax)?),
+            Some((name, keys)) => (name, parse_keys(keys)?),
         };
         if name.is_empty() {
             return Err(RequestError::UriInvalid);
@@ -102,6 +103,7 @@ impl Resource {
             _ if third.is_some() => return Err(RequestError::UriInvalid),
             "$batch" => Misplaced::Batch,
             "Tables" => Misplaced::Tables,
+            table if table.starts_with("Tables(") => Misplaced::Table,
             keys if keys.contains('(') => return Err(RequestError::UrlKeyCount),
             _ => return Err(RequestError::UriInvalid),
         };
@@ -175,38 +177,116 @@ type Keys<'a> = Vec<(Option<&'a str>, Cow<'a, str>)>;
 
 /// Parses the keys behind a `(`, with their names: `'literal')` or `Name='literal',Name='literal')`. In a literal, quotes
 /// are doubled.
-fn parse_keys(text: &str) -> Option<Keys<'_>> {
+fn parse_keys(text: &str) -> Result<Keys<'_>, RequestError> {
+    let text = text.trim_end().strip_suffix(')').ok_or(RequestError::UrlSyntax)?;
+    let mut tokens = Tokens { text, rest: text };
     let mut keys = Vec::new();
-    let mut rest = text.trim_start();
-    if let Some(end) = rest.strip_prefix(')') {
-        return end.trim().is_empty().then_some(keys);
-    }
-    loop {
-        let (before, literal) = rest.split_once('\'')?;
-        let before = before.trim();
-        let name = match before.strip_suffix('=') {
-            Some(name) => Some(name.trim_end()),
-            None if before.is_empty() => None,
-            None => return None,
+    // The text is read to its end before it is judged, as the service does, because an error of a token comes first.
+    let mut is_list = true;
+    let mut next = tokens.next()?;
+    while let Some(token) = next {
+        let (name, value) = match token {
+            Token::Word(name) => match (tokens.next()?, tokens.next()?) {
+                (Some(Token::Equals), Some(Token::Literal(value))) => (Some(name), value),
+                _ => return Err(RequestError::UrlSyntax),
+            },
+            Token::Literal(value) => (None, value),
+            Token::Equals | Token::Comma | Token::Other => return Err(RequestError::UrlSyntax),
         };
-        let end = end_of_literal(literal)?;
-        let value = literal.get(..end)?;
-        let value = if value.contains('\'') {
+        keys.push((name, value));
+        next = tokens.next()?;
+        if let Some(Token::Comma) = next {
+            next = tokens.next()?;
+            is_list &= next.is_some();
+        } else {
+            is_list &= next.is_none();
+        }
+    }
+    is_list.then_some(keys).ok_or(RequestError::UrlSyntax)
+}
+
+/// A part of the keys of a path.
+enum Token<'a> {
+    Word(&'a str),
+    Literal(Cow<'a, str>),
+    Equals,
+    Comma,
+    /// A number, or a sign that keys do not have.
+    Other,
+}
+
+/// Reads the keys of a path part by part.
+struct Tokens<'a> {
+    text: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Tokens<'a> {
+    /// The next part; `None` at the end.
+    fn next(&mut self) -> Result<Option<Token<'a>>, RequestError> {
+        self.rest = self.rest.trim_start();
+        let Some(first) = self.rest.chars().next() else {
+            return Ok(None);
+        };
+        let is_in_word = |c: char| c.is_alphanumeric() || c == '_';
+        Ok(Some(match first {
+            '\'' => Token::Literal(self.literal()?),
+            '=' => {
+                self.take(1);
+                Token::Equals
+            }
+            ',' => {
+                self.take(1);
+                Token::Comma
+            }
+            '(' | ')' | '-' | '/' | '?' | '.' | '*' => {
+                self.take(1);
+                Token::Other
+            }
+            _ if first.is_ascii_digit() => {
+                let is_in_number = |c: char| c.is_ascii_alphanumeric() || c == '.';
+                self.take(self.rest.find(|c| !is_in_number(c)).unwrap_or(self.rest.len()));
+                Token::Other
+            }
+            _ if first.is_alphabetic() || first == '_' => {
+                let length = self.rest.find(|c| !is_in_word(c)).unwrap_or(self.rest.len());
+                Token::Word(self.take(length))
+            }
+            character => {
+                return Err(RequestError::UrlCharacterInvalid {
+                    character: character.to_string(),
+                    position: utf16(self.text) - utf16(self.rest),
+                    text: self.text.to_owned(),
+                });
+            }
+        }))
+    }
+
+    /// The text of a literal, whose quotes are doubled.
+    fn literal(&mut self) -> Result<Cow<'a, str>, RequestError> {
+        let after = self.rest.get(1..).unwrap_or_default();
+        let end = end_of_literal(after).ok_or_else(|| RequestError::UrlLiteralUnterminated {
+            position: utf16(self.text),
+            text: self.text.to_owned(),
+        })?;
+        let value = after.get(..end).unwrap_or_default();
+        self.take(end + 2);
+        Ok(if value.contains('\'') {
             Cow::Owned(value.replace("''", "'"))
         } else {
             Cow::Borrowed(value)
-        };
-        keys.push((name, value));
-        rest = literal.get(end + 1..)?.trim_start();
-        match rest.strip_prefix(',') {
-            Some(more) => rest = more.trim_start(),
-            None => return (rest.strip_prefix(')')?.trim().is_empty()).then_some(keys),
-        }
-        // No resource has more keys.
-        if keys.len() > 2 {
-            return Some(keys);
-        }
+        })
     }
+
+    fn take(&mut self, length: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, ""));
+        self.rest = rest;
+        taken
+    }
+}
+
+fn utf16(text: &str) -> usize {
+    text.encode_utf16().count()
 }
 
 /// The position of the quote that ends a literal: the first one that is not doubled.
@@ -289,8 +369,11 @@ mod tests {
         for (path, error) in [
             ("t(PartitionKey='p'", RequestError::UrlSyntax),
             ("t(PartitionKey='p',RowKey='r'", RequestError::UrlSyntax),
-            ("t(PartitionKey='p',RowKey='r)", RequestError::UrlSyntax),
             ("t(PartitionKey='p'RowKey='r')", RequestError::UrlSyntax),
+            ("t(PartitionKey='p',RowKey='r',)", RequestError::UrlSyntax),
+            ("t(PartitionKey='O'Brien',RowKey='r')", RequestError::UrlSyntax),
+            ("t(PartitionKey=1,RowKey=-2)", RequestError::UrlSyntax),
+            ("t(,)", RequestError::UrlSyntax),
             ("t(PartitionKey=p,RowKey=r)", RequestError::UrlSyntax),
             ("t(PartitionKey='p',RowKey='r')x", RequestError::UrlSyntax),
             ("t(Partition='p',Row='r')", RequestError::UrlSyntax),
@@ -299,7 +382,7 @@ mod tests {
             ("t('p')", RequestError::UrlKeyCount),
             ("t(PartitionKey='p')", RequestError::UrlKeyCount),
             ("t(a='1',b='2',c='3')", RequestError::UrlKeyCount),
-            ("t/Tables('x')", RequestError::UrlKeyCount),
+            ("t/Others('x')", RequestError::UrlKeyCount),
             ("Tables('a','b')", RequestError::UrlKeyCount),
             ("t(PartitionKey='%FF',RowKey='r')", RequestError::UrlSyntax),
             ("t(PartitionKey='100%',RowKey='r')", RequestError::UrlSyntax),
@@ -311,6 +394,32 @@ mod tests {
             ("()", RequestError::UriInvalid),
         ] {
             assert_eq!(Resource::parse(path), Err(error), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_key_has_the_services_message_and_position() {
+        for (path, message) in [
+            (
+                "t(PartitionKey='p',RowKey='r)",
+                "There is an unterminated string literal at position 27 in 'PartitionKey='p',RowKey='r'.",
+            ),
+            (
+                "t(PartitionKey='p',RowKey='O'Brien')",
+                "There is an unterminated string literal at position 34 in 'PartitionKey='p',RowKey='O'Brien''.",
+            ),
+            // This one was recorded.
+            (
+                "t(PartitionKey='%22A'aaa%22_bbbb3',RowKey='%22A'aaa%22_bbbb3')",
+                "Syntax error: character '\"' is not valid at position 20 in \
+                 'PartitionKey='\"A'aaa\"_bbbb3',RowKey='\"A'aaa\"_bbbb3''.",
+            ),
+            (
+                "t(PartitionKey='%F0%9F%98%80''',RowKey=~)",
+                "Syntax error: character '~' is not valid at position 27 in 'PartitionKey='😀''',RowKey=~'.",
+            ),
+        ] {
+            assert_eq!(Resource::parse(path).unwrap_err().to_string(), message, "{path}");
         }
     }
 

@@ -104,14 +104,16 @@ fn an_endpoint_that_ends_with_a_table_name_gets_errors_that_sdks_explain() {
     let client = &service.client;
     let create = || client.post("Things/Tables", r#"{"TableName":"Things"}"#);
     create().fails_with(404, "TableNotFound", "The table specified does not exist.");
+    let any = [("If-Match", "*")];
+    let delete = || client.send("DELETE", "Things/Tables('Things')", &any, b"");
+    delete().fails_with(404, "TableNotFound", "The table specified does not exist.");
     service.create_table("Things");
     create().fails_with(
         400,
         "PropertiesNeedValue",
         "The values are not specified for all properties in the entity.",
     );
-    let any = [("If-Match", "*")];
-    client.send("DELETE", "Things/Tables('Things')", &any, b"").fails_with(
+    delete().fails_with(
         400,
         "InvalidInput",
         "The number of keys specified in the URI does not match number of key properties for the resource.",
@@ -286,6 +288,23 @@ fn a_content_id_comes_back_first_in_the_answer_of_its_operation() {
 }
 
 #[test]
+fn a_malformed_key_has_the_message_that_clients_report() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    client.get("Things(PartitionKey='p',RowKey='O'Brien')").fails_with(
+        400,
+        "InvalidInput",
+        "There is an unterminated string literal at position 34 in 'PartitionKey='p',RowKey='O'Brien''.",
+    );
+    let address = "/devstoreaccount1/Things(PartitionKey='\"A'aaa\"_bbbb3',RowKey='\"A'aaa\"_bbbb3')";
+    let batch = batch(&[("PUT", address, "", "{}")]);
+    let answer = send_batch(client, "$batch", &[], &batch).expect(202);
+    let message = "0:Syntax error: character '\\\"' is not valid at position 20 in \
+        'PartitionKey='\\\"A'aaa\\\"_bbbb3',RowKey='\\\"A'aaa\\\"_bbbb3''.";
+    assert!(answer.text().contains(message), "{}", answer.text());
+}
+
+#[test]
 fn a_last_boundary_needs_no_hyphens() {
     let service = Service::with_table("Things");
     for (row, end) in [("1", "--batch_1"), ("2", "--batch_1\r\n"), ("3", "--batch_1\r\n\r\n")] {
@@ -337,6 +356,31 @@ fn booleans_in_xml_may_be_capitalised() {
     let metrics = "<HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs>\
         <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics>";
     assert!(stored.text().contains(metrics), "{}", stored.text());
+}
+
+#[test]
+fn logging_and_metrics_have_one_version() {
+    let service = Service::start();
+    let off = "<Enabled>false</Enabled>";
+    for (kind, rest) in [
+        (
+            "Logging",
+            "<Delete>false</Delete><Read>false</Read><Write>false</Write>",
+        ),
+        ("HourMetrics", off),
+        ("MinuteMetrics", off),
+    ] {
+        for (version, status) in [("1.0", 202), ("1.1", 400), ("2.0", 400), ("", 400)] {
+            let document = format!(
+                "<StorageServiceProperties><{kind}><Version>{version}</Version>{rest}\
+                 <RetentionPolicy>{off}</RetentionPolicy></{kind}></StorageServiceProperties>"
+            );
+            let url = "?restype=service&comp=properties";
+            let answer = service.client.send("PUT", url, &[], document.as_bytes()).expect(status);
+            let code = (status == 400).then_some("InvalidXmlDocument");
+            assert_eq!(answer.header("x-ms-error-code"), code, "{kind} {version}");
+        }
+    }
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl ServicePropertiesChange {
     /// Checks the values of the document.
     ///
     /// # Errors
-    /// `InvalidXmlDocument` for a document without any element, days of retention out of 1 to 365 or without retention,
+    /// `InvalidXmlDocument` for a document without any element, another Version than 1.0, days of retention out of 1 to 365 or without retention,
     /// IncludeAPIs without metrics (or the other way round), and CORS rules beyond their limits.
     pub fn check(&self) -> Result<(), Error> {
         if *self == ServicePropertiesChange::default() {
@@ -186,13 +186,12 @@ impl ServicePropertiesChange {
     }
 }
 
-/// A version such as `1.0`.
+/// There is only one version of Storage Analytics.
 fn check_version(version: &str) -> Result<(), Error> {
-    let well_formed = version.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    if (1..=8).contains(&version.len()) && well_formed {
+    if version == "1.0" {
         Ok(())
     } else {
-        Err(invalid("A Version is 1.0"))
+        Err(invalid("The Version of Logging and metrics is 1.0"))
     }
 }
 

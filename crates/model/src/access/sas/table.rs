@@ -34,6 +34,14 @@ impl TableSas {
         if !range.is_complete() {
             return Err(failed("srk needs spk, and erk needs epk"));
         }
+        // It is signed like one that is missing, so whoever has the signature could read beyond it. Nobody should rely on it.
+        if [&range.end_partition, &range.end_row]
+            .into_iter()
+            .flatten()
+            .any(String::is_empty)
+        {
+            return Err(failed("An empty epk or erk is no bound: it could be left out"));
+        }
         // Earlier versions do not sign these, so they do not count.
         if common.version.as_str() < ADDRESS_AND_PROTOCOL {
             common.addresses = None;

@@ -305,6 +305,17 @@ fn a_line_end_in_a_field_does_not_make_it_several() {
 }
 
 #[test]
+fn an_empty_last_key_is_refused_because_it_could_be_left_out() {
+    let parse = |range: &str| parse(&format!("sv=2019-02-02&tn=t&sp=r&se=2030-01-01&sig=x{range}"));
+    for range in ["&epk=", "&spk=a&epk=", "&epk=a&erk=", "&epk=&erk=a"] {
+        assert_eq!(code(parse(range)), Code::AuthenticationFailed, "{range}");
+    }
+    for range in ["", "&epk=a", "&epk=a&erk=b", "&spk=&srk=&epk=a"] {
+        assert!(parse(range).is_ok(), "{range}");
+    }
+}
+
+#[test]
 fn an_empty_bound_is_not_signed_because_it_could_be_left_out() {
     for (partition, row) in [("", None), ("a", Some(""))] {
         let range = GrantedRange {
