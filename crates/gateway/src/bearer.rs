@@ -137,9 +137,14 @@ impl Bearer {
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         validation.validate_nbf = true;
         let decoded = decode::<HashMap<String, Value>>(token, &key, &validation);
-        decoded
+        let claims = decoded
             .map(|token| token.claims)
-            .map_err(|error| failed(&format!("The token is not valid: {error}")))
+            .map_err(|error| failed(&format!("The token is not valid: {error}")))?;
+        // The check above also accepts a list that names the issuer among others.
+        if claims.get("iss").and_then(Value::as_str) != Some(&self.settings.issuer) {
+            return Err(failed("The token's issuer is no text"));
+        }
+        Ok(claims)
     }
 }
 
