@@ -121,7 +121,7 @@ impl Endpoint {
             ));
         }
         let host = origin.split_once("://").map_or("", |(_, rest)| rest);
-        let is_account_host = host.contains(".table.");
+        let is_account_host = host.to_ascii_lowercase().contains(".table.");
         let mut segments = path.split('/').filter(|segment| !segment.is_empty());
         let prefix = if is_account_host {
             String::new()

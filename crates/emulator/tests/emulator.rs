@@ -289,6 +289,11 @@ fn reset_empties_it_for_the_next_test() {
     emulator
         .admin("POST", "/reset", &[("Origin", "http://example.com")])
         .expect(403);
+    // Not even one whose name leads to this machine, which is not another origin for the browser.
+    let refused = emulator
+        .admin("POST", "/reset", &[("Host", "evil.example")])
+        .expect(421);
+    assert!(refused.text().contains("admin_hosts"), "{}", refused.text());
     assert_eq!(tables(&emulator), 3);
     emulator.admin("POST", "/reset", &[]).expect(200);
     assert_eq!(tables(&emulator), 0);

@@ -8,7 +8,7 @@ use table_service_model::access::Account;
 
 use crate::bearer::Bearer;
 use crate::config::{AccountConfig, Config};
-use crate::cors::CorsCache;
+use crate::cors::CorsRules;
 use crate::database::{Database, Node, PoolSettings};
 
 /// An account with its database.
@@ -19,7 +19,7 @@ pub struct Tenant {
     pub database: Database,
     /// Whose tokens it accepts, if any.
     pub bearer: Option<Bearer>,
-    pub cors: CorsCache,
+    pub cors: CorsRules,
 }
 
 /// All accounts, by name.
@@ -51,7 +51,7 @@ impl Tenants {
                 account: account.account.clone(),
                 database,
                 bearer: bearer.map_err(|problem| format!("the account {name}: {problem}"))?,
-                cors: CorsCache::default(),
+                cors: CorsRules::default(),
             };
             Ok((name.to_owned(), Arc::new(tenant)))
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
+use http::header::{CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -18,6 +18,8 @@ use tokio::time::Instant;
 
 use crate::database::{Node, Session, usable};
 use crate::gateway::Gateway;
+use crate::request::Host;
+use crate::response::error::HINT;
 
 const OPENMETRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -29,6 +31,10 @@ pub struct Admin {
     pub stopping: AtomicBool,
     /// Whether `POST /reset` deletes all tables.
     pub allow_reset: bool,
+    /// Whether only this machine reaches the port.
+    pub is_loopback: bool,
+    /// The names, beside `localhost`, by which requests may call the port.
+    pub hosts: Vec<String>,
 }
 
 impl Admin {
@@ -60,6 +66,9 @@ impl Admin {
     }
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if !self.may_call(request) {
+            return misdirected();
+        }
         if self.allow_reset && request.method() == Method::POST && request.uri().path() == "/reset" {
             return self.reset(request).await;
         }
@@ -100,6 +109,22 @@ impl Admin {
         }
     }
 
+    /// Whether a request calls this port by a name that is meant for it. A page of any site can have a name that leads to this
+    /// machine, so a browser here would let that page read and do what it likes. Probes send no host, or an address; browsers
+    /// always send one.
+    fn may_call(&self, request: &Request<Incoming>) -> bool {
+        let is_checked = match request.uri().path() {
+            "/live" | "/ready" => false,
+            "/metrics" => self.is_loopback,
+            _ => true,
+        };
+        let is_known = |host: Host| {
+            host.is_address() || host.name() == "localhost" || self.hosts.iter().any(|known| known == host.name())
+        };
+        let has_none = request.uri().authority().is_none() && !request.headers().contains_key(HOST);
+        !is_checked || has_none || Host::of(request.uri(), request.headers()).is_ok_and(is_known)
+    }
+
     /// Deletes all tables and the properties of the service, so that tests begin with nothing.
     async fn reset(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         // Browsers send this header with every POST. A web page must not empty the emulator of who visits it.
@@ -112,7 +137,7 @@ impl Admin {
             if let Err(failure) = session.empty().await {
                 return text(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{failure:?}\n"));
             }
-            tenant.cors.forget();
+            tenant.cors.changed(&session).await;
         }
         text(StatusCode::OK, TEXT, "empty\n".to_owned())
     }
@@ -157,6 +182,13 @@ async fn state(node: &Node, is_single: bool) -> Result<String, String> {
         return Err(away(problem));
     }
     usable(node.extension_version().await.map_err(away)?)
+}
+
+fn misdirected() -> Response<Full<Bytes>> {
+    let hint = "The host of this request is neither an address nor localhost: if it is a name of this port, add it to admin_hosts";
+    let mut response = text(StatusCode::MISDIRECTED_REQUEST, TEXT, format!("{hint}\n"));
+    response.headers_mut().insert(HINT, HeaderValue::from_static(hint));
+    response
 }
 
 fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Response<Full<Bytes>> {

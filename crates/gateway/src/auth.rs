@@ -11,9 +11,11 @@ use crate::database::Session;
 use crate::failure::Failure;
 use crate::request::Head;
 use crate::request::target::Target;
+use crate::shares::Share;
 
 /// Checks the credentials of a request and returns what they allow. `challenged` says whether refused clients are told where
-/// they get a token.
+/// they get a token. `place` takes a place for a request that needs the database. Only one with a right signature does, so that
+/// the answers to all others do not depend on the account.
 ///
 /// # Errors
 /// For credentials that are missing, wrong, or not valid for this client.
@@ -22,6 +24,7 @@ pub async fn authenticate(
     session: &Session<'_>,
     head: &Head,
     challenged: bool,
+    place: impl FnOnce() -> Result<Share, Failure>,
 ) -> Result<Grant, Failure> {
     if let Some(value) = head.header(AUTHORIZATION) {
         return match Authorization::parse(value)? {
@@ -56,7 +59,10 @@ pub async fn authenticate(
     };
     sas.check_signature(&tenant.account)?;
     let policies = match sas.policy() {
-        Some((table, _)) => Some(Box::pin(policies(session, table)).await?),
+        Some((table, _)) => {
+            let _place = place()?;
+            Some(Box::pin(policies(session, table)).await?)
+        }
         None => None,
     };
     let client = Client {

@@ -1,62 +1,87 @@
 //! Cross-origin requests of web pages (CORS), by the rules in the service properties (semantics 4.10).
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use http::HeaderName;
 use http::StatusCode;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderValue, VARY,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CONTENT_LENGTH, DATE,
+    HeaderName, HeaderValue, VARY,
 };
 use table_service_model::access::{CorsRule, ServiceProperties};
 use table_service_model::error::RequestError;
 
-use crate::database::Session;
-use crate::failure::Failure;
+use crate::database::{Node, Session};
 use crate::request::Head;
 use crate::response::Reply;
 
-/// How long rules are kept. Another gateway or SQL may change them in the meantime.
-const TIME_TO_LIVE: Duration = Duration::from_secs(5);
+/// How often the rules are read. Another gateway or SQL may change them in the meantime.
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Most headers that a preflight may ask for: each is compared with each of the rules.
 const MAX_HEADERS: usize = 128;
 
-/// The service properties as they were read last.
+/// The CORS rules of an account, as they were read last. Requests without credentials are answered by them, and none of these
+/// requests waits for the database: they would tell whose database is slow, and so which accounts there are.
 #[derive(Default)]
-pub struct CorsCache(Mutex<Option<(Instant, Arc<ServiceProperties>)>>);
+pub struct CorsRules(Mutex<Known>);
 
-impl CorsCache {
-    /// Forgets the rules, so that a change through this gateway takes effect at once.
-    pub fn forget(&self) {
-        *self.entry() = None;
+#[derive(Default)]
+struct Known {
+    properties: Arc<ServiceProperties>,
+    /// How often this gateway has changed them.
+    changes: u64,
+}
+
+impl CorsRules {
+    fn current(&self) -> Arc<ServiceProperties> {
+        self.known().properties.clone()
     }
 
-    /// The rules. If they are old, one request reads them again, and until it has them the others go on with the old ones. So
-    /// a database that cannot be reached holds up nobody else.
-    async fn rules(&self, session: &Session<'_>) -> Result<Arc<ServiceProperties>, Failure> {
-        let mut old = None;
-        if let Some((read, properties)) = &mut *self.entry() {
-            if read.elapsed() < TIME_TO_LIVE {
-                return Ok(properties.clone());
+    /// Reads the rules again, because this gateway has changed them: the change takes effect at once.
+    pub async fn changed(&self, session: &Session<'_>) {
+        let changes = {
+            let mut known = self.known();
+            known.changes += 1;
+            known.changes
+        };
+        let read = session.get_service_properties().await;
+        self.learn(changes, read.map_err(|failure| format!("{failure:?}")));
+    }
+
+    /// Reads the rules from a node.
+    pub async fn read(&self, node: &Node) {
+        let changes = self.known().changes;
+        self.learn(changes, node.service_properties().await);
+    }
+
+    /// Reads the rules again and again, as long as the database can be reached.
+    pub async fn keep_reading(&self, node: &Node) {
+        loop {
+            tokio::time::sleep(INTERVAL).await;
+            if !node.is_away() {
+                self.read(node).await;
             }
-            *read = Instant::now();
-            old = Some(properties.clone());
-        }
-        match Box::pin(session.get_service_properties()).await {
-            Ok(json) => {
-                let properties = Arc::new(ServiceProperties::from_json(&json)?);
-                *self.entry() = Some((Instant::now(), properties.clone()));
-                Ok(properties)
-            }
-            Err(failure) if failure.status().is_server_error() => old.ok_or(failure),
-            Err(failure) => Err(failure),
         }
     }
 
-    fn entry(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Arc<ServiceProperties>)>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// Takes what was read after that many changes. If there was another one in the meantime, it may be old.
+    fn learn(&self, changes: u64, json: Result<String, String>) {
+        let read = json.and_then(|json| ServiceProperties::from_json(&json).map_err(|error| error.to_string()));
+        match read {
+            Ok(properties) => {
+                let mut known = self.known();
+                if known.changes == changes {
+                    known.properties = Arc::new(properties);
+                }
+            }
+            Err(problem) => tracing::debug!(problem, "the CORS rules stay as they were"),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,8 +120,8 @@ impl<'h> Preflight<'h> {
     ///
     /// # Errors
     /// `CorsPreflightFailure` if no rule allows it.
-    pub async fn answer(&self, cache: &CorsCache, session: &Session<'_>) -> Result<Reply, Failure> {
-        let properties = cache.rules(session).await?;
+    pub fn answer(&self, rules: &CorsRules) -> Result<Reply, RequestError> {
+        let properties = rules.current();
         let names: Vec<&str> = self.names().collect();
         let rule = properties
             .cors_rule(self.origin, self.method, &names)
@@ -111,18 +136,15 @@ impl<'h> Preflight<'h> {
     }
 }
 
-/// Adds the headers that let a page of another origin read a response, and `Vary` for caches.
-pub async fn decorate(cache: &CorsCache, session: &Session<'_>, head: &Head, reply: Reply) -> Reply {
-    match cache.rules(session).await {
-        Ok(properties) => decorated(
-            &properties.cors,
-            head.sent_method.as_str(),
-            head.header("origin"),
-            reply,
-        ),
-        // Without the rules the response is still right, only not readable for pages of other origins.
-        Err(_) => reply,
-    }
+/// Adds the headers that let a page of another origin read a response, and `Vary` for caches. The response has its other headers
+/// already.
+pub fn decorate(rules: &CorsRules, head: &Head, reply: Reply) -> Reply {
+    decorated(
+        &rules.current().cors,
+        head.sent_method.as_str(),
+        head.header("origin"),
+        reply,
+    )
 }
 
 /// Adds the headers of the table in semantics 4.10.
@@ -136,17 +158,15 @@ fn decorated(rules: &[CorsRule], method: &str, origin: Option<&str>, reply: Repl
         // A cache may use the response for any page.
         None => matching.find(|rule| is_cached && allows_all(rule)),
     };
-    let reply = match rule {
-        Some(rule) if allows_all(rule) => {
-            return expose(rule, allow(rule, "*", reply));
-        }
-        Some(rule) => expose(rule, allow(rule, origin.unwrap_or_default(), reply)),
-        None => reply,
-    };
-    if is_cached && !rules.is_empty() {
+    let depends_on_origin = !rules.is_empty() && !rule.is_some_and(allows_all);
+    let reply = if is_cached && depends_on_origin {
         reply.with(VARY, HeaderValue::from_static("Origin"))
     } else {
         reply
+    };
+    match rule {
+        Some(rule) => expose(rule, allow(rule, origin.unwrap_or_default(), reply)),
+        None => reply,
     }
 }
 
@@ -163,38 +183,40 @@ fn allow(rule: &CorsRule, origin: &str, reply: Reply) -> Reply {
         .with(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"))
 }
 
+/// Adds the headers that pages may read: those of the response that match. Browsers know no prefixes, and `*` means something
+/// else to them in an answer to a request with credentials.
 fn expose(rule: &CorsRule, reply: Reply) -> Reply {
-    if rule.exposed_headers.is_empty() {
-        return reply;
+    let is_listed = |wanted: &str| rule.exposed_headers.iter().any(|exposed| exposed == wanted);
+    if is_listed("*") && allows_all(rule) {
+        return reply.with(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
     }
-    let exposed = exposed(rule, &reply);
-    reply.with_text(ACCESS_CONTROL_EXPOSE_HEADERS, &exposed)
-}
-
-/// The exposed headers of a rule. A prefix becomes the headers of the response that begin with it, because browsers know
-/// no prefixes.
-fn exposed(rule: &CorsRule, reply: &Reply) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for header in &rule.exposed_headers {
-        match header.strip_suffix('*') {
-            Some(prefix) if !prefix.is_empty() => {
-                let prefix = prefix.to_ascii_lowercase();
-                let matching = reply
-                    .headers
-                    .keys()
-                    .map(HeaderName::as_str)
-                    .filter(|name| name.starts_with(&prefix));
-                names.extend(matching.map(str::to_owned));
-            }
-            _ => names.push(header.clone()),
-        }
+    let matches = |name: &str| {
+        rule.exposed_headers
+            .iter()
+            .any(|exposed| match exposed.strip_suffix('*') {
+                Some(prefix) => name
+                    .get(..prefix.len())
+                    .is_some_and(|begin| begin.eq_ignore_ascii_case(prefix)),
+                None => exposed.eq_ignore_ascii_case(name),
+            })
+    };
+    let mut names: Vec<&str> = reply.headers.keys().map(HeaderName::as_str).collect();
+    // Those that are added when the response is written.
+    names.push(DATE.as_str());
+    if reply.status != StatusCode::NO_CONTENT {
+        names.push(CONTENT_LENGTH.as_str());
     }
-    names.join(",")
+    names.retain(|name| matches(name) && !name.starts_with("access-control-"));
+    match names.join(",") {
+        none if none.is_empty() => reply,
+        names => reply.with_text(ACCESS_CONTROL_EXPOSE_HEADERS, &names),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header::{CACHE_CONTROL, ETAG};
 
     fn rule(origin: &str) -> CorsRule {
         CorsRule {
@@ -208,7 +230,8 @@ mod tests {
 
     /// Vary, Access-Control-Allow-Origin and whether there is Access-Control-Expose-Headers.
     fn headers(rules: &[CorsRule], method: &str, origin: Option<&str>) -> (bool, Option<String>, bool) {
-        let reply = decorated(rules, method, origin, Reply::new(StatusCode::OK));
+        let etag = HeaderValue::from_static("\"1\"");
+        let reply = decorated(rules, method, origin, Reply::new(StatusCode::OK).with(ETAG, etag));
         let text = |name: HeaderName| reply.headers.get(name).map(|value| value.to_str().unwrap().to_owned());
         let vary = text(VARY);
         assert!(vary.is_none() || vary.as_deref() == Some("Origin"));
@@ -247,5 +270,60 @@ mod tests {
         );
         assert_eq!(headers(&[all], "PUT", None), (false, None, false));
         assert_eq!(headers(&[exact], "POST", Some(page)), (false, None, false));
+    }
+
+    #[test]
+    fn pages_may_read_all_headers_of_the_response_that_match() {
+        let exposed = |origin: &str, headers: &[&str], status: StatusCode| {
+            let rule = CorsRule {
+                exposed_headers: headers.iter().map(|name| (*name).to_owned()).collect(),
+                ..rule(origin)
+            };
+            let value = HeaderValue::from_static("x");
+            let reply = Reply::new(status)
+                .with(ETAG, value.clone())
+                .with(CACHE_CONTROL, value.clone())
+                .with(HeaderName::from_static("x-ms-version"), value.clone())
+                .with(HeaderName::from_static("x-ms-request-id"), value);
+            let reply = decorated(&[rule], "GET", Some("http://page"), reply);
+            let exposed = reply.headers.get(ACCESS_CONTROL_EXPOSE_HEADERS)?.to_str().unwrap();
+            let mut names: Vec<String> = exposed.split(',').map(str::to_owned).collect();
+            names.sort_unstable();
+            Some(names.join(","))
+        };
+        let (all, one, ok) = ("*", "http://page", StatusCode::OK);
+        for (origin, headers, status, expected) in [
+            (one, &["x-ms-*"][..], ok, Some("x-ms-request-id,x-ms-version")),
+            (
+                all,
+                &["X-MS-*", "x-ms-version"],
+                ok,
+                Some("x-ms-request-id,x-ms-version"),
+            ),
+            // A header that this response does not have.
+            (one, &["ETag", "x-ms-continuation-*", "location"], ok, Some("etag")),
+            (one, &["x-ms-meta-*", "d"], ok, None),
+            (one, &[], ok, None),
+            (one, &["da*"], ok, Some("date")),
+            (all, &["*"], ok, Some("*")),
+            (
+                one,
+                &["*"],
+                StatusCode::NO_CONTENT,
+                Some("cache-control,date,etag,vary,x-ms-request-id,x-ms-version"),
+            ),
+            (
+                one,
+                &["etag", "*"],
+                ok,
+                Some("cache-control,content-length,date,etag,vary,x-ms-request-id,x-ms-version"),
+            ),
+        ] {
+            assert_eq!(
+                exposed(origin, headers, status).as_deref(),
+                expected,
+                "{origin} {headers:?}"
+            );
+        }
     }
 }

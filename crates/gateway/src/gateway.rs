@@ -80,21 +80,21 @@ impl Gateway {
                 let served = Finished::new(async move {
                     let mut event = event;
                     let reply = gateway.respond(&head, body, &mut event).await;
-                    gateway.finish(reply, &event, repeated)
+                    gateway.finish(reply, &event, repeated, Some(&head))
                 });
                 // After a panic the connection and all other requests go on.
                 served.await.unwrap_or_else(|panic| {
                     let reason = panic_text(panic.as_ref());
                     let reply = plain_error(RequestError::Internal { reason }.into(), form, id);
-                    self.finish(reply, &Event::begin(id), echo)
+                    self.finish(reply, &Event::begin(id), echo, None)
                 })
             }
-            Err(error) => self.finish(plain_error(error.into(), form, id), &event, echo),
+            Err(error) => self.finish(plain_error(error.into(), form, id), &event, echo, None),
         }
     }
 
-    /// Adds the common headers, counts the request and logs it.
-    fn finish(&self, reply: Reply, event: &Event, echo: Echo) -> Response<Full<Bytes>> {
+    /// Adds the common headers and those for browsers, counts the request and logs it.
+    fn finish(&self, reply: Reply, event: &Event, echo: Echo, head: Option<&Head>) -> Response<Full<Bytes>> {
         let outcome = Outcome {
             status: reply.status,
             error: reply.error.as_ref().map(|(code, hint)| (*code, hint.as_deref())),
@@ -103,7 +103,11 @@ impl Gateway {
             client_request_id: echo.client_request_id.as_ref(),
         };
         observe::record(&self.metrics, event, &outcome);
-        into_http(reply.finish(event.id, echo))
+        let reply = reply.finish(event.id, echo);
+        into_http(match head {
+            Some(head) => self.for_browsers(head, reply),
+            None => reply,
+        })
     }
 
     async fn respond(&self, head: &Head, body: Incoming, event: &mut Event) -> Reply {
@@ -122,11 +126,7 @@ impl Gateway {
         if !head.headers.contains_key(EXPECT) {
             body.drain().await;
         }
-        let reply = match result {
-            Ok(reply) => reply,
-            Err(failure) => self.refuse(&failure, form, prefer, head),
-        };
-        self.for_browsers(head, reply).await
+        result.unwrap_or_else(|failure| self.refuse(&failure, form, prefer, head))
     }
 
     fn refuse(&self, failure: &Failure, form: Form, prefer: Option<Prefer>, head: &Head) -> Reply {
@@ -154,21 +154,13 @@ impl Gateway {
         })
     }
 
-    async fn for_browsers(&self, head: &Head, reply: Reply) -> Reply {
+    /// Adds the headers for browsers. The others are there already, because pages may read them.
+    fn for_browsers(&self, head: &Head, reply: Reply) -> Reply {
         let is_asked = head.headers.contains_key(ORIGIN) || head.sent_method == Method::GET;
-        // If the database has just failed, it is not asked again.
-        if !is_asked || head.method == Method::OPTIONS || reply.status.is_server_error() {
-            return reply;
+        match self.tenant(head) {
+            Some(tenant) if is_asked && head.method != Method::OPTIONS => cors::decorate(&tenant.cors, head, reply),
+            _ => reply,
         }
-        let Some(tenant) = self.tenant(head) else {
-            return reply;
-        };
-        // Reading the rules takes a place too, because anonymous requests get here.
-        let Ok(_place) = self.place(tenant) else {
-            return reply;
-        };
-        let session = Session::new(&tenant.database, Instant::now() + self.limits.request);
-        cors::decorate(&tenant.cors, &session, head, reply).await
     }
 
     async fn stages(
@@ -189,9 +181,7 @@ impl Gateway {
             event.operation = "Preflight";
             let preflight = Preflight::read(head)?;
             let tenant = tenant.ok_or(RequestError::CorsPreflightFailure)?;
-            let _place = self.place(tenant)?;
-            let session = Session::new(&tenant.database, deadline);
-            return preflight.answer(&tenant.cors, &session).await;
+            return Ok(preflight.answer(&tenant.cors)?);
         }
 
         let resource = Resource::parse(target.path)?;
@@ -204,9 +194,7 @@ impl Gateway {
         let tenant = tenant.ok_or_else(|| refuse_unknown_account(head, challenged))?;
         event.account = target.account.to_owned();
         let session = Session::new(&tenant.database, deadline);
-        let place = self.place(tenant)?;
-        let grant = authenticate(tenant, &session, head, challenged).await?;
-        drop(place);
+        let grant = authenticate(tenant, &session, head, challenged, || self.place(tenant)).await?;
         if let Some(permission) = operation.permission(head.headers.contains_key(IF_MATCH)) {
             grant.permits(permission, operation.table())?;
         }
@@ -319,7 +307,7 @@ fn check_endpoint(operation: &Operation, secondary: bool) -> Result<(), Error> {
 
 fn base(head: &Head, target: &Target<'_>) -> Base {
     let scheme = if head.peer.https { "https" } else { "http" };
-    let host = &head.host;
+    let host = head.host.as_str();
     let secondary = if target.secondary { "-secondary" } else { "" };
     let account = target.account;
     Base {

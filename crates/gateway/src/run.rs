@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot::{self, error::RecvError};
 use tracing_subscriber::EnvFilter;
 
-use crate::account::Tenants;
+use crate::account::{Tenant, Tenants};
 use crate::admin::Admin;
 use crate::config::{Config, ConfigError, LogFormat};
 use crate::database::{Node, usable};
@@ -74,6 +75,9 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     for check in checks {
         check.await??;
     }
+    for reading in tenants.iter().cloned().map(read_cors_rules) {
+        reading.await?;
+    }
 
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listener = bind("listen", &config.listen).await?;
@@ -108,6 +112,8 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
         gateway: gateway.clone(),
         stopping: AtomicBool::new(false),
         allow_reset: config.allow_reset,
+        is_loopback: admin_address.ip().to_canonical().is_loopback(),
+        hosts: config.admin_hosts.clone(),
     });
     tokio::spawn(admin.clone().run(admin_listener));
 
@@ -142,6 +148,21 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     server.run(stop, config.shutdown_timeout).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Reads the CORS rules of an account, and then again and again in a task. The result is there when they were read once.
+fn read_cors_rules(tenant: Arc<Tenant>) -> impl Future<Output = Result<(), RecvError>> {
+    let (read, once) = oneshot::channel();
+    tokio::spawn(async move {
+        let node = tenant.database.first();
+        if !node.is_away() {
+            tenant.cors.read(node).await;
+        }
+        // Nobody waits any more if the gateway does not start.
+        let _ = read.send(());
+        tenant.cors.keep_reading(node).await;
+    });
+    once
 }
 
 async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> {

@@ -89,7 +89,7 @@ impl Gateway {
 
     /// What the admin port says.
     pub fn admin(&self, path: &str) -> Answer {
-        Client::new(self.admin).exchange(&raw("GET", path, &[("Host", "admin")], b""))
+        Client::new(self.admin).exchange(&raw("GET", path, &[("Host", &self.admin.to_string())], b""))
     }
 
     /// A counter or gauge of /metrics whose line begins with this.

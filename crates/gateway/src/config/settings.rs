@@ -22,6 +22,11 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_listen: Option<String>,
 
+    /// Names, beside localhost, by which requests may call the admin port; addresses always may [default: none]
+    #[arg(long, env = "TABLE_SERVICE_ADMIN_HOSTS", value_name = "NAME", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub admin_hosts: Vec<String>,
+
     /// The name of the account; the file can have more accounts [default: devstoreaccount1]
     #[arg(long, env = "TABLE_SERVICE_ACCOUNT", value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -223,6 +223,17 @@ fn proxies_are_trusted_by_address_and_network() {
 }
 
 #[test]
+fn hosts_of_the_admin_port_are_names_without_ports() {
+    let url = "postgresql://role@localhost/db";
+    let config = |hosts: &str| config(&["--database-url", url, "--admin-hosts", hosts]);
+    assert_eq!(config("A.example, b").unwrap().admin_hosts, ["a.example", "b"]);
+    for wrong in ["a.example:10003", "http://a.example", "a,", "*"] {
+        let error = config(wrong).unwrap_err();
+        assert!(error.contains("admin_hosts (--admin-hosts"), "{error}");
+    }
+}
+
+#[test]
 fn no_secret_is_in_an_error_or_the_debug_form() {
     let url = "postgresql://role:secret@localhost:port/db";
     assert!(!config(&["--database-url", url]).unwrap_err().contains("secret"));

@@ -24,6 +24,8 @@ const MIB: usize = 1024 * 1024;
 pub struct Config {
     pub listen: String,
     pub admin_listen: String,
+    /// In lower case.
+    pub admin_hosts: Vec<String>,
     pub accounts: Vec<AccountConfig>,
     pub database_ca: Option<PathBuf>,
     pub tls: Option<TlsFiles>,
@@ -89,6 +91,7 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         .any(|key| key.expose().trim() == DEVELOPMENT_KEY);
     Ok(Config {
         listen: settings.listen.unwrap_or_else(|| "127.0.0.1:10002".to_owned()),
+        admin_hosts: host_names("admin_hosts", &settings.admin_hosts)?,
         admin_listen: settings.admin_listen.unwrap_or_else(|| "127.0.0.1:10003".to_owned()),
         accounts,
         database_ca: settings.database_ca,
@@ -128,6 +131,17 @@ fn number(setting: &str, given: Option<usize>, default: usize) -> Result<usize, 
         0 => Err(ConfigError::new(setting, "must be at least 1")),
         number => Ok(number),
     }
+}
+
+fn host_names(setting: &str, given: &[String]) -> Result<Vec<String>, ConfigError> {
+    let read = |text: &String| match crate::request::Host::parse(text.trim()) {
+        Some(host) if !host.has_port() => Ok(host.name().to_owned()),
+        _ => Err(ConfigError::new(
+            setting,
+            format!("{text:?} is no host: write its name only, such as gateway.example.com"),
+        )),
+    };
+    given.iter().map(read).collect()
 }
 
 /// All accounts: those of `[[accounts]]`, and the one of `account`, `key` and `database_url`. Without any of them it is

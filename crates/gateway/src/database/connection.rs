@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::ops::DerefMut;
 use std::pin::{Pin, pin};
+use std::sync::Once;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::statements::{READY, Statement};
-use super::types::Parameters;
-use super::version::mismatch;
+use super::types::{Json, Parameters};
+use super::version::{mismatch, outdated};
 use crate::failure::with_sources;
 
 /// How long it may take to connect. A server that hangs must not hold a request for minutes.
@@ -32,23 +33,34 @@ pub struct Connection {
     /// What reads and writes; `None` when the connection has ended.
     wire: Option<Wire>,
     prepared: [Option<tokio_postgres::Statement>; Statement::ALL.len()],
+    /// What the operator should know about the server's version.
+    outdated: Option<String>,
 }
 
 impl Connection {
     async fn open(config: &Config, tls: Option<&MakeRustlsConnect>) -> Result<Connection, Error> {
-        let (client, wire): (Client, Wire) = match tls {
+        let (client, outdated, wire): (Client, Option<String>, Wire) = match tls {
             Some(tls) => {
                 let (client, wire) = config.connect(tls.clone()).await?;
-                (client, Box::pin(wire))
+                (
+                    client,
+                    wire.parameter("server_version").and_then(outdated),
+                    Box::pin(wire),
+                )
             }
             None => {
                 let (client, wire) = config.connect(NoTls).await?;
-                (client, Box::pin(wire))
+                (
+                    client,
+                    wire.parameter("server_version").and_then(outdated),
+                    Box::pin(wire),
+                )
             }
         };
         Ok(Connection {
             client,
             wire: Some(wire),
+            outdated,
             prepared: Default::default(),
         })
     }
@@ -112,7 +124,9 @@ impl Connection {
     }
 
     async fn prepared(&mut self, statement: Statement) -> Result<tokio_postgres::Statement, Error> {
-        let Connection { client, wire, prepared } = self;
+        let Connection {
+            client, wire, prepared, ..
+        } = self;
         match prepared.get_mut(statement as usize) {
             Some(Some(prepared)) => Ok(prepared.clone()),
             place => {
@@ -187,11 +201,20 @@ fn poll_wire(wire: &mut Option<Wire>, context: &mut Context<'_>) -> Option<Error
 pub struct Manager {
     config: Config,
     tls: Option<MakeRustlsConnect>,
+    /// The name of the server, for the log.
+    node: String,
+    /// The operator was told about the server's version.
+    told: Once,
 }
 
 impl Manager {
-    pub fn new(config: Config, tls: Option<MakeRustlsConnect>) -> Manager {
-        Manager { config, tls }
+    pub fn new(config: Config, tls: Option<MakeRustlsConnect>, node: String) -> Manager {
+        Manager {
+            config,
+            tls,
+            node,
+            told: Once::new(),
+        }
     }
 
     /// A new connection, and the version of the extension.
@@ -201,6 +224,9 @@ impl Manager {
     pub async fn open(&self) -> Result<(Connection, Option<String>), String> {
         let opened = timeout(CONNECT_TIMEOUT, async {
             let mut connection = Connection::open(&self.config, self.tls.as_ref()).await?;
+            if let Some(problem) = connection.outdated.take() {
+                self.told.call_once(|| tracing::warn!(node = self.node, "{problem}"));
+            }
             let version = connection.extension_version().await?;
             Ok::<_, Error>((connection, version))
         });
@@ -214,6 +240,19 @@ impl Manager {
     pub async fn ask(mut connection: Connection) -> Result<(Connection, Option<String>), String> {
         let version = in_words(timeout(CONNECT_TIMEOUT, connection.extension_version()).await)?;
         Ok((connection, version))
+    }
+
+    /// The properties of the service, as JSON.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    pub async fn ask_for_properties(mut connection: Connection) -> Result<(Connection, String), String> {
+        let statement = Statement::GetServiceProperties;
+        let rows = in_words(timeout(CONNECT_TIMEOUT, connection.query(statement, &[])).await)?;
+        let row = rows.first().ok_or("there are none")?;
+        let json: Json<'_> = row.try_get(0).map_err(|error| with_sources(&error))?;
+        let json = json.0.to_owned();
+        Ok((connection, json))
     }
 
     /// Cancels the statement that a connection is running.

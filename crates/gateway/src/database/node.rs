@@ -45,8 +45,8 @@ const STEADY: Duration = Duration::from_secs(10);
 pub struct Node {
     name: String,
     pool: Pool<Manager>,
-    /// A separate connection for /ready, so that it works when all others are busy.
-    readiness: tokio::sync::Mutex<Option<Connection>>,
+    /// A separate connection for /ready and for what is read again and again, so that both work when all others are busy.
+    aside: tokio::sync::Mutex<Option<Connection>>,
     timeouts: AtomicU64,
     /// Statements that run or wait for a connection.
     load: AtomicUsize,
@@ -113,7 +113,7 @@ impl Node {
             }
         };
         let name = name(&config);
-        let pool = Pool::builder(Manager::new(config, tls))
+        let pool = Pool::builder(Manager::new(config, tls, name.clone()))
             .max_size(settings.size)
             .wait_timeout(Some(settings.timeout))
             .runtime(Runtime::Tokio1)
@@ -124,7 +124,7 @@ impl Node {
         Ok(Arc::new(Node {
             name,
             pool,
-            readiness: tokio::sync::Mutex::default(),
+            aside: tokio::sync::Mutex::default(),
             timeouts: AtomicU64::new(0),
             load: AtomicUsize::new(0),
             presence: Mutex::new(Presence {
@@ -233,18 +233,28 @@ impl Node {
     /// # Errors
     /// Why the database cannot be reached.
     pub async fn extension_version(&self) -> Result<Option<String>, String> {
-        let mut readiness = self.readiness.lock().await;
-        // It is taken out, so that it is not used again if this fails or is dropped.
-        let mut known = readiness.take();
-        if known.as_mut().is_some_and(|connection| !connection.is_open()) {
-            known = None;
-        }
-        let (connection, version) = match known {
+        let mut aside = self.aside.lock().await;
+        let (connection, version) = match take_open(&mut aside) {
             Some(connection) => Manager::ask(connection).await?,
             None => self.pool.manager().open().await?,
         };
-        *readiness = Some(connection);
+        *aside = Some(connection);
         Ok(version)
+    }
+
+    /// The properties of the service, as JSON.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    pub async fn service_properties(&self) -> Result<String, String> {
+        let mut aside = self.aside.lock().await;
+        let connection = match take_open(&mut aside) {
+            Some(connection) => connection,
+            None => self.pool.manager().open().await?.0,
+        };
+        let (connection, properties) = Manager::ask_for_properties(connection).await?;
+        *aside = Some(connection);
+        Ok(properties)
     }
 
     pub fn status(&self) -> NodeStatus {
@@ -261,6 +271,12 @@ impl Node {
     fn presence(&self) -> MutexGuard<'_, Presence> {
         self.presence.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// Takes a connection out, so that it is not used again if that fails or is dropped.
+fn take_open(place: &mut Option<Connection>) -> Option<Connection> {
+    let mut known = place.take()?;
+    known.is_open().then_some(known)
 }
 
 impl Lease {

@@ -30,6 +30,11 @@ impl Database {
         }
     }
 
+    /// The node that has what all tables have in common.
+    pub fn first(&self) -> &Arc<Node> {
+        &self.first
+    }
+
     /// All nodes, the first one first.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> + Clone {
         std::iter::once(&self.first).chain(&self.others)

@@ -24,7 +24,7 @@ pub async fn get_properties(context: &Context<'_>) -> Result<Reply, Failure> {
 pub async fn set_properties(context: &Context<'_>, body: &[u8]) -> Result<Reply, Failure> {
     let change = xml::read_properties(text(body)?)?;
     context.session.set_service_properties(change.to_json()).await?;
-    context.tenant.cors.forget();
+    context.tenant.cors.changed(&context.session).await;
     Ok(Reply::new(StatusCode::ACCEPTED))
 }
 

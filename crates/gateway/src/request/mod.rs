@@ -6,6 +6,7 @@ mod element;
 pub mod forwarded;
 mod head;
 mod headers;
+mod host;
 pub mod media_type;
 pub mod multipart;
 pub mod negotiation;
@@ -20,4 +21,5 @@ pub mod xml;
 
 pub use head::Head;
 pub use headers::{MERGE, header, if_match, is_version, meant_method};
+pub use host::Host;
 pub use peer::Peer;

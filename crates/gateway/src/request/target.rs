@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use super::host::Host;
+
 /// The account and the endpoint of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
@@ -17,13 +19,13 @@ pub struct Target<'a> {
 const SECONDARY: &str = "-secondary";
 
 impl<'a> Target<'a> {
-    /// Splits a request by its host (with or without a port) and its path as it stands in the request line.
+    /// Splits a request by its host and its path as it stands in the request line.
     ///
     /// A host of the form `<account>.table.<anything>` names the account. For any other host, the first segment of the
     /// path that is not empty does. `None` if there is no such segment.
-    pub fn parse(host: &'a str, path: &'a str) -> Option<Target<'a>> {
+    pub fn parse(host: &'a Host, path: &'a str) -> Option<Target<'a>> {
         let path = path.trim_start_matches('/');
-        if let Some(label) = account_label(host) {
+        if let Some(label) = account_label(host.name()) {
             let (account, secondary) = split_secondary(label);
             return Some(Target {
                 account,
@@ -63,8 +65,7 @@ impl<'a> Target<'a> {
 
 fn account_label(host: &str) -> Option<&str> {
     let (label, rest) = host.split_once('.')?;
-    let rest = rest.get(..6)?;
-    (rest.eq_ignore_ascii_case("table.") && label.parse::<IpAddr>().is_err()).then_some(label)
+    (rest.starts_with("table.") && label.parse::<IpAddr>().is_err()).then_some(label)
 }
 
 fn split_secondary(name: &str) -> (&str, bool) {
@@ -78,8 +79,16 @@ fn split_secondary(name: &str) -> (&str, bool) {
 mod tests {
     use super::*;
 
-    fn parse<'a>(host: &'a str, path: &'a str) -> Option<(&'a str, bool, bool, &'a str)> {
-        Target::parse(host, path).map(|target| (target.account, target.secondary, target.path_style, target.path))
+    fn parse<'a>(host: &str, path: &'a str) -> Option<(String, bool, bool, &'a str)> {
+        let host = Host::parse(host).unwrap();
+        let Target {
+            account,
+            secondary,
+            path_style,
+            path: rest,
+        } = Target::parse(&host, path)?;
+        let rest = &path[path.len() - rest.len()..];
+        Some((account.to_owned(), secondary, path_style, rest))
     }
 
     #[test]
@@ -93,6 +102,7 @@ mod tests {
             ),
             ("one.table.localhost:10002", "/", ("one", false, false, "")),
             ("one.TABLE.example.com", "", ("one", false, false, "")),
+            ("One-Secondary.table.x:1", "/t", ("one", true, false, "t")),
             (
                 "127.0.0.1:10002",
                 "/devstoreaccount1/Tables",
@@ -116,6 +126,8 @@ mod tests {
                 ("one", false, true, "t(PartitionKey='a',RowKey='b')"),
             ),
         ] {
+            let (account, secondary, path_style, rest) = expected;
+            let expected = (account.to_owned(), secondary, path_style, rest);
             assert_eq!(parse(host, path), Some(expected), "{host} {path}");
         }
         for (host, path) in [("localhost", "/"), ("localhost", ""), ("127.0.0.1", "//")] {

@@ -15,7 +15,7 @@ use crate::request::negotiation::{Prefer, content_type};
 
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 /// Details that the service's message does not have: which property, why, what to do.
-const HINT: HeaderName = HeaderName::from_static("x-table-service-hint");
+pub const HINT: HeaderName = HeaderName::from_static("x-table-service-hint");
 
 /// The form of an error's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use table_service_gateway::request::batch::{self, Batch, InnerRequest};
 use table_service_gateway::request::resource::{EntityAddress, Resource};
 use table_service_gateway::request::target::Target;
-use table_service_gateway::request::{token, xml};
+use table_service_gateway::request::{Host, token, xml};
 use table_service_gateway::response::odata::Base;
 
 /// The first line is the Content-Type, the rest the body of a batch. It is read or refused. If it is read, its parts lie
@@ -81,7 +81,8 @@ fn write_request(out: &mut Vec<u8>, request: &InnerRequest<'_>) {
 /// Any path is read or refused. Keys from a path are read back from the link that is made of them.
 pub fn url(path: &str) {
     for host in ["127.0.0.1:10002", "account.table.localhost"] {
-        let Some(target) = Target::parse(host, path) else {
+        let host = Host::parse(host).unwrap();
+        let Some(target) = Target::parse(&host, path) else {
             continue;
         };
         let Ok(Resource::Entity(address)) = Resource::parse(target.path) else {

@@ -351,9 +351,86 @@ fn nobody_learns_which_accounts_there_are() {
 }
 
 #[test]
+fn nobody_learns_whose_database_hangs() {
+    // It takes connections and says nothing.
+    let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgresql://role@{}/db?sslmode=disable", deaf.local_addr().unwrap());
+    let gateway = crate::gateway::Gateway::start(&["--database-url", &url, "--max-requests", "1"]);
+    let client = gateway.client();
+    // Somebody with a key waits for the database, and has the only place.
+    let mut waiting = Connection::open(client.address);
+    waiting.write(&client.request("GET", "Tables", &[], b""));
+    system_tests::wait_until("it waits", || {
+        gateway.metric("table_service_active_requests ") == Some(1.0)
+    });
+    let ask = |account: &str, method: &str, headers: &[(&str, &str)]| {
+        let all: Vec<(&str, &str)> = [("Host", "h")].into_iter().chain(headers.iter().copied()).collect();
+        let answer = client.exchange(&raw_http::raw(method, &format!("/{account}/Things"), &all, b""));
+        (answer.status, answer.json()["odata.error"]["code"].clone())
+    };
+    let page = ("Origin", "http://page");
+    let preflight = [page, ("Access-Control-Request-Method", "GET")];
+    for (method, headers) in [
+        ("GET", &[][..]),
+        ("GET", &[page]),
+        ("POST", &[page]),
+        ("GET", &[("Authorization", "SharedKey devstoreaccount1:d3Jvbmc=")]),
+        ("OPTIONS", &preflight),
+    ] {
+        let [known, unknown] = [raw_http::ACCOUNT, "nobodyhasthis"].map(|account| ask(account, method, headers));
+        assert_eq!(known, unknown, "{method} {headers:?}");
+        assert_eq!(known.0, 403, "{method} {headers:?}");
+    }
+    waiting.answer().unwrap().expect(503);
+}
+
+#[test]
+fn a_page_whose_name_leads_to_this_machine_reads_no_metrics() {
+    let service = Service::with(&["--admin-hosts", "gateway.example, Other.Example"]);
+    let admin = service.gateway.admin;
+    let ask = |path: &str, hosts: &[&str]| {
+        let hosts: Vec<(&str, &str)> = hosts.iter().map(|host| ("Host", *host)).collect();
+        Client::new(admin).exchange(&raw_http::raw("GET", path, &hosts, b""))
+    };
+    for host in [
+        "localhost",
+        "LOCALHOST:1",
+        "127.0.0.1:10003",
+        "10.1.2.3",
+        "[::1]:80",
+        "gateway.example",
+        "OTHER.example:80",
+    ] {
+        ask("/metrics", &[host]).expect(200);
+        ask("/nothing", &[host]).expect(404);
+    }
+    for host in [
+        "evil.example",
+        "localhost.evil.example",
+        "gateway.example.",
+        "127.0.0.1.evil.example",
+        "127.0.0.1:evil",
+        "evil.example:80",
+        "",
+    ] {
+        for path in ["/metrics", "/nothing", "/reset"] {
+            let answer = ask(path, &[host]).expect(421);
+            assert!(answer.text().contains("admin_hosts"), "{}", answer.text());
+        }
+        // Probes are answered whatever they say.
+        ask("/live", &[host]).expect(200);
+        ask("/ready", &[host]).expect(200);
+    }
+    ask("/metrics", &["localhost", "evil.example"]).expect(421);
+    for path in ["/live", "/ready", "/metrics"] {
+        ask(path, &[]).expect(200);
+    }
+}
+
+#[test]
 fn an_invalid_host_is_refused_and_not_repeated() {
     let service = Service::with_table("Things");
-    for host in ["h\"<x>", "user@h", "h/path", "h h", "h:1:2", "\u{e4}"] {
+    for host in ["h\"<x>", "user@h", "h/path", "h h", "h:1:2", "h:evil", "h:", "\u{e4}"] {
         let client = Client {
             host: host.to_owned(),
             ..service.client.clone()

@@ -58,6 +58,59 @@ fn requests_may_follow_each_other_without_waiting() {
 }
 
 #[test]
+fn a_body_that_no_operation_reads_is_ignored() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let address = "Things(PartitionKey='p',RowKey='r')";
+    let any = ("If-Match", "*");
+    let preflight = [("Origin", "http://page"), ("Access-Control-Request-Method", "GET")];
+    for (framing, body) in [
+        ("Content-Length: 0", ""),
+        ("Content-Length: 2", "{}"),
+        ("Transfer-Encoding: chunked", "0\r\n\r\n"),
+        ("Transfer-Encoding: chunked", "2\r\n{}\r\n0\r\n\r\n"),
+    ] {
+        service.insert("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+        for (method, target, headers, status) in [
+            ("GET", address, &[][..], 200),
+            ("HEAD", "Things?comp=acl", &[], 200),
+            ("OPTIONS", "Things", &preflight, 403),
+            ("DELETE", address, &[any], 204),
+        ] {
+            let request = String::from_utf8(client.request(method, target, headers, b"")).unwrap();
+            let (head, _) = request.split_once("\r\n\r\n").unwrap();
+            let head: Vec<&str> = head
+                .split("\r\n")
+                .filter(|line| !line.starts_with("Content-Length"))
+                .collect();
+            let sent = format!("{}\r\n{framing}\r\n\r\n{body}", head.join("\r\n"));
+            let mut connection = Connection::open(client.address);
+            connection.write(sent.as_bytes());
+            if method != "HEAD" {
+                let answer = connection.answer().unwrap();
+                assert_eq!(answer.status, status, "{method} {framing} {body}: {}", answer.text());
+                // What follows is the next request.
+                connection.write(&client.request("GET", "Tables", &[], b""));
+                connection.answer().unwrap().expect(200);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_is_a_name_in_any_case() {
+    let service = Service::with_table("Things");
+    for host in ["devstoreaccount1.table.localhost:1", "DevStoreAccount1.Table.LOCALHOST"] {
+        let client = Client {
+            host: host.to_owned(),
+            prefix: String::new(),
+            ..service.client.clone()
+        };
+        client.get("Things()").expect(200);
+    }
+}
+
+#[test]
 fn a_body_may_come_in_chunks_or_on_demand() {
     let service = Service::with_table("Things");
     let client = &service.client;

@@ -305,6 +305,7 @@ fn service_properties_and_what_they_allow_to_web_pages() {
 
     let actual = client.send("GET", "t1t", &[("Origin", "http://page")], b"").expect(200);
     assert_eq!(actual.header("Access-Control-Allow-Origin"), Some("http://page"));
+    assert_eq!(actual.header("Access-Control-Expose-Headers"), Some("x-ms-request-id"));
     assert_eq!(actual.header("Vary"), Some("Origin"));
     let failed = client
         .send("GET", "absent", &[("Origin", "http://page")], b"")
@@ -322,6 +323,24 @@ fn service_properties_and_what_they_allow_to_web_pages() {
     let actual = client.send("GET", "t1t", &[("Origin", "http://page")], b"").expect(200);
     assert_eq!(actual.header("Access-Control-Allow-Origin"), Some("*"));
     assert_eq!(actual.header("Vary"), None);
+    // Pages may read all headers that match, also those that every answer has.
+    let exposing = document.replace("x-ms-request-*", "*");
+    client.send("PUT", url, &[], exposing.as_bytes()).expect(202);
+    let actual = client.send(
+        "GET",
+        "t1t",
+        &[("Origin", "http://page"), ("x-ms-client-request-id", "7")],
+        b"",
+    );
+    let exposed: Vec<&str> = actual
+        .header("Access-Control-Expose-Headers")
+        .unwrap()
+        .split(',')
+        .collect();
+    let all = actual.headers.iter().map(|(name, _)| name.to_ascii_lowercase());
+    for name in all.filter(|name| !name.starts_with("access-control-")) {
+        assert!(exposed.contains(&name.as_str()), "{name} is not in {exposed:?}");
+    }
     let none = "<StorageServiceProperties><Cors/></StorageServiceProperties>";
     client.send("PUT", url, &[], none.as_bytes()).expect(202);
     assert_eq!(client.get("t1t").expect(200).header("Vary"), None);
