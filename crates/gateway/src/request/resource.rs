@@ -402,11 +402,11 @@ mod tests {
         for (path, message) in [
             (
                 "t(PartitionKey='p',RowKey='r)",
-                "There is an unterminated string literal at position 27 in 'PartitionKey='p',RowKey='r'.",
+                "There is an unterminated string literal at position 26 in 'PartitionKey='p',RowKey='r'.",
             ),
             (
                 "t(PartitionKey='p',RowKey='O'Brien')",
-                "There is an unterminated string literal at position 34 in 'PartitionKey='p',RowKey='O'Brien''.",
+                "There is an unterminated string literal at position 33 in 'PartitionKey='p',RowKey='O'Brien''.",
             ),
             // This one was recorded.
             (

@@ -294,7 +294,7 @@ fn a_malformed_key_has_the_message_that_clients_report() {
     client.get("Things(PartitionKey='p',RowKey='O'Brien')").fails_with(
         400,
         "InvalidInput",
-        "There is an unterminated string literal at position 34 in 'PartitionKey='p',RowKey='O'Brien''.",
+        "There is an unterminated string literal at position 33 in 'PartitionKey='p',RowKey='O'Brien''.",
     );
     let address = "/devstoreaccount1/Things(PartitionKey='\"A'aaa\"_bbbb3',RowKey='\"A'aaa\"_bbbb3')";
     let batch = batch(&[("PUT", address, "", "{}")]);

@@ -161,24 +161,26 @@ fn a_request_without_its_body_holds_no_place() {
 }
 
 #[test]
-fn a_body_of_get_and_delete_is_refused_at_once() {
-    let service = Service::with_table("Things");
+fn a_body_of_get_and_delete_that_does_not_come_holds_no_place() {
+    let service = Service::with(&["--max-requests", "1"]);
+    service.create_table("Things");
     let client = &service.client;
     let any = ("If-Match", "*");
-    for (method, target) in [
-        ("GET", "Things()"),
-        ("DELETE", "Things(PartitionKey='p',RowKey='r')"),
-        ("OPTIONS", "Things"),
-    ] {
-        for framing in ["Content-Length: 10", "Transfer-Encoding: chunked"] {
-            let request = String::from_utf8(client.request(method, target, &[any], b"")).unwrap();
-            // Nothing of the body comes, and the answer does not wait for it.
-            let mut connection = Connection::open(client.address);
-            let request = request.replace("Content-Length: 0", framing);
-            connection.write(request.as_bytes());
-            let answer = connection.answer().unwrap();
-            answer.fails_with(400, "InvalidHeaderValue", "The value for one of the HTTP headers");
-        }
+    let requests = [
+        ("GET", "Things()", 200),
+        ("DELETE", "Things(PartitionKey='p',RowKey='r')", 404),
+        ("OPTIONS", "Things", 400),
+    ];
+    let waiting = requests.map(|(method, target, status)| {
+        let request = String::from_utf8(client.request(method, target, &[any], b"")).unwrap();
+        let mut connection = Connection::open(client.address);
+        connection.write(request.replace("Content-Length: 0", "Content-Length: 10").as_bytes());
+        (connection, status)
+    });
+    client.get("Things()").expect(200);
+    for (mut connection, status) in waiting {
+        connection.write(b"0123456789");
+        connection.answer().unwrap().expect(status);
     }
 }
 
