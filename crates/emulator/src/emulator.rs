@@ -64,6 +64,7 @@ async fn run_in(
         durable: kept_data.is_some(),
         data: kept_data.unwrap_or_else(|| place.server().join("data")),
         directory: place.server(),
+        log: place.log()?,
     };
     let result = serve(command_line, installation, &settings, signals).await;
     drop(place);

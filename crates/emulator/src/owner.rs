@@ -1,10 +1,12 @@
 //! Who runs the server, and the directories that belong to it.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::process::{getegid, geteuid};
 
 /// Who runs the server: PostgreSQL does not run as root.
@@ -47,31 +49,117 @@ fn user_postgres(line: &str) -> Option<Owner> {
     })
 }
 
-/// Makes a directory that belongs to the server, if it does not exist.
+/// Makes a directory that belongs to the server. Its name must be free.
 ///
 /// # Errors
 /// If it cannot be made.
 pub fn owned(directory: &Path, owner: Owner) -> Result<(), String> {
-    make(directory, 0o700)?;
-    let made = fs::metadata(directory).map_err(|error| problem(directory, &error))?;
-    if made.uid() != owner.uid {
-        chown(directory, Some(owner.uid), Some(owner.gid)).map_err(|error| problem(directory, &error))?;
+    // Only the server may look into it, whatever the umask is.
+    let made = DirBuilder::new().mode(0o700).create(directory);
+    let given = made.and_then(|()| lchown(directory, Some(owner.uid), Some(owner.gid)));
+    given.map_err(|error| problem(directory, &error))
+}
+
+/// Makes a directory and those above it, if it does not exist, for names that this process makes in it.
+///
+/// # Errors
+/// If it cannot be made; for root, if somebody else can put names into it.
+pub fn make(directory: &Path, mode: u32) -> Result<(), String> {
+    if directory.is_dir() {
+        return require_trusted(directory);
+    }
+    let above = directory.ancestors().find(|above| above.exists());
+    require_trusted_path(above.unwrap_or(Path::new("/")))?;
+    let made = DirBuilder::new().recursive(true).mode(mode).create(directory);
+    made.map_err(|error| problem(directory, &error))?;
+    require_trusted(directory)?;
+    // Whatever the umask is: the user postgres must get through.
+    fs::set_permissions(directory, Permissions::from_mode(mode)).map_err(|error| problem(directory, &error))
+}
+
+/// Root makes names only where nobody else can make or change one: a link there would lead its writes to any file.
+///
+/// # Errors
+/// For root, if somebody else can put names into the directory, or the directory's own name elsewhere.
+pub fn require_trusted(directory: &Path) -> Result<(), String> {
+    if Owner::is_root() && mode(directory)? & 0o022 != 0 {
+        return Err(untrusted(directory));
+    }
+    require_trusted_path(directory)
+}
+
+/// The directory and all above it must be root's. Where all may write, the sticky bit keeps root's names.
+fn require_trusted_path(directory: &Path) -> Result<(), String> {
+    if !Owner::is_root() {
+        return Ok(());
+    }
+    let resolved = fs::canonicalize(directory).map_err(|error| problem(directory, &error))?;
+    for above in resolved.ancestors() {
+        let owner = fs::metadata(above).map_err(|error| problem(above, &error))?.uid();
+        // Writable by others, without the sticky bit.
+        let loose = mode(above)? & 0o022 != 0 && mode(above)? & 0o1000 == 0;
+        if owner != 0 || loose {
+            return Err(untrusted(above));
+        }
     }
     Ok(())
 }
 
-/// Makes a directory and those above it, if it does not exist.
+fn mode(directory: &Path) -> Result<u32, String> {
+    let is = fs::metadata(directory).map_err(|error| problem(directory, &error))?;
+    Ok(is.mode())
+}
+
+fn untrusted(directory: &Path) -> String {
+    format!(
+        "{} can be written by other users than root: name a directory that only root can write, or run this as another user",
+        directory.display()
+    )
+}
+
+/// Makes a file for this process alone. Its name must be free.
 ///
 /// # Errors
-/// If it cannot be made.
-pub fn make(directory: &Path, mode: u32) -> Result<(), String> {
-    if directory.is_dir() {
-        return Ok(());
-    }
-    // Whatever the umask is: the user postgres must get through.
-    fs::create_dir_all(directory)
-        .and_then(|()| fs::set_permissions(directory, Permissions::from_mode(mode)))
-        .map_err(|error| problem(directory, &error))
+/// If there is one, a link for example.
+pub fn new_file(path: &Path) -> std::io::Result<File> {
+    File::options()
+        .create_new(true)
+        .read(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Opens a file for writing that this process, or one of the same user before it, has made in a directory of its own; makes it if it
+/// does not exist.
+///
+/// # Errors
+/// If it is a link, or cannot be opened.
+pub fn kept_file(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    options
+        .custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
+        .open(path)
+}
+
+/// Reads a small file that the server has made: no link, no pipe, and not much of it.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_of_server(path: &Path) -> std::io::Result<String> {
+    const LARGEST: u64 = 64 << 10;
+    let mut options = File::options();
+    options
+        .read(true)
+        .custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
+    let mut text = String::new();
+    options.open(path)?.take(LARGEST).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn flags(flags: OFlags) -> i32 {
+    flags.bits().cast_signed()
 }
 
 /// Removes a directory and what is in it, as far as that is possible.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::owner::{Owner, owned, problem, remove_tree};
+use crate::owner::{Owner, kept_file, new_file, owned, problem, remove_tree, require_trusted};
 use crate::postgres;
 
 /// The directory of a running emulator. Its lock is held as long as this lives.
@@ -22,8 +22,10 @@ pub struct Place {
 
 /// The file in a directory that its user has locked.
 const LOCK: &str = "lock";
-/// The subdirectory that belongs to the server: its socket, its log, and its data if they are not kept.
+/// The subdirectory that belongs to the server: its socket, and its data if they are not kept. This process makes no name in it.
 const SERVER: &str = "server";
+/// What the server says. Only its emulator has made this file, so a process that writes there is its server.
+const LOG: &str = "log";
 
 impl Place {
     /// Makes a directory, and removes those of emulators that were killed.
@@ -50,6 +52,15 @@ impl Place {
     pub fn server(&self) -> PathBuf {
         self.directory.join(SERVER)
     }
+
+    /// Makes the log of the server.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn log(&self) -> Result<File, String> {
+        let log = self.directory.join(LOG);
+        new_file(&log).map_err(|error| problem(&log, &error))
+    }
 }
 
 /// Locks a directory of data.
@@ -66,11 +77,7 @@ pub fn lock_data(directory: &Path) -> Result<File, String> {
 }
 
 fn open_lock(directory: &Path) -> std::io::Result<File> {
-    File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(directory.join(LOCK))
+    kept_file(&directory.join(LOCK))
 }
 
 /// The directory of all emulators of this user.
@@ -106,6 +113,7 @@ impl Base {
                     directory.display()
                 ));
             }
+            require_trusted(&directory)?;
             let lock = match open_lock(&directory) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 lock => lock.map_err(of_directory)?,
@@ -177,6 +185,6 @@ pub fn remove_when_left(directory: &Path) -> Result<(), String> {
 }
 
 fn remove(directory: &Path) {
-    postgres::stop(&directory.join(SERVER));
+    postgres::stop(&directory.join(LOG));
     remove_tree(directory);
 }

@@ -1,16 +1,19 @@
 //! The PostgreSQL server of an emulator.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::process::{Child, Command};
 use tokio_postgres::{Client, NoTls};
 
-use crate::owner::{Owner, owned, problem, remove_tree};
+use crate::owner::{Owner, owned, problem, read_of_server, remove_tree};
 
 /// Where Debian and apt.postgresql.org install PostgreSQL: a directory for each major version.
 const PACKAGED: &str = "/usr/lib/postgresql";
@@ -18,6 +21,8 @@ const PACKAGED: &str = "/usr/lib/postgresql";
 const START: Duration = Duration::from_secs(120);
 /// How much of the server's log a message has.
 const LOG_LINES: usize = 20;
+/// The most bytes of it that are read for that.
+const LOG_BYTES: u64 = 64 << 10;
 /// Between two looks whether something has happened.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -34,7 +39,7 @@ impl Installation {
     /// # Errors
     /// What is missing.
     pub fn find(given: Option<&Path>, data: Option<&Path>) -> Result<Installation, String> {
-        let made_by = data.and_then(|data| fs::read_to_string(data.join("PG_VERSION")).ok());
+        let made_by = data.and_then(|data| read_of_server(&data.join("PG_VERSION")).ok());
         let made_by: Option<u32> = made_by.and_then(|major| major.trim().parse().ok());
         let mut found = match given {
             Some(programs) => vec![Installation::of(programs)?],
@@ -106,8 +111,10 @@ fn packaged() -> Vec<Installation> {
 pub struct Settings {
     pub owner: Owner,
     pub data: PathBuf,
-    /// Where its socket and its log are.
+    /// Where its socket is.
     pub directory: PathBuf,
+    /// What it says, and all that it starts.
+    pub log: File,
     /// Whether the data outlive the emulator.
     pub durable: bool,
 }
@@ -115,7 +122,7 @@ pub struct Settings {
 /// A running server.
 pub struct Server {
     process: Child,
-    log: PathBuf,
+    log: File,
 }
 
 impl Server {
@@ -129,15 +136,17 @@ impl Server {
         } else {
             initialise(installation, settings).await?;
         }
-        let log = settings.directory.join("log");
-        let log_file = File::create(&log).map_err(|error| problem(&log, &error))?;
+        let log = same(&settings.log)?;
         let mut command = installation.program("postgres", settings.owner);
         command
             .arg("-D")
             .arg(&settings.data)
             .stdout(Stdio::null())
-            .stderr(log_file);
-        command.args(["-c", &socket_setting(&settings.directory)]);
+            .stderr(same(&log)?);
+        command.args([
+            "-c",
+            &format!("unix_socket_directories={}", settings.directory.display()),
+        ]);
         for setting in ["listen_addresses=", "port=5432", "unix_socket_permissions=0700"] {
             command.args(["-c", setting]);
         }
@@ -177,7 +186,10 @@ impl Server {
             };
             let ended = self.process.try_wait().is_ok_and(|status| status.is_some());
             if ended || begin.elapsed() > START {
-                return Err(format!("PostgreSQL does not start ({failure}); {}", self.end_of_log()));
+                return Err(format!(
+                    "PostgreSQL does not start ({failure}); {}",
+                    end_of_log(&self.log)
+                ));
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -189,17 +201,26 @@ impl Server {
             Ok(status) => format!("PostgreSQL has ended ({status})"),
             Err(error) => format!("PostgreSQL is lost ({error})"),
         };
-        format!("{problem}; {}", self.end_of_log())
+        format!("{problem}; {}", end_of_log(&self.log))
     }
+}
 
-    /// What the server has said last. Its log is removed with its directory.
-    fn end_of_log(&self) -> String {
-        let log = fs::read(&self.log).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        let lines: Vec<&str> = log.lines().collect();
-        let last = lines.get(lines.len().saturating_sub(LOG_LINES)..).unwrap_or_default();
-        format!("the end of its log:\n{}", last.join("\n"))
-    }
+/// Another handle of the same file, for a process that is started.
+fn same(file: &File) -> Result<File, String> {
+    file.try_clone().map_err(|error| format!("the log: {error}"))
+}
+
+/// What the server has said last. Its log is removed with its directory.
+fn end_of_log(log: &File) -> String {
+    let length = log.metadata().map_or(0, |log| log.len());
+    let begin = length.saturating_sub(LOG_BYTES);
+    let mut bytes = vec![0; usize::try_from(length.saturating_sub(begin)).unwrap_or_default()];
+    let read = log.read_at(&mut bytes, begin).unwrap_or_default();
+    bytes.truncate(read);
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(LOG_LINES)..).unwrap_or_default();
+    format!("the end of its log:\n{}", last.join("\n"))
 }
 
 /// Makes the data. They get their name when they are complete, so that an interruption leaves no half of them.
@@ -224,18 +245,20 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
     if !settings.durable {
         command.arg("--no-sync");
     }
-    let output = command
+    let status = command
         .kill_on_drop(true)
-        .output()
+        .stdout(Stdio::null())
+        .stderr(same(&settings.log)?)
+        .status()
         .await
         .map_err(|error| format!("initdb does not start: {error}"))?;
-    if !output.status.success() {
+    if !status.success() {
         let hint = if Owner::is_root() {
             "\n(As root, PostgreSQL runs as the user postgres, who must be able to reach the directory.)"
         } else {
             ""
         };
-        return Err(format!("{}{hint}", String::from_utf8_lossy(&output.stderr).trim_end()));
+        return Err(format!("initdb fails; {}{hint}", end_of_log(&settings.log)));
     }
     fs::rename(&unfinished, &settings.data).map_err(of_data)?;
     if settings.durable {
@@ -264,54 +287,76 @@ async fn wait_for_end(data: &Path) -> Result<(), String> {
 }
 
 /// The process of the server of these data. The number in the file may be another process's by now; a server works in its data.
-fn process_of(data: &Path) -> Option<String> {
-    let file = fs::read_to_string(data.join("postmaster.pid")).ok()?;
-    let process = file.lines().next()?;
+fn process_of(data: &Path) -> Option<u32> {
+    let file = read_of_server(&data.join("postmaster.pid")).ok()?;
+    let process: u32 = file.lines().next()?.parse().ok()?;
     let works_in = fs::read_link(format!("/proc/{process}/cwd")).ok()?;
-    (works_in == fs::canonicalize(data).ok()?).then(|| process.to_owned())
+    (works_in == fs::canonicalize(data).ok()?).then_some(process)
 }
 
-fn socket_setting(directory: &Path) -> String {
-    format!("unix_socket_directories={}", directory.display())
+/// A process that an emulator has started, or that its server has.
+struct Started {
+    pid: Pid,
+    /// Another process never gets this, as it may get the number.
+    handle: OwnedFd,
 }
 
-/// The servers whose socket is in that directory: those of its emulator.
-fn servers(directory: &Path) -> Vec<Pid> {
-    let setting = socket_setting(directory);
-    let is_server = |pid: &Pid| {
-        let arguments = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
-        arguments
-            .split(|byte| *byte == 0)
-            .any(|argument| argument == setting.as_bytes())
-    };
+/// The processes whose standard error is that log. Others cannot open it, so nobody else is among them, whatever its arguments say.
+fn started(log: &Metadata) -> Vec<Started> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes
-        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
-        .filter(is_server)
+        .filter_map(|entry| {
+            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+            writes_to(pid, log).then_some(())?;
+            let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            // The number may have become another's just before that.
+            writes_to(pid, log).then_some(Started { pid, handle })
+        })
         .collect()
 }
 
-/// Whether a process still has a directory. One that is ending loses its arguments before.
-fn works(pid: &Pid) -> bool {
-    fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).is_ok()
+fn writes_to(pid: Pid, log: &Metadata) -> bool {
+    let to = fs::metadata(format!("/proc/{}/fd/2", pid.as_raw_nonzero()));
+    to.is_ok_and(|to| (to.dev(), to.ino()) == (log.dev(), log.ino()))
 }
 
-/// Stops the server whose socket is in that directory, if there is one.
-pub fn stop(directory: &Path) {
+fn parent(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // The name of the program is in parentheses, and may have any character in it.
+    let (_, fields) = stat.rsplit_once(')')?;
+    Pid::from_raw(fields.split_whitespace().nth(1)?.parse().ok()?)
+}
+
+/// Stops the server that writes to that log, if there is one, and waits for the end of all that it has started.
+pub fn stop(log: &Path) {
+    let Ok(log) = fs::symlink_metadata(log) else {
+        return;
+    };
     let begin = Instant::now();
     let mut signalled = Vec::new();
-    loop {
-        let running = servers(directory);
-        if (running.is_empty() && !signalled.iter().any(works)) || begin.elapsed() > START {
+    while begin.elapsed() < START {
+        let running = started(&log);
+        if running.is_empty() {
             return;
         }
-        for pid in running {
-            if !signalled.contains(&pid) {
+        for process in &running {
+            // The server ends its sessions itself.
+            let is_first = parent(process.pid).is_none_or(|above| running.iter().all(|other| other.pid != above));
+            if is_first && !signalled.contains(&process.pid) {
                 // PostgreSQL's fast shutdown: it ends the sessions and writes everything.
-                let _ = kill_process(pid, Signal::INT);
-                signalled.push(pid);
+                let _ = pidfd_send_signal(&process.handle, Signal::INT);
+                signalled.push(process.pid);
             }
         }
-        std::thread::sleep(PAUSE);
+        for process in &running {
+            wait_for(&process.handle, START.saturating_sub(begin.elapsed()));
+        }
     }
+}
+
+/// Waits until a process has ended. It closes its files a moment before.
+fn wait_for(process: &OwnedFd, at_most: Duration) {
+    let mut ends = [PollFd::new(process, PollFlags::IN)];
+    let at_most = Timespec::try_from(at_most).unwrap_or_default();
+    let _ = poll(&mut ends, Some(&at_most));
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -389,7 +389,7 @@ fn what_is_missing_or_in_use_is_named() {
 #[test]
 fn it_does_not_use_a_directory_that_somebody_else_made() {
     let temporary = Temporary::new();
-    let uid = std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap());
+    let uid = fs::metadata("/proc/self").unwrap().uid();
     let base = temporary.path().join(format!("table-service-emulator-{uid}"));
     std::os::unix::fs::symlink(Path::new("/tmp"), &base).unwrap();
     let refused = program(&temporary, &["--port", "0", "--admin-port", "0"])
@@ -401,6 +401,138 @@ fn it_does_not_use_a_directory_that_somebody_else_made() {
         "{}",
         error(&refused)
     );
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// The user that runs the server when the emulator is root.
+fn user_postgres() -> u32 {
+    let output = Command::new("id").args(["-u", "postgres"]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+}
+
+/// What is in a directory whose owner is not the owner of the entry: names that a user could have planted for another.
+fn names_of_others(directory: &Path, found: &mut Vec<PathBuf>) {
+    let owner = fs::symlink_metadata(directory).unwrap().uid();
+    // What the server is removing just now does not matter.
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let Ok(is) = entry.metadata() else { continue };
+        if owner != 0 && is.uid() != owner {
+            found.push(entry.path());
+        }
+        if is.is_dir() {
+            names_of_others(&entry.path(), found);
+        }
+    }
+}
+
+#[test]
+fn root_writes_nothing_where_another_user_may_put_a_name() {
+    if !is_root() {
+        return;
+    }
+    let temporary = Temporary::new();
+    let data = temporary.path().join("data");
+    for arguments in [&[][..], &["--data", data.to_str().unwrap()]] {
+        let mut emulator = Emulator::start(&temporary, arguments);
+        create_table(&emulator, "Things");
+        let mut found = Vec::new();
+        names_of_others(temporary.path(), &mut found);
+        assert_eq!(found, Vec::<PathBuf>::new());
+        // Nobody else reads what it has made for itself.
+        let place = temporary
+            .path()
+            .join("table-service-emulator-0")
+            .join(&temporary.emulators()[0]);
+        let files = fs::read_dir(&place)
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.metadata().unwrap());
+        let modes: Vec<u32> = files
+            .filter(fs::Metadata::is_file)
+            .map(|file| file.mode() & 0o777)
+            .collect();
+        assert_eq!(modes, [0o600, 0o600], "the lock and the log");
+        emulator.signal("TERM");
+    }
+}
+
+#[test]
+fn root_keeps_no_data_where_another_user_may_put_a_name() {
+    if !is_root() {
+        return;
+    }
+    let temporary = Temporary::new();
+    let victim = temporary.path().join("victim");
+    fs::write(&victim, "root's").unwrap();
+    let theirs = temporary.path().join("theirs");
+    let inner = theirs.join("inner");
+    fs::create_dir_all(&inner).unwrap();
+    std::os::unix::fs::symlink(&victim, theirs.join("lock")).unwrap();
+    let open_to_all = temporary.path().join("open");
+    fs::create_dir(&open_to_all).unwrap();
+    fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o1777)).unwrap();
+    std::os::unix::fs::chown(&theirs, Some(user_postgres()), None).unwrap();
+    for data in [theirs.clone(), inner, theirs.join("new"), open_to_all] {
+        let refused = program(
+            &temporary,
+            &["--port", "0", "--admin-port", "0", "--data", data.to_str().unwrap()],
+        )
+        .output()
+        .unwrap();
+        assert!(!refused.status.success(), "{}", data.display());
+        assert!(
+            error(&refused).contains("can be written by other users than root"),
+            "{}",
+            error(&refused)
+        );
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "root's");
+    assert!(!theirs.join("new").exists());
+    // A name of root's own in a directory that keeps it is as good as any.
+    let kept = temporary.path().join("open/kept");
+    let mut emulator = Emulator::start(&temporary, &["--data", kept.to_str().unwrap()]);
+    emulator.signal("TERM");
+}
+
+#[test]
+fn it_follows_no_link_in_its_data() {
+    let temporary = Temporary::new();
+    let data = temporary.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let other = temporary.path().join("other");
+    std::os::unix::fs::symlink(&other, data.join("lock")).unwrap();
+    let refused = program(
+        &temporary,
+        &["--port", "0", "--admin-port", "0", "--data", data.to_str().unwrap()],
+    )
+    .output()
+    .unwrap();
+    assert!(!refused.status.success());
+    assert!(!other.exists(), "{}", error(&refused));
+}
+
+#[test]
+fn it_signals_no_process_that_it_did_not_start() {
+    let temporary = Temporary::new();
+    let mut emulator = Emulator::start(&temporary, &[]);
+    let server = temporary.processes()[0].clone();
+    let directory = server.parent().unwrap();
+    // Its arguments are those of the server.
+    let setting = format!("unix_socket_directories={}", directory.display());
+    let mut stranger = Command::new("sh")
+        .args(["-c", "read line", "sh", "-D", server.to_str().unwrap(), "-c", &setting])
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    emulator.signal("TERM");
+    assert!(temporary.is_clean());
+    assert_eq!(stranger.try_wait().unwrap(), None, "the stranger was ended");
+    drop(stranger.stdin.take());
+    stranger.wait().unwrap();
 }
 
 /// Two ports that are free, one after the other. They are below the range from which the kernel takes the ports of
