@@ -5,7 +5,8 @@
 #                                          and to standard output; NAME=VALUE are server settings for this run
 #   cluster.sh again DIR                   starts it once more with the settings of its last run, such as after a crash
 #   cluster.sh stop DIR                    stops the server and removes DIR
-#   cluster.sh crash DIR                   kills the server and its processes as a power cut would; the next start recovers
+#   cluster.sh crash DIR                   kills the server and its processes as a power cut would; the next start recovers. A line
+#                                          FROM TO of DIR/killed says which bytes of DIR/log came from processes that were killed
 #   cluster.sh sweep REGISTRY              stops every cluster still listed in REGISTRY
 #
 # Environment:
@@ -37,10 +38,14 @@ as_server() {
   if ((EUID == 0)); then runuser -u postgres -- "$@"; else "$@"; fi
 }
 
+# DIR belongs to the server's user, who may put any name there. So root reads, writes and removes nothing in it, and ends no process
+# of anybody else: this user does. Root only makes DIR and removes it.
+write() { as_server tee "$1" >/dev/null; }
+
 # A number in a pid file may belong to another process by now: only a process that runs in the data directory is ours.
 postmaster() {
   local pid
-  read -r pid 2>/dev/null <"$data/postmaster.pid" || return 1
+  pid=$(as_server head -n 1 "$data/postmaster.pid" 2>/dev/null) || return 1
   [[ $pid =~ ^[0-9]+$ && $(readlink "/proc/$pid/cwd") == "$data" ]] || return 1
   echo "$pid"
 }
@@ -77,12 +82,13 @@ free_port() {
 }
 
 remembered() { # the value of a name in DIR/env
-  sed -n "s/^$1=//p" "$dir/env" 2>/dev/null || true
+  as_server sed -n "s/^$1=//p" "$dir/env" 2>/dev/null || true
 }
 
 init() {
   [[ -x $PGBIN/postgres ]] || die "no PostgreSQL in $PGBIN: run 'make setup PG=$PG' first"
   mkdir -p "$dir"
+  [[ -O $dir ]] || die "$dir belongs to another user"
   [[ -z $(ls -A "$dir") ]] || die "$dir is neither empty nor a cluster"
   chmod 700 "$dir"
   if ((EUID == 0)); then
@@ -90,8 +96,8 @@ init() {
     as_server test -w "$dir" -a -x "$dir" || die "the user postgres cannot reach $dir"
     as_server test -x "$PGBIN/postgres" || die "the user postgres cannot reach $PGBIN"
   fi
-  as_server "$PGBIN/initdb" -D "$data" -U postgres -A trust -E UTF8 --locale=C.UTF-8 --no-sync >"$dir/initdb.log" 2>&1 || {
-    cat "$dir/initdb.log" >&2
+  as_server "$PGBIN/initdb" -D "$data" -U postgres -A trust -E UTF8 --locale=C.UTF-8 --no-sync 2>&1 | write "$dir/initdb.log" || {
+    as_server cat "$dir/initdb.log" >&2
     die "initdb failed"
   }
   { cat "$settings" && echo "include_if_exists = 'run.conf'"; } | as_server tee -a "$data/postgresql.conf" >/dev/null
@@ -106,11 +112,11 @@ launch() {
     callgrind) options="--dump-before=ReadyForQuery --callgrind-out-file=$dir/callgrind.%p" ;;
     *) die "VALGRIND is memcheck or callgrind, not $VALGRIND" ;;
     esac
-    as_server tee "$dir/postgres" >/dev/null <<EOF
+    write "$dir/postgres" <<EOF
 #!/bin/sh
 exec valgrind --tool=$VALGRIND --quiet --trace-children=yes $options $PGBIN/postgres "\$@"
 EOF
-    chmod 755 "$dir/postgres"
+    as_server chmod 755 "$dir/postgres"
     program=(-p "$dir/postgres")
   fi
   # A backtrace of Rust must not reach users, whatever the environment has.
@@ -119,7 +125,7 @@ EOF
 }
 
 does_not_start() {
-  tail -n 20 "$dir/log" >&2 || true
+  as_server tail -n 20 "$dir/log" >&2 || true
   die "the server in $dir does not start"
 }
 
@@ -136,7 +142,7 @@ start() {
     # The kernel takes 107 bytes for "<directory>/.s.PGSQL.<port>".
     if ((${#socket} > 90)); then socket=$(as_server mktemp -d /tmp/pgsocket.XXXXXX); fi
   fi
-  mkdir -p "$socket"
+  as_server mkdir -p "$socket"
   port=$(remembered PGPORT)
   if [[ -z $port ]]; then
     port=5432
@@ -156,24 +162,24 @@ start() {
         [[ $setting == *=* ]] || die "not NAME=VALUE: $setting"
         echo "${setting%%=*} = '${setting#*=}'"
       done
-    } | as_server tee "$data/run.conf" >/dev/null
+    } | write "$data/run.conf"
     if launch; then break; fi
     ((--tries)) || does_not_start
     port=$(free_port) # somebody took it in between
   done
 
-  printf 'PGHOST=%s\nPGPORT=%s\nPGUSER=postgres\nPGDATABASE=postgres\n' "$socket" "$port" >"$dir/env"
+  printf 'PGHOST=%s\nPGPORT=%s\nPGUSER=postgres\nPGDATABASE=postgres\n' "$socket" "$port" | write "$dir/env"
   if [[ -n ${TABLE_SERVICE_CLUSTERS:-} ]]; then
     ln -sfn "$dir" "$TABLE_SERVICE_CLUSTERS/$(md5sum <<<"$dir" | cut -c1-16)"
   fi
-  cat "$dir/env"
+  as_server cat "$dir/env"
 }
 
 again() {
   [[ -e $dir/env ]] || die "no server has run in $dir"
   refuse_if_running
   launch || does_not_start
-  cat "$dir/env"
+  as_server cat "$dir/env"
 }
 
 stop() {
@@ -189,23 +195,31 @@ stop() {
   if [[ ${KEEP:-} != 1 ]]; then
     local socket
     socket=$(remembered PGHOST)
-    if [[ $socket == /tmp/pgsocket.* ]]; then rm -rf "$socket"; fi
+    if [[ $socket == /tmp/pgsocket.* ]]; then as_server rm -rf "$socket"; fi
     rm -rf "$dir"
   fi
 }
 
+# signal NAME PROCESS...: those that are still there get it.
+signal() { as_server "$BASH" -c 'kill -s "$@" 2>/dev/null || true' - "$@"; }
+
+log_bytes() { as_server stat --format=%s "$dir/log"; }
+
 crash() {
-  local pid victims victim
+  local pid victims victim from
   pid=$(postmaster) || die "no server runs in $dir"
-  kill -STOP "$pid" # so that it starts nobody else
+  signal STOP "$pid" # so that it starts nobody else
   victims="$pid $(children "$pid")"
+  from=$(log_bytes)
   # shellcheck disable=SC2086 # one word each
-  kill -KILL $victims 2>/dev/null || true
+  signal KILL $victims
   for victim in $victims; do
     ended "$victim" || die "process $victim of the server in $dir does not end"
   done
+  # Those that were not killed first may have seen the end of the others.
+  echo "$from $(log_bytes)" | as_server tee -a "$dir/killed" >/dev/null
   # A zombie keeps its number; the next server would take it for a living one.
-  rm -f "$data/postmaster.pid" "$(remembered PGHOST)/.s.PGSQL.$(remembered PGPORT)"{,.lock}
+  as_server rm -f "$data/postmaster.pid" "$(remembered PGHOST)/.s.PGSQL.$(remembered PGPORT)"{,.lock}
 }
 
 [[ $# -ge 2 ]] || die "usage: cluster.sh start|again|stop|crash|sweep DIR"

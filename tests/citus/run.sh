@@ -23,6 +23,8 @@ export PG_CONFIG=$pg_config
 PGBIN=$("$PG_CONFIG" --bindir)
 # shellcheck source=tests/citus/cluster.sh
 . tests/citus/cluster.sh
+# shellcheck source=tests/citus/findings.sh
+. tests/citus/findings.sh
 suites=("$@")
 ((${#suites[@]})) || suites=(golden same isolation faults histories sdk)
 out=$PWD/target/citus
@@ -125,6 +127,6 @@ for log in "$work"/{cluster,worker1,worker2,spare}/log; do
   [[ -e $log ]] || continue
   cp "$log" "$out/$(basename "$(dirname "$log")").log"
   # Citus refuses with XX000 what it does not do, so that is looked for in the results of the tests only.
-  if grep -nE 'terminated by signal| PANIC: |TRAP: ' "$log"; then status=1; fi
+  if findings "$log" "$(dirname "$log")/killed"; then status=1; fi
 done
 exit "$status"

@@ -151,6 +151,15 @@ impl Cluster {
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(self.directory.join("log")).unwrap()).into_owned()
     }
+
+    /// Which bytes of the log come from processes that crashes have killed.
+    pub fn killed(&self) -> Vec<std::ops::Range<usize>> {
+        let killed = std::fs::read_to_string(self.directory.join("killed")).unwrap_or_default();
+        let bounds = killed.lines().map(|line| line.split_once(' ').unwrap());
+        bounds
+            .map(|(from, to)| from.parse().unwrap()..to.parse().unwrap())
+            .collect()
+    }
 }
 
 /// One of PostgreSQL's programs.

@@ -286,3 +286,20 @@ fn what_was_acknowledged_survives_a_crash() {
     assert_eq!(owners, expected);
     assert!(writers.iter().all(|writer| writer.acknowledged > 0));
 }
+
+/// The last processes of a server that is killed may say anything. Other tests leave that out when they look for faults.
+#[test]
+fn a_crash_says_which_part_of_the_log_its_processes_have_written() {
+    let cluster = Cluster::start(&[]);
+    session(&cluster).run("DO $$ BEGIN RAISE LOG 'before the crash'; END $$");
+    cluster.crash();
+    session(&cluster).run("DO $$ BEGIN RAISE LOG 'after the crash'; END $$");
+    let [killed] = &cluster.killed()[..] else {
+        panic!("one crash")
+    };
+    let log = cluster.log();
+    assert!(log[..killed.start].contains("before the crash"));
+    assert!(!log[killed.clone()].contains("the crash"));
+    assert!(log[killed.end..].contains("was interrupted"));
+    assert!(log[killed.end..].contains("after the crash"));
+}
