@@ -818,6 +818,12 @@ VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', 'scan_passes_entity_wrap
 CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
 VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', 'scan_passes_properties_wrapper';
 
+CREATE  FUNCTION "grant_gateway_access"(
+	"role_name" text /* Option < TextArg < '_ > > */
+) RETURNS void
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'grant_gateway_access_wrapper';
+
 CREATE  FUNCTION "set_access_policies"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"policies" json /* Option < JsonArg < '_ > > */

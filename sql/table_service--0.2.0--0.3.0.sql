@@ -57,3 +57,8 @@ BEGIN
     END IF;
 END
 $check$;
+CREATE FUNCTION table_service."grant_gateway_access"(
+	"role_name" text
+) RETURNS void
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'grant_gateway_access_wrapper';

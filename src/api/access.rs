@@ -12,7 +12,7 @@ use table_service_model::access::{
 use table_service_model::{Error, Ticks, table_name};
 
 use crate::engine::table::{Table, TableLock};
-use crate::engine::{distribution, policies};
+use crate::engine::{distribution, gateway_access, policies};
 use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::clock::ticks_of;
 use crate::postgres::error::OrRaise;
@@ -94,6 +94,19 @@ fn get_service_properties() -> JsonOut {
 /// Returns the first column of the first row, which is a text.
 fn first_text<'c>(rows: &Rows<'c>) -> Option<&'c str> {
     rows.first()?.text(1).map(TextArg::get)
+}
+
+/// Grants a role what the gateway needs besides its own tables: to create tables, and to set the properties of the
+/// service. It may be called again.
+///
+/// Raises PostgreSQL's error 42704 if there is no such role, and `AuthorizationFailure` or PostgreSQL's error 42501 if
+/// the caller may not grant that. The owner of the database may.
+#[pg_extern]
+fn grant_gateway_access(role_name: Option<TextArg<'_>>) {
+    prevent_if_read_only(c"grant_gateway_access()");
+    required("role_name", role_name)
+        .and_then(gateway_access::grant_to)
+        .or_raise();
 }
 
 /// Returns a shared access signature for a table: the parameters that a client appends to a URL after `?`.

@@ -7,6 +7,7 @@ pub mod deadline;
 pub mod direct;
 pub mod distribution;
 pub mod fan_out;
+pub mod gateway_access;
 pub mod matches;
 pub mod page;
 pub mod policies;

@@ -72,6 +72,15 @@ pub fn with_owners_rights<R>(relation: &CStr, f: impl FnOnce(&Connection) -> R) 
 /// CONCURRENTLY in its last moment. DROP waits for the other transaction then, and fails because its row is old. So it
 /// runs again, and reads the new one.
 pub fn drop_objects(statement: &str) -> Result<(), Box<CaughtError>> {
+    run_on_new_rows(statement)
+}
+
+/// Runs a GRANT in the same way. All names in it must be quoted. Returns the error that it raised.
+pub fn grant(statement: &str) -> Result<(), Box<CaughtError>> {
+    run_on_new_rows(statement)
+}
+
+fn run_on_new_rows(statement: &str) -> Result<(), Box<CaughtError>> {
     loop {
         let attempt = || -> Result<(), Infallible> {
             connect(|spi| spi.run_definition(statement));

@@ -76,6 +76,35 @@ FROM (VALUES ('{}'), ('[]'), ('{"Logging": []}'), ('{"' || repeat('x', 1000) || 
 SELECT count(*) FROM service_properties;
 DELETE FROM service_properties;
 
+-- One call grants a role all that the gateway needs, and may be repeated. The role's name is taken as it is.
+CREATE ROLE "golden Gateway";
+CREATE ROLE golden_other;
+SELECT grant_gateway_access('golden Gateway');
+SELECT grant_gateway_access('golden Gateway');
+SELECT has_schema_privilege('golden Gateway', 'table_service_data', 'CREATE') AS creates, has_table_privilege('golden Gateway', 'service_properties', 'INSERT, UPDATE') AS sets,
+    has_table_privilege('golden Gateway', 'service_properties', 'DELETE, TRUNCATE') AS more, has_schema_privilege('golden_other', 'table_service_data', 'CREATE') AS others;
+SET ROLE "golden Gateway";
+SELECT create_table('GatewayTable');
+SELECT delete_table('GatewayTable');
+SELECT set_service_properties('{"Cors": []}');
+-- It may not hand that on.
+SELECT grant_gateway_access('golden_other');
+:state
+RESET ROLE;
+SELECT has_schema_privilege('golden_other', 'table_service_data', 'CREATE') AS others;
+-- Everybody is no role, and neither is nobody.
+SELECT call, pg_temp.outcome('SELECT ' || call)
+FROM (VALUES ('grant_gateway_access(NULL)'), ('grant_gateway_access(''golden_absent'')'), ('grant_gateway_access(''GOLDEN_OTHER'')'), ('grant_gateway_access(''public'')'),
+    ('grant_gateway_access(''none'')'), ('grant_gateway_access(''current_user'')'), ('grant_gateway_access('''')'), ('grant_gateway_access(''golden_other, golden_other'')'),
+    ('grant_gateway_access(''golden_other" WITH GRANT OPTION --'')')) AS v (call);
+BEGIN READ ONLY;
+SELECT grant_gateway_access('golden_other');
+:state
+ROLLBACK;
+DELETE FROM service_properties;
+DROP OWNED BY "golden Gateway", golden_other;
+DROP ROLE "golden Gateway", golden_other;
+
 -- Signatures, as the SDKs make them. The key is that of the emulator.
 \set key '''Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='''
 SELECT generate_sas('devstoreaccount1', :key, 'MyTable', 'raud', '2030-01-02 03:04:05.678Z');

@@ -293,3 +293,49 @@ fn a_trigger_that_suppresses_a_write_is_an_error() {
     }
     guarded.owner.sql(INSERT).unwrap_err();
 }
+
+/// Several sessions that grant at a time change the same rows of PostgreSQL's catalogs.
+#[test]
+fn the_owner_of_the_database_grants_what_the_gateway_needs() {
+    let db = Database::empty();
+    let owner = db.role("owner");
+    db.session("admin")
+        .run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
+    let session = db.session_as(&owner, "owner");
+    session.run("CREATE EXTENSION table_service");
+    let gateways = ["one", "two", "three"].map(|name| db.role(name));
+    std::thread::scope(|scope| {
+        for gateway in &gateways {
+            let (db, owner) = (&db, &owner);
+            scope.spawn(move || {
+                let session = db.session_as(owner, gateway);
+                for _ in 0..20 {
+                    session.run(&format!("SELECT table_service.grant_gateway_access('{gateway}')"));
+                }
+            });
+        }
+    });
+    for gateway in &gateways {
+        let user = db.session_as(gateway, "gateway");
+        for statement in [
+            "SELECT table_service.create_table('Mine')",
+            "SELECT table_service.insert_entity('Mine', 'p', 'r', '{}')",
+            "SELECT table_service.set_access_policies('Mine', '[{\"Id\": \"readers\"}]')",
+            "SELECT table_service.set_service_properties('{\"Cors\": []}')",
+            "SELECT table_service.delete_table('Mine')",
+        ] {
+            user.run(statement);
+        }
+    }
+    // A role without the right to grant grants nothing, not even partly.
+    let stranger = db.role("stranger");
+    db.session_as(&stranger, "stranger")
+        .sql(&format!("SELECT table_service.grant_gateway_access('{stranger}')"))
+        .fails_with("42501", "AuthorizationFailure");
+    assert_eq!(
+        session.text(&format!(
+            "SELECT pg_catalog.has_schema_privilege('{stranger}', 'table_service_data', 'CREATE')"
+        )),
+        "f"
+    );
+}
