@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers clients pgspot licences upgrades citus soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-indexes bench-model bench-gateway bench-copy bench-citus stress packages test-packages images test-images install clean
+.PHONY: help setup run test quick golden extension schema docs drivers pgbouncer clients pgspot licences upgrades citus soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-indexes bench-model bench-gateway bench-copy bench-citus stress packages test-packages images test-images test-start install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -16,6 +16,7 @@ help:
 	@echo 'make schema ACCEPT=1   takes the SQL objects that the code makes as those of sql/install.sql'
 	@echo 'make docs              only the documentation; ACCEPT=1 writes the outputs into the pages, PAGE=start takes one page'
 	@echo 'make drivers           the programs of docs/guide/drivers.md, with drivers from their registries'
+	@echo 'make pgbouncer         the SDKs and these programs behind PgBouncer in transaction mode; PGBOUNCER=/path/to/pgbouncer'
 	@echo 'make clients           unmodified clients of the Table service from their registries against the gateway, and their table in'
 	@echo '                       docs/guide/gateway.md; CLIENT=python/azure-storage takes one program of tests/clients'
 	@echo 'make pgspot            looks for what other roles could do to the install and upgrade scripts'
@@ -47,6 +48,7 @@ help:
 	@echo 'make test-packages     installs, uses, upgrades and purges them in a bare Debian system (root); RELEASE=trixie takes another than yours'
 	@echo 'make images            container images of the emulator, and of PostgreSQL with the gateway, made of the packages (root)'
 	@echo 'make test-images       loads them into a Docker engine of their own and uses them (root; needs docker.io)'
+	@echo 'make test-start        what the images start, without an engine, and what other users and containers can reach of it (root)'
 	@echo 'make install PG_CONFIG=/path/to/pg_config'
 	@echo '                       install the extension into a PostgreSQL server of yours'
 	@echo 'make clean             remove what was built here'
@@ -80,6 +82,9 @@ docs:
 drivers:
 	@ONLY=drivers pgrx-config/test.sh $(PG)
 
+pgbouncer:
+	@ONLY=pgbouncer PGBOUNCER="$(PGBOUNCER)" pgrx-config/test.sh $(PG)
+
 clients:
 	@ONLY=clients CLIENT="$(CLIENT)" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
 
@@ -89,6 +94,9 @@ upgrades:
 # Citus 14 needs PostgreSQL 16 or later.
 citus:
 	@ONLY=citus CITUS_SOURCE="$(CITUS_SOURCE)" SUITES="$(SUITES)" TEST="$(TEST)" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(if $(filter 15,$(PG)),18,$(PG))
+
+test-start:
+	@ONLY=containers pgrx-config/test.sh $(PG)
 
 pgspot:
 	@ONLY=pgspot pgrx-config/test.sh

@@ -34,7 +34,7 @@ trap 'rm -rf "$work"' EXIT
 # image NAME PACKAGE...: a root file system with these packages, as an image that "${files[@]}" (FROM:TO) and the configuration in
 # "${config[@]}" complete.
 image() {
-  local name=$1 container image hooks=() package file
+  local name=$1 container image hooks=() package file mode
   shift
   for package; do hooks+=("--customize-hook=copy-in $(compgen -G "$packages/${package}_*.deb") /root"); done
   # No cluster is made by the server's package.
@@ -50,7 +50,9 @@ image() {
   # A machine makes it when it starts.
   buildah "${storage[@]}" run "$container" install --directory --owner=postgres --group=postgres --mode=2775 /run/postgresql
   for file in "${files[@]}"; do
-    buildah "${storage[@]}" add --quiet --chmod 755 "$container" "${file%%:*}" "${file#*:}" >/dev/null
+    mode=644
+    [[ ${file#*:} != */bin/* ]] || mode=755
+    buildah "${storage[@]}" add --quiet --chmod "$mode" "$container" "${file%%:*}" "${file#*:}" >/dev/null
   done
   buildah "${storage[@]}" config --created-by "packaging/image.sh" --label "org.opencontainers.image.version=$version" "${config[@]}" "$container"
   # Without a name here: it would be another name in the file.
@@ -73,7 +75,9 @@ image table-service-emulator "postgresql-$PG-table-service" table-service-emulat
 # The tables are in /var/lib/postgresql, which outlives the container if it is a volume. The gateway does not start before
 # TABLE_SERVICE_ACCOUNT and TABLE_SERVICE_KEY name an account of yours: the development account's key is public.
 #   docker run -p 10002:10002 -v tables:/var/lib/postgresql -e TABLE_SERVICE_ACCOUNT=… -e TABLE_SERVICE_KEY=… table-service:VERSION
-files=(packaging/start.sh:/usr/bin/table-service-start)
+# Only the gateway's port leaves the container; its PostgreSQL listens on a socket in it.
+files=(packaging/start.sh:/usr/bin/table-service-start packaging/pg_hba.conf:/usr/share/table-service/pg_hba.conf
+  packaging/pg_ident.conf:/usr/share/table-service/pg_ident.conf)
 config=(--user postgres --port 10002 --env TABLE_SERVICE_LISTEN=0.0.0.0:10002 --volume /var/lib/postgresql
   --entrypoint '["table-service-start"]' --healthcheck 'CMD table-service-start healthcheck'
   --healthcheck-interval 5s --healthcheck-start-period 10s)

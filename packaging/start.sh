@@ -3,6 +3,9 @@
 #
 #   table-service-start [OPTION...]    options of the gateway
 #   table-service-start healthcheck    succeeds if both are ready
+#
+# PostgreSQL listens on a socket only, which nobody outside of the container reaches, and takes only the server's user there. The gateway
+# is an ordinary role, `tables`.
 set -euo pipefail
 
 if [[ ${1:-} == healthcheck ]]; then
@@ -13,9 +16,16 @@ if [[ ${1:-} == healthcheck ]]; then
   exit
 fi
 
+umask 077
 programs=$(echo /usr/lib/postgresql/*/bin)
-data=/var/lib/postgresql/tables
+volume=/var/lib/postgresql
+data=$volume/tables
 socket=/run/postgresql
+# Part of the image, not of the data.
+settings=/usr/share/table-service
+
+# What the image of deploy/Dockerfile has made before it used this script.
+if [[ -e $volume/PG_VERSION ]]; then data=$volume; fi
 
 # Only when the data are complete, they get their name.
 if [[ ! -e $data ]]; then
@@ -25,7 +35,8 @@ if [[ ! -e $data ]]; then
 fi
 # What a container that was killed has left. In this one no server runs yet.
 rm -f "$data/postmaster.pid"
-"$programs/postgres" -D "$data" -c listen_addresses= -c unix_socket_directories="$socket" &
+"$programs/postgres" -D "$data" -c listen_addresses= -c port=5432 -c unix_socket_directories="$socket" -c unix_socket_permissions=0700 \
+  -c hba_file="$settings/pg_hba.conf" -c ident_file="$settings/pg_ident.conf" &
 database=$!
 gateway=
 stop() {
@@ -43,9 +54,17 @@ until "$programs/pg_isready" --quiet --host="$socket"; do
   kill -0 "$database" 2>/dev/null || exit 1
   sleep 0.1
 done
-"$programs/psql" --quiet --no-psqlrc --host="$socket" --command='SET client_min_messages = warning' \
-  --command='CREATE EXTENSION IF NOT EXISTS table_service' --command='ALTER EXTENSION table_service UPDATE'
-table-service-gateway --database-url "host=$socket user=postgres dbname=postgres" "$@" &
+# Tables that a gateway has made as a superuser, in images before 0.3, become those of the role.
+"$programs/psql" --quiet --no-psqlrc --tuples-only --host="$socket" --username=postgres --dbname=postgres --set=ON_ERROR_STOP=1 >/dev/null <<'SQL'
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS table_service;
+ALTER EXTENSION table_service UPDATE;
+SELECT 'CREATE ROLE tables LOGIN' WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'tables') \gexec
+SELECT table_service.grant_gateway_access('tables');
+SELECT format('ALTER TABLE %s OWNER TO tables', oid::regclass) FROM pg_class
+WHERE relnamespace = 'table_service_data'::regnamespace AND relkind IN ('r', 'p') AND relowner = 'postgres'::regrole \gexec
+SQL
+table-service-gateway --database-url "host=$socket user=tables dbname=postgres" "$@" &
 gateway=$!
 status=0
 wait -n "$database" "$gateway" || status=$?

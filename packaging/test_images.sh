@@ -103,6 +103,11 @@ account=(--env TABLE_SERVICE_ACCOUNT=images --env "TABLE_SERVICE_KEY=$key" --vol
 starts "${account[@]}" "table-service:$version"
 waits "$health" healthy
 same "a session of the SDK" "[7, 8, 9]" "$(by_sdk images "$key")"
+# It has the network of the machine here, as the next container has: nothing of PostgreSQL is there.
+same "what another container reaches of PostgreSQL" "no response" "$(docker run --rm --network host --entrypoint sh "table-service:$version" -c \
+  '/usr/lib/postgresql/*/bin/pg_isready --host=127.0.0.1' | sed 's/.* - //' || true)"
+same "the gateway's role" "tables|f" "$(docker exec server psql -XAtq -h /run/postgresql -d postgres -c \
+  "SELECT DISTINCT usename, rolsuper FROM pg_stat_activity JOIN pg_roles ON rolname = usename WHERE usename <> 'postgres'")"
 docker rm --force server >/dev/null
 starts "${account[@]}" "table-service:$version"
 waits "$health" healthy

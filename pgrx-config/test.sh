@@ -26,7 +26,7 @@ read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
 without_postgres=" format architecture model licences pgspot quick "
-on_request=" citus quick schema drivers clients licences pgspot soak upgrades histories copy_soak fuzz_sql asan copy_peers "
+on_request=" citus containers pgbouncer quick schema drivers clients licences pgspot soak upgrades histories copy_soak fuzz_sql asan copy_peers "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -335,6 +335,17 @@ run_drivers() {
   tests/docs/drivers.sh
 }
 
+# Only on request: it needs PgBouncer.
+run_pgbouncer() {
+  export PGBOUNCER=${PGBOUNCER:-pgbouncer}
+  pgrx-config/setup.sh sdks
+  install_extension
+  build_gateway
+  step "SDKs and drivers behind $("$PGBOUNCER" --version | head -n 1) in transaction mode"
+  tests/sdk/run.sh
+  tests/docs/drivers.sh
+}
+
 # Only on request: it fetches clients of the Table service from their registries.
 run_clients() {
   local clients
@@ -344,6 +355,14 @@ run_clients() {
   step "Unmodified clients of the Table service against the gateway"
   build_gateway
   tests/clients/run.sh "${clients[@]}"
+}
+
+# Only on request: it needs root.
+run_containers() {
+  install_extension
+  build_gateway
+  step "What container images start, and what others can reach of it"
+  GATEWAY=$PWD/target/debug/table-service-gateway packaging/test_start.sh
 }
 
 # Only on request: it builds Citus from the source that CITUS_SOURCE names.
