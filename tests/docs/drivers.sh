@@ -3,12 +3,20 @@
 # Not a part of `make test`: it fetches the drivers from their registries. Needs python3, node with npm, java, and apt-get.
 #
 #   drivers.sh      on a throwaway server with the extension, which `make drivers` has installed
+#
+# Environment: PGBOUNCER=PROGRAM, a PgBouncer that the drivers connect to, in transaction mode
 set -euo pipefail
 
 project=$(realpath "$(dirname "$0")/../..")
 page=$project/docs/guide/drivers.md
 work=$(mktemp -d /tmp/table_service_drivers.XXXXXX)
-trap '"$project/pgrx-config/cluster.sh" stop "$work/cluster"; rm -rf "$work"' EXIT
+bouncer_pid=
+cleanup() {
+  if [[ -n $bouncer_pid ]]; then kill "$bouncer_pid" 2>/dev/null || true; fi
+  "$project/pgrx-config/cluster.sh" stop "$work/cluster"
+  rm -rf "$work"
+}
+trap cleanup EXIT
 # The server's user must reach it.
 chmod 755 "$work"
 cd "$work"
@@ -30,9 +38,17 @@ fresh() {
   "$PGBIN/psql" -qX -d drivers -c 'CREATE EXTENSION table_service' -c 'ALTER DATABASE drivers SET search_path = "$user", public, table_service'
 }
 
+driver_port=$PGPORT
+if [[ -n ${PGBOUNCER:-} ]]; then
+  # shellcheck source=tests/pgbouncer.sh
+  . "$project/tests/pgbouncer.sh"
+  start_pgbouncer "$work/pgbouncer" "$work/cluster" "$PGPORT"
+  driver_port=$bouncer_port
+fi
+
 check() { # LANGUAGE COMMAND...
   fresh
-  PGDATABASE=drivers "${@:2}" >printed
+  PGDATABASE=drivers PGPORT=$driver_port "${@:2}" >printed
   diff <(shown "$1") printed || {
     echo "$page: the $1 program prints something else"
     exit 1
@@ -52,4 +68,4 @@ check js node employees.js
 block java >Employees.java
 apt-get download -qq libpostgresql-jdbc-java 2>/dev/null
 dpkg -x libpostgresql-jdbc-java_*.deb jdbc
-check java java -cp jdbc/usr/share/java/postgresql.jar Employees.java "jdbc:postgresql://localhost:$PGPORT/drivers?user=$PGUSER"
+check java java -cp jdbc/usr/share/java/postgresql.jar Employees.java "jdbc:postgresql://localhost:$driver_port/drivers?user=$PGUSER"

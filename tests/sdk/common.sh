@@ -39,6 +39,13 @@ CREATE DATABASE tables OWNER gateway ENCODING 'UTF8' TEMPLATE template0;
 SQL
   "$PGBIN/psql" -XqAt -h "$host" -U gateway -d tables -c 'CREATE EXTENSION table_service'
   database_urls=(--database-url "postgresql://gateway@${host//\//%2F}/tables")
+  if [[ -n ${PGBOUNCER:-} ]]; then
+    # shellcheck source=tests/pgbouncer.sh
+    . tests/pgbouncer.sh
+    start_pgbouncer "$work/pgbouncer" "$host" "$(sed -n 's/^PGPORT=//p' "$work/connection")"
+    gateway_pids+=("$bouncer_pid")
+    database_urls=(--database-url "postgresql://gateway@127.0.0.1:$bouncer_port/tables")
+  fi
 }
 
 start_three_servers() {
