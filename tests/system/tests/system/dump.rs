@@ -275,3 +275,62 @@ fn one_table_restores_into_a_database_with_others() {
     assert_eq!(session.run(entities), source.session("source").run(entities));
     session.run("SELECT table_service.merge_entity('mixedcase', 'p', 'r', '{\"New\": 1}', '*')");
 }
+
+/// A restore finds operators only by their full names, and `IS DISTINCT FROM` has none.
+#[test]
+fn a_trigger_with_the_condition_of_the_guide_is_restored() {
+    let source = Database::new();
+    let session = source.session("source");
+    session.run(
+        "SET search_path = public, table_service;
+        SELECT create_table('Watched'); SELECT insert_entity('Watched', 'p', 'r', '{\"A\": 1}');
+        CREATE TABLE changes (row_key text);
+        CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN INSERT INTO public.changes VALUES (NEW.row_key); RETURN NULL; END';
+        CREATE TRIGGER restored AFTER UPDATE ON table_service_data.\"Watched\" FOR EACH ROW
+            WHEN (OLD.properties <> NEW.properties) EXECUTE FUNCTION note_change();
+        CREATE TRIGGER lost AFTER UPDATE ON table_service_data.\"Watched\" FOR EACH ROW
+            WHEN (OLD.properties IS DISTINCT FROM NEW.properties) EXECUTE FUNCTION note_change()",
+    );
+    let dump = source.program("pg_dump", &[], &[]).unwrap();
+    let target = Database::empty();
+    target.program("psql", &["-Xqb"], &dump).unwrap();
+    let session = target.session("target");
+    assert_eq!(
+        session.text(
+            "SELECT string_agg(tgname, ' ' ORDER BY tgname) FROM pg_trigger
+            WHERE tgrelid = 'table_service_data.\"Watched\"'::regclass AND tgfoid = 'public.note_change'::regproc"
+        ),
+        "restored"
+    );
+    for (properties, changes) in [("{}", "0"), ("{\"A\": 1}", "0"), ("{\"A\": 2}", "1")] {
+        session.run(&format!(
+            "SELECT table_service.merge_entity('Watched', 'p', 'r', '{properties}', '*')"
+        ));
+        assert_eq!(session.text("SELECT count(*) FROM public.changes"), changes);
+    }
+}
+
+/// Policies are rows of a table of the extension, so a dump of another table has none.
+#[test]
+fn access_policies_of_one_table_are_carried_over_as_json() {
+    let source = Database::new();
+    fill(&source.session("source"));
+    let session = source.session("source");
+    let policies = session.text("SELECT table_service.get_access_policies('mixedcase')");
+    assert_ne!(policies, "[]");
+    let dump = source
+        .program("pg_dump", &["-t", "table_service_data.\"MixedCase\""], &[])
+        .unwrap();
+    let target = Database::new();
+    target
+        .program("psql", &["-Xqb", "-v", "ON_ERROR_STOP=1"], &dump)
+        .unwrap();
+    let session = target.session("target");
+    let get = "SELECT table_service.get_access_policies('mixedcase')";
+    assert_eq!(session.text(get), "[]");
+    session.run(&format!(
+        "SELECT table_service.set_access_policies('mixedcase', $json${policies}$json$)"
+    ));
+    assert_eq!(session.text(get), policies);
+}
