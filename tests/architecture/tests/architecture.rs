@@ -124,15 +124,12 @@ fn a_log_has_findings_except_of_processes_that_were_killed() {
             std::fs::write(&path, format!("0 0\n{from} {to}\n")).unwrap();
         }
         let output = Command::new("bash")
-            .args([
-                "-euc",
-                ". tests/citus/findings.sh; findings \"$1/log\" \"$1/killed\"",
-                "bash",
-            ])
+            .args(["-euc", ". \"$1\"; findings \"$2/log\" \"$2/killed\"", "bash"])
+            .arg(workspace::root().join("tests/citus/findings.sh"))
             .arg(&directory)
-            .current_dir(workspace::root())
             .output()
             .unwrap();
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
         let printed = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.success(), !printed.is_empty(), "{printed}");
         let lines = printed.lines().map(|line| line.split_once(':').unwrap().0.to_owned());
