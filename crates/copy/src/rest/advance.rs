@@ -106,7 +106,12 @@ mod tests {
     #[test]
     fn pages_without_an_entity_end() {
         assert_eq!(taken(5000, |number| (None, number.to_string())), 999);
-        let sometimes = |number: usize| ((number % 900 == 0).then(|| number.to_string()), number.to_string());
+        let sometimes = |number: usize| {
+            (
+                (number.is_multiple_of(900)).then(|| number.to_string()),
+                number.to_string(),
+            )
+        };
         assert_eq!(taken(5000, sometimes), 5000);
         assert_eq!(taken(5000, |_| (None, "x".repeat(20_000))), 0);
     }
