@@ -11,7 +11,7 @@ pub struct Failure {
     pub message: String,
     pub hint: String,
     /// What else the server sent.
-    pub others: Others,
+    pub others: Box<Others>,
 }
 
 /// The fields of an error beside those that our own errors have.
@@ -51,7 +51,7 @@ impl From<tokio_postgres::Error> for Failure {
                 sqlstate: db.code().code().to_owned(),
                 message: db.message().to_owned(),
                 hint: db.hint().unwrap_or_default().to_owned(),
-                others: Others::of(db),
+                others: Box::new(Others::of(db)),
             },
             // 08006, connection_failure: the server is gone, or the driver itself refuses.
             None => Failure {
@@ -61,7 +61,7 @@ impl From<tokio_postgres::Error> for Failure {
                     None => error.to_string(),
                 },
                 hint: String::new(),
-                others: Others::default(),
+                others: Box::default(),
             },
         }
     }
