@@ -744,6 +744,20 @@ STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'query_page_wrapper';
 
+CREATE  FUNCTION "query_page_chunks"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"projection" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"top" bigint DEFAULT NULL, /* Option < i64 > */
+	"continuation_token" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"metadata" text DEFAULT 'minimal', /* Option < TextArg < '_ > > */
+	"byte_limit" bigint DEFAULT NULL /* Option < i64 > */
+) RETURNS TABLE (chunk text, continuation_token text) /* PageChunks */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'query_page_chunks_wrapper';
+
 CREATE  FUNCTION "query_page_json"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */

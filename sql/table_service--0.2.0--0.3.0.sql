@@ -62,3 +62,16 @@ CREATE FUNCTION table_service."grant_gateway_access"(
 ) RETURNS void
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'grant_gateway_access_wrapper';
+CREATE FUNCTION table_service.query_page_chunks(
+	"table_name" text,
+	"filter" text DEFAULT NULL,
+	"projection" text DEFAULT NULL,
+	"top" bigint DEFAULT NULL,
+	"continuation_token" text DEFAULT NULL,
+	"parameters" table_service.properties DEFAULT NULL,
+	"metadata" text DEFAULT 'minimal',
+	"byte_limit" bigint DEFAULT NULL
+) RETURNS TABLE (chunk text, continuation_token text)
+STABLE PARALLEL RESTRICTED
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'query_page_chunks_wrapper';

@@ -7,16 +7,17 @@ use pgrx::prelude::*;
 use table_service_model::Error;
 use table_service_model::filter::{KeyRange, Plan};
 use table_service_model::json::{self, Metadata};
+use table_service_model::limits::PAGE_BYTES;
 use table_service_model::projection::Projection;
-use table_service_model::token::ContinuationToken;
+use table_service_model::token::{ContinuationToken, TOKEN_BYTES};
 
 use super::filters::parse;
-use crate::engine::page::{self, PageRequest, PageSink};
+use crate::engine::page::{self, Measure, PageRequest, PageSink};
 use crate::engine::scan::{self, PAGE_ENTITIES, RowFilter, Wanted};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{required, top_out_of_range};
 use crate::postgres::error::OrRaise;
-use crate::postgres::result_set::{Entities, Explanation, Page, PartitionStatistics, ResultSet};
+use crate::postgres::result_set::{Entities, Explanation, Page, PageChunks, PartitionStatistics, ResultSet};
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
@@ -95,6 +96,7 @@ fn query_page(
             // SAFETY: `fcinfo` is that of the running function, which returns the columns of `Page`.
             result: unsafe { ResultSet::open(fcinfo) },
             projection: &query.projection,
+            bytes: 0,
         };
         let (rows, token) = page::read(request, &table, rows);
         rows.finish(token);
@@ -121,7 +123,8 @@ fn query_page_json(
         let request = query.page(top, continuation_token)?;
         let table = query.table()?;
         let json = PageJson {
-            json: b"{\"value\":[".to_vec(),
+            json: PAGE_BEGIN.to_vec(),
+            printed: 0,
             metadata,
             projection: &query.projection,
         };
@@ -129,6 +132,56 @@ fn query_page_json(
         Ok(JsonOut(json.finish(token)))
     };
     query().or_raise()
+}
+
+/// Returns a page as the text of a JSON array, in chunks of at most 64 KiB, for programs that pass it on: `chunk`, one behind the
+/// other, is the text. The last row has the continuation token, if there may be more entities. The text has at most `byte_limit`
+/// bytes (16 MiB without it, and never more), but always one entity. `metadata` is `none`, `minimal` or `full`.
+#[allow(clippy::too_many_arguments)]
+#[pg_extern(stable, parallel_restricted)]
+fn query_page_chunks(
+    table_name: Option<TextArg<'_>>,
+    filter: default!(Option<TextArg<'_>>, "NULL"),
+    projection: default!(Option<TextArg<'_>>, "NULL"),
+    top: default!(Option<i64>, "NULL"),
+    continuation_token: default!(Option<TextArg<'_>>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    metadata: default!(Option<TextArg<'_>>, "'minimal'"),
+    byte_limit: default!(Option<i64>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> PageChunks {
+    let query = || {
+        let query = Query::new(table_name, filter, projection, parameters)?;
+        let metadata = Metadata::parse(required("metadata", metadata)?.get())?;
+        let request = query.page(top, continuation_token)?;
+        let limit = page_bytes(byte_limit)?;
+        let table = query.table()?;
+        let chunks = Chunks {
+            // SAFETY: `fcinfo` is that of the running function, which returns the columns of `PageChunks`.
+            result: unsafe { ResultSet::open(fcinfo) },
+            chunk: b"[".to_vec(),
+            printed: Vec::new(),
+            length: 1,
+            limit,
+            metadata,
+            projection: &query.projection,
+        };
+        let (chunks, token) = page::read(request, &table, chunks);
+        chunks.finish(token);
+        Ok(PageChunks)
+    };
+    query().or_raise()
+}
+
+/// Returns how many bytes a page may have.
+fn page_bytes(byte_limit: Option<i64>) -> Result<usize, Error> {
+    match byte_limit.map(usize::try_from) {
+        None => Ok(PAGE_BYTES),
+        Some(Ok(limit @ 1..)) => Ok(limit.min(PAGE_BYTES)),
+        Some(_) => Err(Error::ArgumentInvalid {
+            reason: "byte_limit must be above 0".to_owned(),
+        }),
+    }
 }
 
 /// Explains how a query runs: its access class, its key ranges, the residual filter that each row must pass, its
@@ -253,9 +306,16 @@ impl<'a> Query<'a> {
 struct PageRows<'f, 'p> {
     result: ResultSet<'f>,
     projection: &'p Projection,
+    /// The bytes of the entities, as they are stored.
+    bytes: usize,
 }
 
 impl PageSink for PageRows<'_, '_> {
+    fn measure(&mut self, row: &Row<'_>) -> Measure {
+        self.bytes += row.size();
+        Measure::of_rows(self.bytes)
+    }
+
     fn entity(&mut self, row: &Row<'_>, may_be_last: bool) {
         self.result.push_kept(self.projection, None);
         if may_be_last {
@@ -277,24 +337,41 @@ impl PageRows<'_, '_> {
     }
 }
 
+/// How the JSON of `query_page_json` begins, and how many bytes may come behind its entities.
+const PAGE_BEGIN: &[u8] = b"{\"value\":[";
+const PAGE_END_BYTES: usize = TOKEN_BYTES + 64;
+
 /// Collects the JSON of `query_page_json`.
 struct PageJson<'p> {
     json: Vec<u8>,
+    /// The length without the entity that was measured last, until it is taken.
+    printed: usize,
     projection: &'p Projection,
     metadata: Metadata,
 }
 
 impl PageSink for PageJson<'_> {
-    fn entity(&mut self, row: &Row<'_>, _: bool) {
+    fn measure(&mut self, row: &Row<'_>) -> Measure {
+        self.printed = self.json.len();
         if self.json.last() == Some(&b'}') {
             self.json.push(b',');
         }
         json::append_entity(&mut self.json, &row.entity(), self.projection, self.metadata);
+        if self.json.len() + PAGE_END_BYTES <= PAGE_BYTES {
+            return Measure::Fits;
+        }
+        Measure::TooLarge
+    }
+
+    fn entity(&mut self, _: &Row<'_>, _: bool) {
+        self.printed = self.json.len();
     }
 }
 
 impl PageJson<'_> {
     fn finish(mut self, token: Option<String>) -> Vec<u8> {
+        // What did not fit.
+        self.json.truncate(self.printed.max(PAGE_BEGIN.len()));
         self.json.extend_from_slice(b"],\"continuationToken\":");
         match token {
             // A token is base64url text, so it needs no JSON escapes.
@@ -302,5 +379,73 @@ impl PageJson<'_> {
             None => self.json.extend_from_slice(b"null}"),
         }
         self.json
+    }
+}
+
+/// Most bytes of a chunk.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Makes the rows of `query_page_chunks`.
+struct Chunks<'f, 'p> {
+    result: ResultSet<'f>,
+    /// What is not in a row yet.
+    chunk: Vec<u8>,
+    /// The entity that was measured last, with the comma before it.
+    printed: Vec<u8>,
+    /// The length of the text without it.
+    length: usize,
+    limit: usize,
+    projection: &'p Projection,
+    metadata: Metadata,
+}
+
+impl PageSink for Chunks<'_, '_> {
+    fn measure(&mut self, row: &Row<'_>) -> Measure {
+        self.printed.clear();
+        if self.length > 1 {
+            self.printed.push(b',');
+        }
+        json::append_entity(&mut self.printed, &row.entity(), self.projection, self.metadata);
+        // The bracket at the end has room too.
+        if self.length + self.printed.len() < self.limit {
+            return Measure::Fits;
+        }
+        Measure::TooLarge
+    }
+
+    fn entity(&mut self, _: &Row<'_>, _: bool) {
+        let printed = std::mem::take(&mut self.printed);
+        self.append(&printed);
+        self.printed = printed;
+    }
+}
+
+impl Chunks<'_, '_> {
+    fn append(&mut self, mut bytes: &[u8]) {
+        self.length += bytes.len();
+        while self.chunk.len() + bytes.len() > CHUNK_BYTES {
+            let mut end = CHUNK_BYTES - self.chunk.len();
+            // Not within a character.
+            while end > 0 && bytes.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
+                end -= 1;
+            }
+            let (now, later) = bytes.split_at(end);
+            self.chunk.extend_from_slice(now);
+            self.push(None);
+            self.chunk.clear();
+            bytes = later;
+        }
+        self.chunk.extend_from_slice(bytes);
+    }
+
+    fn push(&mut self, token: Option<&Text>) {
+        let chunk = Text::new(&String::from_utf8_lossy(&self.chunk));
+        self.result.push([Some(chunk.value()), token.map(Text::value)]);
+    }
+
+    fn finish(mut self, token: Option<String>) {
+        self.append(b"]");
+        let token = token.map(|token| Text::new(&token));
+        self.push(token.as_ref());
     }
 }

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use table_service_model::filter::{Filter, KeyRange, Predicate};
+use table_service_model::limits::{ENTITY_ROW_BYTES, PAGE_BYTES};
 use table_service_model::token::ContinuationToken;
 
 use super::deadline::Deadline;
@@ -14,14 +15,37 @@ use crate::postgres::clock::now;
 use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
 
-/// The size at which a page is full. A page may have 16 MiB, and the largest entity must still fit. That entity has
-/// 1 MiB by the size formula, which counts text in UTF-16, and up to 1.5 MiB in UTF-8.
-const PAGE_BYTES: usize = 14 * 1024 * 1024;
+/// The size at which a page of rows is full: the largest entity still fits behind it.
+const FULL_BYTES: usize = PAGE_BYTES - 2 * 1024 * 1024;
+const _: () = assert!(FULL_BYTES + ENTITY_ROW_BYTES <= PAGE_BYTES);
 
 /// Receives the entities of a page.
 pub trait PageSink {
-    /// Takes an entity of the page. `may_be_last` says whether it may be the last one.
+    /// Returns how many bytes the page has with this entity, and whether that is too much: then the page ends before it. What it
+    /// prepares for that, [`PageSink::entity`] can take.
+    fn measure(&mut self, row: &Row<'_>) -> Measure;
+    /// Takes the entity that was measured. `may_be_last` says whether it may be the last one.
     fn entity(&mut self, row: &Row<'_>, may_be_last: bool);
+}
+
+/// How an entity fits into a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    Fits,
+    /// It fits, and nothing else does.
+    Fills,
+    TooLarge,
+}
+
+impl Measure {
+    /// For a page of rows that has so many bytes with the entity.
+    pub fn of_rows(bytes: usize) -> Measure {
+        if bytes >= FULL_BYTES {
+            Measure::Fills
+        } else {
+            Measure::Fits
+        }
+    }
 }
 
 /// Where a page begins, its filter and its limits.
@@ -42,7 +66,6 @@ pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S
         sink,
         filter: request.filter.map(|filter| RowFilter::new(Predicate::new(filter))),
         left: request.top,
-        bytes: 0,
         full: false,
         deadline: Deadline::after(request.time_limit),
         tested: 0,
@@ -70,7 +93,6 @@ struct PageReading<'t, S> {
     sink: S,
     filter: Option<RowFilter>,
     left: u64,
-    bytes: usize,
     full: bool,
     deadline: Deadline,
     /// The number of rows that were tested against the filter.
@@ -97,11 +119,15 @@ impl<S: PageSink> PageReading<'_, S> {
         if self.full {
             return self.end_before(row);
         }
-        self.left -= 1;
-        self.bytes += row.size();
+        let measure = self.sink.measure(row);
         let taken = self.taken.get() + 1;
+        // The first entity always fits, so that every page makes progress.
+        if measure == Measure::TooLarge && taken > 1 {
+            return self.end_before(row);
+        }
+        self.left -= 1;
         self.taken.set(taken);
-        self.full = self.left == 0 || self.bytes >= PAGE_BYTES || self.deadline.has_passed(taken);
+        self.full = self.left == 0 || measure != Measure::Fits || self.deadline.has_passed(taken);
         self.sink.entity(row, self.full || self.filter.is_some());
         true
     }

@@ -246,6 +246,12 @@ set_of!(
     "TABLE (partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, continuation_token text)"
 );
 set_of!(
+    /// One page of entities, as text.
+    PageChunks,
+    external_sql_type,
+    "TABLE (chunk text, continuation_token text)"
+);
+set_of!(
     /// How a query runs.
     Explanation,
     external_sql_type,

@@ -22,6 +22,16 @@ pub const BINARY_BYTES: usize = 64 * 1024;
 /// Largest entity, in bytes of the size formula (semantics 1.5).
 pub const ENTITY_BYTES: usize = 1024 * 1024;
 
+/// Most bytes of an entity as JSON. The formula counts two bytes for a UTF-16 unit of a text, and JSON has six for a control
+/// character; keys, names, annotations and short values add the rest.
+pub const ENTITY_JSON_BYTES: usize = 3 * ENTITY_BYTES + 64 * 1024;
+
+/// Most bytes of an entity's keys and bag. The formula counts two bytes for a UTF-16 unit, which has up to three in UTF-8.
+pub const ENTITY_ROW_BYTES: usize = 3 * ENTITY_BYTES / 2 + 64 * 1024;
+
+/// Most bytes of a page: of its stored entities, or of its JSON.
+pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
 /// What the size formula counts for an entity before its keys and properties, in bytes.
 pub const ENTITY_BASE_BYTES: usize = 4;
 

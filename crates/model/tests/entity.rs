@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use table_service_model::entity::{check, check_size, size};
-use table_service_model::json::{parse_entity, parse_properties};
+use table_service_model::entity::{Entity, check, check_size, size};
+use table_service_model::json::{Metadata, entity_to_json, parse_entity, parse_properties};
 use table_service_model::{Properties, PropertiesBuf, PropertiesBuilder, Ticks, Value, limits};
 
 const KEY_TOO_LONG: &str = "PropertyValueTooLarge 54000";
@@ -124,4 +124,76 @@ fn keys_from_json_are_held_to_the_same_rules() {
             "{key}"
         );
     }
+}
+
+/// The largest entity whose properties have this value, and names of so many letters of three bytes.
+fn largest(name_units: usize, value: Value<'_>, last: &str) -> PropertiesBuf {
+    let keys = ("日".repeat(893), "\"".to_owned());
+    let mut bag = PropertiesBuf::empty();
+    let mut builder_of = |count: usize, last: &str| {
+        let mut builder = PropertiesBuilder::new();
+        for i in 0..count {
+            let name = format!("{}{i:03}", "あ".repeat(name_units - 3));
+            builder.push(name.into(), value).unwrap();
+        }
+        builder.push("z".into(), Value::String(last)).unwrap();
+        let built = builder.finish().ok()?;
+        check_size(&keys.0, &keys.1, built.as_properties()).ok()?;
+        bag = built;
+        Some(())
+    };
+    let mut count = 0;
+    while count < limits::PROPERTIES && builder_of(count, "").is_some() {
+        count += 1;
+    }
+    // What is left is for one more text.
+    let (mut fits, mut too_long) = (0, last.len());
+    while too_long - fits > 1 {
+        let middle = usize::midpoint(fits, too_long);
+        match builder_of(count - 1, last.get(..middle).unwrap()) {
+            Some(()) => fits = middle,
+            None => too_long = middle,
+        }
+    }
+    bag
+}
+
+#[test]
+fn the_largest_entity_has_a_limit_in_json_and_as_it_is_stored() {
+    let control = "\u{1}".repeat(limits::STRING_UTF16_UNITS);
+    let wide = "日".repeat(limits::STRING_UTF16_UNITS);
+    let moment = Ticks::parse("2020-01-01T00:00:00.1234567Z").unwrap();
+    let (mut json, mut row) = (0, 0);
+    for value in [
+        Value::String(&control),
+        Value::String(&wide),
+        Value::String("\u{1}"),
+        Value::String(""),
+        Value::Binary(&[7; limits::BINARY_BYTES]),
+        Value::Binary(&[]),
+        Value::DateTime(moment),
+        Value::Double(-1.234_567_890_123_456_7e-300),
+        Value::Double(f64::NEG_INFINITY),
+        Value::Int64(i64::MIN),
+        Value::Int32(i32::MIN),
+        Value::Boolean(false),
+    ] {
+        for name_units in [3, 255] {
+            let bag = largest(name_units, value, &control);
+            let (partition_key, row_key) = ("日".repeat(893), "\"");
+            let entity = Entity {
+                partition_key: Some(&partition_key),
+                row_key: Some(row_key),
+                timestamp: Some(moment),
+                properties: bag.as_properties(),
+            };
+            for metadata in [Metadata::None, Metadata::Minimal, Metadata::Full] {
+                json = json.max(entity_to_json(&entity, metadata).len());
+            }
+            row = row.max(partition_key.len() + row_key.len() + bag.as_bytes().len());
+        }
+    }
+    // Three bytes of JSON for each that the formula counts, and one and a half as it is stored.
+    assert!((3_100_000..=limits::ENTITY_JSON_BYTES).contains(&json), "{json}");
+    assert!((1_560_000..=limits::ENTITY_ROW_BYTES).contains(&row), "{row}");
 }
