@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
@@ -14,14 +15,23 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::database::{Node, Session, usable};
 use crate::gateway::Gateway;
 use crate::request::Host;
 use crate::response::error::HINT;
+use crate::server::refuse;
+use crate::write_limit::WriteLimited;
 
 const OPENMETRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+/// Most connections of the admin port. Their file descriptors are kept for it, and it takes no others: neither of the two ports
+/// can keep clients from the other one.
+pub const CONNECTIONS: usize = 64;
+/// How long a client may take to send the head of a request, or be idle before it, and to read the answer.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+const ANSWER_TIME: Duration = Duration::from_secs(30);
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// The admin endpoint.
@@ -40,23 +50,31 @@ pub struct Admin {
 impl Admin {
     /// Serves until the process ends.
     pub async fn run(self: Arc<Self>, listener: TcpListener) {
+        let connections = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "a connection of the admin port could not be accepted");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             };
+            let Ok(permit) = connections.clone().try_acquire_owned() else {
+                refuse(stream);
+                continue;
+            };
             let admin = self.clone();
             tokio::spawn(async move {
+                let _permit = permit;
+                let stream = WriteLimited::new(stream, ANSWER_TIME);
                 let service = service_fn(|request| {
                     let admin = admin.clone();
                     async move { Ok::<_, Infallible>(admin.answer(&request).await) }
                 });
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
+                    .header_read_timeout(HEAD_TIME)
                     .serve_connection(TokioIo::new(stream), service);
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection of the admin port ended");

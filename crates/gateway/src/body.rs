@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body_util::{BodyExt, Limited};
@@ -11,9 +10,9 @@ use table_service_model::Error;
 use table_service_model::error::RequestError;
 use tokio::time::timeout;
 
+use crate::buffer::{Buffer, Full};
 use crate::failure::Failure;
 use crate::request::header;
-use crate::shares::Share;
 
 /// What is read of a body that is not wanted, so that the client gets to read why.
 const UNWANTED_BYTES: usize = 16 * 1024 * 1024;
@@ -32,44 +31,40 @@ impl Pending {
         self.0.is_some()
     }
 
-    /// The whole body, which the client has to send in time and within the limit. `memory` grows with what has arrived.
+    /// How many bytes it has at most: what the client says, or the limit.
     ///
     /// # Errors
-    /// `RequestBodyTooLarge`, `OperationTimedOut`, `ServerBusy` without memory, `InvalidInput` for a broken body.
-    pub async fn read(
-        &mut self,
-        headers: &HeaderMap,
-        limit: usize,
-        time: Duration,
-        memory: &mut Share,
-    ) -> Result<Bytes, Failure> {
+    /// `RequestBodyTooLarge`.
+    pub fn length(&self, headers: &HeaderMap, limit: usize) -> Result<usize, Error> {
         let announced = header(headers, CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > limit) {
-            return Err(Error::BatchTooLarge.into());
+        match announced {
+            Some(length) if length > limit => Err(Error::BatchTooLarge),
+            _ if self.0.is_none() => Ok(0),
+            announced => Ok(announced.unwrap_or(limit)),
         }
+    }
+
+    /// The whole body, which the client has to send in time. It has at most as many bytes as memory was taken for.
+    ///
+    /// # Errors
+    /// `RequestBodyTooLarge`, `OperationTimedOut`, `InvalidInput` for a broken body.
+    pub async fn read(&mut self, length: usize, time: Duration) -> Result<Vec<u8>, Failure> {
         let Some(mut incoming) = self.0.take() else {
-            return Ok(Bytes::new());
+            return Ok(Vec::new());
         };
-        let mut bytes = BytesMut::new();
+        let mut bytes = Buffer::within(length);
         let read = timeout(time, async {
             while let Some(frame) = incoming.frame().await {
                 let frame = frame.map_err(|error| Error::MalformedJson {
                     reason: format!("The body cannot be read: {error}"),
                 })?;
                 let Ok(data) = frame.into_data() else { continue };
-                if bytes.len() + data.len() > limit {
-                    return Err(Error::BatchTooLarge);
-                }
-                if !memory.try_grow(data.len()) {
-                    let reason = "The account has too many bodies and answers in memory".to_owned();
-                    return Err(RequestError::ServerBusy { reason }.into());
-                }
-                bytes.extend_from_slice(&data);
+                bytes.push(&data).map_err(|Full| Error::BatchTooLarge)?;
             }
-            Ok(())
+            Ok::<_, Error>(())
         });
         match read.await {
-            Ok(Ok(())) => Ok(bytes.freeze()),
+            Ok(Ok(())) => Ok(bytes.into_bytes()),
             Ok(Err(error)) => {
                 self.0 = Some(incoming);
                 Err(error.into())

@@ -23,12 +23,12 @@ use crate::cors::{self, Preflight};
 use crate::database::Session;
 use crate::failure::Failure;
 use crate::finished::Finished;
+use crate::needs::Need;
 use crate::observe::{self, Event, Metrics, Outcome};
 use crate::operations::{self, Context};
 use crate::request::forwarded::TrustedProxies;
 use crate::request::negotiation::{Prefer, accepted};
 use crate::request::operation::Operation;
-use crate::request::query::Query;
 use crate::request::resource::Resource;
 use crate::request::target::Target;
 use crate::request::{Head, Peer};
@@ -36,12 +36,6 @@ use crate::response::error::{self, Form};
 use crate::response::odata::Base;
 use crate::response::{Echo, Reply};
 use crate::shares::{Share, Shares};
-
-/// The longest page, and the longest entity in it.
-const PAGE_BYTES: usize = 16 * 1024 * 1024;
-const ENTITY_BYTES: usize = 1024 * 1024;
-/// The estimate for other responses until they are known.
-const ANSWER_BYTES: usize = 64 * 1024;
 
 /// Time limits.
 #[derive(Debug, Clone, Copy)]
@@ -206,13 +200,14 @@ impl Gateway {
             _ => accepted?,
         };
 
-        let mut received = self.memory.try_take(tenant.number, 0).ok_or_else(out_of_memory)?;
-        let limit = operation.body_limit();
-        let bytes = body.read(&head.headers, limit, self.limits.body, &mut received).await?;
+        // All that the request may need, in one step. From then on it only gives back.
+        let length = body.length(&head.headers, operation.body_limit())?;
+        let Need { least, most } = Need::of(&operation, &head.query, length);
+        let memory = self.memory.take(tenant.number, least, most, self.limits.memory).await;
+        let mut memory = memory.ok_or_else(out_of_memory)?;
+        let bytes = body.read(length, self.limits.body).await?;
         event.request_bytes = bytes.len();
-        let estimate = estimate(&operation, &head.query);
-        let answer = self.memory.take(tenant.number, estimate, self.limits.memory).await;
-        let mut answer = answer.ok_or_else(out_of_memory)?;
+        memory.shrink(Need::of(&operation, &head.query, bytes.len()).most);
         let _place = self.place(tenant)?;
         let context = Context {
             tenant,
@@ -224,7 +219,7 @@ impl Gateway {
             prefer: *prefer,
             partition: OnceLock::new(),
         };
-        let result = operations::execute(&context, &operation, bytes).await;
+        let result = operations::execute(&context, &operation, bytes, &mut memory).await;
         event.table = operation.table().unwrap_or_default().to_owned();
         event.partition = operation.address().map(|address| address.partition_key.clone());
         if let Some((table, partition)) = context.partition.into_inner() {
@@ -236,10 +231,10 @@ impl Gateway {
             event.partition = None;
         }
         let mut reply = result?;
-        answer.correct(reply.body.len());
+        memory.shrink(reply.body.len());
         reply.body = Bytes::from_owner(Unsent {
             body: reply.body,
-            _share: answer,
+            _share: memory,
         });
         Ok(reply)
     }
@@ -254,17 +249,6 @@ struct Unsent {
 impl AsRef<[u8]> for Unsent {
     fn as_ref(&self) -> &[u8] {
         &self.body
-    }
-}
-
-/// How many bytes the response to an operation may have.
-fn estimate(operation: &Operation, query: &Query) -> usize {
-    match operation {
-        Operation::QueryEntities(_) => {
-            let top = query.get("$top").and_then(|top| top.parse::<usize>().ok());
-            top.map_or(PAGE_BYTES, |top| top.saturating_mul(ENTITY_BYTES).min(PAGE_BYTES))
-        }
-        _ => ANSWER_BYTES,
     }
 }
 

@@ -1,7 +1,8 @@
 //! A memory budget for the heads of requests that have not arrived completely.
 //!
 //! Nobody knows yet whom such a request is for, so the budget is common to all connections. Only what is longer than
-//! nearly all heads counts, so that clients with ordinary requests are served even if the budget is used up.
+//! nearly all heads counts, so that clients with ordinary requests are served even if the budget is used up. A head that turns
+//! out longer takes all that a head may need in one step.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -14,6 +15,10 @@ use crate::shares::{Share, Shares};
 
 /// Heads up to this length do not count.
 const SHORT: usize = 16 * 1024;
+/// The longest head of a request: the request line, with a filter of 64 KiB, and all headers.
+pub const HEAD_BYTES: usize = 128 * 1024;
+/// What a head takes that is not short.
+pub const LONG_BYTES: usize = HEAD_BYTES - SHORT;
 
 /// What a connection has received of the head of its next request.
 #[derive(Clone)]
@@ -58,14 +63,12 @@ impl HeadMeter {
             return true;
         }
         state.received += bytes;
-        let counted = bytes.min(state.received.saturating_sub(SHORT));
-        if counted == 0 {
-            return true;
+        if state.received > SHORT && state.share.is_none() {
+            state.share = state.budget.try_take(0, LONG_BYTES);
+            return state.share.is_some();
         }
-        if state.share.is_none() {
-            state.share = state.budget.try_take(0, 0);
-        }
-        state.share.as_mut().is_some_and(|share| share.try_grow(counted))
+        // hyper refuses a head that is longer than the longest one.
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -131,19 +134,19 @@ mod tests {
 
     #[test]
     fn long_heads_count_until_they_are_complete() {
-        let budget = Shares::new(SHORT, 1);
+        let budget = Shares::new(LONG_BYTES, 1, LONG_BYTES).unwrap();
         let (one, other) = (HeadMeter::new(budget.clone()), HeadMeter::new(budget.clone()));
         assert!(one.receive(SHORT));
         assert_eq!(budget.used(), 0);
-        assert!(one.receive(SHORT));
-        assert_eq!(budget.used(), SHORT);
+        assert!(one.receive(1) && one.receive(SHORT));
+        assert_eq!(budget.used(), LONG_BYTES);
         assert!(other.receive(SHORT) && !other.receive(1));
         one.complete();
         assert_eq!(budget.used(), 0);
         // The body does not count.
-        assert!(one.receive(10 * SHORT));
+        assert!(one.receive(10 * HEAD_BYTES));
         one.expect_next();
-        assert!(one.receive(2 * SHORT - 1) && !one.receive(2));
+        assert!(one.receive(HEAD_BYTES));
         drop((one, other));
         assert_eq!(budget.used(), 0);
     }

@@ -12,10 +12,12 @@ use tokio::sync::oneshot::{self, error::RecvError};
 use tracing_subscriber::EnvFilter;
 
 use crate::account::{Tenant, Tenants};
-use crate::admin::Admin;
+use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
 use crate::config::{Config, ConfigError, LogFormat};
 use crate::database::{Node, usable};
 use crate::gateway::{Gateway, TimeLimits};
+use crate::head_limit::LONG_BYTES;
+use crate::needs::ONE_REQUEST;
 use crate::observe::Metrics;
 use crate::server::Server;
 use crate::shares::Shares;
@@ -23,13 +25,16 @@ use crate::tls;
 
 /// The default of `max_connections`.
 const CONNECTIONS: usize = 10_000;
+const MIB: usize = 1024 * 1024;
 /// Unfinished heads of requests have this part of the memory.
 const HEAD_PART: usize = 8;
 /// With a timer that is due so soon, time limits of requests never are the next ones that are due. Such a timer would wake
 /// the thread that waits for events, only to wait less: on a quiet gateway a system call or two for every request.
 const TICK: Duration = Duration::from_millis(500);
-/// File descriptors for everything but clients: databases, the log, the admin port.
-const OTHER_FILES: usize = 256;
+/// File descriptors for everything but connections: listeners, the log, files that are read at the start.
+const OTHER_FILES: usize = 64;
+/// For each node of a database, beside its pool: the connection of /ready, attempts to reach it, and cancels.
+const NODE_FILES: usize = 8;
 
 /// Starts the log, on standard error.
 ///
@@ -60,6 +65,7 @@ pub struct Addresses {
 /// # Errors
 /// If it cannot start: an address is in use, a file is missing, a database lacks the extension.
 pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<(), Box<dyn Error>> {
+    let (places, memory) = shares(&config)?;
     let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
     let tenants = Tenants::new(&config, tls::database(config.database_ca.as_deref())?)?;
     let checks: Vec<_> = tenants
@@ -97,8 +103,8 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     let admin_address = admin_listener.local_addr()?;
 
     let gateway = Arc::new(Gateway {
-        places: Shares::new(config.max_requests, tenants.len()),
-        memory: Shares::new(config.max_memory, tenants.len()),
+        places,
+        memory,
         tenants,
         metrics: Metrics::default(),
         proxies: config.trusted_proxies.clone(),
@@ -133,7 +139,8 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
         listener,
         tls,
         max_connections: max_connections(&config),
-        head_memory: Shares::new(config.max_memory / HEAD_PART, 1),
+        head_memory: Shares::new((config.max_memory / HEAD_PART).max(LONG_BYTES), 1, LONG_BYTES)
+            .map_err(|needed| ConfigError::new("max_memory", format!("must be at least {needed} bytes")))?,
         header_timeout: config.header_timeout,
         response_timeout: config.response_timeout,
     };
@@ -187,6 +194,24 @@ async fn check_database(account: String, node: Arc<Node>) -> Result<(), String> 
     Ok(())
 }
 
+/// Places and memory, shared by the accounts. Every account has its own part, in which any request fits.
+fn shares(config: &Config) -> Result<(Arc<Shares>, Arc<Shares>), ConfigError> {
+    let accounts = config.accounts.len();
+    let places = Shares::new(config.max_requests, accounts, 1).map_err(|needed| {
+        let problem = format!("must be at least {needed} for {accounts} accounts: each needs a place of its own");
+        ConfigError::new("max_requests", problem)
+    })?;
+    let memory = Shares::new(config.max_memory, accounts, ONE_REQUEST).map_err(|needed| {
+        let (needed, each) = (needed.div_ceil(MIB), ONE_REQUEST.div_ceil(MIB));
+        let problem = match accounts {
+            1 => format!("must be at least {needed}: one request may need {each} MiB"),
+            _ => format!("must be at least {needed} for {accounts} accounts: one request may need {each} MiB"),
+        };
+        ConfigError::new("max_memory", problem)
+    })?;
+    Ok((places, memory))
+}
+
 /// The limit of connections: the setting, or less if the limit of open files is lower.
 fn max_connections(config: &Config) -> usize {
     let files = match rlimit::increase_nofile_limit(u64::MAX) {
@@ -196,7 +221,14 @@ fn max_connections(config: &Config) -> usize {
             1024
         }
     };
-    let possible = files.saturating_sub(OTHER_FILES).max(1);
+    let nodes: usize = config
+        .accounts
+        .iter()
+        .map(|account| 1 + account.other_databases.len())
+        .sum();
+    let databases = nodes.saturating_mul(config.pool_size.saturating_add(NODE_FILES));
+    let others = databases.saturating_add(ADMIN_CONNECTIONS + OTHER_FILES);
+    let possible = files.saturating_sub(others).max(1);
     let wanted = config.max_connections.unwrap_or(CONNECTIONS);
     if config.max_connections.is_some() && wanted > possible {
         tracing::warn!(

@@ -18,13 +18,11 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::failure::with_sources;
 use crate::gateway::Gateway;
-use crate::head_limit::{HeadLimited, HeadMeter};
+use crate::head_limit::{HEAD_BYTES, HeadLimited, HeadMeter};
 use crate::request::Peer;
 use crate::shares::Shares;
 use crate::write_limit::WriteLimited;
 
-/// The longest head of a request: the request line, with a filter of 64 KiB, and all headers.
-const HEAD_BYTES: usize = 128 * 1024;
 const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after a connection could not be accepted, most likely for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -122,7 +120,7 @@ impl Server {
 }
 
 /// Answers a connection beyond the limit and closes it.
-fn refuse(stream: TcpStream) {
+pub fn refuse(stream: TcpStream) {
     // tokio does not yet know that the stream can be written. The operating system has room for these bytes.
     if let Ok(mut stream) = stream.into_std() {
         let _ = stream.write_all(TOO_MANY);

@@ -104,8 +104,8 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_requests: Option<usize>,
 
-    /// Memory for bodies that have arrived and responses that clients have not read; beyond it requests wait, then are
-    /// refused with ServerBusy [default: 512]
+    /// Memory for bodies and responses, at least 20 for each account; without it requests wait, then are refused with
+    /// ServerBusy [default: 512]
     #[arg(long, env = "TABLE_SERVICE_MAX_MEMORY", value_name = "MIB")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_memory: Option<usize>,

@@ -4,25 +4,29 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::ops::DerefMut;
 use std::pin::{Pin, pin};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use deadpool::managed::{Metrics, RecycleError, RecycleResult};
+use futures_core::Stream;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::statements::{READY, Statement};
-use super::types::{Json, Parameters};
-use super::version::{mismatch, outdated};
+use super::types::{Json, Measured, Parameters};
+use super::version::{has_chunks, mismatch, outdated};
 use crate::failure::with_sources;
 
 /// How long it may take to connect. A server that hangs must not hold a request for minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that was idle for longer is not used again: something on the way may have forgotten it.
 const IDLE_LIMIT: Duration = Duration::from_secs(300);
+/// The longest message of a connection that is used again. The driver's buffers keep the size of the longest one.
+const LARGE: usize = 256 * 1024;
 
 type Wire = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
@@ -35,10 +39,34 @@ pub struct Connection {
     prepared: [Option<tokio_postgres::Statement>; Statement::ALL.len()],
     /// What the operator should know about the server's version.
     outdated: Option<String>,
+    /// Whether the database can give pages in chunks.
+    has_chunks: bool,
+    size: Size,
+}
+
+/// What a connection knows of the driver's buffers.
+struct Size {
+    /// Whether a message was so large that they may have grown.
+    has_grown: bool,
+    /// Tells the pool that it has such a connection.
+    some_have_grown: Arc<AtomicBool>,
+}
+
+impl Size {
+    fn count(&mut self, message: usize) {
+        if message > LARGE && !self.has_grown {
+            self.has_grown = true;
+            self.some_have_grown.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Connection {
-    async fn open(config: &Config, tls: Option<&MakeRustlsConnect>) -> Result<Connection, Error> {
+    async fn open(
+        config: &Config,
+        tls: Option<&MakeRustlsConnect>,
+        some_have_grown: Arc<AtomicBool>,
+    ) -> Result<Connection, Error> {
         let (client, outdated, wire): (Client, Option<String>, Wire) = match tls {
             Some(tls) => {
                 let (client, wire) = config.connect(tls.clone()).await?;
@@ -62,6 +90,11 @@ impl Connection {
             wire: Some(wire),
             outdated,
             prepared: Default::default(),
+            has_chunks: false,
+            size: Size {
+                has_grown: false,
+                some_have_grown,
+            },
         })
     }
 
@@ -71,8 +104,38 @@ impl Connection {
     /// # Errors
     /// Those of PostgreSQL and of the connection.
     pub async fn query(&mut self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
+        let mut rows = Vec::new();
+        self.stream(statement, parameters, |row| rows.push(row)).await?;
+        Ok(rows)
+    }
+
+    /// Executes a statement as [`Connection::query`] does. `take` gets each row when it arrives. The server waits while rows are
+    /// not taken, so only one message of a few rows is in memory.
+    ///
+    /// # Errors
+    /// As for [`Connection::query`].
+    pub async fn stream(
+        &mut self,
+        statement: Statement,
+        parameters: Parameters<'_>,
+        mut take: impl FnMut(Row),
+    ) -> Result<(), Error> {
         let prepared = self.prepared(statement).await?;
-        run(&mut self.wire, pin!(self.client.query(&prepared, parameters))).await
+        let Connection { client, wire, size, .. } = self;
+        let sent = AtomicUsize::new(0);
+        let measured = parameters.iter().map(|&value| Measured { value, bytes: &sent });
+        let call = async {
+            let mut rows = pin!(client.query_raw(&prepared, measured).await?);
+            while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
+                let row = row?;
+                size.count(row.raw_size_bytes());
+                take(row);
+            }
+            Ok(())
+        };
+        let result = run(wire, pin!(call)).await;
+        self.size.count(sent.into_inner());
+        result
     }
 
     /// Executes a statement several times, each time with other parameters, in a transaction of its own. They are sent
@@ -87,7 +150,11 @@ impl Connection {
         mut take: impl FnMut(usize, Result<Vec<Row>, Error>),
     ) -> Result<(), Error> {
         let prepared = &self.prepared(statement).await?;
-        let (client, wire) = (&self.client, &mut self.wire);
+        let (client, wire, size) = (&self.client, &mut self.wire, &mut self.size);
+        let mut take = |number, result: Result<Vec<Row>, Error>| {
+            result.iter().flatten().for_each(|row| size.count(row.raw_size_bytes()));
+            take(number, result);
+        };
         let mut calls: VecDeque<_> = parameters
             .iter()
             .enumerate()
@@ -158,6 +225,16 @@ impl Connection {
         self.wire.is_some()
     }
 
+    /// Whether the database can give pages in chunks.
+    pub fn has_chunks(&self) -> bool {
+        self.has_chunks
+    }
+
+    /// Whether the driver's buffers may have grown. Then it is closed instead of being used again.
+    pub fn has_grown(&self) -> bool {
+        self.size.has_grown
+    }
+
     /// With this the running statement can be cancelled.
     pub fn cancel_token(&self) -> CancelToken {
         self.client.cancel_token()
@@ -205,6 +282,7 @@ pub struct Manager {
     node: String,
     /// The operator was told about the server's version.
     told: Once,
+    some_have_grown: Arc<AtomicBool>,
 }
 
 impl Manager {
@@ -214,7 +292,14 @@ impl Manager {
             tls,
             node,
             told: Once::new(),
+            some_have_grown: Arc::default(),
         }
+    }
+
+    /// Whether buffers of some connection have grown since this was asked last.
+    pub fn some_have_grown(&self) -> bool {
+        // Nearly always nothing has changed, which is seen without a write.
+        self.some_have_grown.load(Ordering::Relaxed) && self.some_have_grown.swap(false, Ordering::Relaxed)
     }
 
     /// A new connection, and the version of the extension.
@@ -223,11 +308,13 @@ impl Manager {
     /// Why the server cannot be reached.
     pub async fn open(&self) -> Result<(Connection, Option<String>), String> {
         let opened = timeout(CONNECT_TIMEOUT, async {
-            let mut connection = Connection::open(&self.config, self.tls.as_ref()).await?;
+            let mut connection =
+                Connection::open(&self.config, self.tls.as_ref(), self.some_have_grown.clone()).await?;
             if let Some(problem) = connection.outdated.take() {
                 self.told.call_once(|| tracing::warn!(node = self.node, "{problem}"));
             }
             let version = connection.extension_version().await?;
+            connection.has_chunks = version.as_deref().is_some_and(has_chunks);
             Ok::<_, Error>((connection, version))
         });
         in_words(opened.await)
@@ -287,7 +374,7 @@ impl deadpool::managed::Manager for Manager {
     }
 
     async fn recycle(&self, connection: &mut Connection, metrics: &Metrics) -> RecycleResult<String> {
-        if metrics.last_used() < IDLE_LIMIT && connection.is_open() {
+        if metrics.last_used() < IDLE_LIMIT && !connection.has_grown() && connection.is_open() {
             Ok(())
         } else {
             Err(RecycleError::message("it is closed"))

@@ -73,6 +73,7 @@ pub enum Refusal {
 /// A connection for one statement. It goes back when this is dropped.
 pub struct Lease {
     object: Object<Manager>,
+    /// Behind the connection, so that it is dropped when that has gone back.
     load: Load,
 }
 
@@ -304,6 +305,10 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         self.0.load.fetch_sub(1, Ordering::Relaxed);
+        // The connection has gone back before.
+        if self.0.pool.manager().some_have_grown() {
+            self.0.pool.retain(|connection, _| !connection.has_grown());
+        }
     }
 }
 

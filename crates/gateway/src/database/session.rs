@@ -7,6 +7,7 @@ use table_service_model::access::ServiceProperties;
 use table_service_model::error::{RequestError, Retry};
 use table_service_model::{Code, Error, PropertiesBuf, table_name};
 use tokio::sync::oneshot;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -48,28 +49,63 @@ impl<'a> Session<'a> {
         self.retried(statement, || self.attempt(statement, parameters)).await
     }
 
+    /// Reads a page into a sink, as a stream: neither the gateway nor the database has all of it in memory before.
+    ///
+    /// # Errors
+    /// Those of [`Session::rows`] and of the sink.
+    pub async fn page(&self, page: &Page<'_>, sink: &mut impl PageSink) -> Result<(), Failure> {
+        let mut retries = Retries::default();
+        loop {
+            let diagnosis = match self.attempt_page(page, sink).await {
+                Ok(result) => return result,
+                Err(diagnosis) => diagnosis,
+            };
+            retries.again(Statement::QueryPage, diagnosis, self.deadline).await?;
+        }
+    }
+
+    async fn attempt_page(&self, page: &Page<'_>, sink: &mut impl PageSink) -> Result<Result<(), Failure>, Diagnosis> {
+        let mut lease = self.lease(Statement::QueryPage).await?;
+        let Page {
+            table,
+            filter,
+            select,
+            top,
+            from,
+            level,
+        } = page;
+        // Earlier versions of the extension have rows only.
+        let level = level.filter(|_| lease.connection().has_chunks());
+        let limit = i64::try_from(sink.begin(level.is_some())).unwrap_or(i64::MAX);
+        let (statement, parameters): (_, &[&(dyn ToSql + Sync)]) = match &level {
+            Some(level) => (Statement::QueryPageChunks, &[table, filter, top, from, level, &limit]),
+            None => (Statement::QueryPage, &[table, filter, select, top, from]),
+        };
+        let mut taken = Ok(());
+        let result = {
+            let take = |row| {
+                if taken.is_ok() {
+                    taken = sink.row(&row);
+                }
+            };
+            let call = pin!(lease.connection().stream(statement, parameters, take));
+            tokio::time::timeout_at(self.deadline, call).await
+        };
+        end(lease, result).await.map(|()| taken)
+    }
+
     /// Makes attempts to run a statement, as [`Session::rows`] says.
     async fn retried<F: Future<Output = Result<Vec<Row>, Diagnosis>>>(
         &self,
         statement: Statement,
         attempt: impl Fn() -> F,
     ) -> Result<Vec<Row>, Failure> {
-        let mut pause = FIRST_PAUSE;
-        let mut retries = 0;
+        let mut retries = Retries::default();
         loop {
-            let diagnosis = match attempt().await {
+            match attempt().await {
                 Ok(rows) => return Ok(rows),
-                Err(diagnosis) => diagnosis,
-            };
-            let harmless = diagnosis.rolled_back || (diagnosis.connection_lost && statement.effect() == Effect::Reads);
-            let worthwhile = diagnosis.failure.code.retry() == Retry::WithBackOff;
-            if !harmless || !worthwhile || retries == RETRIES || Instant::now() + pause >= self.deadline {
-                return Err(diagnosis.failure);
+                Err(diagnosis) => retries.again(statement, diagnosis, self.deadline).await?,
             }
-            tracing::debug!(?statement, failure = ?diagnosis.failure, "sent again");
-            tokio::time::sleep(pause).await;
-            retries += 1;
-            pause *= 2;
         }
     }
 
@@ -98,18 +134,7 @@ impl<'a> Session<'a> {
             let call = pin!(lease.connection().query(statement, parameters));
             timeout_at(self.deadline, call).await
         };
-        let diagnosis = match result {
-            Ok(Ok(rows)) => return Ok(rows),
-            Ok(Err(error)) => Diagnosis::of(&error),
-            Err(_) => cancel(&mut lease).await,
-        };
-        if let Some(problem) = &diagnosis.node_lost {
-            lease.node().leave_out(problem.clone());
-        }
-        if diagnosis.connection_lost {
-            lease.discard();
-        }
-        Err(diagnosis)
+        end(lease, result).await
     }
 
     /// Reads an entity, in a group if many are read at once.
@@ -268,6 +293,14 @@ impl<'a> Session<'a> {
         Ok(rows.into_iter().next())
     }
 
+    /// The version of the entity with these keys: [`column`] 0 is its Timestamp.
+    pub async fn get_version(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
+        check_table_name(table)?;
+        let keys = [table, partition_key, row_key];
+        let rows = self.rows(Statement::GetVersion, &parameters(&keys)).await?;
+        Ok(rows.into_iter().next())
+    }
+
     /// The policies of a table, as JSON.
     pub async fn get_access_policies(&self, table: &str) -> Result<String, Failure> {
         check_table_name(table)?;
@@ -295,6 +328,82 @@ impl<'a> Session<'a> {
             .await
             .map(drop)
     }
+}
+
+/// A page of entities that is asked for.
+pub struct Page<'p> {
+    pub table: &'p str,
+    pub filter: Option<&'p str>,
+    pub select: Option<&'p str>,
+    pub top: Option<i64>,
+    pub from: Option<&'p str>,
+    /// The metadata level, if the database may print the entities.
+    pub level: Option<&'p str>,
+}
+
+/// Takes the rows of a page.
+pub trait PageSink {
+    /// Begins, perhaps anew. `in_chunks` says whether the rows are chunks of the page's text, or else entities. Returns how many
+    /// bytes the text may have.
+    fn begin(&mut self, in_chunks: bool) -> usize;
+    /// Takes a row.
+    ///
+    /// # Errors
+    /// If the row is not as the sink expects it.
+    fn row(&mut self, row: &Row) -> Result<(), Failure>;
+}
+
+/// Attempts of one statement.
+struct Retries {
+    pause: Duration,
+    count: u32,
+}
+
+impl Default for Retries {
+    fn default() -> Retries {
+        Retries {
+            pause: FIRST_PAUSE,
+            count: 0,
+        }
+    }
+}
+
+impl Retries {
+    /// Waits until the next attempt.
+    ///
+    /// # Errors
+    /// Why the last attempt failed, if there is none.
+    async fn again(&mut self, statement: Statement, diagnosis: Diagnosis, deadline: Instant) -> Result<(), Failure> {
+        let harmless = diagnosis.rolled_back || (diagnosis.connection_lost && statement.effect() == Effect::Reads);
+        let worthwhile = diagnosis.failure.code.retry() == Retry::WithBackOff;
+        if !harmless || !worthwhile || self.count == RETRIES || Instant::now() + self.pause >= deadline {
+            return Err(diagnosis.failure);
+        }
+        tracing::debug!(?statement, failure = ?diagnosis.failure, "sent again");
+        tokio::time::sleep(self.pause).await;
+        self.count += 1;
+        self.pause *= 2;
+        Ok(())
+    }
+}
+
+/// What a statement has ended with. Its connection goes back if it can be used again.
+async fn end<T>(
+    mut lease: Lease,
+    result: Result<Result<T, tokio_postgres::Error>, Elapsed>,
+) -> Result<T, Diagnosis> {
+    let diagnosis = match result {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(error)) => Diagnosis::of(&error),
+        Err(_) => cancel(&mut lease).await,
+    };
+    if let Some(problem) = &diagnosis.node_lost {
+        lease.node().leave_out(problem.clone());
+    }
+    if diagnosis.connection_lost {
+        lease.discard();
+    }
+    Err(diagnosis)
 }
 
 /// The parameters of [`Statement::GetEntity`].

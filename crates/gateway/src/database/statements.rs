@@ -18,8 +18,9 @@ pub enum Statement {
     DeleteEntity,
     ExecuteBatch,
     GetEntity,
+    GetVersion,
     QueryPage,
-    QueryPageJson,
+    QueryPageChunks,
     GetAccessPolicies,
     SetAccessPolicies,
     GetServiceProperties,
@@ -42,7 +43,7 @@ pub enum Place {
 }
 
 impl Statement {
-    pub const ALL: [Statement; 17] = [
+    pub const ALL: [Statement; 18] = [
         Statement::CreateTable,
         Statement::DeleteTable,
         Statement::QueryTables,
@@ -54,8 +55,9 @@ impl Statement {
         Statement::DeleteEntity,
         Statement::ExecuteBatch,
         Statement::GetEntity,
+        Statement::GetVersion,
         Statement::QueryPage,
-        Statement::QueryPageJson,
+        Statement::QueryPageChunks,
         Statement::GetAccessPolicies,
         Statement::SetAccessPolicies,
         Statement::GetServiceProperties,
@@ -79,10 +81,15 @@ impl Statement {
             Statement::GetEntity => {
                 "SELECT e.\"timestamp\", e.properties FROM table_service.get_entity($1, $2, $3) AS e"
             }
+            Statement::GetVersion => {
+                "SELECT e.\"timestamp\" FROM table_service.get_entity($1, $2, $3, 'PartitionKey') AS e"
+            }
             Statement::QueryPage => {
                 "SELECT p.partition_key, p.row_key, p.\"timestamp\", p.properties, p.continuation_token FROM table_service.query_page($1, $2, $3, $4, $5) AS p"
             }
-            Statement::QueryPageJson => "SELECT table_service.query_page_json($1, $2, NULL, $3, $4, NULL, $5)",
+            Statement::QueryPageChunks => {
+                "SELECT p.chunk, p.continuation_token FROM table_service.query_page_chunks($1, $2, NULL, $3, $4, NULL, $5, $6) AS p"
+            }
             Statement::GetAccessPolicies => "SELECT table_service.get_access_policies($1)",
             Statement::SetAccessPolicies => "SELECT table_service.set_access_policies($1, $2)",
             Statement::GetServiceProperties => "SELECT table_service.get_service_properties()",
@@ -107,8 +114,9 @@ impl Statement {
         match self {
             Statement::QueryTables
             | Statement::GetEntity
+            | Statement::GetVersion
             | Statement::QueryPage
-            | Statement::QueryPageJson
+            | Statement::QueryPageChunks
             | Statement::GetAccessPolicies
             | Statement::GetServiceProperties => Effect::Reads,
             _ => Effect::Writes,

@@ -1,15 +1,45 @@
 //! The extension's types in PostgreSQL's binary protocol.
 
 use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::BytesMut;
-use postgres_types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use postgres_types::{Format, FromSql, IsNull, ToSql, Type, to_sql_checked};
 use table_service_model::{Properties, PropertiesBuf, Ticks};
 
 type Failure = Box<dyn Error + Sync + Send>;
 
 /// The parameters of a statement.
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// A parameter that counts its bytes in the message.
+#[derive(Debug)]
+pub struct Measured<'a> {
+    pub value: &'a (dyn ToSql + Sync),
+    pub bytes: &'a AtomicUsize,
+}
+
+impl ToSql for Measured<'_> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        self.to_sql_checked(ty, out)
+    }
+
+    fn to_sql_checked(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        let before = out.len();
+        let is_null = self.value.to_sql_checked(ty, out)?;
+        self.bytes
+            .fetch_add(out.len().saturating_sub(before), Ordering::Relaxed);
+        Ok(is_null)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn encode_format(&self, ty: &Type) -> Format {
+        self.value.encode_format(ty)
+    }
+}
 
 /// A bag as a parameter. Its binary form is its own bytes.
 #[derive(Debug)]

@@ -48,6 +48,12 @@ pub fn outdated(server_version: &str) -> Option<String> {
     })
 }
 
+/// Whether a version of the extension gives pages in chunks. The versions before 0.3 do not.
+pub fn has_chunks(extension: &str) -> bool {
+    let mut numbers = extension.split('.').map(|number| number.parse().unwrap_or(0u32));
+    (numbers.next(), numbers.next()) >= (Some(0), Some(3))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +79,16 @@ mod tests {
             "x.y",
         ] {
             assert_eq!(outdated(version), None, "{version}");
+        }
+    }
+
+    #[test]
+    fn pages_come_in_chunks_from_0_3_on() {
+        for version in ["0.3.0", "0.10.0", GATEWAY] {
+            assert!(has_chunks(version), "{version}");
+        }
+        for version in ["0.1.0", "0.2.0", "0.2.11", ""] {
+            assert!(!has_chunks(version), "{version}");
         }
     }
 

@@ -20,6 +20,7 @@ use super::context::Context;
 use super::entities::{self, inserted};
 use crate::database::{BagParameter, BatchOperation};
 use crate::failure::Failure;
+use crate::needs::Need;
 use crate::request::batch::{self, Batch, InnerRequest};
 use crate::request::negotiation::{Prefer, accepted, check_content_type};
 use crate::request::resource::{EntityAddress, Resource};
@@ -27,6 +28,7 @@ use crate::request::{MERGE, body, if_match};
 use crate::response::batch::Part;
 use crate::response::error::{self, Form};
 use crate::response::{Reply, batch as response};
+use crate::shares::Share;
 use crate::work::on_payload;
 
 /// The DataServiceVersion of parts with data, and of parts without.
@@ -44,12 +46,13 @@ struct Change<'b> {
     prefer: Option<Prefer>,
 }
 
-pub async fn execute(context: &Context<'_>, content: &[u8]) -> Result<Reply, Failure> {
+pub async fn execute(context: &Context<'_>, content: &[u8], memory: &mut Share) -> Result<Reply, Failure> {
     match on_payload(content.len(), || {
         batch::read(context.head.header("content-type"), content)
     })? {
         Batch::Read(request) => read(context, &request).await,
         Batch::Changes { requests, further } => {
+            memory.shrink(Need::of_changes(content.len()));
             let (parts, error) = match execute_changes(context, &requests).await {
                 Ok(parts) => (parts, None),
                 Err(failure) => {
@@ -59,7 +62,7 @@ pub async fn execute(context: &Context<'_>, content: &[u8]) -> Result<Reply, Fai
                 }
             };
             let refused: Vec<Part> = (0..further).map(|_| refused(context)).collect();
-            let mut reply = response::changes(&parts, &refused);
+            let mut reply = response::changes(parts, &refused);
             reply.error = error;
             Ok(reply)
         }
@@ -317,7 +320,7 @@ async fn read(context: &Context<'_>, request: &InnerRequest<'_>) -> Result<Reply
         }
     };
     let error = reply.error.clone();
-    let mut answer = response::read(&Part {
+    let mut answer = response::read(Part {
         reply,
         version: DATA,
         content_id: request.content_id().cloned(),

@@ -215,7 +215,7 @@ pub async fn found_first(
     if !is_late {
         return failure;
     }
-    let stored = context.session.get_entity(table, partition_key, row_key).await;
+    let stored = context.session.get_version(table, partition_key, row_key).await;
     match (stored, if_match) {
         (Err(first), _) if first.is_of_table() => first,
         (Ok(None), Some(_)) => Error::EntityNotFound.into(),

@@ -8,20 +8,24 @@ mod query;
 mod service;
 mod tables;
 
-use bytes::Bytes;
-
 pub use context::Context;
 
 use crate::failure::Failure;
 use crate::request::operation::Operation;
 use crate::response::Reply;
+use crate::shares::Share;
 
 /// Executes an operation. It is authenticated and permitted already, except for keys in its body and the operations of a
-/// batch, which are checked here.
+/// batch, which are checked here. `memory` is what the request has taken for all of it.
 ///
 /// # Errors
 /// Those of the operation.
-pub async fn execute(context: &Context<'_>, operation: &Operation, body: Bytes) -> Result<Reply, Failure> {
+pub async fn execute(
+    context: &Context<'_>,
+    operation: &Operation,
+    body: Vec<u8>,
+    memory: &mut Share,
+) -> Result<Reply, Failure> {
     match operation {
         Operation::QueryTables => tables::query(context).await,
         Operation::GetTable(name) => tables::get(context, name).await,
@@ -29,7 +33,7 @@ pub async fn execute(context: &Context<'_>, operation: &Operation, body: Bytes) 
         Operation::DeleteTable(name) => tables::delete(context, name).await,
         Operation::GetTableAcl(table) => acl::get(context, table).await,
         Operation::SetTableAcl(table) => acl::set(context, table, &body).await,
-        Operation::QueryEntities(table) => query::query(context, table).await,
+        Operation::QueryEntities(table) => query::query(context, table, memory).await,
         Operation::GetEntity(address) => entities::get(context, address, &context.head.query, context.metadata).await,
         Operation::InsertEntity(table) => entities::insert(context, table, &body).await,
         Operation::ReplaceEntity(address) => entities::replace(context, address, &body).await,
@@ -37,7 +41,7 @@ pub async fn execute(context: &Context<'_>, operation: &Operation, body: Bytes) 
         Operation::DeleteEntity(address) => entities::delete(context, address).await,
         Operation::DeleteMisplacedTable(table) => entities::refuse_misplaced(context, table).await,
         // In a box, so that other operations do not move the space that it needs.
-        Operation::Batch => Box::pin(batch::execute(context, &body)).await,
+        Operation::Batch => Box::pin(batch::execute(context, &body, memory)).await,
         Operation::GetServiceProperties => service::get_properties(context).await,
         Operation::SetServiceProperties => service::set_properties(context, &body).await,
         Operation::GetServiceStats => service::stats(),

@@ -1,31 +1,36 @@
 //! Queries over entities (semantics 4.8, 6).
 //!
 //! In the common case the database makes the JSON of a page, and the gateway passes it on without parsing it. Links
-//! (level full) and selections need the gateway: then the entities come as rows and are written here.
+//! (level full) and selections need the gateway: then the entities come as rows and are printed here. Either way the answer has
+//! at most as many bytes as memory was taken for, and the first entity that does not fit begins the next page. The continuation
+//! is in the head of the response, so the answer cannot leave while it is made.
 
 use http::{HeaderName, StatusCode};
 use table_service_model::entity::Entity;
 use table_service_model::error::RequestError;
 use table_service_model::filter::Filter;
 use table_service_model::json::Metadata;
+use table_service_model::limits::PAGE_BYTES;
 use table_service_model::projection::Projection;
 use table_service_model::token::ContinuationToken;
 use tokio_postgres::Row;
 
 use super::context::Context;
-use crate::database::{Bag, Json, Statement, Timestamp, check_table_name, column};
+use crate::buffer::{Buffer, Full};
+use crate::database::{Bag, Page, PageSink, Timestamp, check_table_name, column};
 use crate::failure::Failure;
+use crate::needs;
 use crate::request::options::{check_options, continuation, top};
 use crate::request::token;
 use crate::response::Reply;
+use crate::response::odata::Base;
+use crate::shares::Share;
 use crate::work::on_payload;
 
-/// The estimated size of a row.
-const ROW_BYTES: usize = 1024;
 const NEXT_PARTITION_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
 const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
 
-pub async fn query(context: &Context<'_>, table: &str) -> Result<Reply, Failure> {
+pub async fn query(context: &Context<'_>, table: &str, memory: &mut Share) -> Result<Reply, Failure> {
     let query = &context.head.query;
     check_options(query)?;
     let top = top(query)?;
@@ -44,22 +49,39 @@ pub async fn query(context: &Context<'_>, table: &str) -> Result<Reply, Failure>
         Some(select) if selected || select.is_empty() => format!("{table}&$select={select}"),
         _ => table.to_owned(),
     };
-    let context_url = context.base.context_url(metadata, &what);
-    let mut body = Vec::new();
+    let level = match metadata {
+        _ if selected => None,
+        Metadata::None => Some("none"),
+        Metadata::Minimal => Some("minimal"),
+        Metadata::Full => None,
+    };
     let page = Page {
         table,
         filter: filter.as_deref(),
+        select,
         top,
         from: from.as_deref(),
+        level,
     };
-    let next = if selected || metadata == Metadata::Full {
-        context.base.begin_list(&mut body, context_url.as_deref());
-        let next = page.print(context, &mut body, select, &projection).await?;
-        body.extend_from_slice(b"]}");
-        next
-    } else {
-        page.splice(context, &mut body, context_url.as_deref()).await?
+    let mut head = Vec::new();
+    context
+        .base
+        .begin_list(&mut head, context.base.context_url(metadata, &what).as_deref());
+    let mut list = List {
+        base: &context.base,
+        table,
+        projection: &projection,
+        metadata,
+        head,
+        body: Buffer::within(needs::answer_of_query(memory.amount())),
+        printed: Vec::new(),
+        in_chunks: false,
+        is_empty: true,
+        has_ended: false,
+        next: None,
     };
+    context.session.page(&page, &mut list).await?;
+    let (body, next) = list.finish()?;
 
     let mut reply = Reply::json(StatusCode::OK, metadata, body);
     if let Some(next) = next {
@@ -71,129 +93,122 @@ pub async fn query(context: &Context<'_>, table: &str) -> Result<Reply, Failure>
     Ok(reply)
 }
 
-struct Page<'a> {
-    table: &'a str,
-    filter: Option<&'a str>,
-    top: Option<i64>,
-    from: Option<&'a str>,
+/// The answer to a query, while it is made.
+struct List<'c> {
+    base: &'c Base,
+    table: &'c str,
+    projection: &'c Projection,
+    metadata: Metadata,
+    /// What stands before the entities.
+    head: Vec<u8>,
+    body: Buffer,
+    /// The entity that is being printed.
+    printed: Vec<u8>,
+    in_chunks: bool,
+    is_empty: bool,
+    /// Whether the page is full.
+    has_ended: bool,
+    /// The token of the next page.
+    next: Option<String>,
 }
 
-impl Page<'_> {
-    /// Appends the payload with the database's own list of entities, and returns the token of the next page.
-    async fn splice(
-        &self,
-        context: &Context<'_>,
-        body: &mut Vec<u8>,
-        context_url: Option<&str>,
-    ) -> Result<Option<String>, Failure> {
-        let level = match context.metadata {
-            Metadata::None => "none",
-            Metadata::Minimal => "minimal",
-            Metadata::Full => "full",
-        };
-        let Page {
-            table,
-            filter,
-            top,
-            from,
-        } = self;
-        let rows = context
-            .session
-            .rows(Statement::QueryPageJson, &[table, filter, top, from, &level])
-            .await?;
-        let row = rows.first().ok_or_else(unexpected)?;
-        let Json(page) = column(row, 0)?;
-        let (list, next) = split_page(page).ok_or_else(unexpected)?;
-        body.reserve(list.len() + 256);
-        context.base.begin_list(body, context_url);
-        body.extend_from_slice(list.as_bytes());
-        body.extend_from_slice(b"]}");
-        Ok(next.map(str::to_owned))
+/// What stands behind the entities.
+const END: &[u8] = b"]}";
+
+impl PageSink for List<'_> {
+    fn begin(&mut self, in_chunks: bool) -> usize {
+        self.in_chunks = in_chunks;
+        self.is_empty = true;
+        self.has_ended = false;
+        self.next = None;
+        self.body.truncate(0);
+        // The head fits: all of it is from the request's head. If it did not, no entity would.
+        let _ = self.body.push(&self.head);
+        self.room().min(PAGE_BYTES)
     }
 
-    /// Appends entities to a list, and returns the token of the next page.
-    async fn print(
-        &self,
-        context: &Context<'_>,
-        body: &mut Vec<u8>,
-        select: Option<&str>,
-        projection: &Projection,
-    ) -> Result<Option<String>, Failure> {
-        let Page {
-            table,
-            filter,
-            top,
-            from,
-        } = self;
-        let rows = context
-            .session
-            .rows(Statement::QueryPage, &[table, filter, &select, top, from])
-            .await?;
-        on_payload(rows.len() * ROW_BYTES, || {
-            self.print_rows(context, body, projection, &rows)
-        })
-    }
-
-    fn print_rows(
-        &self,
-        context: &Context<'_>,
-        body: &mut Vec<u8>,
-        projection: &Projection,
-        rows: &[Row],
-    ) -> Result<Option<String>, Failure> {
-        let mut next = None;
-        for (index, row) in rows.iter().enumerate() {
-            next = column(row, 4)?;
-            // A page that reached its time limit without a result is one row with only the token.
-            let Some(partition_key) = column::<Option<&str>>(row, 0)? else {
-                continue;
+    fn row(&mut self, row: &Row) -> Result<(), Failure> {
+        if self.in_chunks {
+            self.next = column(row, 1)?;
+            let chunk = column::<&str>(row, 0)?;
+            // The head has the bracket with which the list begins.
+            let chunk = match self.is_empty {
+                true => chunk.strip_prefix('[').ok_or_else(unexpected)?,
+                false => chunk,
             };
-            let Timestamp(timestamp) = column(row, 2)?;
-            let Bag(properties) = column(row, 3)?;
-            let entity = Entity {
-                partition_key: Some(partition_key),
-                row_key: Some(column(row, 1)?),
-                timestamp,
-                properties,
-            };
-            if index > 0 {
-                body.push(b',');
-            }
-            context
-                .base
-                .write_entity(body, self.table, &entity, projection, context.metadata, None);
+            self.is_empty = false;
+            return self.body.push(chunk.as_bytes()).map_err(too_large);
         }
-        Ok(next)
+        if self.has_ended {
+            return Ok(());
+        }
+        on_payload(row.raw_size_bytes(), || self.entity(row))
     }
 }
 
-/// Splits a page into the content of its list and the token: `{"value":[…],"continuationToken":…}`.
-fn split_page(page: &str) -> Option<(&str, Option<&str>)> {
-    let content = page.strip_prefix("{\"value\":[")?.strip_suffix('}')?;
-    // The token is base64url text, so the last occurrence is the member's name.
-    let (list, token) = content.rsplit_once("],\"continuationToken\":")?;
-    match token {
-        "null" => Some((list, None)),
-        quoted => Some((list, Some(quoted.strip_prefix('"')?.strip_suffix('"')?))),
+impl List<'_> {
+    /// How many bytes the entities may still have.
+    fn room(&self) -> usize {
+        self.body.room().saturating_sub(END.len())
+    }
+
+    /// Prints an entity. If it does not fit, it begins the next page.
+    fn entity(&mut self, row: &Row) -> Result<(), Failure> {
+        self.next = column(row, 4)?;
+        // A page that reached its time limit without a result is one row with only the token.
+        let Some(partition_key) = column::<Option<&str>>(row, 0)? else {
+            return Ok(());
+        };
+        let row_key = column::<&str>(row, 1)?;
+        let Timestamp(timestamp) = column(row, 2)?;
+        let Bag(properties) = column(row, 3)?;
+        let entity = Entity {
+            partition_key: Some(partition_key),
+            row_key: Some(row_key),
+            timestamp,
+            properties,
+        };
+        self.printed.clear();
+        if !self.is_empty {
+            self.printed.push(b',');
+        }
+        self.base.write_entity(
+            &mut self.printed,
+            self.table,
+            &entity,
+            self.projection,
+            self.metadata,
+            None,
+        );
+        let fits = self.printed.len() <= self.room();
+        if !fits && !self.is_empty {
+            let token = ContinuationToken::Entity {
+                partition_key: partition_key.to_owned(),
+                row_key: row_key.to_owned(),
+            };
+            self.next = Some(token.encode());
+            self.has_ended = true;
+            return Ok(());
+        }
+        self.is_empty = false;
+        self.body.push(&self.printed).map_err(too_large)
+    }
+
+    /// The whole answer, and the token of the next page.
+    fn finish(mut self) -> Result<(Vec<u8>, Option<String>), Failure> {
+        let end = if self.in_chunks { b"}" } else { END };
+        self.body.push(end).map_err(too_large)?;
+        Ok((self.body.into_bytes(), self.next))
     }
 }
 
-fn unexpected() -> Failure {
-    let reason = "query_page_json returned something else than a page".to_owned();
+/// Only an entity beyond the service's limits has no room, in a table without the constraint.
+fn too_large(_: Full) -> Failure {
+    let reason = "An entity is larger than the service's limits allow".to_owned();
     RequestError::Internal { reason }.into()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_of_the_database_is_taken_apart() {
-        assert_eq!(split_page(r#"{"value":[],"continuationToken":null}"#), Some(("", None)));
-        assert_eq!(
-            split_page(r#"{"value":[{"a":"],\"continuationToken\":null}"}],"continuationToken":"AWU-_"}"#),
-            Some((r#"{"a":"],\"continuationToken\":null}"}"#, Some("AWU-_")))
-        );
-        assert_eq!(split_page("{}"), None);
-    }
+fn unexpected() -> Failure {
+    let reason = "query_page_chunks returned something else than a list".to_owned();
+    RequestError::Internal { reason }.into()
 }

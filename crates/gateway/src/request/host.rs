@@ -8,6 +8,9 @@ use table_service_model::error::RequestError;
 
 use super::headers::header;
 
+/// The longest host. A name has at most 253 characters, and a port 5. Links in responses repeat it, once for every entity.
+const HOST_BYTES: usize = 260;
+
 /// The host that a request names: a name or an address, perhaps with a port. Nothing else gets into links and comparisons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
@@ -38,6 +41,9 @@ impl Host {
 
     /// Reads `name`, `127.0.0.1` or `[::1]`, each perhaps with `:` and a number.
     pub fn parse(text: &str) -> Option<Host> {
+        if text.len() > HOST_BYTES {
+            return None;
+        }
         let (name, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (address, port) = rest.split_once(']')?;

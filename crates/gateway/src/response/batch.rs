@@ -19,40 +19,50 @@ pub struct Part {
 }
 
 /// The whole response: a part for every operation of the change set, and one for every further change set, which is
-/// refused.
-pub fn changes(parts: &[Part], refused: &[Part]) -> Reply {
+/// refused. Parts are dropped as they are written, so that the entities in them are not in memory twice.
+pub fn changes(parts: Vec<Part>, refused: &[Part]) -> Reply {
+    let boundary = boundary();
     let changes = format!("changesetresponse_{}", Uuid::new_v4());
-    let mut content = Vec::with_capacity(256 + 512 * parts.len());
+    let mut body = Vec::with_capacity(512 + 512 * parts.len());
+    open(&mut body, &boundary);
     let head = format!("Content-Type: multipart/mixed; boundary={changes}\r\n\r\n");
-    write(&mut content, &[head.as_bytes()]);
+    write(&mut body, &[head.as_bytes()]);
     for part in parts {
-        write(&mut content, &[b"--", changes.as_bytes(), b"\r\n"]);
-        write_part(&mut content, part);
+        open(&mut body, &changes);
+        write_part(&mut body, &part);
     }
-    write(&mut content, &[b"--", changes.as_bytes(), b"--\r\n"]);
-    let others = refused.iter().map(|part| {
-        let mut content = Vec::new();
-        write_part(&mut content, part);
-        content
-    });
-    envelope(std::iter::once(content).chain(others))
+    close(&mut body, &changes);
+    for part in refused {
+        open(&mut body, &boundary);
+        write_part(&mut body, part);
+    }
+    whole(body, &boundary)
 }
 
 /// The whole response to a point query.
-pub fn read(part: &Part) -> Reply {
-    let mut body = Vec::new();
-    write_part(&mut body, part);
-    envelope([body])
+pub fn read(part: Part) -> Reply {
+    let boundary = boundary();
+    let mut body = Vec::with_capacity(part.reply.body.len() + 1024);
+    open(&mut body, &boundary);
+    write_part(&mut body, &part);
+    drop(part);
+    whole(body, &boundary)
 }
 
-fn envelope(contents: impl IntoIterator<Item = Vec<u8>>) -> Reply {
-    let boundary = format!("batchresponse_{}", Uuid::new_v4());
-    let mut body = Vec::new();
-    for content in contents {
-        body.reserve(content.len() + 256);
-        write(&mut body, &[b"--", boundary.as_bytes(), b"\r\n", &content]);
-    }
-    write(&mut body, &[b"--", boundary.as_bytes(), b"--\r\n"]);
+fn boundary() -> String {
+    format!("batchresponse_{}", Uuid::new_v4())
+}
+
+fn open(body: &mut Vec<u8>, boundary: &str) {
+    write(body, &[b"--", boundary.as_bytes(), b"\r\n"]);
+}
+
+fn close(body: &mut Vec<u8>, boundary: &str) {
+    write(body, &[b"--", boundary.as_bytes(), b"--\r\n"]);
+}
+
+fn whole(mut body: Vec<u8>, boundary: &str) -> Reply {
+    close(&mut body, boundary);
     Reply::new(StatusCode::ACCEPTED)
         .with_text(CONTENT_TYPE, &format!("multipart/mixed; boundary={boundary}"))
         .of_data()
@@ -142,7 +152,7 @@ mod tests {
             version: "1.0;",
             content_id: Some(HeaderValue::from_static("7")),
         };
-        let reply = changes(&[part], &[]);
+        let reply = changes(vec![part], &[]);
         let outer = reply.headers.get("content-type").unwrap().to_str().unwrap();
         let outer = outer.strip_prefix("multipart/mixed; boundary=").unwrap();
         let text = String::from_utf8(reply.body.to_vec()).unwrap();

@@ -95,7 +95,10 @@ impl Reply {
         }
     }
 
-    pub fn with_body(mut self, body: impl Into<Bytes>) -> Reply {
+    /// Adds the body. It has no spare capacity: what it holds is its length.
+    pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Reply {
+        let mut body = body.into();
+        body.shrink_to_fit();
         self.body = body.into();
         self
     }

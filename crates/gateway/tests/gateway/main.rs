@@ -13,6 +13,7 @@ mod faults;
 mod gateway;
 mod hostile;
 mod http;
+mod memory;
 mod nodes;
 mod operations;
 mod pages;

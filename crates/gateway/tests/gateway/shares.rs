@@ -9,15 +9,15 @@ use crate::gateway::{Gateway, Service, url};
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// A gateway with two accounts. Each has its own database with the table Things.
-struct Two {
-    gateway: Gateway,
-    one: Client,
-    other: Client,
-    databases: [Database; 2],
+pub struct Two {
+    pub gateway: Gateway,
+    pub one: Client,
+    pub other: Client,
+    pub databases: [Database; 2],
 }
 
 impl Two {
-    fn start(arguments: &[&str]) -> Two {
+    pub fn start(arguments: &[&str]) -> Two {
         let databases = [Database::new(), Database::new()];
         let accounts: String = ["one", "two"]
             .iter()
@@ -102,9 +102,9 @@ fn responses_that_are_not_read_have_a_memory_budget() {
         gateway.metric(refused).is_some_and(|requests| requests > 0.0)
             && gateway.metric("table_service_active_requests ") == Some(0.0)
     });
-    // One of two accounts can have three quarters of the budget.
-    assert!((8.0 * MIB..=48.0 * MIB).contains(&held()), "{}", held());
-    assert!(gateway.most_memory() < 400.0 * MIB, "{}", gateway.most_memory());
+    // One of two accounts can have all but what one request of the other may need.
+    assert!((8.0 * MIB..=44.0 * MIB).contains(&held()), "{}", held());
+    assert!(gateway.most_memory() < 120.0 * MIB, "{}", gateway.most_memory());
     is_busy(&one.get("Things()"));
     assert!(other.get("Things()").expect(200).body.len() > 9_000_000);
     drop(deaf);
@@ -114,10 +114,10 @@ fn responses_that_are_not_read_have_a_memory_budget() {
 
 #[test]
 fn unfinished_bodies_have_a_memory_budget() {
-    let two = Two::start(&["--max-memory", "16"]);
+    let two = Two::start(&["--max-memory", "64", "--pool-timeout", "2"]);
     let (gateway, one, other) = (&two.gateway, &two.one, &two.other);
     let part = vec![b' '; 1024 * 1024];
-    // 40 MB, if all of them were kept.
+    // Each takes memory for all that it announces, and waits before it sends.
     let slow: Vec<Connection> = (0..40)
         .map(|_| {
             let mut connection = Connection::open(one.address);
@@ -128,9 +128,9 @@ fn unfinished_bodies_have_a_memory_budget() {
     let held = || gateway.metric("table_service_held_bytes ").unwrap();
     let refused = "table_service_requests_total{operation=\"InsertEntity\",status=\"503\",code=\"ServerBusy\"}";
     wait_until("the budget is used up", || {
-        gateway.metric(refused).is_some_and(|requests| requests >= 28.0)
+        gateway.metric(refused).is_some_and(|requests| requests >= 37.0)
     });
-    assert!((4.0 * MIB..=12.0 * MIB).contains(&held()), "{}", held());
+    assert!((16.0 * MIB..=44.0 * MIB).contains(&held()), "{}", held());
     other.get("Things()").expect(200);
     other.post("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#).expect(201);
     drop(slow);

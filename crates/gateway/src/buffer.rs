@@ -1,0 +1,82 @@
+//! Buffers for what follows the input of clients and the answers of the database.
+
+/// Bytes that never have more capacity than the request has taken memory for.
+#[derive(Debug)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+/// There is no room within the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+impl Buffer {
+    /// A buffer for at most so many bytes, which the request has taken.
+    pub fn within(limit: usize) -> Buffer {
+        Buffer {
+            bytes: Vec::new(),
+            limit,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// How many more bytes have room.
+    pub fn room(&self) -> usize {
+        self.limit - self.bytes.len()
+    }
+
+    /// Appends bytes, or nothing if they have no room.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        if bytes.len() > self.room() {
+            return Err(Full);
+        }
+        let length = self.bytes.len() + bytes.len();
+        if length > self.bytes.capacity() {
+            let capacity = (2 * self.bytes.capacity()).max(length).min(self.limit);
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Removes all that is behind a length.
+    pub fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_capacity_stays_within_the_limit() {
+        for limit in [0, 1, 100, 1000] {
+            let mut buffer = Buffer::within(limit);
+            let mut pushed = 0;
+            for length in [0, 1, 7, 40, 51, 300, 2, 900, 1].into_iter().cycle().take(50) {
+                let fits = pushed + length <= limit;
+                assert_eq!(
+                    buffer.push(&vec![b'x'; length]).is_ok(),
+                    fits,
+                    "{limit} {pushed} {length}"
+                );
+                pushed += if fits { length } else { 0 };
+                assert_eq!((buffer.len(), buffer.room()), (pushed, limit - pushed));
+                assert!(buffer.bytes.capacity() <= limit);
+            }
+            assert_eq!(buffer.into_bytes().len(), pushed);
+        }
+    }
+}
