@@ -20,10 +20,6 @@ impl Buffer {
         }
     }
 
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// How many more bytes have room.
     pub fn room(&self) -> usize {
         self.limit - self.bytes.len()
@@ -73,7 +69,7 @@ mod tests {
                     "{limit} {pushed} {length}"
                 );
                 pushed += if fits { length } else { 0 };
-                assert_eq!((buffer.len(), buffer.room()), (pushed, limit - pushed));
+                assert_eq!(buffer.room(), limit - pushed);
                 assert!(buffer.bytes.capacity() <= limit);
             }
             assert_eq!(buffer.into_bytes().len(), pushed);

@@ -52,9 +52,9 @@ SELECT * FROM pg_temp.loop(NULL, 500);
 SELECT * FROM pg_temp.loop(NULL, 500, 2);
 SELECT * FROM pg_temp.loop('N gt 3 and N ne 7', 700);
 
--- Text of control characters is one byte stored and six in JSON. Three entities of 3 MB; characters of three bytes lie across the ends of chunks.
+-- Text of control characters is one byte stored and six in JSON. Four entities of 3 MB; characters of three bytes lie across the ends of chunks.
 INSERT INTO table_service_data."Chunks" SELECT 'q', i::text, clock_timestamp(), ('{' || string_agg(format('"P%s": "%s"', n, repeat(text, 32000)), ', ') || '}')::properties
-FROM generate_series(1, 3) AS i, generate_series(10, 25) AS n, (VALUES ('\u0001')) AS v (text) GROUP BY i;
+FROM generate_series(1, 4) AS i, generate_series(10, 25) AS n, (VALUES ('\u0001')) AS v (text) GROUP BY i;
 INSERT INTO table_service_data."Chunks" SELECT 'r', i::text, clock_timestamp(), ('{' || string_agg(format('"P%s": "%s"', n, repeat('日', 32000)), ', ') || '}')::properties
 FROM generate_series(1, 3) AS i, generate_series(10, 25) AS n GROUP BY i;
 SELECT * FROM pg_temp.loop('PartitionKey eq ''q''', 4000000);
