@@ -388,10 +388,7 @@ impl Retries {
 }
 
 /// What a statement has ended with. Its connection goes back if it can be used again.
-async fn end<T>(
-    mut lease: Lease,
-    result: Result<Result<T, tokio_postgres::Error>, Elapsed>,
-) -> Result<T, Diagnosis> {
+async fn end<T>(mut lease: Lease, result: Result<Result<T, tokio_postgres::Error>, Elapsed>) -> Result<T, Diagnosis> {
     let diagnosis = match result {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => Diagnosis::of(&error),
