@@ -10,6 +10,7 @@ mod endpoint;
 mod failure;
 pub mod files;
 mod location;
+mod path;
 mod peer;
 mod pipeline;
 mod policies;

@@ -5,7 +5,7 @@ use std::io::Read;
 use table_service_model::Secret;
 
 use crate::failure::Failure;
-use crate::location::is_path;
+use crate::path::is_path;
 
 /// What a file with a connection string may have.
 const LARGEST_FILE: u64 = 64 << 10;

@@ -7,7 +7,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use table_service_model::Secret;
 
-use super::settings::exposed;
+use super::secrets::exposed;
 
 /// One of `[[accounts]]` in the file.
 #[derive(Debug, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 mod command_line;
 mod error;
 mod file;
+mod secrets;
 mod settings;
 #[cfg(test)]
 mod tests;

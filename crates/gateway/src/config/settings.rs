@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use table_service_model::Secret;
 
 use super::file::{AccountSettings, BearerSettings, one_or_more};
+use super::secrets::exposed;
 
 /// Every setting, as it may stand in the file, in the environment and on the command line.
 #[derive(Debug, Default, clap::Args, Serialize, Deserialize)]
@@ -159,14 +160,6 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearer: Option<BearerSettings>,
-}
-
-/// Hands secrets of the command line and the environment to figment, which merges them with those of the file.
-///
-/// # Errors
-/// What the serialiser says.
-pub fn exposed<S: Serializer>(secrets: &[Secret], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(secrets.iter().map(Secret::expose))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
