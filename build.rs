@@ -1,8 +1,15 @@
-//! Lets the calls with which pgrx copies and raises errors go through `src/postgres/raised.rs`.
+//! Has the linker replace functions that the library calls by those of `src/postgres/raised.rs` and
+//! `src/postgres/out_of_memory.rs`, in the library alone: PostgreSQL's own calls stay as they are.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    for function in ["CopyErrorData", "errfinish"] {
+    for function in [
+        "CopyErrorData",
+        "FreeErrorData",
+        "errstart",
+        "errfinish",
+        "__cxa_thread_atexit_impl",
+    ] {
         println!("cargo::rustc-link-arg-cdylib=-Wl,--wrap={function}");
     }
 }

@@ -45,6 +45,7 @@ extension_sql_file!("../sql/operators.sql", name = "operators", finalize);
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     postgres::raised::note_panics();
+    postgres::out_of_memory::prepare();
     // SAFETY: both calls only read globals of this process. PostgreSQL sets them before it can load a library into a
     // session. The postmaster, which loads `shared_preload_libraries`, has no database.
     let (in_database, encoding) = unsafe {
@@ -62,6 +63,7 @@ pub extern "C-unwind" fn _PG_init() {
     }
     postgres::settings::define();
     postgres::catalog::watch();
+    postgres::out_of_memory::prepared();
 }
 
 /// The hooks that `cargo pgrx test` calls to set up its server.

@@ -11,7 +11,6 @@ use crate::engine::direct::{self, Purpose};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{Keys, required};
 use crate::postgres::error::OrRaise;
-use crate::postgres::memory::reserve;
 use crate::postgres::receiver::Receiver;
 use crate::postgres::result_set::{Entities, ResultSet};
 use crate::postgres::row::Row;
@@ -68,8 +67,7 @@ fn get_entities(
         let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
         key::check_characters(PARTITION_KEY, partition_key.get())?;
         let row_keys = required("row_keys", row_keys)?;
-        let mut wanted = Vec::new();
-        reserve(&mut wanted, row_keys.len());
+        let mut wanted = Vec::with_capacity(row_keys.len());
         for row_key in row_keys.iter() {
             let row_key = row_key.ok_or(Error::KeyMissing { key: ROW_KEY })?;
             let row_key = row_key.get();

@@ -53,23 +53,25 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
-thread_local! {
-    /// The scan keys of conditions, still without column and value: those on texts and those on `bytea`, in the order of
-    /// [`Comparison`]. They are made once in a session, because that takes longer than their use.
-    static KEYS: [[Cell<Option<pg_sys::ScanKeyData>>; 4]; 2] = const { [const { [const { Cell::new(None) }; 4] }; 2] };
-}
+/// The scan keys of conditions, still without column and value: those on texts and those on `bytea`, in the order of
+/// [`Comparison`]. They are made once in a session, because that takes longer than their use. They are not thread-local:
+/// the room for such values is small (`out_of_memory::place_thread_local_values`).
+static KEYS: Keys = Keys([const { [const { Cell::new(None) }; 4] }; 2]);
+
+struct Keys([[Cell<Option<pg_sys::ScanKeyData>>; 4]; 2]);
+
+// SAFETY: a server process has one thread.
+unsafe impl Sync for Keys {}
 
 impl<'v> Condition<'v> {
     /// `column` is the number of the column in the index, counted from 1.
     pub fn new(column: i16, comparison: Comparison, value: Value<'v>) -> Condition<'v> {
         let is_text = value.type_oid() == pg_sys::TEXTOID;
-        let mut key = KEYS.with(|keys| {
-            let kept = &keys[usize::from(!is_text)][comparison as usize];
-            kept.get().unwrap_or_else(|| {
-                let key = comparison.key(is_text);
-                kept.set(Some(key));
-                key
-            })
+        let kept = &KEYS.0[usize::from(!is_text)][comparison as usize];
+        let mut key = kept.get().unwrap_or_else(|| {
+            let key = comparison.key(is_text);
+            kept.set(Some(key));
+            key
         });
         key.sk_attno = column;
         key.sk_argument = value.datum();

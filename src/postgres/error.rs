@@ -5,10 +5,12 @@ use pgrx::pg_sys::elog::PgLogLevel;
 use pgrx::pg_sys::panic::ErrorReport;
 use table_service_model::Error;
 
+use super::out_of_memory::cut;
+
 /// Raises an error as `<Code>: <message>`, with its SQLSTATE and its hint.
 pub fn raise(error: Error) -> ! {
     // A message is a C string: it would end at a U+0000, which a key in JSON can contain.
-    let printable = |text: &str| text.replace('\0', "\u{FFFD}");
+    let printable = |text: &str| cut(text).replace('\0', "\u{FFFD}");
     let message = printable(&error.report());
     let report = ErrorReport::new(sqlerrcode(error.sqlstate()), message, "table_service");
     let report = match error.hint() {

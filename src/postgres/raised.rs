@@ -16,6 +16,9 @@ use std::panic::PanicHookInfo;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
 use pgrx::prelude::*;
 
+use super::out_of_memory::replaced::{copy_error, make_fit, out_of_memory};
+use super::reserve;
+
 /// Stands in the place of the source file in a panic whose error is kept.
 const MARK: &CStr = c"an error that is kept";
 
@@ -24,7 +27,6 @@ const MARK: &CStr = c"an error that is kept";
 const KEPT: usize = 8;
 
 unsafe extern "C-unwind" {
-    fn __real_CopyErrorData() -> *mut pg_sys::ErrorData;
     fn __real_errfinish(file: *const c_char, line: c_int, function: *const c_char);
     fn FlushErrorState();
     fn ReThrowError(error: *mut pg_sys::ErrorData) -> !;
@@ -38,9 +40,15 @@ struct Kept {
     _texts: Vec<u8>,
 }
 
+/// Not thread-local: the room for such values is small (`out_of_memory::place_thread_local_values`).
+static ERRORS: Errors = Errors(RefCell::new([const { None }; KEPT]));
+
+struct Errors(RefCell<[Option<Kept>; KEPT]>);
+
+// SAFETY: a server process has one thread.
+unsafe impl Sync for Errors {}
+
 thread_local! {
-    // Without a destructor, which needs memory.
-    static ERRORS: ManuallyDrop<RefCell<[Option<Kept>; KEPT]>> = const { ManuallyDrop::new(RefCell::new([const { None }; KEPT])) };
     static LAST: Cell<c_int> = const { Cell::new(0) };
     static RUNNING: Cell<*const Running<'static>> = const { Cell::new(std::ptr::null()) };
 }
@@ -52,15 +60,18 @@ thread_local! {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 unsafe extern "C-unwind" fn __wrap_CopyErrorData() -> *mut pg_sys::ErrorData {
-    // SAFETY: the caller promises an error. PostgreSQL's function raises another one or returns a copy.
-    unsafe {
-        let copy = __real_CopyErrorData();
-        if let Some(number) = keep(&*copy) {
-            (*copy).filename = MARK.as_ptr();
-            (*copy).lineno = number;
+    let copy = copy_error();
+    if copy != out_of_memory() {
+        // SAFETY: it is a copy, whose texts are C strings or NULL.
+        unsafe {
+            if let Some(number) = reserve::aside(|| keep(&*copy)) {
+                (*copy).filename = MARK.as_ptr();
+                (*copy).lineno = number;
+            }
+            make_fit(copy);
         }
-        copy
     }
+    copy
 }
 
 /// Finishes an error that pgrx reports. If it was kept, it is raised as it was.
@@ -146,14 +157,12 @@ fn keep(error: &pg_sys::ErrorData) -> Option<c_int> {
     }
     let number = LAST.get().checked_add(1).unwrap_or(1);
     LAST.set(number);
-    ERRORS.with(|errors| {
-        *errors.borrow_mut().get_mut(slot(number))? = Some(Kept {
-            number,
-            error: copy,
-            _texts: texts,
-        });
-        Some(number)
-    })
+    *ERRORS.0.borrow_mut().get_mut(slot(number))? = Some(Kept {
+        number,
+        error: copy,
+        _texts: texts,
+    });
+    Some(number)
 }
 
 fn slot(number: c_int) -> usize {
@@ -161,11 +170,9 @@ fn slot(number: c_int) -> usize {
 }
 
 fn find<R>(number: c_int, read: impl FnOnce(&Kept) -> R) -> Option<R> {
-    ERRORS.with(|errors| {
-        let errors = errors.borrow();
-        let kept = errors.get(slot(number))?.as_ref()?;
-        (kept.number == number).then(|| read(kept))
-    })
+    let errors = ERRORS.0.borrow();
+    let kept = errors.get(slot(number))?.as_ref()?;
+    (kept.number == number).then(|| read(kept))
 }
 
 /// A statement of ours that SPI runs, and those around it.
@@ -304,6 +311,7 @@ thread_local! {
 /// RUST_BACKTRACE, and shows it to users as DETAIL.
 pub fn note_panics() {
     std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
+        reserve::open();
         let Some(location) = panic.location() else { return };
         PLACE.with(|place| {
             let Ok(mut place) = place.try_borrow_mut() else { return };

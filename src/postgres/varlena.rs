@@ -2,8 +2,6 @@
 
 use pgrx::prelude::*;
 
-use super::memory::reserve;
-
 /// Returns the bytes of a varlena. They are copied only if they are compressed or stored out of line.
 ///
 /// # Safety
@@ -202,7 +200,7 @@ impl Builder {
         let words = length.div_ceil(WORD);
         if words > self.words.capacity() {
             let more = words - self.words.len();
-            reserve(&mut self.words, more);
+            self.words.reserve(more);
         }
     }
 

@@ -6,7 +6,6 @@ use pgrx::prelude::*;
 use table_service_model::json;
 
 use crate::postgres::error::OrRaise;
-use crate::postgres::memory::reserve;
 use crate::postgres::types::{JsonbOut, PropertiesArg, PropertiesOut, TextArg, TextArrayArg};
 
 /// `->`: returns a property's value as jsonb in payload form, or NULL if the property is absent.
@@ -45,8 +44,7 @@ fn remove_property(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Properti
 /// `-`: returns the bag without the properties of these names.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn remove_properties(properties: PropertiesArg<'_>, names: TextArrayArg<'_>) -> PropertiesOut {
-    let mut given = Vec::new();
-    reserve(&mut given, names.len());
+    let mut given = Vec::with_capacity(names.len());
     given.extend(names.iter().flatten().map(TextArg::get));
     PropertiesOut(properties.get().without(&given))
 }

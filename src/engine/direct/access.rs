@@ -17,7 +17,7 @@ use crate::postgres::btree::{Comparison, Condition, each_row};
 use crate::postgres::catalog;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::{guarded, without_guards};
-use crate::postgres::memory::{new_context, reserve};
+use crate::postgres::memory::new_context;
 use crate::postgres::property_index::{has_our_keys, is_complete};
 use crate::postgres::row::Row;
 use crate::postgres::settings;
@@ -259,7 +259,7 @@ impl Direct {
                 .flat_map(|(row_key, properties)| [row_key.as_bytes(), properties.as_bytes()]),
         );
         let mut slots = Vec::new();
-        reserve(&mut slots, entities.len());
+        slots.reserve(entities.len());
         // SAFETY: the relation is open and locked, and the table is plain. The table access method gets the arguments
         // that COPY gives it: as many slots as it is told, each with values of the columns' types. `values` and `slots`
         // live until the end of the block. The slots and what the access method allocates are freed with the context:

@@ -7,7 +7,6 @@ use super::composite::composite;
 use super::value::{Text, Value};
 use super::{PropertiesArg, TextArg, argument, result, sql_type};
 use crate::postgres::catalog;
-use crate::postgres::memory::reserve;
 use crate::postgres::varlena::unpacked;
 
 /// The operations of a batch, read in place.
@@ -63,8 +62,7 @@ impl FromDatum for BatchOperationsArg<'_> {
                 _ => return Some(BatchOperationsArg(Vec::new())),
             }
         };
-        let mut rows = Vec::new();
-        reserve(&mut rows, elements.len());
+        let mut rows = Vec::with_capacity(elements.len());
         // SAFETY: the function returns a descriptor with a reference, which `PgTupleDesc` releases when it is dropped.
         let descriptor = unsafe { PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(row_type, -1)) };
         let types: Vec<_> = descriptor.iter().map(|attribute| attribute.atttypid).collect();
