@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers pgbouncer clients pgspot licences upgrades citus soak fuzz-sql asan histories copy-soak copy-peers mutations cold bench bench-growth bench-indexes bench-model bench-gateway bench-copy bench-citus stress packages test-packages images test-images test-start install clean
+.PHONY: help setup run test quick golden extension schema docs drivers pgbouncer clients pgspot licences upgrades citus soak fuzz-sql allocations asan histories copy-soak copy-peers mutations cold bench bench-growth bench-indexes bench-model bench-gateway bench-copy bench-citus stress packages test-packages images test-images test-start install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -27,6 +27,7 @@ help:
 	@echo '                       and HISTORIES=50 KILLS=20 as many seeds and kills'
 	@echo 'make soak N=200        many seeds of the random tests, and crashes'
 	@echo 'make fuzz-sql N=200    many seeds of random statements on tables of all shapes; SEED=7 runs one again'
+	@echo 'make allocations       allocations fail one by one, in every function (hours); N=50 takes so many of each call'
 	@echo 'make asan              the extension in a PostgreSQL with assertions and nervous caches, which it builds, and under valgrind (hours)'
 	@echo 'make histories N=100   many seeds of the histories of clients while servers are killed; SEED=7 runs one again'
 	@echo 'make copy-soak N=100   many seeds of the copies of tables: killed at random moments, over bad connections, between all kinds of places'
@@ -109,6 +110,9 @@ soak:
 
 fuzz-sql:
 	@ONLY=fuzz_sql SOAK=$(N) pgrx-config/test.sh $(PG)
+
+allocations:
+	@ONLY=allocations SOAK=$(if $(filter file,$(origin N)),,$(N)) pgrx-config/test.sh $(PG)
 
 asan:
 	@ONLY=asan CHECKED=1 TEST="$(TEST)" pgrx-config/test.sh $(PG)

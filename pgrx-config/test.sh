@@ -6,7 +6,7 @@
 # Environment:
 #   ONLY="step ..."   only these steps; `postgres` stands for those that depend on the PostgreSQL major
 #   TEST="name ..."   golden, isolation: only these files; extension: only tests whose name contains it
-#   SOAK=N            soak, copy_soak, fuzz_sql: how many seeds; SEED=N takes only this one
+#   SOAK=N            soak, copy_soak, fuzz_sql: how many seeds; SEED=N takes only this one; allocations: how many points
 #   HISTORIES=N       histories: how many seeds; SEED=N takes only this one
 #   ACCEPT=1          golden, isolation, schema, docs, clients: take the results as the expected ones
 #   CLIENT="NAME ..." clients: only these programs of tests/clients
@@ -26,7 +26,7 @@ read -ra steps <<<"${ONLY:-${all[*]}}"
 [[ ${steps[*]} != postgres ]] || steps=("${postgres[@]}")
 
 without_postgres=" format architecture model licences pgspot quick "
-on_request=" citus containers pgbouncer quick schema drivers clients licences pgspot soak upgrades histories copy_soak fuzz_sql asan copy_peers "
+on_request=" citus containers pgbouncer quick schema drivers clients licences pgspot soak upgrades histories copy_soak fuzz_sql allocations asan copy_peers "
 needs_postgres=no
 for name in "${steps[@]}"; do
   [[ " ${all[*]} $on_request " == *" $name "* ]] || {
@@ -392,6 +392,15 @@ run_fuzz_sql() {
   step "Random statements: ${SOAK:=200} seeds"
   export SOAK
   cargo test "${packages[@]}" --test system -- --nocapture fuzz::
+}
+
+# Only on request: every allocation of every function fails once, in the build that users get.
+run_allocations() {
+  step "The extension as users get it, in PostgreSQL $PG"
+  cargo pgrx install --release --pg-config "$PG_CONFIG" "${features[@]}"
+  installed=yes
+  step "Failed allocations: ${SOAK:-all} points of each call"
+  cargo test "${packages[@]}" --test system -- --ignored --nocapture out_of_memory::
 }
 
 # Only on request: faults in the use of memory and of caches, which no other test can see. A PostgreSQL with assertions

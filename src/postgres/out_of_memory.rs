@@ -136,7 +136,7 @@ pub fn cut(text: &str) -> &str {
 
 /// What the linker puts in the place of functions that `pgrx` and the standard library call. The test's own program has
 /// no PostgreSQL to link with.
-#[cfg_attr(test, allow(dead_code))]
+#[cfg_attr(test, allow(dead_code, non_snake_case))]
 pub mod replaced {
     use std::ffi::{c_char, c_int};
     use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -58,7 +58,7 @@ thread_local! {
 /// # Safety
 /// As PostgreSQL's function: an error must have been caught.
 #[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(test, allow(dead_code))]
+#[cfg_attr(test, allow(dead_code, non_snake_case))]
 unsafe extern "C-unwind" fn __wrap_CopyErrorData() -> *mut pg_sys::ErrorData {
     let copy = copy_error();
     if copy != out_of_memory() {

@@ -65,7 +65,8 @@ impl Cluster {
         Cluster::start_with(settings, &[("TCP", "1")])
     }
 
-    fn start_with(settings: &[&str], environment: &[(&str, &str)]) -> Cluster {
+    /// The same, in this environment.
+    pub fn start_with(settings: &[&str], environment: &[(&str, &str)]) -> Cluster {
         let script = script();
         let directory = free_directory();
         let path = directory.to_str().unwrap();

@@ -20,6 +20,7 @@ mod install;
 mod install_script;
 mod interrupts;
 mod oracle;
+mod out_of_memory;
 mod privileges;
 mod property_indexes;
 mod queries;
