@@ -4,8 +4,9 @@
 //! against `serde_json` with raw values and took three quarters of its time on payloads of entities.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use jiter::{Jiter, JiterError, Peek};
+use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, Peek};
 
 use crate::error::Error;
 
@@ -24,6 +25,8 @@ pub(crate) struct Reader<'j> {
     json: &'j str,
     jiter: Jiter<'j>,
     peeked: Option<Peek>,
+    /// The name of the member whose value comes next or has come last.
+    member: Option<Range<usize>>,
 }
 
 impl<'j> Reader<'j> {
@@ -32,6 +35,7 @@ impl<'j> Reader<'j> {
             json,
             jiter: Jiter::new(json.as_bytes()),
             peeked: None,
+            member: None,
         }
     }
 
@@ -57,20 +61,22 @@ impl<'j> Reader<'j> {
     /// Enters the object that comes next; the name of its first member, if it has one.
     pub(crate) fn first_member(&mut self) -> Result<Option<Cow<'j, str>>, Error> {
         self.peeked = None;
+        self.member = None;
         let range = match self.jiter.next_object_bytes() {
             Ok(raw) => raw.map(|raw| range_within(self.json, raw)),
             Err(e) => return Err(self.malformed(&e)),
         };
-        range.map(|range| self.unescape(range)).transpose()
+        self.name(range)
     }
 
     /// The name of the next member, if there is one more.
     pub(crate) fn next_member(&mut self) -> Result<Option<Cow<'j, str>>, Error> {
+        self.member = None;
         let range = match self.jiter.next_key_bytes() {
             Ok(raw) => raw.map(|raw| range_within(self.json, raw)),
             Err(e) => return Err(self.malformed(&e)),
         };
-        range.map(|range| self.unescape(range)).transpose()
+        self.name(range)
     }
 
     /// Enters the array that comes next; whether it has an element.
@@ -117,8 +123,16 @@ impl<'j> Reader<'j> {
         self.jiter.finish().map_err(|e| self.malformed(&e))
     }
 
+    /// The name of a member in this range.
+    fn name(&mut self, range: Option<Range<usize>>) -> Result<Option<Cow<'j, str>>, Error> {
+        let Some(range) = range else { return Ok(None) };
+        let name = self.unescape(range.clone())?;
+        self.member = Some(range);
+        Ok(Some(name))
+    }
+
     /// The string in this range. The parser has found its escapes well-formed, and has not decoded them.
-    fn unescape(&self, range: std::ops::Range<usize>) -> Result<Cow<'j, str>, Error> {
+    fn unescape(&self, range: Range<usize>) -> Result<Cow<'j, str>, Error> {
         let raw = self.json.get(range.clone()).unwrap_or_default();
         if !raw.as_bytes().contains(&b'\\') {
             return Ok(Cow::Borrowed(raw));
@@ -137,17 +151,36 @@ impl<'j> Reader<'j> {
 
     fn malformed_at(&self, error: &JiterError, index: usize) -> Error {
         let position = self.jiter.error_position(index);
-        Error::MalformedJson {
-            reason: format!(
-                "The JSON is malformed: {} at line {}, column {}",
-                error.error_type, position.line, position.column
-            ),
+        let place = format!("at line {}, column {}", position.line, position.column);
+        let reason = if self.is_half_of_a_pair(error, index) {
+            let name = self.member.clone().and_then(|range| self.json.get(range));
+            let name = name.map_or_else(|| "A string".to_owned(), |name| format!("\"{}\"", Error::quoted(name)));
+            format!("{name} has half of a pair of surrogates {place}, which PostgreSQL's text cannot hold")
+        } else {
+            format!("The JSON is malformed: {} {place}", error.error_type)
+        };
+        Error::MalformedJson { reason }
+    }
+
+    /// Whether an escape stands for half of a pair of surrogates, without the other half.
+    fn is_half_of_a_pair(&self, error: &JiterError, index: usize) -> bool {
+        match error.error_type {
+            JiterErrorType::JsonError(JsonErrorType::LoneLeadingSurrogateInHexEscape) => true,
+            // An escape that ends too early, or the place where the other half should stand.
+            JiterErrorType::JsonError(JsonErrorType::UnexpectedEndOfHexEscape) => {
+                let until = self.json.floor_char_boundary(index);
+                let before = self.json.get(..until).unwrap_or_default();
+                let digits = before.rfind("\\u").and_then(|at| before.get(at + 2..at + 6));
+                let unit = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+                unit.is_some_and(|unit| (0xD800..=0xDFFF).contains(&unit))
+            }
+            _ => false,
         }
     }
 }
 
 /// Where `part`, a slice of `whole`, stands in it.
-fn range_within(whole: &str, part: &[u8]) -> std::ops::Range<usize> {
+fn range_within(whole: &str, part: &[u8]) -> Range<usize> {
     let start = part.as_ptr().addr() - whole.as_ptr().addr();
     start..start + part.len()
 }

@@ -553,6 +553,28 @@ fn strings_hold_every_character_but_u0000() {
         hint(r#"{"X":"a\u0000b"}"#),
         "\"X\" contains U+0000, which PostgreSQL's text cannot hold; store it as Edm.Binary."
     );
+    // What cuts a string at a UTF-16 unit leaves half of a pair of surrogates.
+    for (half, column) in [
+        (r"\ud83d", 21),
+        (r"a\ud83d", 22),
+        (r"\ud83dx", 21),
+        (r"\ud83d\n", 22),
+        (r"\ude00", 20),
+        (r"\ude00\ud83d", 20),
+        (r"\ud83d\u0041", 26),
+    ] {
+        assert_eq!(
+            hint(&format!(r#"{{"A":1,"Name":"{half}"}}"#)),
+            format!(
+                "\"Name\" has half of a pair of surrogates at line 1, column {column}, which PostgreSQL's text cannot hold."
+            ),
+            "{half}"
+        );
+    }
+    assert_eq!(
+        hint(r#"{"A":1,"\ud83d":1}"#),
+        "A string has half of a pair of surrogates at line 1, column 15, which PostgreSQL's text cannot hold."
+    );
 }
 
 #[test]
