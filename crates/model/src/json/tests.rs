@@ -555,13 +555,13 @@ fn strings_hold_every_character_but_u0000() {
     );
     // What cuts a string at a UTF-16 unit leaves half of a pair of surrogates.
     for (half, column) in [
-        (r"\ud83d", 21),
-        (r"a\ud83d", 22),
-        (r"\ud83dx", 21),
-        (r"\ud83d\n", 22),
-        (r"\ude00", 20),
-        (r"\ude00\ud83d", 20),
-        (r"\ud83d\u0041", 26),
+        (r"\ud83d", 22),
+        (r"a\ud83d", 23),
+        (r"\ud83dx", 22),
+        (r"\ud83d\n", 23),
+        (r"\ude00", 21),
+        (r"\ude00\ud83d", 21),
+        (r"\ud83d\u0041", 27),
     ] {
         assert_eq!(
             hint(&format!(r#"{{"A":1,"Name":"{half}"}}"#)),
@@ -571,6 +571,10 @@ fn strings_hold_every_character_but_u0000() {
             "{half}"
         );
     }
+    assert_eq!(
+        hint(r#"{"odata.x":"\ud800"}"#),
+        "\"odata.x\" has half of a pair of surrogates at line 1, column 19, which PostgreSQL's text cannot hold."
+    );
     assert_eq!(
         hint(r#"{"A":1,"\ud83d":1}"#),
         "A string has half of a pair of surrogates at line 1, column 15, which PostgreSQL's text cannot hold."
@@ -685,7 +689,6 @@ fn malformed_json_is_refused_with_its_place() {
         (r#"{"odata.x":[1,],"A":1}"#, "line 1, column 15"),
         (r#"{"odata.x":{"a" 1},"A":1}"#, "line 1, column 17"),
         (r#"{"odata.x":[NaN]}"#, "line 1, column 13"),
-        (r#"{"odata.x":"\ud800"}"#, "line 1, column 19"),
         (r#"{"A":1/*x*/}"#, "line 1, column 7"),
     ] {
         check([(json, MALFORMED)]);

@@ -583,7 +583,7 @@ fn parameters_are_literals() {
 fn every_row_has_its_case() {
     let sections = ["6.2", "6.3", "6.4", "6.6"];
     let count = |section: &str| ROWS.iter().filter(|row| row.starts_with(section)).count();
-    assert_eq!(sections.map(count), [23, 14, 7, 1], "semantics 6.5 is in projection.rs");
+    assert_eq!(sections.map(count), [23, 14, 8, 1], "semantics 6.5 is in projection.rs");
     let mut names = ROWS.to_vec();
     names.sort_unstable();
     names.dedup();
