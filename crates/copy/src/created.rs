@@ -3,9 +3,9 @@
 //! A new file is made under a name that nobody has, so it is nobody else's and no link is followed. A file that is gone on
 //! with is no link and belongs to the user of the program. What is for one moment only has no name at all.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -47,9 +47,15 @@ fn create(path: &Path, mode: u32) -> Result<File> {
 /// # Errors
 /// What the operating system says.
 pub fn unnamed() -> Result<File> {
-    let file = tempfile::tempfile()?;
-    file.set_permissions(Permissions::from_mode(PRIVATE))?;
-    Ok(file)
+    // `tempfile::tempfile` does the same, but its file is readable by others until its mode is changed.
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlags::TMPFILE.bits().cast_signed())
+        .mode(PRIVATE)
+        .open(std::env::temp_dir())
+        // A file system that makes no unnamed files: the name is taken away at once.
+        .or_else(|_| Ok(tempfile::NamedTempFile::new()?.into_file()))
 }
 
 /// Opens a file that an earlier run has made, to go on with it.
