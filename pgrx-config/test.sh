@@ -281,8 +281,10 @@ run_docs() {
   cargo test "${packages[@]}" --test docs
 }
 
-# Only on request: the step `system` has it too.
+# Only on request: the steps `model` and `system` have it too.
 run_schema() {
+  step "What psql says of each object"
+  cargo test "${packages[@]}" --lib -- reference::tests::psql_says_what_the_reference_says
   install_extension
   step "The install script"
   cargo test "${packages[@]}" --test system -- install_script::

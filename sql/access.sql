@@ -10,7 +10,6 @@ CREATE TABLE table_service.access_policies (
     relation regclass PRIMARY KEY,
     policies jsonb NOT NULL
 );
-COMMENT ON TABLE table_service.access_policies IS 'Stored access policies of tables';
 ALTER TABLE table_service.access_policies OWNER TO pg_database_owner;
 ALTER TABLE table_service.access_policies ENABLE ROW LEVEL SECURITY;
 GRANT SELECT ON table_service.access_policies TO PUBLIC;
@@ -25,7 +24,6 @@ CREATE TABLE table_service.service_properties (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     properties jsonb NOT NULL
 );
-COMMENT ON TABLE table_service.service_properties IS 'Logging, metrics and CORS rules of the service';
 ALTER TABLE table_service.service_properties OWNER TO pg_database_owner;
 GRANT SELECT ON table_service.service_properties TO PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('table_service.service_properties', '');

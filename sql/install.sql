@@ -49,8 +49,6 @@ GRANT USAGE ON SCHEMA table_service TO PUBLIC;
 -- a dump work for a database owner who is not a superuser.
 CREATE SCHEMA table_service_data AUTHORIZATION pg_database_owner;
 GRANT USAGE ON SCHEMA table_service_data TO PUBLIC;
-COMMENT ON SCHEMA table_service_data IS
-    'Tables of the Table service: the relations here that are OF table_service.entity';
 
 CREATE TYPE table_service.properties;
 
@@ -69,7 +67,6 @@ CREATE TABLE table_service.access_policies (
     relation regclass PRIMARY KEY,
     policies jsonb NOT NULL
 );
-COMMENT ON TABLE table_service.access_policies IS 'Stored access policies of tables';
 ALTER TABLE table_service.access_policies OWNER TO pg_database_owner;
 ALTER TABLE table_service.access_policies ENABLE ROW LEVEL SECURITY;
 GRANT SELECT ON table_service.access_policies TO PUBLIC;
@@ -84,13 +81,9 @@ CREATE TABLE table_service.service_properties (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     properties jsonb NOT NULL
 );
-COMMENT ON TABLE table_service.service_properties IS 'Logging, metrics and CORS rules of the service';
 ALTER TABLE table_service.service_properties OWNER TO pg_database_owner;
 GRANT SELECT ON table_service.service_properties TO PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('table_service.service_properties', '');
-
-CREATE FUNCTION table_service.property_index_key(partition_key text, row_key text, properties table_service.properties, property text) RETURNS bytea
-IMMUTABLE STRICT PARALLEL SAFE COST 50 LANGUAGE c AS 'MODULE_PATHNAME', 'property_index_key_wrapper';
 
 CREATE  FUNCTION "create_property_index"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -99,34 +92,6 @@ CREATE  FUNCTION "create_property_index"(
 ) RETURNS regclass /* RegClass */
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'create_property_index_wrapper';
-
-CREATE  FUNCTION "disable_citus"() RETURNS void
-STRICT
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'disable_citus_wrapper';
-
-CREATE  FUNCTION "drop_property_index"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"property" text, /* Option < TextArg < '_ > > */
-	"if_exists" bool DEFAULT false /* Option < bool > */
-) RETURNS bool /* bool */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'drop_property_index_wrapper';
-
-CREATE  FUNCTION "query_property_indexes"(
-	"table_name" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint) /* PropertyIndexes */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'query_property_indexes_wrapper';
-
-CREATE  FUNCTION "property_index_sql"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"property" text /* Option < TextArg < '_ > > */
-) RETURNS TEXT /* String */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'property_index_sql_wrapper';
 
 CREATE  FUNCTION "create_table"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -151,6 +116,19 @@ CREATE  FUNCTION "delete_table"(
 ) RETURNS bool /* bool */
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'delete_table_wrapper';
+
+CREATE  FUNCTION "disable_citus"() RETURNS void
+STRICT
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'disable_citus_wrapper';
+
+CREATE  FUNCTION "drop_property_index"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"property" text, /* Option < TextArg < '_ > > */
+	"if_exists" bool DEFAULT false /* Option < bool > */
+) RETURNS bool /* bool */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'drop_property_index_wrapper';
 
 CREATE  FUNCTION "enable_citus"(
 	"shard_count" INT DEFAULT 32 /* Option < i32 > */
@@ -218,12 +196,22 @@ STRICT STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'get_service_properties_wrapper';
 
+CREATE  FUNCTION "grant_gateway_access"(
+	"role_name" text /* Option < TextArg < '_ > > */
+) RETURNS void
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'grant_gateway_access_wrapper';
+
 CREATE  FUNCTION "inverted_ticks"(
 	"timestamp" timestamp with time zone DEFAULT pg_catalog.clock_timestamp() /* TimestampWithTimeZone */
 ) RETURNS TEXT /* String */
 STRICT VOLATILE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'inverted_ticks_wrapper';
+
+
+CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
+STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'matches_support_wrapper';
 
 CREATE  FUNCTION "next_timestamp"(
 	"old" timestamp with time zone, /* TimestampWithTimeZone */
@@ -293,7 +281,6 @@ CREATE TYPE table_service.properties (
     ALIGNMENT = int4,
     STORAGE = extended
 );
-COMMENT ON TYPE table_service.properties IS 'The typed properties of one entity';
 
 -- One entity. Keys are ordered by code point, whatever the collation of the database is.
 CREATE TYPE table_service.entity AS (
@@ -302,7 +289,6 @@ CREATE TYPE table_service.entity AS (
     "timestamp" timestamptz,
     properties table_service.properties
 );
-COMMENT ON TYPE table_service.entity IS 'One entity of the Table service';
 
 -- One operation of an entity group transaction. The functions batch_… make it.
 CREATE TYPE table_service.batch_operation AS (
@@ -311,14 +297,97 @@ CREATE TYPE table_service.batch_operation AS (
     properties table_service.properties,
     if_match text
 );
-COMMENT ON TYPE table_service.batch_operation IS 'One operation of an entity group transaction';
 
-CREATE  FUNCTION "etag"(
-	"entity" table_service.entity /* EntityArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE 
+CREATE  FUNCTION "batch_insert_or_replace"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
+AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
+
+CREATE  FUNCTION "entity_to_json"(
+	"entity" table_service.entity, /* EntityArg < '_ > */
+	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
+) RETURNS json /* Option < JsonOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
+
+CREATE  FUNCTION "get_boolean"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* Option < bool > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
+
+CREATE  FUNCTION "properties_lt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
+
+CREATE  FUNCTION "get_datetime"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
+
+CREATE  FUNCTION "batch_delete"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"if_match" text DEFAULT '*' /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
+
+CREATE  FUNCTION "properties_eq"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
+
+CREATE  FUNCTION "get_string"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS TEXT /* Option < & '_ str > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_string_wrapper';
+
+CREATE  FUNCTION "properties_ge"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
+
+CREATE  FUNCTION "filter_to_sql"(
+	"filter" text, /* Option < TextArg < '_ > > */
+	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
+
+CREATE  FUNCTION "get_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
+	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS SETOF table_service.entity /* Entities */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_entities_wrapper';
 
 CREATE  FUNCTION "merge_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -330,116 +399,22 @@ CREATE  FUNCTION "merge_entity"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
 
-CREATE  FUNCTION "get_boolean"(
+CREATE  FUNCTION "get_double"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
 	"name" text /* TextArg < '_ > */
-) RETURNS bool /* Option < bool > */
+) RETURNS double precision /* Option < f64 > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
+AS 'MODULE_PATHNAME', 'get_double_wrapper';
 
-CREATE  FUNCTION "entity_passes"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"filter" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_passes_wrapper';
-
-CREATE  FUNCTION "properties_lt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
-
-CREATE  FUNCTION "batch_insert_or_replace"(
+CREATE  FUNCTION "insert_or_merge_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
 	"row_key" text, /* Option < TextArg < '_ > > */
 	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
+) RETURNS TEXT /* String */
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
-
-CREATE  FUNCTION "get_datetime"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
-
-CREATE  FUNCTION "get_string"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < & '_ str > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_string_wrapper';
-
-CREATE  FUNCTION "entity_to_json"(
-	"entity" table_service.entity, /* EntityArg < '_ > */
-	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
-) RETURNS json /* JsonOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
-
-CREATE  FUNCTION "properties_hash"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
-
-CREATE FUNCTION table_service.execute_batch(
-    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
-RETURNS TABLE (index integer, row_key text, etag text)
-LANGUAGE c AS 'MODULE_PATHNAME', 'execute_batch_wrapper';
-
-CREATE  FUNCTION "batch_replace"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
-
-CREATE  FUNCTION "get_ticks"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_ticks_wrapper';
-
-CREATE  FUNCTION "properties_from_jsonb"(
-	"jsonb" jsonb /* JsonbArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
-
-CREATE  FUNCTION "merge_properties"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
-
-CREATE  FUNCTION "properties_ge"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
+AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
 
 CREATE  FUNCTION "properties_get"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -456,30 +431,6 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'each_property_wrapper';
 
-CREATE  FUNCTION "get_guid"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS uuid /* Option < Uuid > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_guid_wrapper';
-
-CREATE  FUNCTION "has_property"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_property_wrapper';
-
-CREATE  FUNCTION "batch_insert"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
-
 CREATE  FUNCTION "properties_cmp"(
 	"left" table_service.properties, /* PropertiesArg < '_ > */
 	"right" table_service.properties /* PropertiesArg < '_ > */
@@ -487,160 +438,6 @@ CREATE  FUNCTION "properties_cmp"(
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
-
-CREATE  FUNCTION "get_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
-	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS SETOF table_service.entity /* Entities */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_entities_wrapper';
-
-CREATE  FUNCTION "entity_from_json"(
-	"payload" text /* TextArg < '_ > */
-) RETURNS table_service.entity /* EntityOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
-
-CREATE  FUNCTION "batch_insert_or_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
-
-CREATE  FUNCTION "get_int32"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS INT /* Option < i32 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int32_wrapper';
-
-CREATE  FUNCTION "properties_le"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_le_wrapper';
-
-CREATE  FUNCTION "batch_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
-
-CREATE  FUNCTION "entity_is_valid"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
-
-CREATE  FUNCTION "get_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS SETOF table_service.entity /* Entities */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_entity_wrapper';
-
-CREATE  FUNCTION "get_double"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS double precision /* Option < f64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_double_wrapper';
-
-CREATE  FUNCTION "get_int64"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int64_wrapper';
-
-CREATE  FUNCTION "get_binary"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bytea /* Option < & '_ [u8] > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_binary_wrapper';
-
-CREATE  FUNCTION "properties_hash_extended"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"seed" bigint /* i64 */
-) RETURNS bigint /* i64 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
-
-CREATE  FUNCTION "merge_fits"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"old" table_service.properties, /* PropertiesArg < '_ > */
-	"new" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
-
-CREATE  FUNCTION "insert_or_merge_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
-
-CREATE  FUNCTION "batch_delete"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"if_match" text DEFAULT '*' /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
-
-CREATE  FUNCTION "properties_gt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
-
-CREATE  FUNCTION "explain_query"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'explain_query_wrapper';
-
-CREATE  FUNCTION "properties_ne"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
 
 CREATE  FUNCTION "insert_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -660,36 +457,45 @@ CREATE  FUNCTION "insert_or_replace_entity"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
 
-CREATE  FUNCTION "properties_eq"(
+CREATE  FUNCTION "merge_properties"(
 	"left" table_service.properties, /* PropertiesArg < '_ > */
 	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
+) RETURNS table_service.properties /* PropertiesOut */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
+AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
 
-CREATE  FUNCTION "filter_to_sql"(
-	"filter" text, /* Option < TextArg < '_ > > */
-	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
+CREATE  FUNCTION "get_ticks"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bigint /* Option < i64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_ticks_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
 IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
+AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
 
-CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
-STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'matches_support_wrapper';
-
--- requires:
---   matches_support
-CREATE  FUNCTION "matches"(
-	"entity" table_service.entity, /* Option < EntityArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bool /* bool */
-IMMUTABLE PARALLEL SAFE SUPPORT "matches_support"
+CREATE  FUNCTION "batch_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'matches_wrapper';
+AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
+
+CREATE  FUNCTION "entity_from_json"(
+	"payload" text /* TextArg < '_ > */
+) RETURNS table_service.entity /* EntityOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
 
 CREATE  FUNCTION "properties_get_text"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -698,6 +504,183 @@ CREATE  FUNCTION "properties_get_text"(
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
+
+CREATE  FUNCTION "get_int64"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bigint /* Option < i64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_int64_wrapper';
+
+CREATE  FUNCTION "explain_query"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'explain_query_wrapper';
+
+CREATE  FUNCTION "batch_insert"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
+
+CREATE  FUNCTION "get_int32"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS INT /* Option < i32 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_int32_wrapper';
+
+CREATE  FUNCTION "properties_gt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
+
+CREATE  FUNCTION "get_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS SETOF table_service.entity /* Entities */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_entity_wrapper';
+
+CREATE  FUNCTION "properties_le"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_le_wrapper';
+
+CREATE  FUNCTION "etag"(
+	"entity" table_service.entity /* EntityArg < '_ > */
+) RETURNS TEXT /* Option < String > */
+IMMUTABLE STRICT PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
+
+CREATE  FUNCTION "properties_ne"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
+
+CREATE  FUNCTION "entity_passes"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"filter" text /* TextArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_passes_wrapper';
+
+CREATE  FUNCTION "properties_from_jsonb"(
+	"jsonb" jsonb /* JsonbArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
+
+-- requires:
+--   matches_support
+CREATE  FUNCTION "matches"(
+	"entity" table_service.entity, /* Option < EntityArg < '_ > > */
+	"filter" text, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS bool /* Option < bool > */
+IMMUTABLE PARALLEL SAFE SUPPORT "matches_support"
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'matches_wrapper';
+
+CREATE  FUNCTION "entity_is_valid"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
+
+CREATE  FUNCTION "properties_hash"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
+
+CREATE  FUNCTION "get_binary"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bytea /* Option < & '_ [u8] > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_binary_wrapper';
+
+CREATE  FUNCTION "merge_fits"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"old" table_service.properties, /* PropertiesArg < '_ > */
+	"new" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
+
+CREATE  FUNCTION "batch_replace"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
+
+CREATE  FUNCTION "properties_hash_extended"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"seed" bigint /* i64 */
+) RETURNS bigint /* i64 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
+
+
+CREATE FUNCTION table_service.execute_batch(
+    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
+RETURNS TABLE (index integer, row_key text, etag text)
+LANGUAGE c AS 'MODULE_PATHNAME', 'execute_batch_wrapper';
+
+CREATE  FUNCTION "has_property"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_property_wrapper';
+
+CREATE  FUNCTION "get_guid"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS uuid /* Option < Uuid > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_guid_wrapper';
 
 CREATE  FUNCTION "properties_to_jsonb"(
 	"properties" table_service.properties /* PropertiesArg < '_ > */
@@ -712,6 +695,18 @@ CREATE  FUNCTION "properties_to_text"(
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_to_text_wrapper';
+
+
+CREATE FUNCTION table_service.property_index_key(partition_key text, row_key text, properties table_service.properties, property text) RETURNS bytea
+IMMUTABLE STRICT PARALLEL SAFE COST 50 LANGUAGE c AS 'MODULE_PATHNAME', 'property_index_key_wrapper';
+
+CREATE  FUNCTION "property_index_sql"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"property" text /* Option < TextArg < '_ > > */
+) RETURNS TEXT /* String */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'property_index_sql_wrapper';
 
 CREATE  FUNCTION "property_type"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -771,6 +766,13 @@ STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'query_page_json_wrapper';
 
+CREATE  FUNCTION "query_property_indexes"(
+	"table_name" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint) /* PropertyIndexes */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'query_property_indexes_wrapper';
+
 CREATE  FUNCTION "query_tables"(
 	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
 	"top" bigint DEFAULT NULL, /* Option < i64 > */
@@ -797,75 +799,26 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'remove_property_wrapper';
 
-CREATE  FUNCTION "replace_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'replace_entity_wrapper';
+-- requires:
+--   api::bag::operators::properties_get
+--   api::bag::operators::properties_get_text
+--   api::bag::operators::has_property
+--   api::bag::operators::merge_properties
+--   api::bag::operators::remove_property
+--   api::bag::operators::remove_properties
+--   api::bag::operators::properties_eq
+--   api::bag::operators::properties_ne
+--   api::bag::operators::properties_lt
+--   api::bag::operators::properties_le
+--   api::bag::operators::properties_gt
+--   api::bag::operators::properties_ge
+--   api::bag::operators::properties_cmp
+--   api::bag::operators::properties_hash
+--   api::bag::operators::properties_hash_extended
+--   api::bag::casts::properties_from_jsonb
+--   api::bag::casts::properties_to_jsonb
+--   api::bag::casts::properties_to_text
 
-CREATE  FUNCTION "retry_delay"(
-	"retry" INT, /* i32 */
-	"default_backoff" interval DEFAULT '30 s', /* Interval */
-	"minimum" interval DEFAULT '3 s', /* Interval */
-	"maximum" interval DEFAULT '90 s' /* Interval */
-) RETURNS interval /* Interval */
-STRICT VOLATILE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'retry_delay_wrapper';
-
-CREATE  FUNCTION "rising_timestamp"(
-
-) RETURNS trigger /* TriggerRow */
-STRICT
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'rising_timestamp_wrapper';
-
-CREATE FUNCTION table_service.scan_passes(
-    partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, predicate bytea)
-RETURNS boolean
-VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', 'scan_passes_entity_wrapper';
-
-CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
-VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', 'scan_passes_properties_wrapper';
-
-CREATE  FUNCTION "grant_gateway_access"(
-	"role_name" text /* Option < TextArg < '_ > > */
-) RETURNS void
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'grant_gateway_access_wrapper';
-
-CREATE  FUNCTION "set_access_policies"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"policies" json /* Option < JsonArg < '_ > > */
-) RETURNS void
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'set_access_policies_wrapper';
-
-CREATE  FUNCTION "set_service_properties"(
-	"service_properties" json /* Option < JsonArg < '_ > > */
-) RETURNS void
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'set_service_properties_wrapper';
-
-CREATE  FUNCTION "ticks"(
-	"timestamp" timestamp with time zone /* TimestampWithTimeZone */
-) RETURNS bigint /* i64 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'ticks_wrapper';
-
-CREATE  FUNCTION "to_properties"(
-	"record" record /* RecordArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-STRICT STABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'to_properties_wrapper';
-
--- finalize
 -- Operators on bags, their operator classes and casts. The functions are in src/api/bag/.
 
 CREATE OPERATOR table_service.-> (
@@ -934,3 +887,330 @@ CREATE CAST (table_service.properties AS pg_catalog.jsonb)
     WITH FUNCTION table_service.properties_to_jsonb(table_service.properties);
 CREATE CAST (table_service.properties AS pg_catalog.text)
     WITH FUNCTION table_service.properties_to_text(table_service.properties) AS ASSIGNMENT;
+
+CREATE  FUNCTION "replace_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'replace_entity_wrapper';
+
+CREATE  FUNCTION "retry_delay"(
+	"retry" INT, /* i32 */
+	"default_backoff" interval DEFAULT '30 s', /* Interval */
+	"minimum" interval DEFAULT '3 s', /* Interval */
+	"maximum" interval DEFAULT '90 s' /* Interval */
+) RETURNS interval /* Interval */
+STRICT VOLATILE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'retry_delay_wrapper';
+
+CREATE  FUNCTION "rising_timestamp"(
+
+) RETURNS trigger /* TriggerRow */
+STRICT
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'rising_timestamp_wrapper';
+
+
+CREATE FUNCTION table_service.scan_passes(
+    partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, predicate bytea)
+RETURNS boolean
+VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', 'scan_passes_entity_wrapper';
+
+
+CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
+VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', 'scan_passes_properties_wrapper';
+
+CREATE  FUNCTION "set_access_policies"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"policies" json /* Option < JsonArg < '_ > > */
+) RETURNS void
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'set_access_policies_wrapper';
+
+CREATE  FUNCTION "set_service_properties"(
+	"service_properties" json /* Option < JsonArg < '_ > > */
+) RETURNS void
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'set_service_properties_wrapper';
+
+CREATE  FUNCTION "ticks"(
+	"timestamp" timestamp with time zone /* TimestampWithTimeZone */
+) RETURNS bigint /* i64 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'ticks_wrapper';
+
+CREATE  FUNCTION "to_properties"(
+	"record" record /* RecordArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+STRICT STABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'to_properties_wrapper';
+
+-- finalize
+-- What psql says of each object. Made from docs/reference by `make schema ACCEPT=1`: change the sentence there.
+COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
+    'Sets all stored access policies of a table at once.';
+COMMENT ON FUNCTION table_service.get_access_policies(text) IS
+    'Returns the stored access policies of a table.';
+COMMENT ON TABLE table_service.access_policies IS
+    'The stored access policies of all tables, one row a table.';
+COMMENT ON COLUMN table_service.access_policies."relation" IS
+    'The table.';
+COMMENT ON COLUMN table_service.access_policies."policies" IS
+    'Its policies, as set_access_policies takes them.';
+COMMENT ON FUNCTION table_service.generate_sas(text, text, text, text, timestamptz, timestamptz, text, text, text, text, text, text, text) IS
+    'Makes a shared access signature for a table.';
+COMMENT ON FUNCTION table_service.set_service_properties(json) IS
+    'Changes the service properties.';
+COMMENT ON FUNCTION table_service.get_service_properties() IS
+    'Returns the service properties.';
+COMMENT ON TABLE table_service.service_properties IS
+    'The service properties, in at most one row.';
+COMMENT ON COLUMN table_service.service_properties."is_only" IS
+    'Always true, so that there is one row.';
+COMMENT ON COLUMN table_service.service_properties."properties" IS
+    'The properties that somebody has set, as set_service_properties takes them.';
+COMMENT ON FUNCTION table_service.grant_gateway_access(text) IS
+    'Grants a role what the gateway needs besides its own tables.';
+COMMENT ON FUNCTION table_service.execute_batch(text, text, VARIADIC table_service.batch_operation[]) IS
+    'Executes operations on entities of one partition: all of them or none.';
+COMMENT ON FUNCTION table_service.batch_insert(text, table_service.properties) IS
+    'Makes the operation that inserts an entity.';
+COMMENT ON FUNCTION table_service.batch_replace(text, table_service.properties, text) IS
+    'Makes the operation that replaces all properties of an existing entity.';
+COMMENT ON FUNCTION table_service.batch_merge(text, table_service.properties, text) IS
+    'Makes the operation that sets the given properties of an existing entity.';
+COMMENT ON FUNCTION table_service.batch_insert_or_replace(text, table_service.properties) IS
+    'Makes the operation that inserts an entity, or replaces all properties if it exists.';
+COMMENT ON FUNCTION table_service.batch_insert_or_merge(text, table_service.properties) IS
+    'Makes the operation that inserts an entity, or sets the given properties if it exists.';
+COMMENT ON FUNCTION table_service.batch_delete(text, text) IS
+    'Makes the operation that deletes an entity.';
+COMMENT ON TYPE table_service.batch_operation IS
+    'The type of an operation in an entity group transaction.';
+COMMENT ON COLUMN table_service.batch_operation."operation" IS
+    'What to do: insert, replace, merge, insert_or_replace, insert_or_merge or delete.';
+COMMENT ON COLUMN table_service.batch_operation."row_key" IS
+    'The RowKey of the entity.';
+COMMENT ON COLUMN table_service.batch_operation."properties" IS
+    'The properties; NULL for a delete.';
+COMMENT ON COLUMN table_service.batch_operation."if_match" IS
+    'The ETag of the version that may be changed, or * for any; NULL for operations that have none.';
+COMMENT ON FUNCTION table_service.execute_batch_json(text, text, text) IS
+    'Executes operations that are given as a JSON array, all of them or none.';
+COMMENT ON TYPE table_service.entity IS
+    'entity is the type of all tables of the service.';
+COMMENT ON COLUMN table_service.entity."partition_key" IS
+    'The PartitionKey; entities with the same one can be changed together.';
+COMMENT ON COLUMN table_service.entity."row_key" IS
+    'The RowKey, which identifies the entity in its partition.';
+COMMENT ON COLUMN table_service.entity."timestamp" IS
+    'The time of the latest write, from which the ETag is derived.';
+COMMENT ON COLUMN table_service.entity."properties" IS
+    'The typed properties.';
+COMMENT ON SCHEMA table_service_data IS
+    'The schema of the tables of the service: the relations in it of the type table_service.entity.';
+COMMENT ON FUNCTION table_service.etag(table_service.entity) IS
+    'Returns the ETag of an entity.';
+COMMENT ON FUNCTION table_service.etag(timestamptz) IS
+    'Returns the ETag of an entity with this Timestamp.';
+COMMENT ON FUNCTION table_service.entity_to_json(table_service.entity, text) IS
+    'Returns the entity in the service''s payload form.';
+COMMENT ON FUNCTION table_service.entity_from_json(text) IS
+    'Returns the entity in a payload.';
+COMMENT ON FUNCTION table_service.ticks(timestamptz) IS
+    'Returns a point in time as .NET''s DateTime.Ticks: units of 100 ns since the year 1.';
+COMMENT ON FUNCTION table_service.from_ticks(bigint) IS
+    'Returns the point in time of ticks, truncated to microseconds.';
+COMMENT ON FUNCTION table_service.inverted_ticks(timestamptz) IS
+    'Returns 19 digits that become smaller as time goes on.';
+COMMENT ON FUNCTION table_service.from_inverted_ticks(text) IS
+    'Returns the point in time of inverted ticks.';
+COMMENT ON FUNCTION table_service.retry_delay(integer, interval, interval, interval) IS
+    'Returns how long to wait before retry number retry.';
+COMMENT ON SCHEMA table_service IS
+    'The functions, types and operators of the extension.';
+COMMENT ON FUNCTION table_service.properties_in(cstring) IS
+    'Reads the text form.';
+COMMENT ON FUNCTION table_service.properties_out(table_service.properties) IS
+    'Writes the text form.';
+COMMENT ON FUNCTION table_service.properties_recv(internal) IS
+    'Reads the binary form, and checks it.';
+COMMENT ON FUNCTION table_service.properties_send(table_service.properties) IS
+    'Writes the binary form.';
+COMMENT ON FUNCTION table_service.properties_from_jsonb(jsonb) IS
+    'Is the cast from jsonb.';
+COMMENT ON FUNCTION table_service.properties_to_jsonb(table_service.properties) IS
+    'Is the cast to jsonb.';
+COMMENT ON FUNCTION table_service.properties_to_text(table_service.properties) IS
+    'Is the cast to text.';
+COMMENT ON FUNCTION table_service.properties_get(table_service.properties, text) IS
+    'Is the operator -> under a name.';
+COMMENT ON FUNCTION table_service.properties_get_text(table_service.properties, text) IS
+    'Is the operator ->> under a name.';
+COMMENT ON FUNCTION table_service.merge_properties(table_service.properties, table_service.properties) IS
+    'Is the operator || under a name.';
+COMMENT ON FUNCTION table_service.remove_property(table_service.properties, text) IS
+    'Is the operator - under a name, for one property.';
+COMMENT ON FUNCTION table_service.remove_properties(table_service.properties, text[]) IS
+    'Is the operator - under a name, for several properties.';
+COMMENT ON FUNCTION table_service.properties_cmp(table_service.properties, table_service.properties) IS
+    'Compares two values in an order without a meaning: -1, 0 or 1.';
+COMMENT ON FUNCTION table_service.properties_eq(table_service.properties, table_service.properties) IS
+    'Is the operator =.';
+COMMENT ON FUNCTION table_service.properties_ne(table_service.properties, table_service.properties) IS
+    'Is the operator <>.';
+COMMENT ON FUNCTION table_service.properties_lt(table_service.properties, table_service.properties) IS
+    'Is the operator <.';
+COMMENT ON FUNCTION table_service.properties_le(table_service.properties, table_service.properties) IS
+    'Is the operator <=.';
+COMMENT ON FUNCTION table_service.properties_gt(table_service.properties, table_service.properties) IS
+    'Is the operator >.';
+COMMENT ON FUNCTION table_service.properties_ge(table_service.properties, table_service.properties) IS
+    'Is the operator >=.';
+COMMENT ON FUNCTION table_service.properties_hash(table_service.properties) IS
+    'Returns a hash value.';
+COMMENT ON FUNCTION table_service.properties_hash_extended(table_service.properties, bigint) IS
+    'Returns a hash value that depends on a seed.';
+COMMENT ON FUNCTION table_service.entity_is_valid(text, text, timestamptz, table_service.properties) IS
+    'Is the CHECK constraint of every table.';
+COMMENT ON FUNCTION table_service.rising_timestamp() IS
+    'Is the trigger of every table that makes the Timestamp rise.';
+COMMENT ON FUNCTION table_service.next_timestamp(timestamptz, timestamptz) IS
+    'Returns the later of the clock and one microsecond after the old Timestamp.';
+COMMENT ON FUNCTION table_service.merge_fits(text, text, table_service.properties, table_service.properties) IS
+    'Says whether a merge stays within the limits.';
+COMMENT ON FUNCTION table_service.entity_passes(text, text, timestamptz, table_service.properties, text) IS
+    'Tests an entity with the part of a filter that no key range covers.';
+COMMENT ON FUNCTION table_service.scan_passes(table_service.properties, bytea) IS
+    'Tests the properties of a row with a compiled filter, in the scans of queries.';
+COMMENT ON FUNCTION table_service.scan_passes(text, text, timestamptz, table_service.properties, bytea) IS
+    'Tests a row with a compiled filter that also needs keys or Timestamp, in the scans of queries.';
+COMMENT ON FUNCTION table_service.property_index_key(text, text, table_service.properties, text) IS
+    'Is the expression of property indexes: the value of a property, and behind it the keys.';
+COMMENT ON FUNCTION table_service.matches_support(internal) IS
+    'Tells PostgreSQL''s planner how matches can be read through indexes.';
+COMMENT ON TYPE table_service.properties IS
+    'The typed properties of one entity.';
+COMMENT ON OPERATOR table_service.-> (table_service.properties, text) IS
+    'The value of a property in payload form, as jsonb; NULL if it is absent.';
+COMMENT ON OPERATOR table_service.->> (table_service.properties, text) IS
+    'The value of a property in payload form, as text; NULL if it is absent.';
+COMMENT ON OPERATOR table_service.? (table_service.properties, text) IS
+    'Whether there is a property of that name.';
+COMMENT ON OPERATOR table_service.|| (table_service.properties, table_service.properties) IS
+    'The properties of both sides; the right side wins.';
+COMMENT ON OPERATOR table_service.- (table_service.properties, text) IS
+    'The properties without the named one.';
+COMMENT ON OPERATOR table_service.- (table_service.properties, text[]) IS
+    'The properties without those named.';
+COMMENT ON OPERATOR table_service.= (table_service.properties, table_service.properties) IS
+    'Whether both sides have the same names with the same types and values.';
+COMMENT ON OPERATOR table_service.<> (table_service.properties, table_service.properties) IS
+    'Whether the sides differ in a name, a type or a value.';
+COMMENT ON OPERATOR table_service.< (table_service.properties, table_service.properties) IS
+    'Whether the left side is earlier in an order without a meaning.';
+COMMENT ON OPERATOR table_service.<= (table_service.properties, table_service.properties) IS
+    'Whether the left side is earlier in an order without a meaning, or equal.';
+COMMENT ON OPERATOR table_service.> (table_service.properties, table_service.properties) IS
+    'Whether the left side is later in an order without a meaning.';
+COMMENT ON OPERATOR table_service.>= (table_service.properties, table_service.properties) IS
+    'Whether the left side is later in an order without a meaning, or equal.';
+COMMENT ON OPERATOR CLASS table_service.properties_ops USING btree IS
+    'For DISTINCT, ORDER BY, merge joins and B-tree indexes.';
+COMMENT ON OPERATOR FAMILY table_service.properties_ops USING btree IS
+    'For DISTINCT, ORDER BY, merge joins and B-tree indexes.';
+COMMENT ON OPERATOR CLASS table_service.properties_ops USING hash IS
+    'For DISTINCT, GROUP BY, hash joins and hash indexes.';
+COMMENT ON OPERATOR FAMILY table_service.properties_ops USING hash IS
+    'For DISTINCT, GROUP BY, hash joins and hash indexes.';
+COMMENT ON FUNCTION table_service.has_property(table_service.properties, text) IS
+    'Says whether there is a property of that name; the operator ? under a name.';
+COMMENT ON FUNCTION table_service.property_type(table_service.properties, text) IS
+    'Returns the name of a property''s Edm type, or NULL if the property is absent.';
+COMMENT ON FUNCTION table_service.each_property(table_service.properties) IS
+    'Returns a row for each property, in the order of names.';
+COMMENT ON FUNCTION table_service.get_string(table_service.properties, text) IS
+    'Returns a String, or NULL.';
+COMMENT ON FUNCTION table_service.get_int32(table_service.properties, text) IS
+    'Returns an Int32, or NULL.';
+COMMENT ON FUNCTION table_service.get_int64(table_service.properties, text) IS
+    'Returns an Int64 or an Int32, or NULL.';
+COMMENT ON FUNCTION table_service.get_double(table_service.properties, text) IS
+    'Returns a Double or an Int32, or NULL.';
+COMMENT ON FUNCTION table_service.get_boolean(table_service.properties, text) IS
+    'Returns a Boolean, or NULL.';
+COMMENT ON FUNCTION table_service.get_datetime(table_service.properties, text) IS
+    'Returns a DateTime, truncated to microseconds, or NULL.';
+COMMENT ON FUNCTION table_service.get_ticks(table_service.properties, text) IS
+    'Returns a DateTime exactly, in units of 100 ns since the year 1, or NULL.';
+COMMENT ON FUNCTION table_service.get_guid(table_service.properties, text) IS
+    'Returns a Guid, or NULL.';
+COMMENT ON FUNCTION table_service.get_binary(table_service.properties, text) IS
+    'Returns a Binary, or NULL.';
+COMMENT ON CAST (jsonb AS table_service.properties) IS
+    'Takes a JSON object in payload form.';
+COMMENT ON CAST (table_service.properties AS jsonb) IS
+    'Gives the payload form; cast back, it is the same value.';
+COMMENT ON CAST (table_service.properties AS text) IS
+    'Gives the payload form, as the output of the type does.';
+COMMENT ON FUNCTION table_service.to_properties(record) IS
+    'Converts the columns of a row to properties.';
+COMMENT ON FUNCTION table_service.create_property_index(text, text, boolean) IS
+    'Creates an index on a property of a table, collects statistics with ANALYZE, and returns the index.';
+COMMENT ON FUNCTION table_service.drop_property_index(text, text, boolean) IS
+    'Drops the indexes on a property, those that are not valid included.';
+COMMENT ON FUNCTION table_service.query_property_indexes(text) IS
+    'Returns the property indexes of a table, or of all tables.';
+COMMENT ON FUNCTION table_service.property_index_sql(text, text) IS
+    'Returns the statement that creates an index while others read and write the table.';
+COMMENT ON FUNCTION table_service.get_entity(text, text, text, text) IS
+    'Returns the entity with these keys, or no row.';
+COMMENT ON FUNCTION table_service.get_entities(text, text, text[], text) IS
+    'Returns those of the entities with these keys that exist, in key order.';
+COMMENT ON FUNCTION table_service.query_entities(text, text, text, bigint, table_service.properties) IS
+    'Returns all entities that satisfy the filter, in key order, under one snapshot.';
+COMMENT ON FUNCTION table_service.query_page(text, text, text, bigint, text, table_service.properties) IS
+    'Returns one page of the entities that satisfy the filter, in key order.';
+COMMENT ON FUNCTION table_service.query_page_json(text, text, text, bigint, text, table_service.properties, text) IS
+    'Returns one page as one JSON object, for drivers.';
+COMMENT ON FUNCTION table_service.query_page_chunks(text, text, text, bigint, text, table_service.properties, text, bigint) IS
+    'Returns one page as the text of a JSON array, in rows of at most 64 KiB.';
+COMMENT ON FUNCTION table_service.filter_to_sql(text, text, table_service.properties) IS
+    'Returns the SQL condition for a filter, over the columns of an entity, for a WHERE clause.';
+COMMENT ON FUNCTION table_service.matches(table_service.entity, text, table_service.properties) IS
+    'Says whether an entity satisfies a filter, for use in WHERE, CHECK and CASE.';
+COMMENT ON FUNCTION table_service.explain_query(text, text, table_service.properties) IS
+    'Shows how a query would run, without running it.';
+COMMENT ON FUNCTION table_service.partition_statistics(text) IS
+    'Returns the number of entities of each partition and the bytes of their rows, in the order of PartitionKeys.';
+COMMENT ON FUNCTION table_service.enable_citus(integer) IS
+    'Distributes the tables of the service over the servers of a Citus cluster, by their PartitionKey.';
+COMMENT ON FUNCTION table_service.disable_citus() IS
+    'Takes all distributed tables of the service back to the coordinator.';
+COMMENT ON FUNCTION table_service.create_table(text, boolean) IS
+    'Creates a table and returns it.';
+COMMENT ON FUNCTION table_service.delete_table(text, boolean) IS
+    'Drops a table with all its entities and frees its name.';
+COMMENT ON FUNCTION table_service.query_tables(text, bigint, text, table_service.properties) IS
+    'Returns the tables whose names satisfy the filter, in the order of their lower-case names.';
+COMMENT ON FUNCTION table_service.insert_entity(text, text, text, table_service.properties) IS
+    'Inserts an entity.';
+COMMENT ON FUNCTION table_service.replace_entity(text, text, text, table_service.properties, text) IS
+    'Replaces all properties of an existing entity.';
+COMMENT ON FUNCTION table_service.merge_entity(text, text, text, table_service.properties, text) IS
+    'Sets the given properties of an existing entity and keeps its others.';
+COMMENT ON FUNCTION table_service.insert_or_replace_entity(text, text, text, table_service.properties) IS
+    'Inserts an entity, or replaces all properties if it exists.';
+COMMENT ON FUNCTION table_service.insert_or_merge_entity(text, text, text, table_service.properties) IS
+    'Inserts an entity, or sets the given properties if it exists.';
+COMMENT ON FUNCTION table_service.delete_entity(text, text, text, text, boolean) IS
+    'Deletes an entity and returns true.';
+-- The end of what psql says.
+

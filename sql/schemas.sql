@@ -42,7 +42,5 @@ GRANT USAGE ON SCHEMA table_service TO PUBLIC;
 -- a dump work for a database owner who is not a superuser.
 CREATE SCHEMA table_service_data AUTHORIZATION pg_database_owner;
 GRANT USAGE ON SCHEMA table_service_data TO PUBLIC;
-COMMENT ON SCHEMA table_service_data IS
-    'Tables of the Table service: the relations here that are OF table_service.entity';
 
 CREATE TYPE table_service.properties;

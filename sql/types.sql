@@ -8,7 +8,6 @@ CREATE TYPE table_service.properties (
     ALIGNMENT = int4,
     STORAGE = extended
 );
-COMMENT ON TYPE table_service.properties IS 'The typed properties of one entity';
 
 -- One entity. Keys are ordered by code point, whatever the collation of the database is.
 CREATE TYPE table_service.entity AS (
@@ -17,7 +16,6 @@ CREATE TYPE table_service.entity AS (
     "timestamp" timestamptz,
     properties table_service.properties
 );
-COMMENT ON TYPE table_service.entity IS 'One entity of the Table service';
 
 -- One operation of an entity group transaction. The functions batch_… make it.
 CREATE TYPE table_service.batch_operation AS (
@@ -26,4 +24,3 @@ CREATE TYPE table_service.batch_operation AS (
     properties table_service.properties,
     if_match text
 );
-COMMENT ON TYPE table_service.batch_operation IS 'One operation of an entity group transaction';

@@ -39,7 +39,31 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!("../sql/access.sql", name = "access", requires = ["schemas"]);
-extension_sql_file!("../sql/operators.sql", name = "operators", finalize);
+extension_sql_file!(
+    "../sql/operators.sql",
+    name = "operators",
+    requires = [
+        api::bag::operators::properties_get,
+        api::bag::operators::properties_get_text,
+        api::bag::operators::has_property,
+        api::bag::operators::merge_properties,
+        api::bag::operators::remove_property,
+        api::bag::operators::remove_properties,
+        api::bag::operators::properties_eq,
+        api::bag::operators::properties_ne,
+        api::bag::operators::properties_lt,
+        api::bag::operators::properties_le,
+        api::bag::operators::properties_gt,
+        api::bag::operators::properties_ge,
+        api::bag::operators::properties_cmp,
+        api::bag::operators::properties_hash,
+        api::bag::operators::properties_hash_extended,
+        api::bag::casts::properties_from_jsonb,
+        api::bag::casts::properties_to_jsonb,
+        api::bag::casts::properties_to_text
+    ]
+);
+extension_sql_file!("../sql/comments.sql", name = "comments", finalize);
 
 /// Initialises the library. PostgreSQL calls this when it loads the library into a session.
 #[pg_guard]

@@ -56,6 +56,58 @@ fn cited_sections_of_the_semantics_reference_exist() {
     no(&findings);
 }
 
+/// What PGXN needs to know of a release (https://pgxn.org/spec), and that it is true.
+#[test]
+fn the_description_for_pgxn_is_true() {
+    let root = workspace::root();
+    let meta = std::fs::read_to_string(root.join("META.json")).unwrap();
+    let meta: serde_json::Value = serde_json::from_str(&meta).unwrap();
+    let control = std::fs::read_to_string(root.join("table_service.control")).unwrap();
+    let comment = control.lines().find_map(|line| line.strip_prefix("comment = '"));
+    let comment = comment.and_then(|rest| rest.strip_suffix('\'')).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let extension = "/provides/table_service";
+    for (member, value) in [
+        ("/name".to_owned(), "table_service"),
+        ("/abstract".to_owned(), comment),
+        ("/version".to_owned(), version),
+        ("/license".to_owned(), "postgresql"),
+        ("/meta-spec/version".to_owned(), "1.0.0"),
+        (format!("{extension}/abstract"), comment),
+        (format!("{extension}/version"), version),
+    ] {
+        assert_eq!(
+            meta.pointer(&member).and_then(|there| there.as_str()),
+            Some(value),
+            "{member}"
+        );
+    }
+    assert!(meta["maintainer"].as_str().is_some_and(|name| !name.is_empty()));
+    let file = |member: &str| meta.pointer(&format!("{extension}/{member}")).cloned();
+    let directories = meta["no_index"]["directory"].as_array().cloned().unwrap();
+    for named in [file("file"), file("docfile")]
+        .into_iter()
+        .map(Option::unwrap)
+        .chain(directories)
+    {
+        assert!(
+            root.join(named.as_str().unwrap()).exists(),
+            "META.json: there is no {named}"
+        );
+    }
+    // The majors that the extension can be built for.
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let majors: Vec<u32> = manifest
+        .lines()
+        .filter_map(|line| line.strip_prefix("pg")?.split(' ').next()?.parse().ok())
+        .collect();
+    let (first, last) = (majors.iter().min().unwrap(), majors.iter().max().unwrap());
+    assert_eq!(
+        meta["prereqs"]["runtime"]["requires"]["PostgreSQL"],
+        format!(">= {first}.0.0, < {}.0.0", last + 1)
+    );
+}
+
 /// An upgrade looks at the schema before it does anything, as an installation does.
 #[test]
 fn upgrade_scripts_begin_with_the_same_check() {

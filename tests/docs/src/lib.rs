@@ -9,6 +9,7 @@
 pub mod compare;
 mod page;
 mod psql;
+pub mod reference;
 mod run;
 
 use std::path::{Path, PathBuf};

@@ -90,6 +90,11 @@ impl Page {
         })
     }
 
+    /// The number of the line at an offset, from 1.
+    pub fn line(&self, offset: usize) -> usize {
+        line_of(&self.text, offset)
+    }
+
     /// The page with other outputs, by the indexes of their blocks.
     pub fn with_outputs(&self, outputs: &[(usize, String)]) -> String {
         let mut text = self.text.clone();
@@ -107,7 +112,7 @@ pub struct Fence {
     pub info: String,
     /// Where it begins and ends, fences included.
     start: usize,
-    end: usize,
+    pub end: usize,
     pub content: Range<usize>,
     indented: bool,
 }

@@ -1,46 +1,68 @@
 //! Compares `docs/reference/` with the extension's catalog: every object is documented, no documented object is missing,
 //! and every signature is PostgreSQL's.
 //!
-//! A fence `signature` holds one object per line; a line that begins with spaces continues the one before. If this test
-//! prints a line as missing, add that line to the reference.
+//! `tests/docs/src/reference.rs` says how the pages list objects. If a test prints a line as missing, add that line to the
+//! reference, with a sentence that describes the object, and run `make schema ACCEPT=1`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use docs_tests::{Page, fences, project};
+use docs_tests::Page;
+use docs_tests::reference::{objects, pages};
 use regex::Regex;
 use system_tests::Database;
 use table_service_model::{Code, error::Retry, limits};
 
-/// Every object of the extension, one line each. Array types and operator families are left out: they belong to others.
+/// Every object of the extension, one line each, and its description. Array types, the types of the rows of tables and views,
+/// and operator families are left out: they belong to others.
 const OBJECTS: &str = r#"
 WITH members AS (
     SELECT classid, objid FROM pg_depend
     WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'table_service') AND deptype = 'e')
-SELECT format('%s(%s) → %s', p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid))
+SELECT concat(CASE p.prokind WHEN 'p' THEN 'procedure ' END, p.proname, '(', pg_get_function_arguments(p.oid), ')', ' → ' || pg_get_function_result(p.oid)),
+    obj_description(objid, 'pg_proc')
 FROM members JOIN pg_proc AS p ON classid = 'pg_proc'::regclass AND objid = p.oid
 UNION ALL
 SELECT concat_ws(' ', 'type', t.typname, '(' || (
-    SELECT string_agg(quote_ident(attname) || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = t.typrelid AND attnum > 0) || ')')
+    SELECT string_agg(quote_ident(attname) || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute
+    WHERE attrelid = t.typrelid AND attnum > 0) || ')'),
+    obj_description(objid, 'pg_type')
 FROM members JOIN pg_type AS t ON classid = 'pg_type'::regclass AND objid = t.oid WHERE t.typcategory <> 'A'
-    AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.typrelid AND c.relkind = 'r')
+    AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.typrelid AND c.relkind <> 'c')
 UNION ALL
-SELECT format('operator %s %s %s → %s', o.oprleft::regtype, o.oprname, o.oprright::regtype, o.oprresult::regtype)
+SELECT format('operator %s %s %s → %s', o.oprleft::regtype, o.oprname, o.oprright::regtype, o.oprresult::regtype), obj_description(objid, 'pg_operator')
 FROM members JOIN pg_operator AS o ON classid = 'pg_operator'::regclass AND objid = o.oid
 UNION ALL
-SELECT format('cast %s → %s, %s', c.castsource::regtype, c.casttarget::regtype, CASE c.castcontext WHEN 'i' THEN 'implicit' WHEN 'a' THEN 'assignment' ELSE 'explicit' END)
+SELECT format('cast %s → %s, %s', c.castsource::regtype, c.casttarget::regtype,
+        CASE c.castcontext WHEN 'i' THEN 'implicit' WHEN 'a' THEN 'assignment' ELSE 'explicit' END),
+    obj_description(objid, 'pg_cast')
 FROM members JOIN pg_cast AS c ON classid = 'pg_cast'::regclass AND objid = c.oid
 UNION ALL
-SELECT format('operator class %s for %s', c.opcname, a.amname)
+SELECT format('operator class %s for %s', c.opcname, a.amname), obj_description(objid, 'pg_opclass')
 FROM members JOIN pg_opclass AS c ON classid = 'pg_opclass'::regclass AND objid = c.oid JOIN pg_am AS a ON a.oid = c.opcmethod
 UNION ALL
-SELECT 'schema ' || n.nspname FROM members JOIN pg_namespace AS n ON classid = 'pg_namespace'::regclass AND objid = n.oid
+SELECT 'schema ' || n.nspname, obj_description(n.oid, 'pg_namespace')
+FROM pg_namespace AS n WHERE n.nspname = 'table_service' OR n.oid IN (SELECT objid FROM members WHERE classid = 'pg_namespace'::regclass)
 UNION ALL
-SELECT format('setting %s %s', name, vartype) || concat(' = ' || boot_val, ' ' || unit, ', ' || min_val || ' to ' || max_val, ', ' || context)
+SELECT format('setting %s %s', name, vartype) || concat(' = ' || boot_val, ' ' || unit, ', ' || min_val || ' to ' || max_val, ', ' || context), NULL
 FROM pg_settings WHERE name LIKE 'table\_service.%'
 UNION ALL
-SELECT pg_describe_object(classid, objid, 0) FROM members
-WHERE classid NOT IN ('pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass, 'pg_cast'::regclass, 'pg_opclass'::regclass, 'pg_opfamily'::regclass, 'pg_namespace'::regclass)
+SELECT pg_describe_object(classid, objid, 0), obj_description(objid, classid::regclass::name) FROM members
+WHERE classid <> ALL ('{pg_proc,pg_type,pg_operator,pg_cast,pg_opclass,pg_opfamily,pg_namespace}'::regclass[])
 "#;
+
+/// Columns without a description, and operator families.
+const UNDESCRIBED: &str = r"
+WITH members AS (
+    SELECT classid, objid FROM pg_depend
+    WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'table_service') AND deptype = 'e')
+SELECT format('column %s.%s', attrelid::regclass, attname) FROM pg_attribute
+WHERE attnum > 0 AND NOT attisdropped AND col_description(attrelid, attnum) IS NULL
+    AND attrelid IN (SELECT objid FROM members WHERE classid = 'pg_class'::regclass
+        UNION SELECT t.typrelid FROM members JOIN pg_type AS t ON classid = 'pg_type'::regclass AND t.oid = objid)
+UNION ALL
+SELECT pg_describe_object(classid, objid, 0) FROM members
+WHERE classid = 'pg_opfamily'::regclass AND obj_description(objid, 'pg_opfamily') IS NULL
+";
 
 /// Removes what readers do not need from PostgreSQL's form of a signature: casts of defaults, long names of types.
 fn short(line: &str) -> String {
@@ -50,40 +72,12 @@ fn short(line: &str) -> String {
         .replace("timestamp with time zone", "timestamptz")
 }
 
-struct Reference {
-    pages: Vec<Page>,
-}
-
-impl Reference {
-    fn read() -> Reference {
-        let mut pages = Vec::new();
-        for entry in std::fs::read_dir(project().join("docs/reference")).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            pages.push(Page::parse(&name, &std::fs::read_to_string(path).unwrap()).unwrap());
-        }
-        Reference { pages }
-    }
-
-    fn page(&self, name: &str) -> &Page {
-        self.pages.iter().find(|page| page.name == name).unwrap()
-    }
+fn page(name: &str) -> Page {
+    pages().into_iter().find(|page| page.name == name).unwrap()
 }
 
 fn signatures(page: &Page) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for fence in fences(&page.text).into_iter().filter(|fence| fence.info == "signature") {
-        for line in page.text[fence.content].lines() {
-            match lines.last_mut() {
-                Some(last) if line.starts_with(' ') => {
-                    last.push(' ');
-                    last.push_str(line.trim());
-                }
-                _ => lines.push(line.trim().to_owned()),
-            }
-        }
-    }
-    lines
+    objects(page).into_iter().map(|object| object.signature).collect()
 }
 
 /// The objects that only the extension has, and those that only the reference has.
@@ -92,7 +86,7 @@ fn differences(database: &Database) -> (Vec<String>, Vec<String>) {
     session.run("LOAD '$libdir/table_service'; SET search_path = table_service; SET intervalstyle = 'postgres'");
     let objects = session.run(OBJECTS);
     let there: BTreeSet<String> = objects.iter().map(|row| short(row[0].as_deref().unwrap())).collect();
-    let listed: Vec<String> = Reference::read().pages.iter().flat_map(signatures).collect();
+    let listed: Vec<String> = pages().iter().flat_map(signatures).collect();
     let documented: BTreeSet<String> = listed.iter().cloned().collect();
     assert_eq!(
         listed.len(),
@@ -113,6 +107,35 @@ fn the_reference_has_every_object_as_it_is() {
         "\nnot in docs/reference:\n{}\n\nin docs/reference, but not in the extension:\n{}\n",
         missing.join("\n"),
         stale.join("\n")
+    );
+}
+
+/// What psql says of each object is what the reference says; of each column of a type, a table or a view too.
+#[test]
+fn psql_describes_every_object_and_column() {
+    let database = Database::new();
+    let session = database.session("catalog");
+    session.run("SET search_path = table_service; SET intervalstyle = 'postgres'");
+    let described: BTreeMap<String, String> = pages()
+        .iter()
+        .flat_map(objects)
+        .map(|object| (object.signature, object.description))
+        .collect();
+    let mut findings = Vec::new();
+    for row in session.run(OBJECTS) {
+        let object = short(row[0].as_deref().unwrap());
+        if row[1].as_ref() != described.get(&object) && !object.starts_with("setting ") {
+            findings.push(format!("{object}: {:?}", row[1]));
+        }
+    }
+    for row in session.run(UNDESCRIBED) {
+        findings.push(format!("{}: None", row[0].as_deref().unwrap()));
+    }
+    assert!(
+        findings.is_empty(),
+        "\npsql shows another description than docs/reference, or none. Write it there (tests/docs/src/reference.rs says where), then run: make schema \
+         ACCEPT=1\n{}\n",
+        findings.join("\n")
     );
 }
 
@@ -144,7 +167,7 @@ fn an_undocumented_object_and_a_stale_signature_are_noticed() {
 
 #[test]
 fn every_function_has_an_example_on_its_page() {
-    for page in Reference::read().pages {
+    for page in pages() {
         if page.name == "internals.md" {
             continue;
         }
@@ -164,8 +187,7 @@ fn every_function_has_an_example_on_its_page() {
 
 #[test]
 fn the_table_of_errors_is_the_catalogs() {
-    let reference = Reference::read();
-    let page = &reference.page("errors.md").text;
+    let page = &page("errors.md").text;
     let documented: BTreeSet<&str> = page
         .lines()
         .filter_map(|line| line.strip_prefix("| `"))
@@ -197,8 +219,7 @@ fn the_table_of_errors_is_the_catalogs() {
 
 #[test]
 fn the_limits_are_the_models() {
-    let reference = Reference::read();
-    let page = &reference.page("limits.md").text;
+    let page = &page("limits.md").text;
     for (what, limit) in [
         ("units of a PartitionKey, and of a RowKey", limits::KEY_UTF16_UNITS),
         ("bytes of both keys together", limits::KEYS_BYTES),

@@ -1,0 +1,260 @@
+-- What psql says of each object. Made from docs/reference by `make schema ACCEPT=1`: change the sentence there.
+COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
+    'Sets all stored access policies of a table at once.';
+COMMENT ON FUNCTION table_service.get_access_policies(text) IS
+    'Returns the stored access policies of a table.';
+COMMENT ON TABLE table_service.access_policies IS
+    'The stored access policies of all tables, one row a table.';
+COMMENT ON COLUMN table_service.access_policies."relation" IS
+    'The table.';
+COMMENT ON COLUMN table_service.access_policies."policies" IS
+    'Its policies, as set_access_policies takes them.';
+COMMENT ON FUNCTION table_service.generate_sas(text, text, text, text, timestamptz, timestamptz, text, text, text, text, text, text, text) IS
+    'Makes a shared access signature for a table.';
+COMMENT ON FUNCTION table_service.set_service_properties(json) IS
+    'Changes the service properties.';
+COMMENT ON FUNCTION table_service.get_service_properties() IS
+    'Returns the service properties.';
+COMMENT ON TABLE table_service.service_properties IS
+    'The service properties, in at most one row.';
+COMMENT ON COLUMN table_service.service_properties."is_only" IS
+    'Always true, so that there is one row.';
+COMMENT ON COLUMN table_service.service_properties."properties" IS
+    'The properties that somebody has set, as set_service_properties takes them.';
+COMMENT ON FUNCTION table_service.grant_gateway_access(text) IS
+    'Grants a role what the gateway needs besides its own tables.';
+COMMENT ON FUNCTION table_service.execute_batch(text, text, VARIADIC table_service.batch_operation[]) IS
+    'Executes operations on entities of one partition: all of them or none.';
+COMMENT ON FUNCTION table_service.batch_insert(text, table_service.properties) IS
+    'Makes the operation that inserts an entity.';
+COMMENT ON FUNCTION table_service.batch_replace(text, table_service.properties, text) IS
+    'Makes the operation that replaces all properties of an existing entity.';
+COMMENT ON FUNCTION table_service.batch_merge(text, table_service.properties, text) IS
+    'Makes the operation that sets the given properties of an existing entity.';
+COMMENT ON FUNCTION table_service.batch_insert_or_replace(text, table_service.properties) IS
+    'Makes the operation that inserts an entity, or replaces all properties if it exists.';
+COMMENT ON FUNCTION table_service.batch_insert_or_merge(text, table_service.properties) IS
+    'Makes the operation that inserts an entity, or sets the given properties if it exists.';
+COMMENT ON FUNCTION table_service.batch_delete(text, text) IS
+    'Makes the operation that deletes an entity.';
+COMMENT ON TYPE table_service.batch_operation IS
+    'The type of an operation in an entity group transaction.';
+COMMENT ON COLUMN table_service.batch_operation."operation" IS
+    'What to do: insert, replace, merge, insert_or_replace, insert_or_merge or delete.';
+COMMENT ON COLUMN table_service.batch_operation."row_key" IS
+    'The RowKey of the entity.';
+COMMENT ON COLUMN table_service.batch_operation."properties" IS
+    'The properties; NULL for a delete.';
+COMMENT ON COLUMN table_service.batch_operation."if_match" IS
+    'The ETag of the version that may be changed, or * for any; NULL for operations that have none.';
+COMMENT ON FUNCTION table_service.execute_batch_json(text, text, text) IS
+    'Executes operations that are given as a JSON array, all of them or none.';
+COMMENT ON TYPE table_service.entity IS
+    'entity is the type of all tables of the service.';
+COMMENT ON COLUMN table_service.entity."partition_key" IS
+    'The PartitionKey; entities with the same one can be changed together.';
+COMMENT ON COLUMN table_service.entity."row_key" IS
+    'The RowKey, which identifies the entity in its partition.';
+COMMENT ON COLUMN table_service.entity."timestamp" IS
+    'The time of the latest write, from which the ETag is derived.';
+COMMENT ON COLUMN table_service.entity."properties" IS
+    'The typed properties.';
+COMMENT ON SCHEMA table_service_data IS
+    'The schema of the tables of the service: the relations in it of the type table_service.entity.';
+COMMENT ON FUNCTION table_service.etag(table_service.entity) IS
+    'Returns the ETag of an entity.';
+COMMENT ON FUNCTION table_service.etag(timestamptz) IS
+    'Returns the ETag of an entity with this Timestamp.';
+COMMENT ON FUNCTION table_service.entity_to_json(table_service.entity, text) IS
+    'Returns the entity in the service''s payload form.';
+COMMENT ON FUNCTION table_service.entity_from_json(text) IS
+    'Returns the entity in a payload.';
+COMMENT ON FUNCTION table_service.ticks(timestamptz) IS
+    'Returns a point in time as .NET''s DateTime.Ticks: units of 100 ns since the year 1.';
+COMMENT ON FUNCTION table_service.from_ticks(bigint) IS
+    'Returns the point in time of ticks, truncated to microseconds.';
+COMMENT ON FUNCTION table_service.inverted_ticks(timestamptz) IS
+    'Returns 19 digits that become smaller as time goes on.';
+COMMENT ON FUNCTION table_service.from_inverted_ticks(text) IS
+    'Returns the point in time of inverted ticks.';
+COMMENT ON FUNCTION table_service.retry_delay(integer, interval, interval, interval) IS
+    'Returns how long to wait before retry number retry.';
+COMMENT ON SCHEMA table_service IS
+    'The functions, types and operators of the extension.';
+COMMENT ON FUNCTION table_service.properties_in(cstring) IS
+    'Reads the text form.';
+COMMENT ON FUNCTION table_service.properties_out(table_service.properties) IS
+    'Writes the text form.';
+COMMENT ON FUNCTION table_service.properties_recv(internal) IS
+    'Reads the binary form, and checks it.';
+COMMENT ON FUNCTION table_service.properties_send(table_service.properties) IS
+    'Writes the binary form.';
+COMMENT ON FUNCTION table_service.properties_from_jsonb(jsonb) IS
+    'Is the cast from jsonb.';
+COMMENT ON FUNCTION table_service.properties_to_jsonb(table_service.properties) IS
+    'Is the cast to jsonb.';
+COMMENT ON FUNCTION table_service.properties_to_text(table_service.properties) IS
+    'Is the cast to text.';
+COMMENT ON FUNCTION table_service.properties_get(table_service.properties, text) IS
+    'Is the operator -> under a name.';
+COMMENT ON FUNCTION table_service.properties_get_text(table_service.properties, text) IS
+    'Is the operator ->> under a name.';
+COMMENT ON FUNCTION table_service.merge_properties(table_service.properties, table_service.properties) IS
+    'Is the operator || under a name.';
+COMMENT ON FUNCTION table_service.remove_property(table_service.properties, text) IS
+    'Is the operator - under a name, for one property.';
+COMMENT ON FUNCTION table_service.remove_properties(table_service.properties, text[]) IS
+    'Is the operator - under a name, for several properties.';
+COMMENT ON FUNCTION table_service.properties_cmp(table_service.properties, table_service.properties) IS
+    'Compares two values in an order without a meaning: -1, 0 or 1.';
+COMMENT ON FUNCTION table_service.properties_eq(table_service.properties, table_service.properties) IS
+    'Is the operator =.';
+COMMENT ON FUNCTION table_service.properties_ne(table_service.properties, table_service.properties) IS
+    'Is the operator <>.';
+COMMENT ON FUNCTION table_service.properties_lt(table_service.properties, table_service.properties) IS
+    'Is the operator <.';
+COMMENT ON FUNCTION table_service.properties_le(table_service.properties, table_service.properties) IS
+    'Is the operator <=.';
+COMMENT ON FUNCTION table_service.properties_gt(table_service.properties, table_service.properties) IS
+    'Is the operator >.';
+COMMENT ON FUNCTION table_service.properties_ge(table_service.properties, table_service.properties) IS
+    'Is the operator >=.';
+COMMENT ON FUNCTION table_service.properties_hash(table_service.properties) IS
+    'Returns a hash value.';
+COMMENT ON FUNCTION table_service.properties_hash_extended(table_service.properties, bigint) IS
+    'Returns a hash value that depends on a seed.';
+COMMENT ON FUNCTION table_service.entity_is_valid(text, text, timestamptz, table_service.properties) IS
+    'Is the CHECK constraint of every table.';
+COMMENT ON FUNCTION table_service.rising_timestamp() IS
+    'Is the trigger of every table that makes the Timestamp rise.';
+COMMENT ON FUNCTION table_service.next_timestamp(timestamptz, timestamptz) IS
+    'Returns the later of the clock and one microsecond after the old Timestamp.';
+COMMENT ON FUNCTION table_service.merge_fits(text, text, table_service.properties, table_service.properties) IS
+    'Says whether a merge stays within the limits.';
+COMMENT ON FUNCTION table_service.entity_passes(text, text, timestamptz, table_service.properties, text) IS
+    'Tests an entity with the part of a filter that no key range covers.';
+COMMENT ON FUNCTION table_service.scan_passes(table_service.properties, bytea) IS
+    'Tests the properties of a row with a compiled filter, in the scans of queries.';
+COMMENT ON FUNCTION table_service.scan_passes(text, text, timestamptz, table_service.properties, bytea) IS
+    'Tests a row with a compiled filter that also needs keys or Timestamp, in the scans of queries.';
+COMMENT ON FUNCTION table_service.property_index_key(text, text, table_service.properties, text) IS
+    'Is the expression of property indexes: the value of a property, and behind it the keys.';
+COMMENT ON FUNCTION table_service.matches_support(internal) IS
+    'Tells PostgreSQL''s planner how matches can be read through indexes.';
+COMMENT ON TYPE table_service.properties IS
+    'The typed properties of one entity.';
+COMMENT ON OPERATOR table_service.-> (table_service.properties, text) IS
+    'The value of a property in payload form, as jsonb; NULL if it is absent.';
+COMMENT ON OPERATOR table_service.->> (table_service.properties, text) IS
+    'The value of a property in payload form, as text; NULL if it is absent.';
+COMMENT ON OPERATOR table_service.? (table_service.properties, text) IS
+    'Whether there is a property of that name.';
+COMMENT ON OPERATOR table_service.|| (table_service.properties, table_service.properties) IS
+    'The properties of both sides; the right side wins.';
+COMMENT ON OPERATOR table_service.- (table_service.properties, text) IS
+    'The properties without the named one.';
+COMMENT ON OPERATOR table_service.- (table_service.properties, text[]) IS
+    'The properties without those named.';
+COMMENT ON OPERATOR table_service.= (table_service.properties, table_service.properties) IS
+    'Whether both sides have the same names with the same types and values.';
+COMMENT ON OPERATOR table_service.<> (table_service.properties, table_service.properties) IS
+    'Whether the sides differ in a name, a type or a value.';
+COMMENT ON OPERATOR table_service.< (table_service.properties, table_service.properties) IS
+    'Whether the left side is earlier in an order without a meaning.';
+COMMENT ON OPERATOR table_service.<= (table_service.properties, table_service.properties) IS
+    'Whether the left side is earlier in an order without a meaning, or equal.';
+COMMENT ON OPERATOR table_service.> (table_service.properties, table_service.properties) IS
+    'Whether the left side is later in an order without a meaning.';
+COMMENT ON OPERATOR table_service.>= (table_service.properties, table_service.properties) IS
+    'Whether the left side is later in an order without a meaning, or equal.';
+COMMENT ON OPERATOR CLASS table_service.properties_ops USING btree IS
+    'For DISTINCT, ORDER BY, merge joins and B-tree indexes.';
+COMMENT ON OPERATOR FAMILY table_service.properties_ops USING btree IS
+    'For DISTINCT, ORDER BY, merge joins and B-tree indexes.';
+COMMENT ON OPERATOR CLASS table_service.properties_ops USING hash IS
+    'For DISTINCT, GROUP BY, hash joins and hash indexes.';
+COMMENT ON OPERATOR FAMILY table_service.properties_ops USING hash IS
+    'For DISTINCT, GROUP BY, hash joins and hash indexes.';
+COMMENT ON FUNCTION table_service.has_property(table_service.properties, text) IS
+    'Says whether there is a property of that name; the operator ? under a name.';
+COMMENT ON FUNCTION table_service.property_type(table_service.properties, text) IS
+    'Returns the name of a property''s Edm type, or NULL if the property is absent.';
+COMMENT ON FUNCTION table_service.each_property(table_service.properties) IS
+    'Returns a row for each property, in the order of names.';
+COMMENT ON FUNCTION table_service.get_string(table_service.properties, text) IS
+    'Returns a String, or NULL.';
+COMMENT ON FUNCTION table_service.get_int32(table_service.properties, text) IS
+    'Returns an Int32, or NULL.';
+COMMENT ON FUNCTION table_service.get_int64(table_service.properties, text) IS
+    'Returns an Int64 or an Int32, or NULL.';
+COMMENT ON FUNCTION table_service.get_double(table_service.properties, text) IS
+    'Returns a Double or an Int32, or NULL.';
+COMMENT ON FUNCTION table_service.get_boolean(table_service.properties, text) IS
+    'Returns a Boolean, or NULL.';
+COMMENT ON FUNCTION table_service.get_datetime(table_service.properties, text) IS
+    'Returns a DateTime, truncated to microseconds, or NULL.';
+COMMENT ON FUNCTION table_service.get_ticks(table_service.properties, text) IS
+    'Returns a DateTime exactly, in units of 100 ns since the year 1, or NULL.';
+COMMENT ON FUNCTION table_service.get_guid(table_service.properties, text) IS
+    'Returns a Guid, or NULL.';
+COMMENT ON FUNCTION table_service.get_binary(table_service.properties, text) IS
+    'Returns a Binary, or NULL.';
+COMMENT ON CAST (jsonb AS table_service.properties) IS
+    'Takes a JSON object in payload form.';
+COMMENT ON CAST (table_service.properties AS jsonb) IS
+    'Gives the payload form; cast back, it is the same value.';
+COMMENT ON CAST (table_service.properties AS text) IS
+    'Gives the payload form, as the output of the type does.';
+COMMENT ON FUNCTION table_service.to_properties(record) IS
+    'Converts the columns of a row to properties.';
+COMMENT ON FUNCTION table_service.create_property_index(text, text, boolean) IS
+    'Creates an index on a property of a table, collects statistics with ANALYZE, and returns the index.';
+COMMENT ON FUNCTION table_service.drop_property_index(text, text, boolean) IS
+    'Drops the indexes on a property, those that are not valid included.';
+COMMENT ON FUNCTION table_service.query_property_indexes(text) IS
+    'Returns the property indexes of a table, or of all tables.';
+COMMENT ON FUNCTION table_service.property_index_sql(text, text) IS
+    'Returns the statement that creates an index while others read and write the table.';
+COMMENT ON FUNCTION table_service.get_entity(text, text, text, text) IS
+    'Returns the entity with these keys, or no row.';
+COMMENT ON FUNCTION table_service.get_entities(text, text, text[], text) IS
+    'Returns those of the entities with these keys that exist, in key order.';
+COMMENT ON FUNCTION table_service.query_entities(text, text, text, bigint, table_service.properties) IS
+    'Returns all entities that satisfy the filter, in key order, under one snapshot.';
+COMMENT ON FUNCTION table_service.query_page(text, text, text, bigint, text, table_service.properties) IS
+    'Returns one page of the entities that satisfy the filter, in key order.';
+COMMENT ON FUNCTION table_service.query_page_json(text, text, text, bigint, text, table_service.properties, text) IS
+    'Returns one page as one JSON object, for drivers.';
+COMMENT ON FUNCTION table_service.query_page_chunks(text, text, text, bigint, text, table_service.properties, text, bigint) IS
+    'Returns one page as the text of a JSON array, in rows of at most 64 KiB.';
+COMMENT ON FUNCTION table_service.filter_to_sql(text, text, table_service.properties) IS
+    'Returns the SQL condition for a filter, over the columns of an entity, for a WHERE clause.';
+COMMENT ON FUNCTION table_service.matches(table_service.entity, text, table_service.properties) IS
+    'Says whether an entity satisfies a filter, for use in WHERE, CHECK and CASE.';
+COMMENT ON FUNCTION table_service.explain_query(text, text, table_service.properties) IS
+    'Shows how a query would run, without running it.';
+COMMENT ON FUNCTION table_service.partition_statistics(text) IS
+    'Returns the number of entities of each partition and the bytes of their rows, in the order of PartitionKeys.';
+COMMENT ON FUNCTION table_service.enable_citus(integer) IS
+    'Distributes the tables of the service over the servers of a Citus cluster, by their PartitionKey.';
+COMMENT ON FUNCTION table_service.disable_citus() IS
+    'Takes all distributed tables of the service back to the coordinator.';
+COMMENT ON FUNCTION table_service.create_table(text, boolean) IS
+    'Creates a table and returns it.';
+COMMENT ON FUNCTION table_service.delete_table(text, boolean) IS
+    'Drops a table with all its entities and frees its name.';
+COMMENT ON FUNCTION table_service.query_tables(text, bigint, text, table_service.properties) IS
+    'Returns the tables whose names satisfy the filter, in the order of their lower-case names.';
+COMMENT ON FUNCTION table_service.insert_entity(text, text, text, table_service.properties) IS
+    'Inserts an entity.';
+COMMENT ON FUNCTION table_service.replace_entity(text, text, text, table_service.properties, text) IS
+    'Replaces all properties of an existing entity.';
+COMMENT ON FUNCTION table_service.merge_entity(text, text, text, table_service.properties, text) IS
+    'Sets the given properties of an existing entity and keeps its others.';
+COMMENT ON FUNCTION table_service.insert_or_replace_entity(text, text, text, table_service.properties) IS
+    'Inserts an entity, or replaces all properties if it exists.';
+COMMENT ON FUNCTION table_service.insert_or_merge_entity(text, text, text, table_service.properties) IS
+    'Inserts an entity, or sets the given properties if it exists.';
+COMMENT ON FUNCTION table_service.delete_entity(text, text, text, text, boolean) IS
+    'Deletes an entity and returns true.';
+-- The end of what psql says.
