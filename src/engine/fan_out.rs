@@ -5,6 +5,12 @@
 //! what is wanted. In key order they are complete up to the last row of the first shard that has no more to show. There
 //! the next statement begins. Few large partitions are read one by one: the shards are asked for two rows, which say which
 //! partition comes next, and that one is read from its shard.
+//!
+//! From a page's deadline on every row passes the filter of its statement, so that the statement soon ends. The page tests the
+//! filter again: it may get rows that do not pass, and never misses one that does.
+//!
+//! Citus' coordinator would count the rows of all shards together, so its count is taken off the plan. It plans a statement
+//! that goes to several shards with its values each time; only one that goes to a single shard can be planned without them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

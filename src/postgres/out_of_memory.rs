@@ -1,10 +1,18 @@
 //! A failed allocation becomes an error of the statement, `out_of_memory`. Without this module it would end the process,
 //! and with it all sessions.
 //!
-//! Three parts need it. Rust ends the process when it has no memory for a value; a hook raises an error instead. Raising
-//! and reporting an error need memory; [`reserve`] has it for Rust's values, and a memory context that is filled in
-//! advance has it for PostgreSQL's. And `pgrx` copies an error of PostgreSQL at a moment when another one must not
-//! happen, so the linker replaces the functions that it calls there (`build.rs`).
+//! Four parts need it.
+//!
+//! - Rust ends the process when it has no memory for a value. A hook panics with 53200 instead: the values on the stack are
+//!   dropped, and `pgrx` reports the error. No place that allocates needs to think of it.
+//! - Raising and reporting an error need memory themselves. [`reserve`] has it for Rust's values, and a memory context that is
+//!   filled in advance has it for PostgreSQL's.
+//! - `pgrx` copies an error of PostgreSQL while `PG_exception_stack` still points to a frame that has ended, and reports it
+//!   outside of every guard. Another error at one of these moments would end the process. So the linker replaces the functions
+//!   that it calls there (`build.rs`), for this library alone: what does not fit becomes 53200. A changed copy of `pgrx` would
+//!   do the same with 12 MB of source to carry through every release.
+//! - The C library ends the process if it cannot note a destructor of a thread-local value. A server process has one thread,
+//!   which ends with the process, so this library registers none.
 
 use std::alloc::Layout;
 use std::ffi::c_void;

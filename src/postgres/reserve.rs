@@ -1,4 +1,7 @@
 //! The allocator of this library's values. It has a reserve: memory for raising an error when there is no other.
+//!
+//! While an error is on its way, and only then, values are taken from there if the system has no memory. All of it is free
+//! again when the error has been reported.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;

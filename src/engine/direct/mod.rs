@@ -1,4 +1,5 @@
-//! Direct access: reads or writes one entity through the primary key's index and the table, without a statement.
+//! Direct access: reads and writes entities by their keys, through the primary key's index and the table, without a statement:
+//! one entity, or the inserts of a batch, page by page.
 //!
 //! It saves the start and the end of the executor, which cost more than the work itself. It is used only where a
 //! statement would have the same result: in a table with nothing added to what `create_table` makes, and for a caller

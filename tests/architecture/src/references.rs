@@ -46,7 +46,8 @@ pub fn paths(name: &str, document: &str, read: &dyn Fn(&Path) -> Option<String>)
 
 fn is_path(text: &str) -> bool {
     const ENDINGS: [&str; 9] = [".rs", ".sql", ".sh", ".toml", ".md", ".control", ".spec", ".out", ".py"];
-    text.contains('/') || ENDINGS.iter().any(|ending| text.ends_with(ending))
+    // A media type is no path.
+    text.contains('/') && !text.starts_with("application/") || ENDINGS.iter().any(|ending| text.ends_with(ending))
 }
 
 fn has_word(text: &str, word: &str) -> bool {
@@ -98,9 +99,92 @@ pub fn headings(document: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// The sections `N.M` of the rules of the service (chapters 1 to 7) that no row of a table `| rule | implemented in | proved by |`
+/// is about: neither one in the section, nor one that names it as in `| 3.2 to 3.5 headers |`; and what such a row names that
+/// does not exist.
+///
+/// # Errors
+///
+/// Never for what the document says.
+pub fn unproved(document: &str) -> Result<Vec<String>, String> {
+    let heading = Regex::new(r"^#+ (\d+(?:\.\d+)?)\.? ").map_err(|error| error.to_string())?;
+    let named = Regex::new(r"^\| ((?:\d+\.\d+(?:, | to | ))+)").map_err(|error| error.to_string())?;
+    let mut sections: Vec<String> = Vec::new();
+    let mut about: Vec<String> = Vec::new();
+    let mut in_table = false;
+    for line in document.lines() {
+        if let Some(number) = heading.captures(line).and_then(|found| found.get(1)) {
+            sections.push(number.as_str().to_owned());
+        }
+        if line == "| rule | implemented in | proved by |" {
+            in_table = true;
+            about.extend(sections.last().cloned());
+        } else if !line.starts_with('|') {
+            in_table = false;
+        } else if in_table && let Some(names) = named.captures(line).and_then(|found| found.get(1)) {
+            about.extend(between(names.as_str()));
+        }
+    }
+    let is_rule = |section: &String| section.contains('.') && section.starts_with(|c: char| ('1'..='7').contains(&c));
+    let lacking = sections
+        .iter()
+        .filter(|section| is_rule(section) && !about.contains(section));
+    let lacking =
+        lacking.map(|section| format!("section {section} lacks a table `| rule | implemented in | proved by |`"));
+    let unknown = about.iter().filter(|section| !sections.contains(section));
+    let unknown = unknown.map(|section| format!("a table is about section {section}, which does not exist"));
+    Ok(lacking.chain(unknown).collect())
+}
+
+/// The sections of `3.2 to 3.5` and of `7.2, 7.3`.
+fn between(names: &str) -> Vec<String> {
+    let mut sections: Vec<String> = Vec::new();
+    let mut is_range = false;
+    for word in names.split([' ', ',']).filter(|word| !word.is_empty()) {
+        let parts = |section: &str| {
+            let (chapter, number) = section.split_once('.')?;
+            Some((chapter.to_owned(), number.parse::<u32>().ok()?))
+        };
+        if word == "to" {
+            is_range = true;
+            continue;
+        }
+        if let (true, Some((_, first)), Some((chapter, last))) = (
+            is_range,
+            sections.last().and_then(|section| parts(section)),
+            parts(word),
+        ) {
+            sections.extend((first + 1..last).map(|number| format!("{chapter}.{number}")));
+        }
+        sections.push(word.to_owned());
+        is_range = false;
+    }
+    sections
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_section_of_rules_without_a_table_is_named() {
+        let table = "| rule | implemented in | proved by |\n|---|---|---|\n";
+        let of = |row: &str| {
+            format!("## 3. Three\n### 3.1 A\n\n{table}{row}\n\n### 3.2 B\n### 3.3 C\n## 8. Eight\n### 8.1 D\n")
+        };
+        assert_eq!(
+            unproved(&of("| one | `a.rs` | `b.rs` |")),
+            Ok(["3.2", "3.3"]
+                .map(|section| format!("section {section} lacks a table `{}`", &table[..37]))
+                .to_vec())
+        );
+        assert_eq!(unproved(&of("| 3.1 to 3.3 all | `a.rs` | `b.rs` |")), Ok(vec![]));
+        assert_eq!(unproved(&of("| 3.2, 3.3 two | `a.rs` | `b.rs` |")), Ok(vec![]));
+        assert_eq!(
+            unproved(&of("| 3.1 to 3.4 all | `a.rs` | `b.rs` |")),
+            Ok(vec!["a table is about section 3.4, which does not exist".to_owned()])
+        );
+    }
 
     #[test]
     fn paths_and_symbols_in_tables_are_looked_up() {
