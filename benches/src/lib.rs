@@ -3,6 +3,7 @@
 pub mod data;
 pub mod load;
 pub mod mix;
+pub mod plot;
 pub mod report;
 pub mod session;
 pub mod work;
