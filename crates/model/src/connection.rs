@@ -14,7 +14,7 @@ pub enum Host<'a> {
     Directory,
 }
 
-/// Whether every place that a connection may be made to is on this machine. A driver connects to an address of
+/// Returns whether every place that a connection may be made to is on this machine. A driver connects to an address of
 /// `hostaddr` instead of the host beside it, so both have to be.
 #[must_use]
 pub fn is_this_machine<'a>(hosts: impl IntoIterator<Item = Host<'a>>, addresses: &[IpAddr]) -> bool {
@@ -27,15 +27,15 @@ pub fn is_this_machine<'a>(hosts: impl IntoIterator<Item = Host<'a>>, addresses:
     hosts.into_iter().all(is_here) && addresses.iter().all(IpAddr::is_loopback)
 }
 
-/// Whether a text has the form of a host's name or address. If a URL is mistyped, a part of its password can stand where
-/// the host does; that part must not be looked up or shown.
+/// Returns whether a text has the form of a host's name or address. If a URL is mistyped, a part of its password can
+/// stand where the host does; that part must not be looked up or shown.
 #[must_use]
 pub fn is_host(text: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
     !text.is_empty() && text.len() <= 253 && text.chars().all(is_part)
 }
 
-/// The name of a database, for messages. One with other characters than names have may be a mistyped secret.
+/// Returns the name of a database, for messages. One with other characters than names have may be a mistyped secret.
 #[must_use]
 pub fn shown_name(text: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '.' | '_' | '$');

@@ -16,7 +16,17 @@ pub struct Entity<'a> {
     pub properties: Properties<'a>,
 }
 
-/// The size of an entity in bytes of the formula of semantics 1.5.
+/// Returns the size of an entity in bytes of the formula of semantics 1.5.
+///
+/// ```
+/// use table_service_model::entity::size;
+/// use table_service_model::json::parse_properties;
+///
+/// // 4, 2 for each of 10 units of the keys, 8, and 2 for each unit of the name "Age", and 4 for the Int32
+/// let properties = parse_properties(r#"{"Age": 34}"#)?;
+/// assert_eq!(size("Sales", "00010", properties.as_properties()), 4 + 20 + 8 + 6 + 4);
+/// # Ok::<(), table_service_model::Error>(())
+/// ```
 pub fn size(partition_key: &str, row_key: &str, properties: Properties<'_>) -> usize {
     let keys = utf16_len(partition_key.as_bytes()) + utf16_len(row_key.as_bytes());
     limits::ENTITY_BASE_BYTES + keys * 2 + properties.size()

@@ -7,7 +7,14 @@ use crate::ticks::Ticks;
 const PREFIX: &str = "W/\"datetime'";
 const SUFFIX: &str = "'\"";
 
-/// The ETag of an entity with this Timestamp: `W/"datetime'2022-04-13T21%3A50%3A14.2477041Z'"`.
+/// Returns the ETag of an entity with this Timestamp: `W/"datetime'2022-04-13T21%3A50%3A14.2477041Z'"`.
+///
+/// ```
+/// use table_service_model::{Ticks, etag};
+///
+/// let timestamp = Ticks::parse("2022-04-13T21:50:14.25Z").unwrap();
+/// assert_eq!(etag::format(timestamp), "W/\"datetime'2022-04-13T21%3A50%3A14.25Z'\"");
+/// ```
 pub fn format(timestamp: Ticks) -> String {
     let mut tag = Vec::with_capacity(56);
     tag.extend_from_slice(PREFIX.as_bytes());
@@ -33,6 +40,17 @@ impl IfMatch {
     ///
     /// # Errors
     /// `InvalidInput` for anything that does not have the form `W/"..."`; the `W` may be small.
+    ///
+    /// ```
+    /// use table_service_model::etag::{IfMatch, format};
+    /// use table_service_model::{Code, Ticks};
+    ///
+    /// assert_eq!(IfMatch::parse("*")?, IfMatch::Any);
+    /// assert_eq!(IfMatch::parse(&format(Ticks::ZERO))?, IfMatch::Version(Ticks::ZERO));
+    /// assert_eq!(IfMatch::parse("W/\"of another service\"")?, IfMatch::Never);
+    /// assert_eq!(IfMatch::parse("1").unwrap_err().code(), Code::InvalidInput);
+    /// # Ok::<(), table_service_model::Error>(())
+    /// ```
     pub fn parse(text: &str) -> Result<IfMatch, Error> {
         let text = text.trim_matches([' ', '\t']);
         if text == "*" {

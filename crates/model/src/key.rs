@@ -10,7 +10,7 @@ pub const ROW_KEY: &str = "RowKey";
 /// The third system property.
 pub const TIMESTAMP: &str = "Timestamp";
 
-/// Whether a payload member of this name is a system property and not one of the bag.
+/// Returns whether a payload member of this name is a system property and not one of the bag.
 pub fn is_system_property(name: &str) -> bool {
     matches!(name, PARTITION_KEY | ROW_KEY | TIMESTAMP)
 }
@@ -19,6 +19,14 @@ pub fn is_system_property(name: &str) -> bool {
 ///
 /// # Errors
 /// `OutOfRangeInput`, which names `key` and quotes the value; its hint names the character.
+///
+/// ```
+/// use table_service_model::key::{ROW_KEY, check_characters};
+///
+/// assert!(check_characters(ROW_KEY, "O'Brien 50%").is_ok());
+/// let error = check_characters(ROW_KEY, "a/b").unwrap_err();
+/// assert_eq!(error.report(), "OutOfRangeInput: The 'RowKey' parameter of value 'a/b' is out of range.");
+/// ```
 pub fn check_characters(key: &'static str, value: &str) -> Result<(), Error> {
     let forbidden = |c: char| matches!(c, '/' | '\\' | '#' | '?' | '\0'..='\x1F' | '\x7F'..='\u{9F}');
     match value.chars().find(|&c| forbidden(c)) {
@@ -33,8 +41,17 @@ pub fn check_characters_of_both(partition_key: &str, row_key: &str) -> Result<()
     check_characters(ROW_KEY, row_key)
 }
 
-/// Whether both keys are within their limits. If not, an insert raises [`Error::KeyTooLong`], and every other operation
-/// finds no such entity.
+/// Returns whether both keys are within their limits. If not, an insert raises [`Error::KeyTooLong`], and every other
+/// operation finds no such entity.
+///
+/// A key has at most 1024 UTF-16 units, and both have at most 2680 bytes of UTF-8 together (semantics 1.3).
+///
+/// ```
+/// use table_service_model::key::within_limits;
+///
+/// assert!(within_limits("", &"k".repeat(1024)));
+/// assert!(!within_limits("", &"k".repeat(1025)));
+/// ```
 pub fn within_limits(partition_key: &str, row_key: &str) -> bool {
     let fits = |key: &str| key.len() <= KEY_UTF16_UNITS || utf16_len(key.as_bytes()) <= KEY_UTF16_UNITS;
     partition_key.len() + row_key.len() <= KEYS_BYTES && fits(partition_key) && fits(row_key)

@@ -25,6 +25,15 @@ impl Projection {
     ///
     /// # Errors
     /// `InvalidInput` for more than 255 names.
+    ///
+    /// ```
+    /// use table_service_model::projection::Projection;
+    ///
+    /// let chosen = Projection::parse("FirstName, Email")?;
+    /// assert!(chosen.has("Email") && !chosen.has("Age"));
+    /// assert_eq!(Projection::parse("Email,*")?, Projection::All);
+    /// # Ok::<(), table_service_model::Error>(())
+    /// ```
     pub fn parse(text: &str) -> Result<Projection, Error> {
         let (mut seen, mut given) = (HashSet::new(), Vec::new());
         for name in text.split(',').map(str::trim) {
@@ -49,7 +58,7 @@ impl Projection {
         Ok(Projection::Names(Names(given)))
     }
 
-    /// Whether a property of this name is chosen.
+    /// Returns whether a property of this name is chosen.
     pub fn has(&self, name: &str) -> bool {
         match self {
             Projection::All => true,
@@ -57,8 +66,8 @@ impl Projection {
         }
     }
 
-    /// The chosen properties of a bag. A bag has neither keys nor Timestamp; [`Projection::has`] tells whether they are
-    /// chosen.
+    /// Returns the chosen properties of a bag. A bag has neither keys nor Timestamp; [`Projection::has`] tells whether
+    /// they are chosen.
     pub fn apply(&self, properties: Properties<'_>) -> PropertiesBuf {
         match self {
             Projection::All => properties.to_buf(),
@@ -74,7 +83,7 @@ fn may_be_a_member(name: &str) -> bool {
 }
 
 impl Names {
-    /// The names in the order in which they were given first.
+    /// Returns the names in the order in which they were given first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }

@@ -1,9 +1,17 @@
 //! The clients' exponential retry policy.
 
-/// How long to wait before retry number `retry`, in microseconds: `min(minimum + r · (2^retry − 1), maximum)` with `r`
-/// drawn evenly from 80 to 120 per cent of `default_backoff`. `random` is evenly distributed in 0..1.
+/// Returns how long to wait before retry number `retry`, in microseconds: `min(minimum + r · (2^retry − 1), maximum)`
+/// with `r` drawn evenly from 80 to 120 per cent of `default_backoff`. `random` is evenly distributed in 0..1.
 ///
 /// The formula and its bounds are those of the Table service's client libraries.
+///
+/// ```
+/// use table_service_model::retry::delay;
+///
+/// let second = 1_000_000;
+/// let wait = |retry| delay(retry, 30 * second, 3 * second, 90 * second, 0.5);
+/// assert_eq!([0, 1, 2].map(wait), [3, 33, 90].map(|seconds| seconds * second));
+/// ```
 pub fn delay(retry: u32, default_backoff: i64, minimum: i64, maximum: i64, random: f64) -> i64 {
     let factor = 2f64.powi(i32::try_from(retry.min(1000)).unwrap_or(1000)) - 1.0;
     let increment = default_backoff as f64 * (0.8 + 0.4 * random) * factor;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 pub struct Secret(String);
 
 impl Secret {
-    /// The text, for those who use it. It must not come into a message.
+    /// Returns the text, for those who use it. It must not come into a message.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
-/// What may be said of a text that must not be shown: its kind and its length.
+/// Returns what may be said of a text that must not be shown: its kind and its length.
 #[must_use]
 pub fn describe(text: &str) -> String {
     let text = text.trim();
@@ -64,8 +64,8 @@ pub fn describe(text: &str) -> String {
     }
 }
 
-/// A text from a command line or a file, for a message: itself if it is the name of an option or a setting, else what
-/// [`describe`] says. A secret in the wrong place is no such name.
+/// Returns a text from a command line or a file, for a message: itself if it is the name of an option or a setting,
+/// else what [`describe`] says. A secret in the wrong place is no such name.
 #[must_use]
 pub fn shown(text: &str) -> String {
     let name = text.trim_start_matches('-');

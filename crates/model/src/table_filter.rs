@@ -22,7 +22,7 @@ impl TableFilter {
         folded(filter.expression()).map(|expression| TableFilter(Filter::new(expression)))
     }
 
-    /// Whether a table of this name passes.
+    /// Returns whether a table of this name passes.
     ///
     /// # Errors
     /// Those of [`PropertiesBuilder::push`] for the name as a value. The name of a table has none of them.

@@ -6,6 +6,14 @@ use crate::error::Error;
 ///
 /// # Errors
 /// Those of [`check_form`], and `InvalidInput` for the reserved name.
+///
+/// ```
+/// use table_service_model::{Error, table_name};
+///
+/// assert_eq!(table_name::check("Employees"), Ok(()));
+/// assert_eq!(table_name::check("my-table"), Err(Error::TableNameInvalid));
+/// assert_eq!(table_name::check("Tables"), Err(Error::TableNameReserved));
+/// ```
 pub fn check(name: &str) -> Result<(), Error> {
     check_form(name)?;
     if name.eq_ignore_ascii_case("tables") {
@@ -29,7 +37,7 @@ pub fn check_form(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The form in which names are compared: case does not count.
+/// Returns the form in which names are compared: case does not count.
 pub fn fold(name: &str) -> String {
     name.to_ascii_lowercase()
 }

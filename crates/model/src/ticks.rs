@@ -21,6 +21,15 @@ const POSTGRES_EPOCH: i64 = 730_119 * PER_DAY;
 const UNIX_EPOCH: i64 = 719_162 * PER_DAY;
 
 /// A point in time in UTC, in ticks of 100 ns since 0001-01-01T00:00:00Z.
+///
+/// ```
+/// use table_service_model::Ticks;
+///
+/// let time = Ticks::parse("2014-08-22T00:50:32Z").unwrap();
+/// assert_eq!(time.get(), 635_442_654_320_000_000);
+/// assert_eq!(Ticks::from_inverted(&time.inverted())?, time);
+/// # Ok::<(), table_service_model::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(i64);
 
@@ -40,7 +49,7 @@ impl Ticks {
     /// 1601-01-01T00:00:00Z, the first DateTime that the service stores (semantics 1.6).
     pub const DATETIME_MIN: Ticks = Ticks(584_388 * PER_DAY);
 
-    /// A point in time from 0001-01-01 to 9999-12-31, or `None`.
+    /// Returns a point in time from 0001-01-01 to 9999-12-31, or `None`.
     pub const fn new(ticks: i64) -> Option<Ticks> {
         if 0 <= ticks && ticks <= Ticks::MAX.0 {
             Some(Ticks(ticks))
@@ -53,13 +62,13 @@ impl Ticks {
         self.0
     }
 
-    /// Whether Edm.DateTime has this point in time: 1601 to 9999.
+    /// Returns whether Edm.DateTime has this point in time: 1601 to 9999.
     pub const fn is_datetime(self) -> bool {
         self.0 >= Ticks::DATETIME_MIN.0
     }
 
-    /// The point in time so many microseconds after 2000-01-01, as PostgreSQL's `timestamptz` counts; `None` outside
-    /// 0001..=9999.
+    /// Returns the point in time so many microseconds after 2000-01-01, as PostgreSQL's `timestamptz` counts; `None`
+    /// outside 0001..=9999.
     pub const fn from_postgres_micros(micros: i64) -> Option<Ticks> {
         match micros.checked_mul(10) {
             Some(ticks) => match ticks.checked_add(POSTGRES_EPOCH) {
@@ -70,7 +79,7 @@ impl Ticks {
         }
     }
 
-    /// The point in time so many seconds after 1970-01-01; `None` outside 0001..=9999.
+    /// Returns the point in time so many seconds after 1970-01-01; `None` outside 0001..=9999.
     pub const fn from_unix_seconds(seconds: i64) -> Option<Ticks> {
         match seconds.checked_mul(PER_SECOND) {
             Some(ticks) => match ticks.checked_add(UNIX_EPOCH) {
@@ -81,12 +90,12 @@ impl Ticks {
         }
     }
 
-    /// The start of the second that holds this point in time.
+    /// Returns the start of the second that holds this point in time.
     pub const fn whole_seconds(self) -> Ticks {
         Ticks(self.0 - self.0.rem_euclid(PER_SECOND))
     }
 
-    /// Microseconds since 2000-01-01; a seventh fraction digit is cut off.
+    /// Returns microseconds since 2000-01-01; a seventh fraction digit is cut off.
     pub const fn to_postgres_micros(self) -> i64 {
         (self.0 - POSTGRES_EPOCH).div_euclid(10)
     }
@@ -147,7 +156,7 @@ impl Ticks {
         }
     }
 
-    /// The error of the service for a point in time that Edm.DateTime does not have.
+    /// Returns the error of the service for a point in time that Edm.DateTime does not have.
     pub fn out_of_range(self, parameter: &str) -> Error {
         Error::out_of_range(parameter, &self.us_text())
     }
@@ -192,7 +201,7 @@ impl Ticks {
         out.push(b'Z');
     }
 
-    /// `YYYY-MM-DDThh:mm:ss.fffffffZ`, the form of times in documents and error bodies.
+    /// Returns `YYYY-MM-DDThh:mm:ss.fffffffZ`, the form of times in documents and error bodies.
     pub fn with_seven_digits(self) -> String {
         let p = self.parts();
         format!(
@@ -218,12 +227,12 @@ impl Ticks {
         }
     }
 
-    /// The log-tail key for this time: 19 digits that sort newest first.
+    /// Returns the log-tail key for this time: 19 digits that sort newest first.
     pub fn inverted(self) -> String {
         format!("{:019}", Ticks::MAX.0 - self.0)
     }
 
-    /// The time of a log-tail key made by [`Ticks::inverted`].
+    /// Returns the time of a log-tail key made by [`Ticks::inverted`].
     ///
     /// # Errors
     /// `InvalidInput` for anything but 19 digits of a time from 0001 to 9999.
@@ -238,8 +247,8 @@ impl Ticks {
     }
 }
 
-/// The Timestamp that follows `old` when the clock shows `clock`, both in the same unit: the later of the clock and
-/// the next unit after `old`, so that a Timestamp, and with it the ETag, never repeats or goes back.
+/// Returns the Timestamp that follows `old` when the clock shows `clock`, both in the same unit: the later of the clock
+/// and the next unit after `old`, so that a Timestamp, and with it the ETag, never repeats or goes back.
 pub fn next_timestamp(old: i64, clock: i64) -> i64 {
     clock.max(old.saturating_add(1))
 }

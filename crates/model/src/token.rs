@@ -12,6 +12,18 @@
 //!
 //! with little-endian integers and UTF-8 text. The checksum finds a token that was cut short or altered on its way; it
 //! is not a signature. A token grants nothing: it only says where reading begins.
+//!
+//! ```
+//! use table_service_model::token::ContinuationToken;
+//!
+//! let next = ContinuationToken::Entity {
+//!     partition_key: "Sales".to_owned(),
+//!     row_key: "00011".to_owned(),
+//! };
+//! let (partition_key, row_key) = ContinuationToken::parse_entity(&next.encode())?;
+//! assert_eq!((partition_key.as_str(), row_key.as_str()), ("Sales", "00011"));
+//! # Ok::<(), table_service_model::Error>(())
+//! ```
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -38,7 +50,7 @@ pub enum ContinuationToken {
 }
 
 impl ContinuationToken {
-    /// The opaque text. Keys beyond the limits of stored entities make a token that is refused.
+    /// Returns the opaque text. Keys beyond the limits of stored entities make a token that is refused.
     pub fn encode(&self) -> String {
         let mut bytes = vec![VERSION];
         match self {

@@ -18,7 +18,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account with this name and these keys.
+    /// Returns an account with this name and these keys.
     ///
     /// # Errors
     /// `InvalidInput` for a name that is not 3 to 24 lower-case letters and digits, and unless there are one or two

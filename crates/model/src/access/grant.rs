@@ -107,8 +107,8 @@ impl Grant {
         }
     }
 
-    /// The filter of a query, limited to what the grant allows: [`GrantedRange::clip`] for a table SAS with a range, the
-    /// same filter otherwise.
+    /// Returns the filter of a query, limited to what the grant allows: [`GrantedRange::clip`] for a table SAS with a
+    /// range, the same filter otherwise.
     ///
     /// # Errors
     /// Those of the filter itself.

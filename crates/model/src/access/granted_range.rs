@@ -21,12 +21,12 @@ impl GrantedRange {
             && (self.end_row.is_none() || self.end_partition.is_some())
     }
 
-    /// Whether all entities of the table are in the range.
+    /// Returns whether all entities of the table are in the range.
     pub fn is_everything(&self) -> bool {
         *self == GrantedRange::default()
     }
 
-    /// Whether the entity with these keys is in the range.
+    /// Returns whether the entity with these keys is in the range.
     pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
         let after_start = self.start_partition.as_deref().is_none_or(|start| {
             let row = self.start_row.as_deref().unwrap_or_default();
@@ -39,7 +39,7 @@ impl GrantedRange {
         after_start && before_end
     }
 
-    /// The filter of a query, limited to the range; `None` for all entities.
+    /// Returns the filter of a query, limited to the range; `None` for all entities.
     ///
     /// # Errors
     /// Those of [`Filter::parse`] for the query's own filter. It is parsed on its own, so that no text in it can change

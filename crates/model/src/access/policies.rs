@@ -48,7 +48,7 @@ pub struct AccessPolicy {
 }
 
 impl AccessPolicies {
-    /// The policies of a table, checked.
+    /// Returns the policies of a table, checked.
     ///
     /// # Errors
     /// `InvalidXmlDocument` for more than five policies, an identifier that is empty, longer than 64 characters or
@@ -85,7 +85,7 @@ impl AccessPolicies {
         serde_json::to_string(&self.0).unwrap_or_default()
     }
 
-    /// The policy with this identifier. Case counts.
+    /// Returns the policy with this identifier. Case counts.
     pub fn find(&self, id: &str) -> Option<&AccessPolicy> {
         self.0.iter().find(|entry| entry.id == id).map(|entry| &entry.policy)
     }

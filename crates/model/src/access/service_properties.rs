@@ -130,8 +130,8 @@ impl ServiceProperties {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The first rule that lets a request through: from a page of `origin`, with this method, and with these headers,
-    /// which a preflight names and an actual request does not.
+    /// Returns the first rule that lets a request through: from a page of `origin`, with this method, and with these
+    /// headers, which a preflight names and an actual request does not.
     pub fn cors_rule(&self, origin: &str, method: &str, headers: &[&str]) -> Option<&CorsRule> {
         self.cors.iter().find(|rule| rule.allows(origin, method, headers))
     }

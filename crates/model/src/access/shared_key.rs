@@ -39,13 +39,13 @@ pub struct SignedRequest<'a> {
 }
 
 impl SignedRequest<'_> {
-    /// The string to sign of SharedKey.
+    /// Returns the string to sign of SharedKey.
     pub fn string_to_sign(&self, account: &str) -> String {
         let resource = self.canonicalized_resource(account);
         [self.verb, self.content_md5, self.content_type, self.date, &resource].join("\n")
     }
 
-    /// The string to sign of SharedKeyLite.
+    /// Returns the string to sign of SharedKeyLite.
     pub fn string_to_sign_lite(&self, account: &str) -> String {
         [self.date, &self.canonicalized_resource(account)].join("\n")
     }
@@ -57,7 +57,7 @@ impl SignedRequest<'_> {
         }
     }
 
-    /// The value of an Authorization header for this request.
+    /// Returns the value of an Authorization header for this request.
     pub fn authorization(&self, account: &Account, lite: bool) -> String {
         let (scheme, text) = if lite {
             ("SharedKeyLite", self.string_to_sign_lite(account.name()))

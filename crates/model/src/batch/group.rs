@@ -19,6 +19,15 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// `InvalidInput` for more than 100 operations, before anything else; then the error of the operation with the lowest
     /// index; `RequestBodyTooLarge` for more than 4 MiB; `InvalidInput` for no operation.
+    ///
+    /// ```
+    /// use table_service_model::batch::{Batch, Operation};
+    ///
+    /// let delete = |row_key| Operation::new(Some("delete"), Some(row_key), None, Some("*"));
+    /// assert!(Batch::new("Sales", [delete("1"), delete("2")].into_iter()).is_ok());
+    /// let twice = Batch::new("Sales", [delete("1"), delete("1")].into_iter()).unwrap_err();
+    /// assert!(twice.report().starts_with("InvalidDuplicateRow: 1:"), "{}", twice.report());
+    /// ```
     pub fn new(
         partition_key: &str,
         operations: impl ExactSizeIterator<Item = Result<Operation<'a>, Error>>,

@@ -25,7 +25,7 @@ impl Action {
     /// Every action.
     pub const ALL: &[Action] = Action::VARIANTS;
 
-    /// The name in the SQL API and in JSON, e.g. `insert_or_replace`.
+    /// Returns the name in the SQL API and in JSON, e.g. `insert_or_replace`.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -34,7 +34,7 @@ impl Action {
         name.parse().ok()
     }
 
-    /// Whether the entity must exist, in the version that `if_match` names.
+    /// Returns whether the entity must exist, in the version that `if_match` names.
     pub const fn is_conditional(self) -> bool {
         matches!(self, Action::Replace | Action::Merge | Action::Delete)
     }

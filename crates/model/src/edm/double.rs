@@ -1,6 +1,6 @@
 //! The text of an Edm.Double, as .NET Framework's "R" format writes it (semantics 1.6).
 
-/// The text of a double: `1.0`, `3.1`, `1.23456789012346E+24`, `NaN`, `Infinity`, `-Infinity`.
+/// Returns the text of a double: `1.0`, `3.1`, `1.23456789012346E+24`, `NaN`, `Infinity`, `-Infinity`.
 ///
 /// 15 significant digits if they read back to the same value, else 17; an exponent of at least two digits from
 /// 1E+15 up and from 1E-05 down; always a `.` or an `E`.

@@ -31,12 +31,12 @@ impl EdmType {
     /// Every type. Serialised filters name a type by its place here, so the order stays.
     pub const ALL: &[EdmType] = EdmType::VARIANTS;
 
-    /// The name in annotations, e.g. `Edm.Int32`.
+    /// Returns the name in annotations, e.g. `Edm.Int32`.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// The type that an annotation names; `None` for a name that no type has.
+    /// Returns the type that an annotation names; `None` for a name that no type has.
     pub fn from_name(name: &str) -> Option<EdmType> {
         name.parse().ok()
     }
@@ -71,7 +71,7 @@ impl Value<'_> {
         }
     }
 
-    /// The value's text, without quotes or a type: what `->>` shows and a JSON payload holds.
+    /// Returns the value's text, without quotes or a type: what `->>` shows and a JSON payload holds.
     pub fn text(&self) -> String {
         let mut out = Vec::new();
         self.write_text(&mut out);

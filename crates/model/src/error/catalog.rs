@@ -306,7 +306,7 @@ impl Error {
         }
     }
 
-    /// `OutOfRangeInput` for a value of `parameter`. Of a long value the message quotes the start.
+    /// Returns `OutOfRangeInput` for a value of `parameter`. Of a long value the message quotes the start.
     pub fn out_of_range(parameter: &str, value: &str) -> Self {
         Error::ParameterOutOfRange {
             parameter: abbreviate(parameter, PROPERTY_NAME_UTF16_UNITS),
@@ -319,14 +319,14 @@ impl Error {
         abbreviate(name, QUOTED_NAME)
     }
 
-    /// The error for a NULL in the argument `name` of the SQL API, which needs a value.
+    /// Returns the error for a NULL in the argument `name` of the SQL API, which needs a value.
     pub fn null_argument(name: &str) -> Self {
         Error::ArgumentInvalid {
             reason: format!("{name} must not be NULL"),
         }
     }
 
-    /// This error as that of the operation with this index, from zero, of an entity group transaction.
+    /// Returns this error as that of the operation with this index, from zero, of an entity group transaction.
     pub fn at(self, index: usize) -> Error {
         Error::InBatch {
             index,
@@ -334,13 +334,13 @@ impl Error {
         }
     }
 
-    /// The SQLSTATE, five characters.
+    /// Returns the SQLSTATE, five characters.
     pub fn sqlstate(&self) -> &'static str {
         // No function raises an error of a request; 08P01 (protocol_violation) would name it best.
         self.own_sqlstate().unwrap_or("08P01")
     }
 
-    /// The message as PostgreSQL raises it: `<Code>: <message>`. [`super::Report::parse`] reads it.
+    /// Returns the message as PostgreSQL raises it: `<Code>: <message>`. [`super::Report::parse`] reads it.
     pub fn report(&self) -> String {
         format!("{}: {self}", self.code())
     }

@@ -26,14 +26,14 @@ macro_rules! codes {
             /// Every code, for tables and tests.
             pub const ALL: [Code; [$(Code::$code),*].len()] = [$(Code::$code),*];
 
-            /// The code as clients compare it, e.g. `EntityAlreadyExists`.
+            /// Returns the code as clients compare it, e.g. `EntityAlreadyExists`.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Code::$code => stringify!($code),)*
                 }
             }
 
-            /// The HTTP status that the service answers with.
+            /// Returns the HTTP status that the service answers with.
             pub const fn http_status(self) -> u16 {
                 match self {
                     $(Code::$code => $status,)*
@@ -101,7 +101,7 @@ codes! {
 }
 
 impl Code {
-    /// The code of an error that PostgreSQL raised itself, by its SQLSTATE (five characters).
+    /// Returns the code of an error that PostgreSQL raised itself, by its SQLSTATE (five characters).
     ///
     /// Errors of the catalog carry their code in the message and do not need this.
     pub fn of_sqlstate(sqlstate: &str) -> Code {

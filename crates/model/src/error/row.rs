@@ -95,7 +95,7 @@ macro_rules! catalog {
                 )*
             ];
 
-            /// The Azure code.
+            /// Returns the Azure code.
             pub fn code(&self) -> $crate::error::Code {
                 match self {
                     $($name::$variant { .. } => $crate::error::Code::$code,)*
@@ -119,7 +119,7 @@ macro_rules! catalog {
                 }
             }
 
-            /// What the service's message does not say: the property, the reason, a way out.
+            /// Returns what the service's message does not say: the property, the reason, a way out.
             #[allow(unused_variables, reason = "most hints do without some of the fields")]
             pub fn hint(&self) -> Option<String> {
                 match self {

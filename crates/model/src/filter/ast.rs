@@ -164,7 +164,7 @@ impl Operator {
     /// Every operator.
     pub const ALL: &[Operator] = Operator::VARIANTS;
 
-    /// The keyword, e.g. `eq`.
+    /// Returns the keyword, e.g. `eq`.
     pub fn keyword(self) -> &'static str {
         self.into()
     }

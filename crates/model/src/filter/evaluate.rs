@@ -8,7 +8,7 @@ use crate::entity::Entity;
 use crate::filter::ast::{Column, Comparison, Expression, Filter, Literal, Operator};
 
 impl Filter {
-    /// Whether an entity passes, as semantics 6.3 says it.
+    /// Returns whether an entity passes, as semantics 6.3 says it.
     ///
     /// This is the reference for everything that is faster: [`super::Predicate`], [`super::Plan`] and SQL.
     pub fn matches(&self, entity: &Entity<'_>) -> bool {

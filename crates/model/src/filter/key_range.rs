@@ -93,7 +93,7 @@ impl KeyRange {
         upper: None,
     };
 
-    /// Whether the range has all keys.
+    /// Returns whether the range has all keys.
     pub fn is_all(&self) -> bool {
         self.lower.is_none() && self.upper.is_none()
     }
@@ -104,13 +104,13 @@ impl KeyRange {
             && self.upper.as_ref().is_none_or(|upper| key < upper.as_upper())
     }
 
-    /// Whether all keys of the range are before these.
+    /// Returns whether all keys of the range are before these.
     pub fn is_before(&self, partition_key: &str, row_key: &str) -> bool {
         let key = (partition_key, false, row_key, false);
         self.upper.as_ref().is_some_and(|upper| upper.as_upper() <= key)
     }
 
-    /// The one partition that the range lies in, if its bounds say so.
+    /// Returns the one partition that the range lies in, if its bounds say so.
     pub fn partition(&self) -> Option<&str> {
         match (&self.lower, &self.upper) {
             (Some(lower), Some(upper)) if lower.partition_key == upper.partition_key => Some(&lower.partition_key),
@@ -118,7 +118,7 @@ impl KeyRange {
         }
     }
 
-    /// The PartitionKey and RowKey of the one entity that the range can have, if it is a point.
+    /// Returns the PartitionKey and RowKey of the one entity that the range can have, if it is a point.
     pub fn point(&self) -> Option<(&str, &str)> {
         match (&self.lower, &self.upper) {
             (Some(lower), Some(upper)) if lower == upper && lower.inclusive => {

@@ -16,17 +16,17 @@ impl<'f> Axis<'f> {
         Axis(literals)
     }
 
-    /// The length of the longest literal, in bytes.
+    /// Returns the length of the longest literal, in bytes.
     pub fn longest(&self) -> usize {
         self.0.iter().map(|literal| literal.len()).max().unwrap_or_default()
     }
 
-    /// The cut after everything.
+    /// Returns the cut after everything.
     pub fn end(&self) -> u32 {
         cut(self.0.len())
     }
 
-    /// The literal as a piece of the axis.
+    /// Returns the literal as a piece of the axis.
     pub fn piece(&self, literal: &str) -> Span {
         let index = self.0.binary_search(&literal).unwrap_or_else(|index| index);
         Span {
@@ -35,7 +35,7 @@ impl<'f> Axis<'f> {
         }
     }
 
-    /// The literal at a cut, and whether the cut is after it; `None` for the end.
+    /// Returns the literal at a cut, and whether the cut is after it; `None` for the end.
     pub fn at(&self, cut: u32) -> Option<(&'f str, bool)> {
         let index = usize::try_from(cut / 2).ok()?;
         self.0.get(index).map(|literal| (*literal, cut % 2 == 1))
@@ -64,7 +64,7 @@ impl Span {
         Span::new(self.start.max(other.start), self.end.min(other.end))
     }
 
-    /// Whether it is one literal and nothing else.
+    /// Returns whether it is one literal and nothing else.
     pub fn is_literal(self) -> bool {
         self.start.is_multiple_of(2) && self.end == self.start + 1
     }
@@ -94,7 +94,7 @@ impl KeySet {
         last_group: 0,
     };
 
-    /// All `rows` in all `partitions`; both are in order and do not touch.
+    /// Returns all `rows` in all `partitions`; both are in order and do not touch.
     pub fn product(partitions: &[Span], rows: &[Span]) -> KeySet {
         let mut set = KeySet::EMPTY;
         for &partitions in partitions {
@@ -145,8 +145,8 @@ impl KeySet {
         }
     }
 
-    /// Whether a key may be in both sets. It looks at `work` cells at most and takes them from there; when they do not
-    /// suffice, the answer is yes.
+    /// Returns whether a key may be in both sets. It looks at `work` cells at most and takes them from there; when they
+    /// do not suffice, the answer is yes.
     pub fn may_intersect(&self, other: &KeySet, work: &mut usize) -> bool {
         let mut found = false;
         overlaps(self, other, |_, a, b| {
@@ -161,13 +161,14 @@ impl KeySet {
         found
     }
 
-    /// Whether all keys of this set are in `other`, as far as `work` cells can tell; no when they do not suffice.
+    /// Returns whether all keys of this set are in `other`, as far as `work` cells can tell; no when they do not
+    /// suffice.
     pub fn is_surely_within(&self, other: &KeySet, space: Space, work: &mut usize) -> bool {
         *work = work.saturating_sub(other.len());
         *work > 0 && !self.may_intersect(&space.complement(other), work)
     }
 
-    /// The keys that both sets have; `None` if these take more than `cells` cells.
+    /// Returns the keys that both sets have; `None` if these take more than `cells` cells.
     pub fn intersection(&self, other: &KeySet, cells: usize) -> Option<KeySet> {
         let mut set = KeySet::EMPTY;
         overlaps(self, other, |partitions, a, b| {
@@ -182,7 +183,7 @@ impl KeySet {
         (set.len() <= cells).then_some(set)
     }
 
-    /// The keys that one of the sets has, or both; `None` if these take more than `cells` cells.
+    /// Returns the keys that one of the sets has, or both; `None` if these take more than `cells` cells.
     pub fn union(&self, other: &KeySet, cells: usize) -> Option<KeySet> {
         let mut set = KeySet::EMPTY;
         let (mut left, mut right) = (self.groups().peekable(), other.groups().peekable());
@@ -217,7 +218,7 @@ impl KeySet {
         Some(set)
     }
 
-    /// A larger set with at most one cell for each group.
+    /// Returns a larger set with at most one cell for each group.
     pub fn hull_of_rows(&self) -> KeySet {
         let mut set = KeySet::EMPTY;
         for group in self.groups() {
@@ -328,7 +329,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// All keys.
+    /// Returns all keys.
     pub fn all(self) -> KeySet {
         KeySet::product(&[self.partitions], &[self.rows])
     }
@@ -372,8 +373,8 @@ impl Space {
         }
     }
 
-    /// The set, with all rows of every span of several partitions: a range in key order cannot skip rows between the
-    /// first partition and the last.
+    /// Returns the set, with all rows of every span of several partitions: a range in key order cannot skip rows
+    /// between the first partition and the last.
     pub fn widened(self, set: &KeySet) -> KeySet {
         let mut wide = KeySet::EMPTY;
         for group in set.groups() {

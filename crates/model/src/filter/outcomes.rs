@@ -19,7 +19,7 @@ impl Outcomes {
     pub const ABSENT: Outcomes = Outcomes(16);
     pub const ALL: Outcomes = Outcomes(31);
 
-    /// Those for which a comparison with this operator holds.
+    /// Returns those for which a comparison with this operator holds.
     pub fn of(operator: Operator) -> Outcomes {
         match operator {
             Operator::Eq => Outcomes::EQUAL,
@@ -31,7 +31,7 @@ impl Outcomes {
         }
     }
 
-    /// These outcomes, or all others.
+    /// Returns these outcomes, or all others.
     pub fn negated_if(self, negated: bool) -> Outcomes {
         if negated {
             Outcomes(self.0 ^ Outcomes::ALL.0)

@@ -79,7 +79,7 @@ impl Plan {
         }
     }
 
-    /// The worst class among the ranges.
+    /// Returns the worst class among the ranges.
     pub fn access(&self) -> AccessClass {
         self.ranges
             .iter()
@@ -88,7 +88,7 @@ impl Plan {
             .unwrap_or(AccessClass::Nothing)
     }
 
-    /// The part of the ranges from this key on, the key included: what is left when a page begins there.
+    /// Returns the part of the ranges from this key on, the key included: what is left when a page begins there.
     pub fn ranges_from(&self, partition_key: &str, row_key: &str) -> Vec<KeyRange> {
         let from = Bound {
             partition_key: partition_key.to_owned(),

@@ -96,7 +96,7 @@ impl Predicate {
         }
     }
 
-    /// Whether an entity passes.
+    /// Returns whether an entity passes.
     pub fn matches(&self, entity: &Entity<'_>) -> bool {
         let mut target = self.first;
         loop {

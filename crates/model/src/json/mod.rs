@@ -1,4 +1,14 @@
 //! Entities and property bags as the JSON payloads of the Table service (semantics 1.4, 1.6, 4.4).
+//!
+//! ```
+//! use table_service_model::json::{parse_entity, properties_to_json};
+//!
+//! let entity = parse_entity(r#"{"PartitionKey": "Sales", "RowKey": "1", "Id@odata.type": "Edm.Int64", "Id": "7", "Name": null}"#)?;
+//! assert_eq!(entity.partition_key, "Sales");
+//! let json = properties_to_json(entity.properties.as_properties());
+//! assert_eq!(String::from_utf8_lossy(&json), r#"{"Id@odata.type":"Edm.Int64","Id":"7"}"#);
+//! # Ok::<(), table_service_model::Error>(())
+//! ```
 
 mod read;
 pub(crate) mod reader;

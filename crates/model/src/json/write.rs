@@ -36,7 +36,7 @@ impl Metadata {
     }
 }
 
-/// A bag as a JSON object, with the type annotations that reading it back needs.
+/// Returns a bag as a JSON object, with the type annotations that reading it back needs.
 pub fn properties_to_json(properties: Properties<'_>) -> Vec<u8> {
     let mut object = Object::new(properties.as_bytes().len());
     for (name, value) in properties.iter() {
@@ -45,8 +45,8 @@ pub fn properties_to_json(properties: Properties<'_>) -> Vec<u8> {
     object.finish()
 }
 
-/// A bag as a JSON object that survives `jsonb`, which keeps numbers as decimals. It is that of [`properties_to_json`],
-/// but a double that would come back as an integer or without its sign is an annotated string.
+/// Returns a bag as a JSON object that survives `jsonb`, which keeps numbers as decimals. It is that of
+/// [`properties_to_json`], but a double that would come back as an integer or without its sign is an annotated string.
 pub fn jsonb_text(properties: Properties<'_>) -> Vec<u8> {
     let mut object = Object::new(properties.as_bytes().len());
     for (name, value) in properties.iter() {
@@ -68,14 +68,14 @@ fn jsonb_keeps(n: f64) -> bool {
     !negative_zero && (n.fract() != 0.0 || !format_double(n).contains('E'))
 }
 
-/// One value as JSON, without its type.
+/// Returns one value as JSON, without its type.
 pub fn value_to_json(value: Value<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     write_value(&mut out, value);
     out
 }
 
-/// An entity as a JSON object. Keys or a Timestamp that are not there are `null`.
+/// Returns an entity as a JSON object. Keys or a Timestamp that are not there are `null`.
 ///
 /// `odata.etag` comes first, then PartitionKey, RowKey, Timestamp, then the properties in ordinal order
 /// (semantics 1.7).
@@ -83,8 +83,8 @@ pub fn entity_to_json(entity: &Entity<'_>, metadata: Metadata) -> Vec<u8> {
     projected_to_json(entity, &Projection::All, metadata)
 }
 
-/// An entity as a JSON object with the chosen properties. One that the entity lacks is `null` (semantics 6.5). The keys
-/// and the Timestamp are always there.
+/// Returns an entity as a JSON object with the chosen properties. One that the entity lacks is `null` (semantics 6.5).
+/// The keys and the Timestamp are always there.
 pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata: Metadata) -> Vec<u8> {
     let mut out = Vec::with_capacity(entity.properties.as_bytes().len() + 256);
     append_entity(&mut out, entity, projection, metadata);

@@ -37,7 +37,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Properties<'a> {
-    /// The bag in bytes that this crate wrote. Only the header is looked at.
+    /// Returns the bag in bytes that this crate wrote. Only the header is looked at.
     ///
     /// For other bytes the contents are unspecified, but reading them is safe and does not panic. Use
     /// [`Properties::validate`] for bytes from outside.
@@ -54,12 +54,13 @@ impl<'a> Properties<'a> {
         })
     }
 
-    /// The bag in stored bytes, if they have a known format; only the header is looked at, as in [`Properties::from_stored`].
+    /// Returns the bag in stored bytes, if they have a known format; only the header is looked at, as in
+    /// [`Properties::from_stored`].
     pub fn of_known_format(bytes: &'a [u8]) -> Option<Properties<'a>> {
         Self::split(bytes)
     }
 
-    /// The bag in bytes from outside. Every part of them is checked.
+    /// Returns the bag in bytes from outside. Every part of them is checked.
     ///
     /// # Errors
     /// `InvalidInput` for bytes that are not the one representation of a bag; the errors of the limits.
@@ -131,12 +132,12 @@ impl<'a> Properties<'a> {
         Some(bag)
     }
 
-    /// The bag as it is stored and sent.
+    /// Returns the bag as it is stored and sent.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// How many properties it has.
+    /// Returns how many properties it has.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -145,7 +146,7 @@ impl<'a> Properties<'a> {
         self.count == 0
     }
 
-    /// What the properties contribute to the size of an entity, in bytes of the formula of semantics 1.5.
+    /// Returns what the properties contribute to the size of an entity, in bytes of the formula of semantics 1.5.
     pub fn size(&self) -> usize {
         usize::try_from(self.size).unwrap_or(usize::MAX)
     }
@@ -208,17 +209,17 @@ impl<'a> Properties<'a> {
         None
     }
 
-    /// Whether there is a property of this name.
+    /// Returns whether there is a property of this name.
     pub fn contains(&self, name: &str) -> bool {
         self.find(name.as_bytes()).is_some()
     }
 
-    /// The value of the property of this name.
+    /// Returns the value of the property of this name.
     pub fn get(&self, name: &str) -> Option<Value<'a>> {
         self.find(name.as_bytes()).map(|index| self.entry(index).decode())
     }
 
-    /// The type of the property of this name.
+    /// Returns the type of the property of this name.
     pub fn type_of(&self, name: &str) -> Option<EdmType> {
         self.find(name.as_bytes())
             .and_then(|index| self.types.get(index).copied())
@@ -237,7 +238,7 @@ impl<'a> Properties<'a> {
         Some((index, edm_type(entry.tag)?, entry.value))
     }
 
-    /// The properties in ascending order of their names.
+    /// Returns the properties in ascending order of their names.
     pub fn iter(self) -> impl ExactSizeIterator<Item = (&'a str, Value<'a>)> {
         // One check for all names: most of them are short.
         let names = std::str::from_utf8(self.names).unwrap_or_default();
@@ -250,7 +251,7 @@ impl<'a> Properties<'a> {
         })
     }
 
-    /// Both bags as one. Where both have a property, the value of `other` counts.
+    /// Returns both bags as one. Where both have a property, the value of `other` counts.
     ///
     /// # Errors
     /// `TooManyProperties` and `EntityTooLarge` when the result is beyond a limit.
@@ -283,12 +284,12 @@ impl<'a> Properties<'a> {
         Ok(PropertiesBuf::assemble(merged.into_iter(), size))
     }
 
-    /// The properties whose name is not among `names`.
+    /// Returns the properties whose name is not among `names`.
     pub fn without(self, names: &[&str]) -> PropertiesBuf {
         self.pick((0..self.count).filter(|&index| !names.iter().any(|name| name.as_bytes() == self.name_at(index))))
     }
 
-    /// The properties whose name is among `names`.
+    /// Returns the properties whose name is among `names`.
     pub fn project<N: AsRef<str>>(self, names: &[N]) -> PropertiesBuf {
         let mut found: Vec<usize> = names
             .iter()
@@ -342,7 +343,7 @@ impl<'a> Entry<'a> {
 pub struct PropertiesBuf(Vec<u8>);
 
 impl PropertiesBuf {
-    /// The bag without properties.
+    /// Returns the bag without properties.
     pub fn empty() -> PropertiesBuf {
         PropertiesBuf(EMPTY.to_vec())
     }

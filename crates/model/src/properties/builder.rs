@@ -31,7 +31,7 @@ impl<'n> PropertiesBuilder<'n> {
         Self::default()
     }
 
-    /// A builder with room for so many properties.
+    /// Returns a builder with room for so many properties.
     pub fn with_capacity(properties: usize) -> Self {
         Self {
             entries: Vec::with_capacity(properties),
@@ -76,7 +76,8 @@ impl<'n> PropertiesBuilder<'n> {
         Ok(())
     }
 
-    /// The bag. A duplicate is reported before any limit: the front end of the service finds it (semantics 0.2).
+    /// Returns the bag. A duplicate is reported before any limit: the front end of the service finds it (semantics
+    /// 0.2).
     ///
     /// # Errors
     /// `DuplicatePropertiesSpecified`, `TooManyProperties`, `EntityTooLarge`.

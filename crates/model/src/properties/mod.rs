@@ -13,6 +13,20 @@
 //! Integers are little-endian and unaligned, so a value can be read in place from anywhere. One bag has exactly one
 //! representation: equal bags are equal bytes. A value is UTF-8 text, the bytes of an integer, double or tick count,
 //! one byte for a Boolean, the 16 bytes of a Guid in text order, or the bytes of a Binary.
+//!
+//! ```
+//! use table_service_model::{Properties, PropertiesBuilder, Value};
+//!
+//! let mut builder = PropertiesBuilder::new();
+//! builder.push("FirstName".into(), Value::String("Don"))?;
+//! builder.push("Age".into(), Value::Int32(34))?;
+//! let bag = builder.finish()?;
+//! assert_eq!(bag.as_properties().get("Age"), Some(Value::Int32(34)));
+//!
+//! // From outside: every byte is checked.
+//! assert_eq!(Properties::validate(bag.as_bytes())?.len(), 2);
+//! # Ok::<(), table_service_model::Error>(())
+//! ```
 
 mod bag;
 mod builder;

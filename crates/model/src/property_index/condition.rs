@@ -20,7 +20,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// The condition for the entities in a range of keys: spans of one value shrink to these keys.
+    /// Returns the condition for the entities in a range of keys: spans of one value shrink to these keys.
     pub fn within(&self, range: &KeyRange) -> Condition {
         match self {
             Condition::Spans { property, spans } => Condition::Spans {
@@ -49,8 +49,8 @@ impl Condition {
     }
 }
 
-/// What every entity that passes the filter meets, as far as entries of the indexed properties say it; `None` if they
-/// say nothing.
+/// Returns what every entity that passes the filter meets, as far as entries of the indexed properties say it; `None`
+/// if they say nothing.
 pub fn condition<N: AsRef<str>>(filter: &Filter, indexed: &[N]) -> Option<Condition> {
     let mut reader = Reader { indexed, work: WORK };
     if let Expression::Comparison(comparison) = filter.expression()

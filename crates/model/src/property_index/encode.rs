@@ -14,7 +14,7 @@ const CLASS_STRING: u8 = 6;
 /// Stands between two keys, and after a String. No key and no stored String has it.
 pub(super) const SEPARATOR: u8 = 0;
 
-/// What an index on a property holds for an entity; `None` if the entity lacks the property.
+/// Returns what an index on a property holds for an entity; `None` if the entity lacks the property.
 pub fn entry(properties: Properties<'_>, property: &str, partition_key: &str, row_key: &str) -> Option<Vec<u8>> {
     let value = properties.get(property)?;
     let mut out = Vec::with_capacity(longest(value) + partition_key.len() + 1 + row_key.len());

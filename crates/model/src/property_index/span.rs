@@ -31,21 +31,21 @@ impl Span {
         }
     }
 
-    /// Whether all the entries have the same value. Then they stand in the order of their keys, but for keys that are
-    /// cut: those are beyond 2000 bytes.
+    /// Returns whether all the entries have the same value. Then they stand in the order of their keys, but for keys
+    /// that are cut: those are beyond 2000 bytes.
     pub fn one_value(&self) -> bool {
         self.value.is_some()
     }
 
-    /// How many bytes the keys of an entity in the span may have together if its entry is surely not cut; `None` if the
-    /// span has several values.
+    /// Returns how many bytes the keys of an entity in the span may have together if its entry is surely not cut;
+    /// `None` if the span has several values.
     pub fn uncut_keys(&self) -> Option<usize> {
         // A character that is cut has up to three bytes that are held.
         self.room().map(|room| room.saturating_sub(1 + 4))
     }
 
-    /// What an entry of the span holds of these keys, as keys: no entity with the same entry has lesser ones. The span
-    /// must have one value.
+    /// Returns what an entry of the span holds of these keys, as keys. Every entity with the same entry has these keys or
+    /// greater ones. The span must have one value.
     pub fn held_keys(&self, partition_key: &str, row_key: &str) -> (String, String) {
         let held = |key: &str, room: usize| key[..key.floor_char_boundary(room)].to_owned();
         let room = self.room().unwrap_or_default();
@@ -60,7 +60,7 @@ impl Span {
         self.value.map(|value| limits::INDEX_ENTRY_BYTES.saturating_sub(value))
     }
 
-    /// The part of the span that has the entities in a range of keys; `None` if there is none.
+    /// Returns the part of the span that has the entities in a range of keys; `None` if there is none.
     ///
     /// If the span has one value, it shrinks to the keys of the range and perhaps a few others that are cut as theirs
     /// are. Else it stays as it is.

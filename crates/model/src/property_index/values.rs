@@ -37,7 +37,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// The values for which a comparison with the literal has one of the outcomes, and perhaps others.
+    /// Returns the values for which a comparison with the literal has one of the outcomes, and perhaps others.
     pub fn compared(literal: &Literal, outcomes: Outcomes) -> Values {
         Values {
             by_type: EdmType::ALL
@@ -56,7 +56,7 @@ impl Values {
         self.absent
     }
 
-    /// How many intervals there are.
+    /// Returns how many intervals there are.
     pub fn intervals(&self) -> usize {
         self.by_type.iter().map(|intervals| intervals.0.len()).sum()
     }
@@ -73,7 +73,7 @@ impl Values {
         }
     }
 
-    /// The values that any of the sets has, which are at least one.
+    /// Returns the values that any of the sets has, which are at least one.
     pub fn union<'v>(sets: impl Iterator<Item = &'v Values> + Clone) -> Values {
         Values {
             by_type: (0..EdmType::ALL.len())
@@ -86,7 +86,7 @@ impl Values {
         }
     }
 
-    /// The spans of their entries, in order and apart; `None` if entities without an entry belong to the set.
+    /// Returns the spans of their entries, in order and apart; `None` if entities without an entry belong to the set.
     pub fn spans(&self) -> Option<Vec<Span>> {
         if self.absent {
             return None;

@@ -31,7 +31,7 @@ impl AccountSas {
         })
     }
 
-    /// What is signed.
+    /// Returns what is signed.
     pub fn string_to_sign(&self, account: &str) -> String {
         let text = |value: &'_ Option<String>| value.clone().unwrap_or_default();
         let common = &self.common;
@@ -54,7 +54,7 @@ impl AccountSas {
         parts.join("\n")
     }
 
-    /// The query string, without `?`, with every parameter percent-encoded.
+    /// Returns the query string, without `?`, with every parameter percent-encoded.
     pub fn to_query(&self) -> String {
         self.common.to_query(self.own_parameters())
     }

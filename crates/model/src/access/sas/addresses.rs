@@ -22,7 +22,7 @@ impl AddressRange {
         ordered.then_some(AddressRange { first, last })
     }
 
-    /// Whether an address is in the range. An IPv4 address that arrives as an IPv6 one is the same address.
+    /// Returns whether an address is in the range. An IPv4 address that arrives as an IPv6 one is the same address.
     pub fn contains(self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.first.is_ipv4() && self.first <= address && address <= self.last

@@ -65,7 +65,7 @@ impl Sas {
         }
     }
 
-    /// The table and the identifier of the stored access policy that [`Sas::grant`] needs.
+    /// Returns the table and the identifier of the stored access policy that [`Sas::grant`] needs.
     pub fn policy(&self) -> Option<(&str, &str)> {
         match self {
             Sas::Table(sas) => Some((&sas.table, sas.policy.as_deref()?)),
@@ -73,7 +73,8 @@ impl Sas {
         }
     }
 
-    /// What the signature allows this client; `policies` are those of the table, if [`Sas::policy`] asks for one.
+    /// Returns what the signature allows this client; `policies` are those of the table, if [`Sas::policy`] asks for
+    /// one.
     ///
     /// # Errors
     /// `AuthenticationFailed` for times and parameters, `AuthorizationSourceIPMismatch`,
@@ -85,7 +86,7 @@ impl Sas {
         }
     }
 
-    /// The query string, without `?`, with every parameter percent-encoded.
+    /// Returns the query string, without `?`, with every parameter percent-encoded.
     pub fn to_query(&self) -> String {
         match self {
             Sas::Table(sas) => sas.to_query(),

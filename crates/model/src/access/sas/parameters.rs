@@ -58,7 +58,7 @@ impl Common {
         }
     }
 
-    /// The query string of these parameters and those of one kind, without `?`, percent-encoded.
+    /// Returns the query string of these parameters and those of one kind, without `?`, percent-encoded.
     pub fn to_query(&self, own: Vec<(&'static str, Option<&str>)>) -> String {
         let first = [("sv", Some(self.version.as_str()))];
         let last = [
@@ -134,7 +134,8 @@ impl<'q> Parameters<'q> {
         self.0.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
     }
 
-    /// A parameter that may be missing. A key may be empty; any other parameter that is empty counts as missing.
+    /// Returns a parameter that may be missing. A key may be empty; any other parameter that is empty counts as
+    /// missing.
     pub fn take(&self, name: &str) -> Option<String> {
         let is_key = matches!(name, "spk" | "srk" | "epk" | "erk");
         self.get(name)
@@ -154,7 +155,7 @@ pub fn failed(reason: impl Into<Cow<'static, str>>) -> Error {
     }
 }
 
-/// The time that a parameter names.
+/// Returns the time that a parameter names.
 ///
 /// # Errors
 /// `AuthenticationFailed` for text that is not a time.

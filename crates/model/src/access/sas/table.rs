@@ -55,7 +55,7 @@ impl TableSas {
         })
     }
 
-    /// A signature to be made for a table.
+    /// Returns a signature to be made for a table.
     pub fn new(version: &str, table: &str) -> TableSas {
         TableSas {
             common: Common {
@@ -153,7 +153,7 @@ impl TableSas {
         Ok(self)
     }
 
-    /// What is signed.
+    /// Returns what is signed.
     pub fn string_to_sign(&self, account: &str) -> String {
         let version = self.common.version.as_str();
         let table = fold(&self.table);
@@ -184,7 +184,7 @@ impl TableSas {
         parts.join("\n")
     }
 
-    /// The query string, without `?`, with every parameter percent-encoded.
+    /// Returns the query string, without `?`, with every parameter percent-encoded.
     pub fn to_query(&self) -> String {
         self.common.to_query(self.own_parameters())
     }

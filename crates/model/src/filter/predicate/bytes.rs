@@ -32,7 +32,7 @@ const TIMESTAMP: u32 = u32::MAX - 2;
 ///
 /// Integers are little-endian.
 impl Predicate {
-    /// The predicate as bytes, for [`Predicate::from_bytes`] of the same version.
+    /// Returns the predicate as bytes, for [`Predicate::from_bytes`] of the same version.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer(vec![FORMAT]);
         out.target(self.first);
