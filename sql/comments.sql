@@ -50,7 +50,7 @@ COMMENT ON COLUMN table_service.batch_operation."if_match" IS
 COMMENT ON FUNCTION table_service.execute_batch_json(text, text, text) IS
     'Executes operations that are given as a JSON array, all of them or none.';
 COMMENT ON TYPE table_service.entity IS
-    'entity is the type of all tables of the service.';
+    'The type of all tables of the service.';
 COMMENT ON COLUMN table_service.entity."partition_key" IS
     'The PartitionKey; entities with the same one can be changed together.';
 COMMENT ON COLUMN table_service.entity."row_key" IS
@@ -182,23 +182,23 @@ COMMENT ON FUNCTION table_service.property_type(table_service.properties, text) 
 COMMENT ON FUNCTION table_service.each_property(table_service.properties) IS
     'Returns a row for each property, in the order of names.';
 COMMENT ON FUNCTION table_service.get_string(table_service.properties, text) IS
-    'Returns a String, or NULL.';
+    'Returns the value of a String property, or NULL.';
 COMMENT ON FUNCTION table_service.get_int32(table_service.properties, text) IS
-    'Returns an Int32, or NULL.';
+    'Returns the value of an Int32 property, or NULL.';
 COMMENT ON FUNCTION table_service.get_int64(table_service.properties, text) IS
-    'Returns an Int64 or an Int32, or NULL.';
+    'Returns the value of an Int64 or Int32 property, or NULL.';
 COMMENT ON FUNCTION table_service.get_double(table_service.properties, text) IS
-    'Returns a Double or an Int32, or NULL.';
+    'Returns the value of a Double or Int32 property, or NULL.';
 COMMENT ON FUNCTION table_service.get_boolean(table_service.properties, text) IS
-    'Returns a Boolean, or NULL.';
+    'Returns the value of a Boolean property, or NULL.';
 COMMENT ON FUNCTION table_service.get_datetime(table_service.properties, text) IS
-    'Returns a DateTime, truncated to microseconds, or NULL.';
+    'Returns the value of a DateTime property, truncated to microseconds, or NULL.';
 COMMENT ON FUNCTION table_service.get_ticks(table_service.properties, text) IS
-    'Returns a DateTime exactly, in units of 100 ns since the year 1, or NULL.';
+    'Returns the exact value of a DateTime property, in units of 100 ns since the year 1, or NULL.';
 COMMENT ON FUNCTION table_service.get_guid(table_service.properties, text) IS
-    'Returns a Guid, or NULL.';
+    'Returns the value of a Guid property, or NULL.';
 COMMENT ON FUNCTION table_service.get_binary(table_service.properties, text) IS
-    'Returns a Binary, or NULL.';
+    'Returns the value of a Binary property, or NULL.';
 COMMENT ON CAST (jsonb AS table_service.properties) IS
     'Takes a JSON object in payload form.';
 COMMENT ON CAST (table_service.properties AS jsonb) IS
