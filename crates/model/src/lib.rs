@@ -15,6 +15,7 @@ pub mod filter;
 pub mod json;
 pub mod key;
 pub mod limits;
+pub mod patch;
 pub mod projection;
 pub mod properties;
 pub mod property_index;

@@ -7,6 +7,7 @@
 //! u8   kind, and by kind:
 //!      entity   u16 length of the PartitionKey, PartitionKey, RowKey
 //!      table    name
+//!      step     16 bytes that stand for the operation, then as for an entity
 //! u32  CRC-32 of all before it
 //! ```
 //!
@@ -27,6 +28,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 use crate::key;
@@ -35,10 +37,43 @@ use crate::limits::KEYS_BYTES;
 const VERSION: u8 = 1;
 const ENTITY: u8 = b'e';
 const TABLE: u8 = b't';
+const STEP: u8 = b's';
 const CHECKSUM_BYTES: usize = 4;
 
-/// Longest text of a token, in bytes: that for the longest keys.
-pub const TOKEN_BYTES: usize = ((4 + KEYS_BYTES + CHECKSUM_BYTES) * 4).div_ceil(3);
+/// Longest text of a query's token, in bytes: that for the longest keys.
+pub const TOKEN_BYTES: usize = text_bytes(4 + KEYS_BYTES + CHECKSUM_BYTES);
+/// Longest text of a step's token, in bytes.
+pub const STEP_TOKEN_BYTES: usize = text_bytes(4 + size_of::<Operation>() + KEYS_BYTES + CHECKSUM_BYTES);
+
+const fn text_bytes(bytes: usize) -> usize {
+    (bytes * 4).div_ceil(3)
+}
+
+/// What stands for an operation that is done in steps: two operations that differ have different ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation([u8; 16]);
+
+impl Operation {
+    /// The operation that these parts define, in their order. A part may be missing.
+    pub fn new<'p>(parts: impl IntoIterator<Item = Option<&'p [u8]>>) -> Operation {
+        let mut hash = Sha256::new();
+        for part in parts {
+            match part {
+                Some(part) => {
+                    hash.update([1]);
+                    hash.update((part.len() as u64).to_le_bytes());
+                    hash.update(part);
+                }
+                None => hash.update([0]),
+            }
+        }
+        let hash: [u8; 32] = hash.finalize().into();
+        let [bytes, _] = *hash.as_chunks().0 else {
+            return Operation([0; 16]);
+        };
+        Operation(bytes)
+    }
+}
 
 /// Where the next page begins. If the entity or table is gone by then, the page begins with the one after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +82,12 @@ pub enum ContinuationToken {
     Entity { partition_key: String, row_key: String },
     /// A table, by its lower-case name.
     Table { name: String },
+    /// An entity, for the next step of an operation.
+    Step {
+        operation: Operation,
+        partition_key: String,
+        row_key: String,
+    },
 }
 
 impl ContinuationToken {
@@ -56,14 +97,20 @@ impl ContinuationToken {
         match self {
             ContinuationToken::Entity { partition_key, row_key } => {
                 bytes.push(ENTITY);
-                let length = u16::try_from(partition_key.len()).unwrap_or(u16::MAX);
-                bytes.extend_from_slice(&length.to_le_bytes());
-                bytes.extend_from_slice(partition_key.as_bytes());
-                bytes.extend_from_slice(row_key.as_bytes());
+                append_keys(&mut bytes, partition_key, row_key);
             }
             ContinuationToken::Table { name } => {
                 bytes.push(TABLE);
                 bytes.extend_from_slice(name.as_bytes());
+            }
+            ContinuationToken::Step {
+                operation,
+                partition_key,
+                row_key,
+            } => {
+                bytes.push(STEP);
+                bytes.extend_from_slice(&operation.0);
+                append_keys(&mut bytes, partition_key, row_key);
             }
         }
         let checksum = crc32fast::hash(&bytes);
@@ -93,8 +140,28 @@ impl ContinuationToken {
         }
     }
 
+    /// Reads the token of a step of this operation: the keys at which it begins.
+    ///
+    /// # Errors
+    /// `InvalidInput` for any text that is not the token of a step of the same operation.
+    pub fn parse_step(text: &str, operation: Operation) -> Result<(String, String), Error> {
+        match ContinuationToken::parse(text) {
+            Some(ContinuationToken::Step {
+                operation: of,
+                partition_key,
+                row_key,
+            }) if of == operation => Ok((partition_key, row_key)),
+            Some(ContinuationToken::Step { .. }) => Err(Error::ArgumentInvalid {
+                reason: "The continuation token is that of another operation. The next step has the same function, table, filter, \
+                         parameters, properties and remove"
+                    .to_owned(),
+            }),
+            _ => Err(invalid()),
+        }
+    }
+
     fn parse(text: &str) -> Option<ContinuationToken> {
-        if text.len() > TOKEN_BYTES {
+        if text.len() > STEP_TOKEN_BYTES {
             return None;
         }
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
@@ -102,18 +169,42 @@ impl ContinuationToken {
         if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
             return None;
         }
-        let text = |bytes: &[u8]| Some(std::str::from_utf8(bytes).ok()?.to_owned());
         match content {
-            [VERSION, ENTITY, a, b, keys @ ..] => {
-                let (partition_key, row_key) = keys.split_at_checked(usize::from(u16::from_le_bytes([*a, *b])))?;
-                let (partition_key, row_key) = (text(partition_key)?, text(row_key)?);
-                key::within_limits(&partition_key, &row_key)
-                    .then_some(ContinuationToken::Entity { partition_key, row_key })
+            [VERSION, ENTITY, keys @ ..] => {
+                let (partition_key, row_key) = parse_keys(keys)?;
+                Some(ContinuationToken::Entity { partition_key, row_key })
             }
-            [VERSION, TABLE, name @ ..] => Some(ContinuationToken::Table { name: text(name)? }),
+            [VERSION, STEP, rest @ ..] => {
+                let (&operation, keys) = rest.split_first_chunk()?;
+                let (partition_key, row_key) = parse_keys(keys)?;
+                Some(ContinuationToken::Step {
+                    operation: Operation(operation),
+                    partition_key,
+                    row_key,
+                })
+            }
+            [VERSION, TABLE, name @ ..] => Some(ContinuationToken::Table { name: utf8(name)? }),
             _ => None,
         }
     }
+}
+
+fn append_keys(bytes: &mut Vec<u8>, partition_key: &str, row_key: &str) {
+    let length = u16::try_from(partition_key.len()).unwrap_or(u16::MAX);
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(partition_key.as_bytes());
+    bytes.extend_from_slice(row_key.as_bytes());
+}
+
+fn parse_keys(bytes: &[u8]) -> Option<(String, String)> {
+    let (&length, keys) = bytes.split_first_chunk()?;
+    let (partition_key, row_key) = keys.split_at_checked(usize::from(u16::from_le_bytes(length)))?;
+    let (partition_key, row_key) = (utf8(partition_key)?, utf8(row_key)?);
+    key::within_limits(&partition_key, &row_key).then_some((partition_key, row_key))
+}
+
+fn utf8(bytes: &[u8]) -> Option<String> {
+    Some(std::str::from_utf8(bytes).ok()?.to_owned())
 }
 
 fn invalid() -> Error {
@@ -220,6 +311,36 @@ mod tests {
                 );
             }
         }
+    }
+
+    fn step(operation: Operation) -> String {
+        ContinuationToken::Step {
+            operation,
+            partition_key: "a".repeat(1024),
+            row_key: "é".repeat(828),
+        }
+        .encode()
+    }
+
+    #[test]
+    fn a_step_goes_on_with_the_operation_that_it_is_of() {
+        let parts = |parts: [Option<&'static str>; 3]| Operation::new(parts.map(|part| part.map(str::as_bytes)));
+        let operation = parts([Some("delete"), Some("ab"), None]);
+        let text = step(operation);
+        assert_eq!(text.len(), STEP_TOKEN_BYTES);
+        let (partition_key, row_key) = ContinuationToken::parse_step(&text, operation).unwrap();
+        assert_eq!((partition_key.len(), row_key.len()), (1024, 1656));
+        for other in [
+            parts([Some("delete"), Some("a"), Some("b")]),
+            parts([Some("delete"), Some("ab"), Some("")]),
+            parts([Some("deletea"), Some("b"), None]),
+            parts([None, Some("delete"), Some("ab")]),
+        ] {
+            let error = ContinuationToken::parse_step(&text, other).unwrap_err();
+            assert!(error.hint().unwrap().contains("another operation"), "{error:?}");
+        }
+        assert!(ContinuationToken::parse_entity(&text).is_err());
+        assert!(ContinuationToken::parse_step(&entity("a", "b"), operation).is_err());
     }
 
     proptest! {

@@ -158,6 +158,13 @@ catalog! {
             hint: "{reason}.",
         }
 
+        /// A procedure that commits was called inside of a transaction block.
+        CalledInTransaction { procedure: &'static str } => {
+            code: InvalidInput, sqlstate: "2D000", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "{procedure} commits after each step, so it cannot run in a transaction block or a function. Call it by itself, or call the function of the same name without in_steps.",
+        }
+
         /// A filter does not parse; `position` is the end of the first unexpected token, in UTF-16 units. `expected` says what
         /// could have been there.
         FilterSyntax { position: usize, filter: String, expected: &'static str } => {

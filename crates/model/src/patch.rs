@@ -1,0 +1,305 @@
+//! Changes of an entity that depend on the properties that it has: some are set, some are added to, some are removed.
+
+use std::borrow::Cow;
+
+use crate::edm::Value;
+use crate::entity;
+use crate::error::Error;
+use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use crate::properties::{Properties, PropertiesBuf, PropertiesBuilder};
+use crate::property_name;
+
+/// What becomes of an entity's properties. Those that it does not name stay as they are.
+///
+/// ```
+/// use table_service_model::json::parse_properties;
+/// use table_service_model::patch::Patch;
+///
+/// let (set, add) = (parse_properties(r#"{"State": "sold"}"#)?, parse_properties(r#"{"Sold": 1}"#)?);
+/// let patch = Patch::new(Some(set.as_properties()), Some(add.as_properties()), Some(vec![Some("Reserved")]))?;
+/// let stored = parse_properties(r#"{"Reserved": true, "Sold": 41}"#)?;
+/// let changed = patch.apply("p", "r", stored.as_properties())?;
+/// assert_eq!(changed, parse_properties(r#"{"Sold": 42, "State": "sold"}"#)?);
+/// # Ok::<_, table_service_model::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Patch<'a> {
+    set: Option<Properties<'a>>,
+    increment: Option<Properties<'a>>,
+    remove: Vec<&'a str>,
+}
+
+impl<'a> Patch<'a> {
+    /// A patch that sets `set`, adds the numbers of `increment`, and removes the properties with the names in `remove`.
+    ///
+    /// # Errors
+    /// `InvalidInput` if nothing is given, for a name that is in two of the three or is that of a system property, for a NULL
+    /// in `remove`, and for an increment that is not a number. The errors of property names.
+    pub fn new(
+        set: Option<Properties<'a>>,
+        increment: Option<Properties<'a>>,
+        remove: Option<Vec<Option<&'a str>>>,
+    ) -> Result<Patch<'a>, Error> {
+        if set.is_none() && increment.is_none() && remove.is_none() {
+            return Err(invalid("Nothing is given that changes an entity"));
+        }
+        let remove: Option<Vec<&str>> = remove.unwrap_or_default().into_iter().collect();
+        let Some(remove) = remove else {
+            return Err(invalid("remove must not contain NULL"));
+        };
+        for name in &remove {
+            property_name::check(name)?;
+        }
+        for (name, value) in increment.iter().flat_map(|bag| bag.iter()) {
+            if !matches!(value, Value::Int32(_) | Value::Int64(_) | Value::Double(_)) {
+                return Err(invalid(&format!(
+                    "increment has the property \"{}\", which is not an Int32, an Int64 or a Double",
+                    Error::quoted(name)
+                )));
+            }
+        }
+        let names = |bag: Option<Properties<'a>>| bag.into_iter().flat_map(Properties::iter).map(|(name, _)| name);
+        for name in names(set).chain(names(increment)).chain(remove.iter().copied()) {
+            if [PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name) {
+                return Err(invalid(&format!(
+                    "{name} is a system property, which cannot be changed"
+                )));
+            }
+        }
+        let is_removed = |name: &&str| remove.contains(name);
+        let twice = names(increment)
+            .find(|name| set.is_some_and(|set| set.contains(name)) || is_removed(name))
+            .or_else(|| names(set).find(is_removed));
+        if let Some(name) = twice {
+            return Err(invalid(&format!(
+                "The property \"{}\" is given twice, to be changed in different ways",
+                Error::quoted(name)
+            )));
+        }
+        Ok(Patch { set, increment, remove })
+    }
+
+    /// The properties of the entity with these keys after the patch.
+    ///
+    /// # Errors
+    /// `OutOfRangeInput` for a sum that its type does not have, `InvalidInput` for an increment of another type than the
+    /// stored property, and the errors of the limits.
+    pub fn apply(&self, partition_key: &str, row_key: &str, stored: Properties<'_>) -> Result<PropertiesBuf, Error> {
+        let kept = (!self.remove.is_empty()).then(|| stored.without(&self.remove));
+        let mut changed = kept.as_ref().map_or(stored, PropertiesBuf::as_properties);
+        let sums = self.increment.map(|increment| sums(increment, stored)).transpose()?;
+        let summed;
+        if let Some(sums) = &sums {
+            summed = changed.merge(sums.as_properties())?;
+            changed = summed.as_properties();
+        }
+        let changed = match self.set {
+            Some(set) => changed.merge(set)?,
+            None => changed.to_buf(),
+        };
+        entity::check_size(partition_key, row_key, changed.as_properties())?;
+        Ok(changed)
+    }
+}
+
+/// The sums of the increments and of what is stored. A property that is not stored counts as 0.
+fn sums(increment: Properties<'_>, stored: Properties<'_>) -> Result<PropertiesBuf, Error> {
+    let mut sums = PropertiesBuilder::with_capacity(increment.len());
+    for (name, by) in increment.iter() {
+        let stored = stored.get(name).unwrap_or(match by {
+            Value::Int32(_) => Value::Int32(0),
+            Value::Int64(_) => Value::Int64(0),
+            _ => Value::Double(0.0),
+        });
+        let sum = match (stored, by) {
+            (Value::Int32(stored), Value::Int32(by)) => stored.checked_add(by).map(Value::Int32),
+            (Value::Int64(stored), Value::Int32(by)) => stored.checked_add(by.into()).map(Value::Int64),
+            (Value::Int64(stored), Value::Int64(by)) => stored.checked_add(by).map(Value::Int64),
+            (Value::Double(stored), Value::Int32(by)) => sum(stored, by.into()).map(Value::Double),
+            (Value::Double(stored), Value::Double(by)) => sum(stored, by).map(Value::Double),
+            _ => {
+                return Err(invalid(&format!(
+                    "The property \"{}\" has the type {}, and its increment the type {}",
+                    Error::quoted(name),
+                    stored.edm_type().name(),
+                    by.edm_type().name()
+                )));
+            }
+        };
+        let sum = sum.ok_or_else(|| Error::out_of_range(name, &format!("{} + {}", stored.text(), by.text())))?;
+        sums.push(Cow::Borrowed(name), sum)?;
+    }
+    sums.finish()
+}
+
+/// The sum, unless it is infinite or no number although `stored` is.
+fn sum(stored: f64, by: f64) -> Option<f64> {
+    let sum = stored + by;
+    let becomes_infinite = sum.is_infinite() && stored.is_finite();
+    let becomes_nan = sum.is_nan() && !stored.is_nan();
+    (!becomes_infinite && !becomes_nan).then_some(sum)
+}
+
+fn invalid(reason: &str) -> Error {
+    Error::ArgumentInvalid {
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Code;
+    use crate::json::parse_properties;
+
+    /// The properties after a patch, or its error's code.
+    fn patched(stored: &str, set: &str, increment: &str, remove: &[&str]) -> Result<PropertiesBuf, Code> {
+        let bag = |json: &str| (!json.is_empty()).then(|| parse_properties(json).unwrap());
+        let (set, increment) = (bag(set), bag(increment));
+        let patch = Patch::new(
+            set.as_ref().map(PropertiesBuf::as_properties),
+            increment.as_ref().map(PropertiesBuf::as_properties),
+            (!remove.is_empty()).then(|| remove.iter().copied().map(Some).collect()),
+        );
+        let stored = parse_properties(stored).unwrap();
+        patch
+            .and_then(|patch| patch.apply("p", "r", stored.as_properties()))
+            .map_err(|error| error.code())
+    }
+
+    fn gives(stored: &str, set: &str, increment: &str, remove: &[&str], expected: &str) {
+        let got = patched(stored, set, increment, remove).unwrap();
+        assert_eq!(
+            got,
+            parse_properties(expected).unwrap(),
+            "{stored} {set} {increment} {remove:?}"
+        );
+    }
+
+    const BIG: &str = r#"{"n@odata.type": "Edm.Int64", "n": "9223372036854775807"}"#;
+    const LONG: &str = r#"{"n@odata.type": "Edm.Int64", "n": "5"}"#;
+
+    #[test]
+    fn properties_are_set_added_to_and_removed() {
+        gives(
+            r#"{"a": 1, "b": 2}"#,
+            r#"{"c": 3}"#,
+            r#"{"a": 4}"#,
+            &["b"],
+            r#"{"a": 5, "c": 3}"#,
+        );
+        gives(r#"{"a": 1}"#, "", "", &["b"], r#"{"a": 1}"#);
+        gives(r#"{"a": 1}"#, "{}", "", &[], r#"{"a": 1}"#);
+        gives("{}", "", r#"{"n": -7}"#, &[], r#"{"n": -7}"#);
+    }
+
+    #[test]
+    fn a_sum_has_the_type_that_is_stored() {
+        gives(
+            LONG,
+            "",
+            r#"{"n": 1}"#,
+            &[],
+            r#"{"n@odata.type": "Edm.Int64", "n": "6"}"#,
+        );
+        gives(r#"{"n": 0.5}"#, "", r#"{"n": 1}"#, &[], r#"{"n": 1.5}"#);
+        for (stored, increment) in [
+            (r#"{"n": 1}"#, LONG),
+            (LONG, r#"{"n": 0.5}"#),
+            (r#"{"n": "1"}"#, r#"{"n": 1}"#),
+        ] {
+            assert_eq!(patched(stored, "", increment, &[]), Err(Code::InvalidInput), "{stored}");
+        }
+    }
+
+    #[test]
+    fn a_sum_beyond_its_type_is_out_of_range() {
+        let infinite = r#"{"n@odata.type": "Edm.Double", "n": "Infinity"}"#;
+        let minus = r#"{"n@odata.type": "Edm.Double", "n": "-Infinity"}"#;
+        let nan = r#"{"n@odata.type": "Edm.Double", "n": "NaN"}"#;
+        for (stored, increment) in [
+            (r#"{"n": 2147483647}"#, r#"{"n": 1}"#),
+            (r#"{"n": -2147483648}"#, r#"{"n": -1}"#),
+            (BIG, r#"{"n": 1}"#),
+            (r#"{"n": 1.7e308}"#, r#"{"n": 1.7e308}"#),
+            ("{}", infinite),
+            ("{}", nan),
+            (infinite, minus),
+        ] {
+            assert_eq!(
+                patched(stored, "", increment, &[]),
+                Err(Code::OutOfRangeInput),
+                "{stored}"
+            );
+        }
+        gives(infinite, "", r#"{"n": 1}"#, &[], infinite);
+        gives(nan, "", r#"{"n": 1}"#, &[], nan);
+    }
+
+    #[test]
+    fn a_patch_says_what_it_does_once() {
+        for (set, increment, remove) in [
+            ("", "", &[][..]),
+            (r#"{"a": 1}"#, r#"{"a": 1}"#, &[]),
+            (r#"{"a": 1}"#, "", &["a"]),
+            ("", r#"{"a": 1}"#, &["a"]),
+            ("", r#"{"a": "x"}"#, &[]),
+            ("", "", &["PartitionKey"]),
+            ("", "", &["Timestamp"]),
+        ] {
+            assert_eq!(
+                patched("{}", set, increment, remove),
+                Err(Code::InvalidInput),
+                "{set} {increment} {remove:?}"
+            );
+        }
+        assert_eq!(patched("{}", "", "", &["no name"]), Err(Code::PropertyNameInvalid));
+        let of_null = Patch::new(None, None, Some(vec![None])).unwrap_err();
+        assert_eq!(of_null.code(), Code::InvalidInput);
+    }
+
+    #[test]
+    fn what_is_removed_makes_room() {
+        let full = |from: usize| {
+            let properties: Vec<String> = (from..from + 252).map(|i| format!("\"p{i}\": 1")).collect();
+            format!("{{{}}}", properties.join(", "))
+        };
+        gives(&full(0), r#"{"p252": 1}"#, "", &["p0"], &full(1));
+        assert_eq!(patched(&full(0), r#"{"q": 1}"#, "", &[]), Err(Code::TooManyProperties));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_what_happens_to_each_property(
+            stored in prop::collection::btree_map("[a-e]", any::<i32>(), 0..5),
+            set in prop::collection::btree_map("[a-e]", any::<i32>(), 0..5),
+            add in prop::collection::btree_map("[a-e]", any::<i32>(), 0..5),
+            remove in prop::collection::vec("[a-e]", 0..5),
+        ) {
+            let json = |bag: &std::collections::BTreeMap<String, i32>| serde_json::to_string(bag).unwrap();
+            let names: Vec<&str> = remove.iter().map(String::as_str).collect();
+            let got = patched(&json(&stored), &json(&set), &json(&add), &names);
+            let is_twice = |name: &String| {
+                [set.contains_key(name), add.contains_key(name), remove.contains(name)].iter().filter(|is| **is).count() > 1
+            };
+            let mut expected = Ok(stored.clone());
+            if set.keys().chain(add.keys()).any(is_twice) {
+                expected = Err(Code::InvalidInput);
+            } else if let Ok(bag) = &mut expected {
+                bag.retain(|name, _| !remove.contains(name));
+                bag.extend(set.clone());
+                let sums: Option<Vec<_>> = add
+                    .iter()
+                    .map(|(name, by)| Some((name.clone(), stored.get(name).unwrap_or(&0).checked_add(*by)?)))
+                    .collect();
+                match sums {
+                    Some(sums) => bag.extend(sums),
+                    None => expected = Err(Code::OutOfRangeInput),
+                }
+            }
+            prop_assert_eq!(got, expected.map(|bag| parse_properties(&json(&bag)).unwrap()));
+        }
+    }
+}
