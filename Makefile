@@ -4,7 +4,7 @@ PG ?= 15
 PG_CONFIG ?= pg_config
 N ?= 200
 
-.PHONY: help setup run test quick golden extension schema docs drivers pgbouncer clients pgspot licences upgrades citus soak fuzz-sql allocations asan histories copy-soak copy-peers mutations cold bench bench-growth bench-indexes bench-model bench-gateway bench-copy bench-citus stress packages test-packages images test-images test-start install clean
+.PHONY: help setup run test quick golden extension schema docs drivers pgbouncer clients pgspot licences upgrades citus soak fuzz-sql allocations asan histories copy-soak copy-peers mutations cold bench bench-growth bench-bulk bench-indexes bench-model bench-gateway bench-copy bench-citus stress packages test-packages images test-images test-start install clean
 
 help:
 	@echo 'make run               build, start a throwaway PostgreSQL, load data and take the tour'
@@ -39,6 +39,7 @@ help:
 	@echo 'make bench-copy        copies of a million entities, beside COPY of psql, and over REST'
 	@echo 'make bench-citus CITUS_SOURCE=/path/to/citus-14.0.1.tar.gz'
 	@echo '                       distributed tables on a cluster of three servers, beside a plain server'
+	@echo 'make bench-bulk        work by filter on 3 million entities, beside batches and hand-written SQL'
 	@echo 'make bench-growth      small tables beside large ones, and memory'
 	@echo 'make bench-indexes     the same queries with property indexes and without, where they gain nothing from them; COUNTED=1'
 	@echo '                       compares instructions instead of time, which takes an hour and needs valgrind'
@@ -144,6 +145,9 @@ bench-copy:
 
 bench-citus:
 	@PG=$(if $(filter 15,$(PG)),18,$(PG)) benches/citus.sh "$(CITUS_SOURCE)"
+
+bench-bulk:
+	@PG=$(PG) benches/run.sh bulk $(ARGS)
 
 bench-growth:
 	@PG=$(PG) benches/run.sh growth $(ARGS)

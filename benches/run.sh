@@ -3,6 +3,7 @@
 #
 #   run.sh compare [ARGUMENT...]   beside hand-written SQL (make bench)
 #   run.sh growth [ARGUMENT...]    small tables and large ones (make bench-growth)
+#   run.sh bulk [ARGUMENT...]      work by filter beside batches and hand-written SQL (make bench-bulk)
 #   run.sh indexes [ARGUMENT...]   what property indexes cost queries that gain nothing from them (make bench-indexes)
 #   run.sh stress [ARGUMENT...]    one partition under load (make stress); with --database-url on a database of yours
 #   run.sh model                   the model alone
@@ -15,7 +16,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-program=${1:?compare, growth, indexes, stress or model}
+program=${1:?compare, growth, bulk, indexes, stress or model}
 shift
 
 if [[ $program == model ]]; then exec cargo bench -p table_service_model "$@"; fi
@@ -51,6 +52,10 @@ growth)
   # Every table is in memory, so that growth is not hidden by waits for the disk.
   memory=$(awk '/^MemTotal/ { print int($2 / 2048) }' /proc/meminfo)
   start "${settings[@]}" shared_buffers=$((memory < 6144 ? memory : 6144))MB
+  "$run" "$@"
+  ;;
+bulk)
+  start "${settings[@]}" shared_buffers=1GB autovacuum=off
   "$run" "$@"
   ;;
 indexes)
