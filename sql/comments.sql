@@ -49,6 +49,22 @@ COMMENT ON COLUMN table_service.batch_operation."if_match" IS
     'The ETag of the version that may be changed, or * for any; NULL for operations that have none.';
 COMMENT ON FUNCTION table_service.execute_batch_json(text, text, text) IS
     'Executes operations that are given as a JSON array, all of them or none.';
+COMMENT ON FUNCTION table_service.count_entities(text, text, table_service.properties) IS
+    'Returns how many entities pass a filter.';
+COMMENT ON FUNCTION table_service.delete_entities(text, text, bigint, table_service.properties) IS
+    'Deletes the entities that pass a filter and returns how many it has deleted.';
+COMMENT ON FUNCTION table_service.update_entities(text, text, table_service.properties, text[], bigint, table_service.properties) IS
+    'Changes the entities that pass a filter, and returns how many.';
+COMMENT ON FUNCTION table_service.delete_entities_step(text, text, bigint, text, table_service.properties) IS
+    'Deletes some of the entities that pass a filter, in key order, and returns how many, with the token of the next step.';
+COMMENT ON FUNCTION table_service.update_entities_step(text, text, table_service.properties, text[], bigint, text, table_service.properties) IS
+    'Changes some of the entities that pass a filter, as update_entities does, and returns how many, with the token of the next step.';
+COMMENT ON PROCEDURE table_service.delete_entities_in_steps(table_name text, filter text, step bigint, pause interval, parameters properties, INOUT bigint, INOUT text) IS
+    'Deletes the entities that pass a filter in steps of step entities, and commits after each.';
+COMMENT ON PROCEDURE table_service.update_entities_in_steps(table_name text, filter text, properties properties, remove text[], step bigint, pause interval, parameters properties, INOUT bigint, INOUT text) IS
+    'Changes the entities that pass a filter, as update_entities does, in steps, and commits after each.';
+COMMENT ON FUNCTION table_service.clear_table(text) IS
+    'Removes all entities of a table by TRUNCATE.';
 COMMENT ON TYPE table_service.entity IS
     'The type of all tables of the service.';
 COMMENT ON COLUMN table_service.entity."partition_key" IS

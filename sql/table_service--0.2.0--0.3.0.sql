@@ -75,6 +75,66 @@ CREATE FUNCTION table_service.query_page_chunks(
 STABLE PARALLEL RESTRICTED
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'query_page_chunks_wrapper';
+CREATE FUNCTION table_service."count_entities"(
+	"table_name" text,
+	"filter" text DEFAULT NULL,
+	"parameters" table_service.properties DEFAULT NULL
+) RETURNS bigint
+STABLE PARALLEL RESTRICTED
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'count_entities_wrapper';
+CREATE FUNCTION table_service."delete_entities"(
+	"table_name" text,
+	"filter" text,
+	"top" bigint DEFAULT NULL,
+	"parameters" table_service.properties DEFAULT NULL
+) RETURNS bigint
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
+CREATE FUNCTION table_service."update_entities"(
+	"table_name" text,
+	"filter" text,
+	"properties" table_service.properties,
+	"remove" text[] DEFAULT NULL,
+	"top" bigint DEFAULT NULL,
+	"parameters" table_service.properties DEFAULT NULL
+) RETURNS bigint
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'update_entities_wrapper';
+CREATE FUNCTION table_service."delete_entities_step"(
+	"table_name" text,
+	"filter" text,
+	"top" bigint DEFAULT 1000,
+	"continuation_token" text DEFAULT NULL,
+	"parameters" table_service.properties DEFAULT NULL
+) RETURNS TABLE (deleted bigint, continuation_token text)
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'delete_entities_step_wrapper';
+CREATE FUNCTION table_service."update_entities_step"(
+	"table_name" text,
+	"filter" text,
+	"properties" table_service.properties,
+	"remove" text[] DEFAULT NULL,
+	"top" bigint DEFAULT 1000,
+	"continuation_token" text DEFAULT NULL,
+	"parameters" table_service.properties DEFAULT NULL
+) RETURNS TABLE (updated bigint, continuation_token text)
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'update_entities_step_wrapper';
+CREATE FUNCTION table_service."clear_table"(
+	"table_name" text
+) RETURNS void
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'clear_table_wrapper';
+CREATE PROCEDURE table_service.delete_entities_in_steps(
+    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
+    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
+LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
+CREATE PROCEDURE table_service.update_entities_in_steps(
+    table_name text, filter text, properties table_service.properties, remove text[] DEFAULT NULL, step bigint DEFAULT 1000,
+    pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
+    INOUT updated bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
+LANGUAGE c AS 'MODULE_PATHNAME', 'update_entities_in_steps_wrapper';
 -- What psql says of each object. Made from docs/reference by `make schema ACCEPT=1`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
@@ -126,6 +186,22 @@ COMMENT ON COLUMN table_service.batch_operation."if_match" IS
     'The ETag of the version that may be changed, or * for any; NULL for operations that have none.';
 COMMENT ON FUNCTION table_service.execute_batch_json(text, text, text) IS
     'Executes operations that are given as a JSON array, all of them or none.';
+COMMENT ON FUNCTION table_service.count_entities(text, text, table_service.properties) IS
+    'Returns how many entities pass a filter.';
+COMMENT ON FUNCTION table_service.delete_entities(text, text, bigint, table_service.properties) IS
+    'Deletes the entities that pass a filter and returns how many it has deleted.';
+COMMENT ON FUNCTION table_service.update_entities(text, text, table_service.properties, text[], bigint, table_service.properties) IS
+    'Changes the entities that pass a filter, and returns how many.';
+COMMENT ON FUNCTION table_service.delete_entities_step(text, text, bigint, text, table_service.properties) IS
+    'Deletes some of the entities that pass a filter, in key order, and returns how many, with the token of the next step.';
+COMMENT ON FUNCTION table_service.update_entities_step(text, text, table_service.properties, text[], bigint, text, table_service.properties) IS
+    'Changes some of the entities that pass a filter, as update_entities does, and returns how many, with the token of the next step.';
+COMMENT ON PROCEDURE table_service.delete_entities_in_steps(table_name text, filter text, step bigint, pause interval, parameters properties, INOUT bigint, INOUT text) IS
+    'Deletes the entities that pass a filter in steps of step entities, and commits after each.';
+COMMENT ON PROCEDURE table_service.update_entities_in_steps(table_name text, filter text, properties properties, remove text[], step bigint, pause interval, parameters properties, INOUT bigint, INOUT text) IS
+    'Changes the entities that pass a filter, as update_entities does, in steps, and commits after each.';
+COMMENT ON FUNCTION table_service.clear_table(text) IS
+    'Removes all entities of a table by TRUNCATE.';
 COMMENT ON TYPE table_service.entity IS
     'The type of all tables of the service.';
 COMMENT ON COLUMN table_service.entity."partition_key" IS

@@ -14,8 +14,8 @@ cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 
-golden_tests=(00_install batch batch_errors batch_json batch_transactions delete etags insert merge pages privileges property_index_pages property_indexes rename replace table_features upsert)
-system_tests=(batches:: concurrency::concurrent_definitions index_entities:: property_indexes:: queries::a_partitioned queries::plans)
+golden_tests=(00_install bulk batch batch_errors batch_json batch_transactions delete etags insert merge pages privileges property_index_pages property_indexes rename replace table_features upsert)
+system_tests=(batches:: bulk:: concurrency::concurrent_definitions index_entities:: property_indexes:: queries::a_partitioned queries::plans)
 
 if (($#)); then mutants=("$@"); else mapfile -t mutants < <(cd tests/mutations && find . -name '*.patch' -printf '%P\n' | sed 's/\.patch$//' | LC_ALL=C sort); fi
 on_a_server=() of_filters=()

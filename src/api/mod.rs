@@ -3,6 +3,7 @@
 pub mod access;
 pub mod bag;
 pub mod batch;
+pub mod bulk;
 pub mod contract;
 pub mod distribution;
 pub mod entities;

@@ -2,6 +2,7 @@
 //! between `api` and `postgres`.
 
 pub mod batch;
+pub mod bulk;
 pub mod contract;
 pub mod deadline;
 pub mod direct;

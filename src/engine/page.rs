@@ -12,6 +12,7 @@ use super::deadline::Deadline;
 use super::scan::{self, RowFilter, Wanted};
 use super::table::Table;
 use crate::postgres::clock::now;
+use crate::postgres::receiver::Keys;
 use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
 
@@ -54,13 +55,20 @@ pub struct PageRequest<'f> {
     pub ranges: Cow<'f, [KeyRange]>,
     /// The residual filter.
     pub filter: Option<&'f Filter>,
-    /// The largest number of entities, at most [`scan::PAGE_ENTITIES`].
+    /// The largest number of entities.
     pub top: u64,
     pub time_limit: Duration,
 }
 
 /// Reads a page into `sink`. Returns the sink, and the token of the next page if there may be one.
 pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S, Option<String>) {
+    let (sink, next) = read_until(request, table, sink);
+    let token = next.map(|(partition_key, row_key)| ContinuationToken::Entity { partition_key, row_key }.encode());
+    (sink, token)
+}
+
+/// Reads a page into `sink`. Returns the sink, and the keys at which the next page begins if there may be one.
+pub fn read_until<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S, Option<Keys>) {
     let taken = Cell::new(0);
     let mut reading = PageReading {
         sink,
@@ -70,7 +78,7 @@ pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S
         deadline: Deadline::after(request.time_limit),
         tested: 0,
         taken: &taken,
-        token: None,
+        next: None,
     };
     if request.top > 0 {
         let limit = i64::try_from(request.time_limit.as_micros()).unwrap_or(i64::MAX);
@@ -85,10 +93,10 @@ pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S
             scan::read_first(spi, table, &request.ranges, &wanted, sink);
         });
     }
-    (reading.sink, reading.token)
+    (reading.sink, reading.next)
 }
 
-/// Counts the entities of a page. When the page is full or its time is over, the next row's keys become the token.
+/// Counts the entities of a page. When the page is full or its time is over, the next page begins at the next row.
 struct PageReading<'t, S> {
     sink: S,
     filter: Option<RowFilter>,
@@ -99,7 +107,7 @@ struct PageReading<'t, S> {
     tested: u64,
     /// The number of entities in the page.
     taken: &'t Cell<u64>,
-    token: Option<String>,
+    next: Option<Keys>,
 }
 
 impl<S: PageSink> PageReading<'_, S> {
@@ -133,11 +141,7 @@ impl<S: PageSink> PageReading<'_, S> {
     }
     /// Ends the page. The next page begins at this row.
     fn end_before(&mut self, row: &Row<'_>) -> bool {
-        let next = ContinuationToken::Entity {
-            partition_key: row.partition_key().to_owned(),
-            row_key: row.row_key().to_owned(),
-        };
-        self.token = Some(next.encode());
+        self.next = Some((row.partition_key().to_owned(), row.row_key().to_owned()));
         false
     }
 }

@@ -106,6 +106,19 @@ impl Table {
         }
     }
 
+    /// Raises PostgreSQL's own error (42501) if the caller may not truncate the table.
+    fn require_truncate(&self) {
+        // SAFETY: as above.
+        unsafe {
+            let result =
+                pg_sys::pg_class_aclcheck(self.oid, pg_sys::GetUserId(), pg_sys::ACL_TRUNCATE as pg_sys::AclMode);
+            if result != pg_sys::AclResult::ACLCHECK_OK {
+                let kind = pg_sys::get_relkind_objtype(pg_sys::get_rel_relkind(self.oid));
+                pg_sys::aclcheck_error(result, kind, pg_sys::get_rel_name(self.oid));
+            }
+        }
+    }
+
     /// Finds the table with this name in any case, and locks it. It takes the lock of a statement that reads or writes
     /// the table, so that the table still exists when the statement runs.
     ///
@@ -119,6 +132,12 @@ impl Table {
     /// the lock, because those who come later wait behind them.
     pub fn open_as_owner(name: &str, lock: TableLock) -> Result<Table, Error> {
         Table::open_checked(name, lock, Table::require_owner)
+    }
+
+    /// Does what [`Table::open`] does with the lock of TRUNCATE, for those who may truncate the table. Others get PostgreSQL's
+    /// own error (42501) before they wait for the lock, because those who come later wait behind them.
+    pub fn open_to_truncate(name: &str) -> Result<Table, Error> {
+        Table::open_checked(name, TableLock::Drop, Table::require_truncate)
     }
 
     fn open_checked(name: &str, lock: TableLock, check: impl Fn(&Table)) -> Result<Table, Error> {
@@ -177,7 +196,7 @@ pub enum TableLock {
     Write,
     /// To create an index. CREATE INDEX and ANALYZE need no other lock afterwards, so two sessions cannot deadlock.
     Define,
-    /// To drop an index.
+    /// To drop an index, or to truncate the table.
     Drop,
 }
 

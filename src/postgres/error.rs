@@ -9,11 +9,23 @@ use super::out_of_memory::cut;
 
 /// Raises an error as `<Code>: <message>`, with its SQLSTATE and its hint.
 pub fn raise(error: Error) -> ! {
+    raise_with_hint(&error, error.hint())
+}
+
+/// Does what [`raise`] does, and adds this to the hint.
+pub fn raise_with(error: Error, more: &str) -> ! {
+    let hint = error
+        .hint()
+        .map_or_else(|| more.to_owned(), |hint| format!("{hint} {more}"));
+    raise_with_hint(&error, Some(hint))
+}
+
+fn raise_with_hint(error: &Error, hint: Option<String>) -> ! {
     // A message is a C string: it would end at a U+0000, which a key in JSON can contain.
     let printable = |text: &str| cut(text).replace('\0', "\u{FFFD}");
     let message = printable(&error.report());
     let report = ErrorReport::new(sqlerrcode(error.sqlstate()), message, "table_service");
-    let report = match error.hint() {
+    let report = match hint {
         Some(hint) => report.set_hint(printable(&hint)),
         None => report,
     };

@@ -16,6 +16,7 @@ pub mod name;
 pub mod out_of_memory;
 pub mod plan;
 pub mod planner;
+pub mod procedure;
 pub mod property_index;
 pub mod raised;
 pub mod receiver;

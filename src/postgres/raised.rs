@@ -9,11 +9,12 @@
 //! the functions of this file. (Not in the test's own program, which has no PostgreSQL to link with.)
 
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::ManuallyDrop;
 use std::panic::PanicHookInfo;
 
-use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
+use pgrx::pg_sys::elog::PgLogLevel;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel};
 use pgrx::prelude::*;
 
 use super::out_of_memory::replaced::{copy_error, make_fit, out_of_memory};
@@ -35,9 +36,10 @@ unsafe extern "C-unwind" {
 /// An error, with its texts.
 struct Kept {
     number: c_int,
-    /// Its pointers are to the texts.
+    /// Its pointers are to the texts and the hint.
     error: pg_sys::ErrorData,
     _texts: Vec<u8>,
+    hint: Option<CString>,
 }
 
 /// Not thread-local: the room for such values is small (`out_of_memory::place_thread_local_values`).
@@ -161,6 +163,7 @@ fn keep(error: &pg_sys::ErrorData) -> Option<c_int> {
         number,
         error: copy,
         _texts: texts,
+        hint: None,
     });
     Some(number)
 }
@@ -257,6 +260,27 @@ pub fn has_sqlstate(error: &CaughtError, codes: &[PgSqlErrorCode]) -> bool {
     // For a code that PostgreSQL does not know, pgrx has XX000.
     let sqlstate = kept(report, |kept| kept.error.sqlerrcode).unwrap_or(report.sql_error_code() as c_int);
     codes.iter().any(|&code| code as c_int == sqlstate)
+}
+
+/// Adds this to the hint of an error that was caught, and raises it again.
+pub fn rethrow_with(error: CaughtError, more: &str) -> ! {
+    let report = report(&error);
+    let joined = |hint: Option<&str>| hint.map_or_else(|| more.to_owned(), |hint| format!("{hint} {more}"));
+    if kept(report, |_| ()).is_some() {
+        let slot = slot(c_int::try_from(report.line_number()).unwrap_or_default());
+        if let Some(Some(kept)) = ERRORS.0.borrow_mut().get_mut(slot) {
+            // SAFETY: it is NULL or a C string of the kept error.
+            let hint =
+                (!kept.error.hint.is_null()).then(|| unsafe { CStr::from_ptr(kept.error.hint) }.to_string_lossy());
+            let hint = CString::new(joined(hint.as_deref())).unwrap_or_default();
+            kept.error.hint = hint.as_ptr().cast_mut();
+            kept.hint = Some(hint);
+        }
+        error.rethrow()
+    }
+    let again = ErrorReport::new(report.sql_error_code(), report.message().to_owned(), "table_service");
+    again.set_hint(joined(report.hint())).report(PgLogLevel::ERROR);
+    unreachable!("an ERROR does not return")
 }
 
 /// Returns whether an error that was caught has this message, which PostgreSQL may have translated.

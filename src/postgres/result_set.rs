@@ -252,6 +252,18 @@ set_of!(
     "TABLE (chunk text, continuation_token text)"
 );
 set_of!(
+    /// What a step of a delete has done.
+    DeletedStep,
+    external_sql_type,
+    "TABLE (deleted bigint, continuation_token text)"
+);
+set_of!(
+    /// What a step of an update has done.
+    UpdatedStep,
+    external_sql_type,
+    "TABLE (updated bigint, continuation_token text)"
+);
+set_of!(
     /// How a query runs.
     Explanation,
     external_sql_type,

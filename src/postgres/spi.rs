@@ -141,10 +141,27 @@ impl Connection {
         rows(while_running(plan.text(), || with_kept_plans(execute)))
     }
 
-    /// Runs a read on `table`, which the caller has locked. Its rows go to `receiver` one by one.
+    /// Runs a statement on `table`, which the caller has locked, that returns entities. They go to `receiver` one by one.
     pub fn receive(&self, table: &QualifiedName, statement: &Statement<'_>, receiver: &mut Receiver<'_>) {
         self.ready();
-        self.receive_plan(&plan::kept(table, statement), statement.values(), receiver);
+        let is_read = statement.kind().is_read();
+        self.receive_plan(&plan::kept(table, statement), is_read, statement.values(), receiver);
+    }
+
+    /// Plans a count of entities with its values, and runs it. Returns `None`, without running it, if the plan does not read
+    /// one of these indexes.
+    pub fn count_through(&self, scan: &IndexScan, indexes: &[pg_sys::Oid]) -> Option<i64> {
+        self.ready();
+        let portal = open(scan.text(), &scan.values(), Planning::Free);
+        // SAFETY: as in `receive_planned`. The rows are copied into memory of the connection.
+        unsafe {
+            let reads = plan::reads((*portal).stmts, indexes);
+            if reads {
+                pg_sys::SPI_cursor_fetch(portal, true, 1);
+            }
+            pg_sys::SPI_cursor_close(portal);
+            reads.then(|| rows(0).first().and_then(|row| row.int8(1)).unwrap_or_default())
+        }
     }
 
     /// Runs an index scan whose rows come in the order of the index, by a plan that is kept for all values. Its rows go
@@ -160,7 +177,7 @@ impl Connection {
         let plan = plan::kept_index_scan(table, scan);
         let reads = plan.reads(indexes);
         if reads {
-            self.receive_plan(&plan, &scan.values(), receiver);
+            self.receive_plan(&plan, true, &scan.values(), receiver);
         }
         reads
     }
@@ -227,14 +244,14 @@ impl Connection {
         }
     }
 
-    fn receive_plan(&self, plan: &plan::KeptPlan, values: &[Value<'_>], receiver: &mut Receiver<'_>) {
+    fn receive_plan(&self, plan: &plan::KeptPlan, is_read: bool, values: &[Value<'_>], receiver: &mut Receiver<'_>) {
         let parameters = parameters(values);
         // SAFETY: the plan was prepared for as many parameters as there are values, and for their types: `kept` compares
         // both. The receiver, the parameters and the options live longer than the call.
         unsafe {
             let options = pg_sys::SPIExecuteOptions {
                 params: parameters,
-                read_only: true,
+                read_only: is_read,
                 dest: receiver.as_ptr(),
                 ..Default::default()
             };

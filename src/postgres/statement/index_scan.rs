@@ -4,7 +4,7 @@ use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span};
 
 use super::expression::{index_expression, passes};
-use super::scan::{ENTITY, RangeKeys, RangeShape, ScanFilter, range_to_sql};
+use super::scan::{ENTITY, RangeKeys, RangeShape, ScanFilter, count, range_to_sql};
 use crate::postgres::name::QualifiedName;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
@@ -117,6 +117,26 @@ impl IndexScan {
             let limit = scan.parameter(Parameter::Count(i64::try_from(limit).unwrap_or(i64::MAX)));
             scan.text.push_str(&format!(" LIMIT {limit}"));
         }
+        scan
+    }
+
+    /// Counts the entities of a key range whose entries meet a condition and that pass the filter. `properties` is as for
+    /// [`IndexScan::sorted`].
+    pub fn counted<N: AsRef<str>>(
+        table: &QualifiedName,
+        range: &KeyRange,
+        (condition, properties): (&Condition, &[N]),
+        filter: &ScanFilter,
+    ) -> IndexScan {
+        let mut scan = IndexScan::new();
+        let keys: Vec<String> = RangeKeys::new(range)
+            .into_keys()
+            .map(|key| scan.parameter(Parameter::Key(key)))
+            .collect();
+        let mut conditions = RangeShape::of(range).conditions("t.", &keys);
+        conditions.push(scan.condition(condition, properties));
+        scan.filter(&mut conditions, Tested::Compiled(filter));
+        scan.text = count(&table.to_string(), &conditions);
         scan
     }
 

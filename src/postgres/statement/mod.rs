@@ -60,7 +60,9 @@ pub(super) enum Kind {
     LockMany,
     LookMany,
     DeleteMany,
+    DeleteLocked,
     DeleteVersions,
+    ReplaceLocked,
     WriteMany(WriteMany),
     ReplaceVersions,
     /// With this number of rows.
@@ -155,6 +157,23 @@ impl<'a> Statement<'a> {
         Statement::new(Kind::DeleteMany, [partition_key, row_keys.value()])
     }
 
+    /// Deletes entities that are locked.
+    pub fn delete_locked(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
+        Statement::new(Kind::DeleteLocked, [partition_key, row_keys.value()])
+    }
+
+    /// Replaces the properties of entities that are locked. The arrays have the same order.
+    pub fn replace_locked(
+        partition_key: Value<'a>,
+        row_keys: &'a Array,
+        clock: i64,
+        properties: &'a Array,
+    ) -> Statement<'a> {
+        let mut statement = Statement::write_many(WriteMany::Replace, partition_key, row_keys, clock, properties);
+        statement.kind = Kind::ReplaceLocked;
+        statement
+    }
+
     /// Deletes those of the entities that have these Timestamps, which have the order of the RowKeys. Returns their
     /// RowKeys.
     pub fn delete_versions(partition_key: Value<'a>, row_keys: &'a Array, versions: &'a Array) -> Statement<'a> {
@@ -209,6 +228,12 @@ impl<'a> Statement<'a> {
     pub fn scan(range: &'a RangeKeys, filter: Option<&'a ScanFilter>, all_rows: bool) -> Statement<'a> {
         let extent = if all_rows { Extent::All } else { Extent::Some };
         let shape = Shape::new(range, filter, extent);
+        Statement::new(Kind::Scan(shape), scan::values(range, filter))
+    }
+
+    /// Counts the entities of a key range that pass the filter, under the caller's snapshot.
+    pub fn count(range: &'a RangeKeys, filter: Option<&'a ScanFilter>) -> Statement<'a> {
+        let shape = Shape::new(range, filter, Extent::Count);
         Statement::new(Kind::Scan(shape), scan::values(range, filter))
     }
 
@@ -309,6 +334,8 @@ impl Kind {
             }
             Kind::LookMany => format!("SELECT t.row_key, t.\"timestamp\" FROM {table} AS t WHERE {POINTS}"),
             Kind::DeleteMany => format!("DELETE FROM {table} AS t WHERE {POINTS} RETURNING t.row_key"),
+            Kind::DeleteLocked => format!("DELETE FROM {table} AS t WHERE {POINTS}"),
+            Kind::ReplaceLocked => replace_many,
             Kind::DeleteVersions => {
                 format!(
                     "DELETE FROM {table} AS t WHERE {POINTS} AND {} RETURNING t.row_key",
@@ -347,9 +374,14 @@ impl Kind {
         matches!(self, Kind::Scan(shape) if shape.needs_values())
     }
 
-    /// Returns whether the plan is kept. There are as many texts of `WriteRows` as numbers of rows.
+    /// Returns whether the plan is kept. There are as many texts of `WriteRows` as numbers of rows, and how entities are
+    /// counted depends on the range.
     pub(super) fn is_kept(self) -> bool {
-        !matches!(self, Kind::WriteRows(..))
+        match self {
+            Kind::WriteRows(..) => false,
+            Kind::Scan(shape) => !shape.is_count(),
+            _ => true,
+        }
     }
 
     /// Returns whether the statement uses the caller's snapshot. Writes, and the look-ups that belong to them, take a

@@ -30,6 +30,8 @@ pub(super) enum Extent {
     DistributedAll,
     /// Of a distributed table, a number of rows.
     DistributedFirst,
+    /// How many rows there are.
+    Count,
 }
 
 /// The first rows of a scan of a distributed table. Other servers send all rows of a statement, so it must end by itself.
@@ -261,11 +263,7 @@ impl RangeShape {
     }
 
     fn select(self, table: &QualifiedName, conditions: &[String]) -> String {
-        let filtered = if conditions.is_empty() {
-            String::new()
-        } else {
-            format!(" WHERE {}", conditions.join(" AND "))
-        };
+        let filtered = filtered(conditions);
         let order = match self {
             RangeShape::Point => "",
             RangeShape::Rows { .. } => " ORDER BY t.row_key",
@@ -273,6 +271,18 @@ impl RangeShape {
         };
         format!("SELECT {ENTITY} FROM {table} AS t{filtered}{order}")
     }
+}
+
+/// Returns the statement that counts the rows that meet conditions.
+pub(super) fn count(table: &str, conditions: &[String]) -> String {
+    format!("SELECT pg_catalog.count(*) FROM {table} AS t{}", filtered(conditions))
+}
+
+fn filtered(conditions: &[String]) -> String {
+    if conditions.is_empty() {
+        return String::new();
+    }
+    format!(" WHERE {}", conditions.join(" AND "))
 }
 
 /// Returns the keys of a range, in the order of its shape's parameters.
@@ -307,6 +317,10 @@ pub fn scan_to_sql(range: &KeyRange, table: &QualifiedName, residual: Option<&Fi
 }
 
 impl Shape {
+    pub(super) fn is_count(self) -> bool {
+        self.extent == Extent::Count
+    }
+
     /// Returns whether the planner may choose any plan. It may if the scan reads the whole table to its end.
     pub(super) fn any_plan(self) -> bool {
         self.extent == Extent::All && self.range == RangeShape::TABLE
@@ -326,6 +340,10 @@ impl Shape {
         let parameters: Vec<String> = (1..=keys).map(|n| format!("${n}")).collect();
         let mut conditions = self.range.conditions("t.", &parameters);
         let filter = self.filter.call(&format!("${}", keys + 1));
+        if self.extent == Extent::Count {
+            conditions.extend(filter);
+            return count(&table.to_string(), &conditions);
+        }
         if self.extent != Extent::DistributedFirst {
             conditions.extend(filter);
             return self.range.select(table, &conditions);

@@ -66,7 +66,7 @@ WHERE classid = 'pg_opfamily'::regclass AND obj_description(objid, 'pg_opfamily'
 
 /// Removes what readers do not need from PostgreSQL's form of a signature: casts of defaults, long names of types.
 fn short(line: &str) -> String {
-    let casts = Regex::new(r"(DEFAULT (?:'[^']*'|\w+(?:\(\))?))::[a-z ]+").unwrap();
+    let casts = Regex::new(r"(DEFAULT (?:'[^']*'|\w+(?:\(\))?))::[a-z ]+(?:\[\])?").unwrap();
     casts
         .replace_all(line, "$1")
         .replace("timestamp with time zone", "timestamptz")

@@ -5,6 +5,7 @@
 mod access;
 mod batches;
 mod binary;
+mod bulk;
 mod concurrency;
 mod crash;
 mod dump;

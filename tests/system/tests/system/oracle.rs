@@ -225,6 +225,39 @@ fn store(session: &Session, entities: &[Stored]) {
                 END IF;
             END LOOP;
             RETURN coalesce(result, 'none');
+        END $$;
+        -- What is counted, updated and deleted by the filter: its entities, once each. Everything is undone.
+        CREATE FUNCTION worked_on(filter text, top bigint) RETURNS text LANGUAGE plpgsql AS $$
+        DECLARE
+            counted bigint := table_service.count_entities('Oracle', filter);
+            result text;
+            changed bigint;
+            deleted bigint := 0;
+            now_deleted bigint;
+            token text;
+            kept text;
+        BEGIN
+            BEGIN
+                changed := table_service.update_entities('Oracle', filter, '{\"Marked\": true}');
+                result := ids('Marked');
+                RAISE EXCEPTION USING ERRCODE = 'ZZ999';
+            EXCEPTION WHEN SQLSTATE 'ZZ999' THEN
+            END;
+            BEGIN
+                LOOP
+                    SELECT s.deleted, s.continuation_token INTO now_deleted, token
+                    FROM table_service.delete_entities_step('Oracle', filter, top, token) AS s;
+                    deleted := deleted + now_deleted;
+                    EXIT WHEN token IS NULL;
+                END LOOP;
+                kept := ids(filter);
+                RAISE EXCEPTION USING ERRCODE = 'ZZ999';
+            EXCEPTION WHEN SQLSTATE 'ZZ999' THEN
+            END;
+            IF changed <> counted OR deleted <> counted OR kept <> 'none' THEN
+                RETURN format('%s counted, %s changed, %s deleted, kept: %s', counted, changed, deleted, kept);
+            END IF;
+            RETURN result;
         END $$",
     );
 }
@@ -388,15 +421,26 @@ fn compare(
         _ => "5s",
     };
     let changing = random.chance(10).then(|| one(random, &NAMES));
+    let works = if random.chance(20) {
+        "worked_on($1, ($2::bigint[])[1])"
+    } else {
+        "ids($1)"
+    };
     let row = session
         .query(
-            "SELECT ids($1), matching($1), selected($1), paged($1, $2, $3, $4)",
+            &format!("SELECT ids($1), matching($1), selected($1), {works}, paged($1, $2, $3, $4)"),
             &[&text, &tops, &time_limit, &changing],
         )
         .map_err(|failure| format!("{text}: {failure:?}"))?;
-    for (column, way) in ["query_entities", "matches", "filter_to_sql", "query_page"]
-        .iter()
-        .enumerate()
+    for (column, way) in [
+        "query_entities",
+        "matches",
+        "filter_to_sql",
+        "work by filter",
+        "query_page",
+    ]
+    .iter()
+    .enumerate()
     {
         let found: String = row[0].get(column);
         if found != expected {

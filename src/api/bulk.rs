@@ -1,0 +1,410 @@
+//! Work on all entities that a filter selects: count, delete and update them, at once or in steps.
+
+use std::ffi::CStr;
+use std::time::Duration;
+
+use pgrx::datum::Interval;
+use pgrx::prelude::*;
+use table_service_model::Error;
+use table_service_model::filter::Plan;
+use table_service_model::patch::Patch;
+use table_service_model::token::{ContinuationToken, Operation};
+
+use super::filters::parse;
+use crate::engine::bulk::{self, Bulk, Change, Refused, Step};
+use crate::engine::table::{Table, TableLock};
+use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
+use crate::postgres::error::{OrRaise, raise, raise_with};
+use crate::postgres::procedure::{Done, Procedure, Refusal, StepsOut};
+use crate::postgres::result_set::{DeletedStep, ResultSet, UpdatedStep};
+use crate::postgres::settings;
+use crate::postgres::spi::connect;
+use crate::postgres::types::value::{Text, Value};
+use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
+
+/// Returns how many entities pass a filter; every entity passes the filter NULL. `parameters` has the values of `@name` in
+/// the filter.
+#[pg_extern(stable, parallel_restricted)]
+fn count_entities(
+    table_name: Option<TextArg<'_>>,
+    filter: default!(Option<TextArg<'_>>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+) -> i64 {
+    let count = || {
+        let table_name = required("table_name", table_name)?.get();
+        let plan = Plan::new(parse(filter, parameters)?);
+        let table = Table::open(table_name, TableLock::Read)?;
+        bulk::require_local(&table, c"count_entities()")?;
+        Ok(bulk::count(&table, &plan))
+    };
+    count().or_raise()
+}
+
+/// Deletes the entities that pass a filter, the first `top` of them in key order, and returns how many it has deleted.
+///
+/// Raises `InvalidInput` if the filter is NULL or blank.
+#[pg_extern]
+fn delete_entities(
+    table_name: Option<TextArg<'_>>,
+    filter: Option<TextArg<'_>>,
+    top: default!(Option<i64>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+) -> i64 {
+    let work = Work {
+        function: c"delete_entities()",
+        table_name,
+        filter,
+        properties: None,
+        remove: None,
+        parameters,
+    };
+    work.at_once(top, true)
+}
+
+/// Sets the given properties of the entities that pass a filter and removes those whose names are in `remove`, of the first
+/// `top` of them in key order. Keeps their other properties, and returns how many entities it has changed.
+///
+/// Raises `InvalidInput` if the filter is NULL or blank, and the errors of the limits.
+#[pg_extern]
+fn update_entities(
+    table_name: Option<TextArg<'_>>,
+    filter: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+    remove: default!(Option<TextArrayArg<'_>>, "NULL"),
+    top: default!(Option<i64>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+) -> i64 {
+    let work = Work {
+        function: c"update_entities()",
+        table_name,
+        filter,
+        properties,
+        remove,
+        parameters,
+    };
+    work.at_once(top, false)
+}
+
+/// Deletes the first entities that pass a filter, in key order from a token on: at most `top`, for at most
+/// `table_service.page_time_limit`. Returns how many it has deleted, and the token of the next step; without a token all is
+/// done.
+#[pg_extern]
+fn delete_entities_step(
+    table_name: Option<TextArg<'_>>,
+    filter: Option<TextArg<'_>>,
+    top: default!(Option<i64>, "1000"),
+    continuation_token: default!(Option<TextArg<'_>>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> DeletedStep {
+    let work = Work {
+        function: c"delete_entities_step()",
+        table_name,
+        filter,
+        properties: None,
+        remove: None,
+        parameters,
+    };
+    let done = work.one_step(top, continuation_token, true);
+    // SAFETY: `fcinfo` is that of the running function, which returns TABLE (deleted bigint, continuation_token text).
+    unsafe { push(fcinfo, &done) };
+    DeletedStep
+}
+
+/// Changes the first entities that pass a filter as `update_entities` does, in key order from a token on: at most `top`, for
+/// at most `table_service.page_time_limit`. Returns how many it has changed, and the token of the next step; without a token
+/// all is done.
+#[allow(clippy::too_many_arguments)]
+#[pg_extern]
+fn update_entities_step(
+    table_name: Option<TextArg<'_>>,
+    filter: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+    remove: default!(Option<TextArrayArg<'_>>, "NULL"),
+    top: default!(Option<i64>, "1000"),
+    continuation_token: default!(Option<TextArg<'_>>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> UpdatedStep {
+    let work = Work {
+        function: c"update_entities_step()",
+        table_name,
+        filter,
+        properties,
+        remove,
+        parameters,
+    };
+    let done = work.one_step(top, continuation_token, false);
+    // SAFETY: `fcinfo` is that of the running function, which returns TABLE (updated bigint, continuation_token text).
+    unsafe { push(fcinfo, &done) };
+    UpdatedStep
+}
+
+/// Deletes the entities that pass a filter in steps, and commits after each.
+#[allow(clippy::too_many_arguments)]
+#[pg_extern(sql = "
+CREATE PROCEDURE table_service.delete_entities_in_steps(
+    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
+    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
+LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn delete_entities_in_steps(
+    table_name: Option<TextArg<'_>>,
+    filter: Option<TextArg<'_>>,
+    step: Option<i64>,
+    pause: Option<Interval>,
+    parameters: Option<PropertiesArg<'_>>,
+    deleted: Option<i64>,
+    continuation_token: Option<TextArg<'_>>,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> StepsOut {
+    // SAFETY: `fcinfo` is that of the running procedure, whose arguments INOUT are a bigint and a text.
+    let procedure = unsafe { Procedure::new(fcinfo, "delete_entities_in_steps()", "deleted") }.or_raise();
+    let work = Work {
+        function: c"delete_entities_in_steps()",
+        table_name,
+        filter,
+        properties: None,
+        remove: None,
+        parameters,
+    };
+    work.in_steps(procedure, (step, pause), deleted, continuation_token, true)
+}
+
+/// Changes the entities that pass a filter as `update_entities` does, in steps, and commits after each.
+#[allow(clippy::too_many_arguments)]
+#[pg_extern(sql = "
+CREATE PROCEDURE table_service.update_entities_in_steps(
+    table_name text, filter text, properties table_service.properties, remove text[] DEFAULT NULL, step bigint DEFAULT 1000,
+    pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
+    INOUT updated bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
+LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn update_entities_in_steps(
+    table_name: Option<TextArg<'_>>,
+    filter: Option<TextArg<'_>>,
+    properties: Option<PropertiesArg<'_>>,
+    remove: Option<TextArrayArg<'_>>,
+    step: Option<i64>,
+    pause: Option<Interval>,
+    parameters: Option<PropertiesArg<'_>>,
+    updated: Option<i64>,
+    continuation_token: Option<TextArg<'_>>,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> StepsOut {
+    // SAFETY: as above.
+    let procedure = unsafe { Procedure::new(fcinfo, "update_entities_in_steps()", "changed") }.or_raise();
+    let work = Work {
+        function: c"update_entities_in_steps()",
+        table_name,
+        filter,
+        properties,
+        remove,
+        parameters,
+    };
+    work.in_steps(procedure, (step, pause), updated, continuation_token, false)
+}
+
+/// Removes all entities of a table, by TRUNCATE. Policies, rights and indexes stay.
+#[pg_extern]
+fn clear_table(table_name: Option<TextArg<'_>>) {
+    let clear = || {
+        let table_name = required("table_name", table_name)?.get();
+        prevent_if_read_only(c"clear_table()");
+        let table = Table::open_to_truncate(table_name)?;
+        bulk::require_local(&table, c"clear_table()")?;
+        connect(|spi| spi.run_definition(&format!("TRUNCATE {}", table.name())));
+        Ok(())
+    };
+    clear().or_raise();
+}
+
+/// The arguments that say which entities are changed, and how.
+struct Work<'a> {
+    function: &'static CStr,
+    table_name: Option<TextArg<'a>>,
+    filter: Option<TextArg<'a>>,
+    properties: Option<PropertiesArg<'a>>,
+    remove: Option<TextArrayArg<'a>>,
+    parameters: Option<PropertiesArg<'a>>,
+}
+
+/// The arguments, checked.
+struct Checked<'a> {
+    table_name: &'a str,
+    plan: Plan,
+    /// `None` stands for a delete.
+    patch: Option<Patch<'a>>,
+}
+
+impl<'a> Work<'a> {
+    fn check(&self, deletes: bool) -> Result<Checked<'a>, Error> {
+        let table_name = required("table_name", self.table_name)?.get();
+        if self.filter.is_none_or(|filter| filter.get().trim().is_empty()) {
+            return Err(Error::ArgumentInvalid {
+                reason: "filter must not be NULL or blank. All entities pass the filter 'true', and clear_table() empties a table"
+                    .to_owned(),
+            });
+        }
+        let patch = if deletes {
+            None
+        } else {
+            let remove = self.remove.as_ref();
+            let remove = remove.map(|names| names.iter().map(|name| name.map(TextArg::get)).collect());
+            Some(Patch::new(
+                self.properties.map(|properties| properties.get()),
+                None,
+                remove,
+            )?)
+        };
+        let plan = Plan::new(parse(self.filter, self.parameters)?);
+        Ok(Checked {
+            table_name,
+            plan,
+            patch,
+        })
+    }
+
+    /// What the tokens of steps stand for.
+    fn operation(&self, table: &Table, deletes: bool) -> Operation {
+        let text = |text: Option<TextArg<'a>>| text.map(|text| text.get().as_bytes());
+        let bag = |bag: Option<PropertiesArg<'a>>| bag.map(|bag| bag.get().as_bytes());
+        let oid = u32::from(table.oid()).to_le_bytes();
+        let kind: &[u8] = if deletes { b"delete" } else { b"update" };
+        let removed = self.remove.iter().flat_map(TextArrayArg::iter).map(text);
+        let parts = [
+            Some(kind),
+            Some(oid.as_slice()),
+            text(self.filter),
+            bag(self.parameters),
+            bag(self.properties),
+            self.remove.as_ref().map(|_| b"remove".as_slice()),
+        ];
+        Operation::new(parts.into_iter().chain(removed))
+    }
+
+    fn at_once(&self, top: Option<i64>, deletes: bool) -> i64 {
+        let work = || {
+            let checked = self.check(deletes)?;
+            let top = top
+                .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
+                .transpose()?;
+            let table = checked.open(self.function)?;
+            Ok(checked.bulk(&table).run(None, top, Duration::MAX))
+        };
+        let step = work().or_raise().unwrap_or_else(raise_refused);
+        i64::try_from(step.changed).unwrap_or(i64::MAX)
+    }
+
+    fn one_step(&self, top: Option<i64>, token: Option<TextArg<'_>>, deletes: bool) -> Done {
+        let work = || {
+            let checked = self.check(deletes)?;
+            let top = u64::try_from(top.unwrap_or(STEP)).map_err(|_| top_out_of_range())?;
+            Ok((checked, top))
+        };
+        let (checked, top) = work().or_raise();
+        match self.step(&checked, top, token.map(TextArg::get), deletes) {
+            Ok(done) => done,
+            Err((error, Some(more))) => raise_with(error, &more),
+            Err((error, None)) => raise(error),
+        }
+    }
+
+    fn step(&self, checked: &Checked<'_>, top: u64, token: Option<&str>, deletes: bool) -> Result<Done, Refusal> {
+        let plain = |error| (error, None);
+        let table = checked.open(self.function).map_err(plain)?;
+        let operation = self.operation(&table, deletes);
+        let start = token
+            .map(|token| ContinuationToken::parse_step(token, operation))
+            .transpose()
+            .map_err(plain)?;
+        let step = checked.bulk(&table).run(start, Some(top), settings::page_time_limit());
+        let Step { changed, next } = step.map_err(|Refused { error, keys }| (error, Some(of_entity(&keys))))?;
+        let next = next.map(|(partition_key, row_key)| {
+            ContinuationToken::Step {
+                operation,
+                partition_key,
+                row_key,
+            }
+            .encode()
+        });
+        Ok(Done { count: changed, next })
+    }
+
+    fn in_steps(
+        &self,
+        procedure: Procedure,
+        (step, pause): (Option<i64>, Option<Interval>),
+        count: Option<i64>,
+        token: Option<TextArg<'_>>,
+        deletes: bool,
+    ) -> StepsOut {
+        let check = || {
+            let checked = self.check(deletes)?;
+            let step = u64::try_from(required("step", step)?).ok().filter(|&step| step > 0);
+            let step = step.ok_or_else(|| invalid("step must be above 0"))?;
+            let pause = u64::try_from(required("pause", pause)?.as_micros());
+            let pause = pause.map_err(|_| invalid("pause must not be negative, nor above 500,000 years"))?;
+            let count = u64::try_from(count.unwrap_or_default());
+            let count = count.map_err(|_| invalid("The number of entities so far must not be negative"))?;
+            if let Some(token) = token {
+                let operation = self.operation(&checked.open(self.function)?, deletes);
+                ContinuationToken::parse_step(token.get(), operation)?;
+            }
+            Ok((checked, step, Duration::from_micros(pause), count))
+        };
+        let (checked, step, pause, count) = check().or_raise();
+        procedure.run(count, token.map(|token| token.get().to_owned()), pause, |token| {
+            self.step(&checked, step, token, deletes)
+        })
+    }
+}
+
+impl Checked<'_> {
+    fn open(&self, function: &CStr) -> Result<Table, Error> {
+        prevent_if_read_only(function);
+        let table = Table::open(self.table_name, TableLock::Write)?;
+        bulk::require_local(&table, function)?;
+        Ok(table)
+    }
+
+    fn bulk<'b>(&'b self, table: &'b Table) -> Bulk<'b> {
+        Bulk {
+            table,
+            plan: &self.plan,
+            change: self.patch.as_ref().map_or(Change::Delete, Change::Patch),
+        }
+    }
+}
+
+/// How many entities a step changes if it does not say.
+const STEP: i64 = 1000;
+
+fn invalid(reason: &str) -> Error {
+    Error::ArgumentInvalid {
+        reason: reason.to_owned(),
+    }
+}
+
+/// What a hint says of the entity for which a change of many fails.
+fn of_entity((partition_key, row_key): &(String, String)) -> String {
+    format!("The entity has the PartitionKey '{partition_key}' and the RowKey '{row_key}'.")
+}
+
+fn raise_refused(Refused { error, keys }: Refused) -> Step {
+    raise_with(error, &of_entity(&keys))
+}
+
+/// Returns what a step has done.
+///
+/// # Safety
+/// `fcinfo` must be that of the running function, which returns a bigint and a text.
+unsafe fn push(fcinfo: pg_sys::FunctionCallInfo, done: &Done) {
+    let token = done.next.as_deref().map(Text::new);
+    // SAFETY: the caller makes the same promise.
+    let mut result = unsafe { ResultSet::open(fcinfo) };
+    result.push([
+        Some(Value::int8(i64::try_from(done.count).unwrap_or(i64::MAX))),
+        token.as_ref().map(Text::value),
+    ]);
+}

@@ -1,0 +1,222 @@
+//! Procedures that work in steps, each of which is a transaction of its own.
+
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+use table_service_model::Error;
+
+use super::error::raise_with;
+use super::memory::new_context;
+use super::raised::{has_sqlstate, rethrow_with};
+use super::subtransaction::in_subtransaction;
+use super::types::value::{Text, Value};
+use super::types::{external_sql_type, result};
+
+/// How often a step is repeated that PostgreSQL has rolled back because of a concurrent transaction.
+const ATTEMPTS: u32 = 20;
+
+/// The shortest time between two notices.
+const NOTICES: Duration = Duration::from_secs(5);
+
+/// A procedure that was called where it may end transactions.
+pub struct Procedure {
+    fcinfo: pg_sys::FunctionCallInfo,
+    name: &'static str,
+    /// What it does with entities, in the past.
+    verb: &'static str,
+}
+
+/// What a step has done.
+pub struct Done {
+    pub count: u64,
+    /// The token of the next step. `None` says that there is none.
+    pub next: Option<String>,
+}
+
+/// An error, and what its hint says besides.
+pub type Refusal = (Error, Option<String>);
+
+/// What a procedure has done so far.
+struct Progress {
+    count: u64,
+    token: Option<String>,
+}
+
+impl Procedure {
+    /// The procedure that is running. `fcinfo` is that of its call. `verb` says in the past what it does with entities.
+    ///
+    /// # Errors
+    /// Invalid transaction termination (2D000), if CALL runs in a transaction block or in a function.
+    ///
+    /// # Safety
+    /// `fcinfo` must be that of the running procedure, whose arguments INOUT are a bigint and a text.
+    pub unsafe fn new(
+        fcinfo: pg_sys::FunctionCallInfo,
+        name: &'static str,
+        verb: &'static str,
+    ) -> Result<Procedure, Error> {
+        // SAFETY: the caller promises a valid `fcinfo`. Its context is NULL or a node, and a node is what its tag says.
+        let may_commit = unsafe {
+            let context = (*fcinfo).context;
+            !context.is_null()
+                && (*context).type_ == pg_sys::NodeTag::T_CallContext
+                && !(*context.cast::<pg_sys::CallContext>()).atomic
+        };
+        if !may_commit {
+            return Err(Error::CalledInTransaction { procedure: name });
+        }
+        Ok(Procedure { fcinfo, name, verb })
+    }
+
+    /// Runs steps until one says that there is no next one. Each gets the token of the one before. Returns the row of the
+    /// procedure: `count` and what the steps have counted, and no token.
+    ///
+    /// Every error that leaves this has the token in its hint, with which the procedure can be called again.
+    pub fn run(
+        self,
+        count: u64,
+        token: Option<String>,
+        pause: Duration,
+        mut step: impl FnMut(Option<&str>) -> Result<Done, Refusal>,
+    ) -> StepsOut {
+        let mut progress = Progress { count, token };
+        // SAFETY: the connection is closed below. After an error PostgreSQL closes it.
+        unsafe { pg_sys::SPI_connect_ext(pg_sys::SPI_OPT_NONATOMIC as i32) };
+        let mut noticed = Instant::now();
+        let mut attempts = 0;
+        loop {
+            let context = new_context(c"table_service step");
+            let attempt = || {
+                // SAFETY: a transaction is running. The snapshot is taken off the stack again; after an error PostgreSQL does
+                // that, and restores the memory context.
+                unsafe {
+                    let caller = pg_sys::MemoryContextSwitchTo(context);
+                    pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+                    let outcome = step(progress.token.as_deref());
+                    pg_sys::PopActiveSnapshot();
+                    pg_sys::MemoryContextSwitchTo(caller);
+                    outcome
+                }
+            };
+            let outcome = in_subtransaction(AssertUnwindSafe(attempt));
+            // SAFETY: nothing refers to the memory of a step after it.
+            unsafe { pg_sys::MemoryContextDelete(context) };
+            match outcome {
+                Ok(Ok(done)) => {
+                    self.with_hint(&progress, || {
+                        // SAFETY: the connection may end transactions, and no other is open.
+                        unsafe { pg_sys::SPI_commit() }
+                    });
+                    attempts = 0;
+                    progress.count += done.count;
+                    progress.token = done.next;
+                    if progress.token.is_none() {
+                        break;
+                    }
+                    self.with_hint(&progress, || {
+                        if noticed.elapsed() >= NOTICES {
+                            noticed = Instant::now();
+                            pgrx::notice!("{}", self.so_far(&progress));
+                        }
+                        wait(pause);
+                    });
+                }
+                Ok(Err((error, more))) => {
+                    let more: Vec<String> = more.into_iter().chain([self.so_far(&progress)]).collect();
+                    raise_with(error, &more.join(" "));
+                }
+                Err(error) if is_of_concurrent_writes(&error) && attempts < ATTEMPTS => {
+                    attempts += 1;
+                    self.with_hint(&progress, || {
+                        // SAFETY: as for the commit.
+                        unsafe { pg_sys::SPI_rollback() }
+                        pgrx::check_for_interrupts!();
+                    });
+                }
+                Err(error) => rethrow_with(*error, &self.so_far(&progress)),
+            }
+        }
+        // SAFETY: the connection was opened above.
+        unsafe { pg_sys::SPI_finish() };
+        StepsOut(self.row(&progress))
+    }
+
+    /// Runs `f`, whose errors say in their hints how far the procedure has come.
+    fn with_hint(&self, progress: &Progress, f: impl FnOnce()) {
+        PgTryBuilder::new(AssertUnwindSafe(f))
+            .catch_others(|error| rethrow_with(error, &self.so_far(progress)))
+            .execute();
+    }
+
+    fn so_far(&self, progress: &Progress) -> String {
+        let Procedure { name, verb, .. } = self;
+        match progress {
+            Progress {
+                count,
+                token: Some(token),
+            } => {
+                format!("{name}: {count} {verb} so far. To go on: continuation_token => '{token}'.")
+            }
+            Progress { .. } => format!("{name}: no step was completed."),
+        }
+    }
+
+    /// Makes the row of the arguments INOUT.
+    fn row(&self, progress: &Progress) -> pg_sys::Datum {
+        let token = progress.token.as_deref().map(Text::new);
+        let mut values = [
+            Value::int8(i64::try_from(progress.count).unwrap_or(i64::MAX)).datum(),
+            token
+                .as_ref()
+                .map_or(pg_sys::Datum::null(), |token| token.value().datum()),
+        ];
+        let mut nulls = [false, token.is_none()];
+        // SAFETY: the procedure returns a row of a bigint and a text, so the descriptor has two columns of these types.
+        unsafe {
+            let mut descriptor = std::ptr::null_mut();
+            pg_sys::get_call_result_type(self.fcinfo, std::ptr::null_mut(), &mut descriptor);
+            let descriptor = pg_sys::BlessTupleDesc(descriptor);
+            let tuple = pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
+        }
+    }
+}
+
+/// Returns whether PostgreSQL rolled back because of what another transaction did at the same time.
+fn is_of_concurrent_writes(error: &CaughtError) -> bool {
+    has_sqlstate(
+        error,
+        &[
+            PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED,
+        ],
+    )
+}
+
+/// Waits without a snapshot, as `pg_sleep` would not. Cancels end it.
+fn wait(pause: Duration) {
+    let until = Instant::now().checked_add(pause);
+    loop {
+        pgrx::check_for_interrupts!();
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            return;
+        }
+        // At least a millisecond, and at most an hour at once.
+        let millis = left.as_millis().clamp(1, 3_600_000);
+        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+        // SAFETY: `MyLatch` is the latch of this process.
+        unsafe {
+            pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, millis as _, pg_sys::PG_WAIT_EXTENSION);
+            pg_sys::ResetLatch(pg_sys::MyLatch);
+        }
+    }
+}
+
+/// The row of a procedure in steps.
+pub struct StepsOut(pg_sys::Datum);
+
+external_sql_type!(StepsOut, "record");
+result!(StepsOut, this => this.0);
