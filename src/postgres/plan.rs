@@ -10,7 +10,7 @@ use pgrx::prelude::*;
 
 use super::catalog;
 use super::guarded::guarded;
-use super::guc::planning_for_keys;
+use super::guc::{planning_for_keys, planning_for_many_keys};
 use super::name::QualifiedName;
 use super::property_index::of_type;
 use super::raised::while_running;
@@ -36,6 +36,8 @@ pub(super) struct KeptPlan {
 enum Planned {
     /// Once, for all values, so that it selects by key.
     ForKeys,
+    /// Once, for all values, so that it selects by the keys of an array.
+    ForManyKeys,
     /// Once, for all values, as the planner likes.
     Freely,
     /// Each time, with its values.
@@ -48,6 +50,8 @@ impl Planned {
             Planned::EachTime
         } else if kind.any_plan() {
             Planned::Freely
+        } else if kind.has_many_keys() {
+            Planned::ForManyKeys
         } else {
             Planned::ForKeys
         }
@@ -67,7 +71,7 @@ impl KeptPlan {
         let text = CString::new(sql).unwrap_or_default();
         let mut types: Box<[_]> = values.iter().map(|value| value.type_oid()).collect();
         let options = match planned {
-            Planned::ForKeys => pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_FAST_PLAN,
+            Planned::ForKeys | Planned::ForManyKeys => pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_FAST_PLAN,
             Planned::Freely => pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_PARALLEL_OK,
             Planned::EachTime => pg_sys::CURSOR_OPT_CUSTOM_PLAN,
         };
@@ -129,6 +133,7 @@ impl KeptPlan {
             };
             while_running(&self.text, || match self.planned {
                 Planned::ForKeys => planning_for_keys(make),
+                Planned::ForManyKeys => planning_for_many_keys(make),
                 _ => make(),
             });
         }

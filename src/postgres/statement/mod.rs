@@ -374,6 +374,22 @@ impl Kind {
         matches!(self, Kind::Scan(shape) if shape.needs_values())
     }
 
+    /// Returns whether the statement selects by an array of RowKeys.
+    pub(super) fn has_many_keys(self) -> bool {
+        matches!(
+            self,
+            Kind::GetMany
+                | Kind::LockMany
+                | Kind::LookMany
+                | Kind::DeleteMany
+                | Kind::DeleteLocked
+                | Kind::DeleteVersions
+                | Kind::WriteMany(WriteMany::Replace)
+                | Kind::ReplaceLocked
+                | Kind::ReplaceVersions
+        )
+    }
+
     /// Returns whether the plan is kept. There are as many texts of `WriteRows` as numbers of rows, and how entities are
     /// counted depends on the range.
     pub(super) fn is_kept(self) -> bool {

@@ -230,3 +230,32 @@ fn overlapping_work_does_not_deadlock() {
         }
     }
 }
+
+/// Reads and writes by an array of RowKeys read these entities, and not their partition.
+#[test]
+fn many_keys_do_not_read_their_partition() {
+    let db = Database::new();
+    let session = db.session("session");
+    session.run("SELECT table_service.create_table('Large')");
+    session.run(
+        "INSERT INTO table_service_data.\"Large\" SELECT 'p' || i % 2, lpad(i::text, 6, '0'), now(), '{}' FROM generate_series(1, 20000) AS i",
+    );
+    for statistics in ["SELECT 1", "ANALYZE table_service_data.\"Large\""] {
+        session.run(statistics);
+        for call in [
+            "count(*) FROM table_service.get_entities('Large', 'p0', '{000002,010000,020000}')",
+            "count(*) FROM table_service.execute_batch('Large', 'p0', table_service.batch_merge('000002', '{\"A\": 1}', '*'), table_service.batch_delete('010000'), table_service.batch_replace('020000', '{}', '*'))",
+            "table_service.delete_entities('Large', 'PartitionKey eq ''p0'' and (RowKey eq ''000002'' or RowKey eq ''010000'')')",
+            "table_service.update_entities('Large', 'PartitionKey eq ''p0'' and (RowKey eq ''000002'' or RowKey eq ''010000'')', '{}')",
+        ] {
+            session.run("BEGIN");
+            session.run(&format!("SELECT {call}"));
+            let read: i64 = session
+                .text("SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'Large'")
+                .parse()
+                .unwrap();
+            assert!(read < 100, "{call} reads {read} rows");
+            session.run("ROLLBACK");
+        }
+    }
+}
