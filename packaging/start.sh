@@ -24,7 +24,7 @@ socket=/run/postgresql
 # Part of the image, not of the data.
 settings=/usr/share/table-service
 
-# What the image of deploy/Dockerfile has made before it used this script.
+# What an image before 0.3.0 has made.
 if [[ -e $volume/PG_VERSION ]]; then data=$volume; fi
 
 # Only when the data are complete, they get their name.

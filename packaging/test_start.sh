@@ -110,7 +110,7 @@ start
 same "the volume has kept the entities" 409 "$(entities -d '{"PartitionKey": "p", "RowKey": "r"}')"
 same "tables of earlier images are the gateway's" tables "$(as postgres postgres "SELECT tableowner FROM pg_tables WHERE tablename = 'Things'")"
 stops
-# A volume that is itself the data of a server, from the image of deploy/Dockerfile before it had this start.
+# A volume that is itself the data of a server, from an image before it had this start.
 mv /var/lib/postgresql/tables/* /var/lib/postgresql/
 rmdir /var/lib/postgresql/tables
 chmod 700 /var/lib/postgresql
