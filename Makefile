@@ -63,69 +63,74 @@ setup:
 run:
 	@PG=$(PG) tour/run.sh
 
+# A compiler and a linker come first.
+xtask = @pgrx-config/setup.sh rust && cargo xtask --pg $(PG)
+files = $(foreach file,$(TEST),--file $(file))
+accept = $(if $(ACCEPT),--accept)
+seeds = $(if $(filter-out file,$(origin N)),--seeds $(N)) $(if $(SEED),--seed $(SEED))
+
 test:
-	@pgrx-config/test.sh $(PG)
+	$(xtask) test $(ONLY) $(files) $(accept) $(if $(PAGE),--page $(PAGE))
 
 quick:
-	@ONLY=quick pgrx-config/test.sh
+	$(xtask) quick
 
 golden:
-	@ONLY="golden isolation" TEST="$(TEST)" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
+	$(xtask) test golden isolation $(files) $(accept)
 
 extension:
-	@ONLY=extension TEST="$(TEST)" pgrx-config/test.sh $(PG)
+	$(xtask) test extension $(files)
 
 schema:
-	@ONLY=schema ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
+	$(xtask) schema $(accept)
 
 docs:
-	@ONLY=docs ACCEPT=$(ACCEPT) PAGE=$(PAGE) pgrx-config/test.sh $(PG)
+	$(xtask) test docs $(accept) $(if $(PAGE),--page $(PAGE))
 
 drivers:
-	@ONLY=drivers pgrx-config/test.sh $(PG)
+	$(xtask) drivers
 
 pgbouncer:
-	@ONLY=pgbouncer PGBOUNCER="$(PGBOUNCER)" pgrx-config/test.sh $(PG)
+	$(xtask) pgbouncer $(if $(PGBOUNCER),--program $(PGBOUNCER))
 
 clients:
-	@ONLY=clients CLIENT="$(CLIENT)" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(PG)
+	$(xtask) clients $(CLIENT) $(accept)
 
 upgrades:
-	@ONLY=upgrades pgrx-config/test.sh $(PG)
+	$(xtask) upgrades $(accept)
 
-# Citus 14 needs PostgreSQL 16 or later.
 citus:
-	@ONLY=citus CITUS_SOURCE="$(CITUS_SOURCE)" SUITES="$(SUITES)" TEST="$(TEST)" ACCEPT=$(ACCEPT) pgrx-config/test.sh $(if $(filter 15,$(PG)),18,$(PG))
+	$(xtask) citus --source "$(CITUS_SOURCE)" $(SUITES) $(files) $(accept) $(if $(HISTORIES),--seeds $(HISTORIES)) $(if $(KILLS),--kills $(KILLS))
 
 test-start:
-	@ONLY=containers pgrx-config/test.sh $(PG)
+	$(xtask) containers
 
 pgspot:
-	@ONLY=pgspot pgrx-config/test.sh
+	$(xtask) pgspot
 
 licences:
-	@ONLY=licences pgrx-config/test.sh
+	$(xtask) licences
 
 soak:
-	@ONLY=soak SOAK=$(N) pgrx-config/test.sh $(PG)
+	$(xtask) soak $(seeds)
 
 fuzz-sql:
-	@ONLY=fuzz_sql SOAK=$(N) pgrx-config/test.sh $(PG)
+	$(xtask) fuzz-sql $(seeds)
 
 allocations:
-	@ONLY=allocations SOAK=$(if $(filter file,$(origin N)),,$(N)) pgrx-config/test.sh $(PG)
+	$(xtask) allocations $(if $(filter-out file,$(origin N)),--points $(N))
 
 asan:
-	@ONLY=asan CHECKED=1 TEST="$(TEST)" pgrx-config/test.sh $(PG)
+	$(xtask) asan $(files)
 
 histories:
-	@ONLY=histories HISTORIES=$(N) pgrx-config/test.sh $(PG)
+	$(xtask) histories $(seeds)
 
 copy-soak:
-	@ONLY=copy_soak SOAK=$(N) pgrx-config/test.sh $(PG)
+	$(xtask) copy-soak $(seeds)
 
 copy-peers:
-	@ONLY=copy_peers pgrx-config/test.sh $(PG)
+	$(xtask) copy-peers $(seeds)
 
 mutations:
 	@tests/mutations.sh

@@ -1,4 +1,4 @@
--- What psql says of each object. Made from docs/reference by `make schema ACCEPT=1`: change the sentence there.
+-- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
 COMMENT ON FUNCTION table_service.get_access_policies(text) IS

@@ -3,7 +3,7 @@
     table.py PAGE RESULTS CLIENT ...    all clients, in the order of the table; RESULTS has a file for each that was run
 
 A client that was not run keeps its row. If a point fails, or is missing, that the page says has passed, the page stays as it is,
-unless ACCEPT=1.
+unless --accept is given to `cargo xtask clients`.
 """
 
 import json
@@ -11,7 +11,7 @@ import os
 import re
 import sys
 
-BEGIN = "<!-- The table of clients: `make clients` writes it. -->\n"
+BEGIN = "<!-- The table of clients: `cargo xtask clients` writes it. -->\n"
 END = "<!-- The end of the table of clients. -->\n"
 HEAD = "| client | version | what was exercised | result |\n|---|---|---|---|\n"
 LANGUAGES = {"python": "Python", "javascript": "JavaScript", "rust": "Rust"}
@@ -73,7 +73,7 @@ def main(page, results, clients):
             worse.append(f"{client} has passed before: {', '.join(sorted(lost)) or 'everything'}\n  {new}")
     print("".join(rows), end="")
     if worse and os.environ.get("ACCEPT") != "1":
-        print("\nThese fail now, and the table stays as it is (ACCEPT=1 writes it):\n" + "".join(worse), end="")
+        print("\nThese fail now, and the table stays as it is (cargo xtask clients --accept writes it):\n" + "".join(worse), end="")
         return 1
     text = before + BEGIN + HEAD + "".join(rows) + END + after
     with open(page, encoding="utf-8") as file:

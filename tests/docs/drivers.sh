@@ -2,7 +2,7 @@
 # Runs the programs of docs/guide/drivers.md that are not written in Rust, and compares what they print with the page.
 # Not a part of `make test`: it fetches the drivers from their registries. Needs python3, node with npm, java, and apt-get.
 #
-#   drivers.sh      on a throwaway server with the extension, which `make drivers` has installed
+#   drivers.sh      on a throwaway server with the extension, which `cargo xtask drivers` has installed
 #
 # Environment: PGBOUNCER=PROGRAM, a PgBouncer that the drivers connect to, in transaction mode
 set -euo pipefail

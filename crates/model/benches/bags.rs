@@ -1,4 +1,4 @@
-//! What the model costs by itself: JSON to bag and back, merge, look-up, filters. `make bench-model`.
+//! What the model costs by itself: JSON to bag and back, merge, look-up, filters. `cargo xtask bench model`.
 
 #![allow(clippy::unwrap_used)]
 

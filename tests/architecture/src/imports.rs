@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::modules::{Crate, Kind, Mention, Module};
 
-/// The crates of the product, each with those of them that it may import.
-const CRATES: [(&str, &[&str]); 5] = [
+/// The crates of the product and the program that builds and tests them, each with those of them that it may import.
+const CRATES: [(&str, &[&str]); 6] = [
     ("table_service", &["table_service_model"]),
     ("table_service_copy", &["table_service_model"]),
     ("table_service_emulator", &["table_service_gateway"]),
     ("table_service_gateway", &["table_service_model"]),
     ("table_service_model", &[]),
+    ("xtask", &[]),
 ];
 
 /// The storeys of the extension, the lowest first. Each may import those below it.

@@ -44,6 +44,33 @@ pub fn paths(name: &str, document: &str, read: &dyn Fn(&Path) -> Option<String>)
     Ok(findings)
 }
 
+/// The commands that a text names and that do not exist: `cargo xtask NAME` and `make NAME`. Returns their lines and names.
+///
+/// # Errors
+///
+/// Never.
+pub fn commands(
+    text: &str,
+    tasks: &BTreeSet<String>,
+    targets: &BTreeSet<String>,
+) -> Result<Vec<(usize, String)>, String> {
+    let command = Regex::new(r"cargo xtask( [a-z][a-z-]*)|`make( [a-z][a-z-]*)").map_err(|error| error.to_string())?;
+    let mut findings = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for found in command.captures_iter(line) {
+            let (name, known) = match (found.get(1), found.get(2)) {
+                (Some(task), _) => (task, tasks),
+                (None, Some(target)) => (target, targets),
+                (None, None) => continue,
+            };
+            if !known.contains(name.as_str().trim_start()) {
+                findings.push((number + 1, found.get(0).map_or("", |text| text.as_str()).to_owned()));
+            }
+        }
+    }
+    Ok(findings)
+}
+
 fn is_path(text: &str) -> bool {
     const ENDINGS: [&str; 9] = [".rs", ".sql", ".sh", ".toml", ".md", ".control", ".spec", ".out", ".py"];
     // A media type is no path.

@@ -1,5 +1,6 @@
 //! The checks, on this repository.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -110,6 +111,40 @@ fn the_description_for_pgxn_is_true() {
     );
 }
 
+/// A page or a comment names only tasks of `cargo xtask` and targets of `make` that are there. The changelog tells of former ones.
+#[test]
+fn commands_that_texts_name_exist() {
+    let root = workspace::root();
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    // A test of xtask compares these with its command line.
+    let program = read("crates/xtask/src/main.rs");
+    let (_, groups) = program.split_once("const GROUPS").unwrap();
+    let (groups, _) = groups.split_once("];\n\n").unwrap();
+    let mut tasks: BTreeSet<String> = groups
+        .split("(\"")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once("\", \"")?.0.to_owned()))
+        .collect();
+    tasks.insert("help".to_owned());
+    let makefile = read("Makefile");
+    let targets = makefile.lines().filter_map(|line| line.split_once(':'));
+    let targets: BTreeSet<String> = targets.map(|(name, _)| name.to_owned()).collect();
+    assert!(
+        tasks.contains("test") && targets.contains("test"),
+        "{tasks:?} {targets:?}"
+    );
+    let mut findings = Vec::new();
+    for (path, text) in workspace::text_files().unwrap() {
+        if path.starts_with("tests/architecture") || path == Path::new("CHANGELOG.md") {
+            continue;
+        }
+        for (line, command) in references::commands(&text, &tasks, &targets).unwrap() {
+            findings.push(format!("{}:{line}: there is no {command}", path.display()));
+        }
+    }
+    no(&findings);
+}
+
 /// An upgrade looks at the schema before it does anything, as an installation does.
 #[test]
 fn upgrade_scripts_begin_with_the_same_check() {
@@ -138,7 +173,7 @@ fn upgrade_scripts_begin_with_the_same_check() {
     assert!(scripts >= 2, "there are {scripts} upgrade scripts");
 }
 
-/// A patch whose context has changed would only fail in `make mutations`, which runs for hours.
+/// A patch whose context has changed would only fail in `cargo xtask mutants`, which runs for hours.
 #[test]
 fn patches_of_the_mutations_apply() {
     let root = workspace::root();

@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    const BEGIN: &str = "-- What psql says of each object. Made from docs/reference by `make schema ACCEPT=1`: change the sentence there.\n";
+    const BEGIN: &str = "-- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.\n";
     const END: &str = "-- The end of what psql says.\n";
 
     /// The upgrade script to this version.
@@ -282,7 +282,7 @@ mod tests {
             }
             assert!(
                 fs::read_to_string(&path).is_ok_and(|there| there == right),
-                "{} does not describe the objects as docs/reference does. Run: make schema ACCEPT=1",
+                "{} does not describe the objects as docs/reference does. Run: cargo xtask schema --accept",
                 path.display()
             );
         }

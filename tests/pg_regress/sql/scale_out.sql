@@ -1,6 +1,6 @@
 -- Tables on several servers. The functions that make them need Citus. The statements on them do not: to a catalog that says that
 -- a table is distributed it does not matter who wrote it. So this test, too, reads and writes as on a distributed table, and
--- compares with an ordinary one. `make citus` tests the rest.
+-- compares with an ordinary one. `cargo xtask citus` tests the rest.
 \set SHOW_CONTEXT never
 \getenv directory PG_ABS_SRCDIR
 \set outcome :directory '/outcome.psql'

@@ -6,7 +6,7 @@ use crate::entities::lines;
 use crate::program::{Place, connection_string, file, output, quietly, succeeds, text, verifying};
 
 #[test]
-#[ignore = "needs an emulator: make copy-peers"]
+#[ignore = "needs an emulator: cargo xtask copy-peers"]
 fn an_emulator_gives_back_what_it_gets() {
     let address = std::env::var("AZURITE").unwrap();
     let emulator = connection_string(address.parse().unwrap());
@@ -32,7 +32,7 @@ fn an_emulator_gives_back_what_it_gets() {
 }
 
 #[test]
-#[ignore = "needs an emulator: make copy-peers"]
+#[ignore = "needs an emulator: cargo xtask copy-peers"]
 fn an_emulators_database_file_has_what_the_emulator_got() {
     let emulator = connection_string(std::env::var("AZURITE").unwrap().parse().unwrap());
     let kept = std::env::var("AZURITE_DIRECTORY").unwrap();

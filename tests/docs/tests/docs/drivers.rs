@@ -1,4 +1,4 @@
-//! The Rust program of `docs/guide/drivers.md`. (`make drivers` runs those in other languages.)
+//! The Rust program of `docs/guide/drivers.md`. (`cargo xtask drivers` runs those in other languages.)
 
 use system_tests::Database;
 

@@ -2,7 +2,7 @@
 //! and every signature is PostgreSQL's.
 //!
 //! `tests/docs/src/reference.rs` says how the pages list objects. If a test prints a line as missing, add that line to the
-//! reference, with a sentence that describes the object, and run `make schema ACCEPT=1`.
+//! reference, with a sentence that describes the object, and run `cargo xtask schema --accept`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -117,7 +117,7 @@ fn it_is_the_committed_one() {
     let differences = differences(&fs::read_to_string(&committed).unwrap(), &generated);
     assert!(
         differences.is_empty(),
-        "sql/install.sql is not what the code makes. If that is right: make schema ACCEPT=1\n{}",
+        "sql/install.sql is not what the code makes. If that is right: cargo xtask schema --accept\n{}",
         differences.join("\n")
     );
 }

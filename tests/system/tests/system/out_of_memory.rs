@@ -329,7 +329,7 @@ fn a_failed_allocation_fails_only_its_statement() {
 }
 
 #[test]
-#[ignore = "takes long: make allocations"]
+#[ignore = "takes long: cargo xtask allocations"]
 fn no_failed_allocation_ends_more_than_its_statement() {
     let points = std::env::var("SOAK").ok().and_then(|points| points.parse().ok());
     check(points.unwrap_or(usize::MAX));

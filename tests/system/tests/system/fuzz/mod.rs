@@ -29,13 +29,13 @@ const KEPT: i64 = 64 << 20;
 #[test]
 fn no_statement_breaks_the_server() {
     for seed in seeds(SEEDS) {
-        println!("seed {seed}: SEED={seed} make fuzz-sql runs it again");
+        println!("seed {seed}: cargo xtask fuzz-sql --seed {seed} runs it again");
         fuzz(seed, None);
     }
 }
 
 #[test]
-#[ignore = "needs a PostgreSQL with assertions: make asan"]
+#[ignore = "needs a PostgreSQL with assertions: cargo xtask asan"]
 fn no_statement_needs_a_cache() {
     for seed in seeds(SEEDS) {
         println!("seed {seed}, while every cache is emptied whenever that may happen");

@@ -1,0 +1,232 @@
+//! The environment of all that is run here, and how it is run.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What fails says why, in one text.
+pub type Result<T = ()> = std::result::Result<T, String>;
+
+/// The environment that `pgrx-config/env.sh` makes of the caller's, for one PostgreSQL.
+pub struct Environment {
+    variables: Vec<(OsString, OsString)>,
+    /// The PostgreSQL major.
+    pub pg: u32,
+    /// Where tools and PostgreSQL installations are kept.
+    pub cache: PathBuf,
+    /// The pinned versions of tools.
+    pub cargo_deny: String,
+    pub pgspot: String,
+}
+
+/// The root of the repository.
+#[must_use]
+pub fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().unwrap_or(root)
+}
+
+/// Whether this process runs as root. PostgreSQL does not: it runs as the user `postgres` then.
+#[must_use]
+pub fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+impl Environment {
+    /// The environment for a PostgreSQL major, or for the default one.
+    ///
+    /// # Errors
+    /// The major is not supported.
+    pub fn load(pg: Option<u32>, checked: bool) -> Result<Environment> {
+        let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$pgspot_version""#;
+        let mut bash = Command::new("bash");
+        bash.args([
+            "-euc",
+            &format!(". pgrx-config/env.sh \"$1\"; {values}; env -0"),
+            "env.sh",
+        ])
+        .arg(pg.map(|pg| pg.to_string()).unwrap_or_default())
+        .current_dir(root())
+        .env_clear()
+        .envs(of_the_caller());
+        if checked {
+            bash.env("CHECKED", "1");
+        }
+        let printed = output(&mut bash)?;
+        let mut fields = printed.split(|&byte| byte == 0);
+        let mut text = || String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
+        let (major, cache, cargo_deny, pgspot) = (text(), text(), text(), text());
+        let variables = fields.filter_map(|field| {
+            let end = field.iter().position(|&byte| byte == b'=')?;
+            let (name, value) = field.split_at(end);
+            let value = value.get(1..).unwrap_or_default();
+            Some((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(value).to_owned()))
+        });
+        Ok(Environment {
+            variables: variables.collect(),
+            pg: major.parse().map_err(|_| format!("'{major}' is no PostgreSQL major"))?,
+            cache: cache.into(),
+            cargo_deny,
+            pgspot,
+        })
+    }
+
+    /// The same with another variable, for everything that is run from now on.
+    pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.variables.retain(|(other, _)| other != name);
+        self.variables.push((name.into(), value.into()));
+    }
+
+    /// The value of a variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.variables
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.as_os_str())
+    }
+
+    /// A command in this environment, from the root of the repository.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(root());
+        command
+    }
+
+    /// `cargo` with these arguments.
+    pub fn cargo<const N: usize>(&self, arguments: [&str; N]) -> Command {
+        let mut command = self.command("cargo");
+        command.args(arguments);
+        command
+    }
+
+    /// `pgrx-config/setup.sh`, for one of the things that it provides.
+    ///
+    /// # Errors
+    /// It could not.
+    pub fn set_up(&self, what: &str) -> Result {
+        run(self.command("pgrx-config/setup.sh").arg(what))
+    }
+
+    /// The `pg_config` of the private PostgreSQL.
+    #[must_use]
+    pub fn pg_config(&self) -> PathBuf {
+        self.get("PG_CONFIG").unwrap_or_default().into()
+    }
+
+    /// Where cargo builds.
+    #[must_use]
+    pub fn target(&self) -> PathBuf {
+        self.get("CARGO_TARGET_DIR")
+            .map_or_else(|| root().join("target"), PathBuf::from)
+    }
+}
+
+/// The caller's environment without what `cargo run` adds for this program: cargo and PostgreSQL would take it for the user's.
+fn of_the_caller() -> impl Iterator<Item = (OsString, OsString)> {
+    let added = |name: &OsStr| {
+        let name = name.as_bytes();
+        [b"CARGO_PKG_".as_slice(), b"CARGO_MANIFEST_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+            || ["CARGO", "PG", "RUSTC_BOOTSTRAP"]
+                .iter()
+                .any(|other| name == other.as_bytes())
+    };
+    std::env::vars_os()
+        .filter(move |(name, _)| !added(name))
+        .map(|(name, value)| {
+            if name != "LD_LIBRARY_PATH" {
+                return (name, value);
+            }
+            let target = root().join("target");
+            let ours =
+                |path: &Path| path.starts_with(&target) || path.ends_with("lib") && path.join("rustlib").exists();
+            let kept: Vec<PathBuf> = std::env::split_paths(&value).filter(|path| !ours(path)).collect();
+            (name, std::env::join_paths(kept).unwrap_or_default())
+        })
+}
+
+/// Runs a command with our input and output.
+///
+/// # Errors
+/// It fails, or is not there.
+pub fn run(command: &mut Command) -> Result {
+    let status = command
+        .status()
+        .map_err(|error| format!("{}: {error}", name(command)))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{}: {status}", name(command)))
+    }
+}
+
+/// Runs a command and returns what it prints.
+///
+/// # Errors
+/// It fails, or is not there.
+pub fn output(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("{}: {error}", name(command)))?;
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(format!("{}: {}", name(command), output.status))
+    }
+}
+
+/// The same as text, without white space around it.
+///
+/// # Errors
+/// It fails, or is not there.
+pub fn text(command: &mut Command) -> Result<String> {
+    Ok(String::from_utf8_lossy(&output(command)?).trim().to_owned())
+}
+
+/// A command in one line, for messages; of a script, only its name.
+fn name(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    let arguments = command
+        .get_args()
+        .map(OsStr::to_string_lossy)
+        .take_while(|argument| !argument.contains('\n'));
+    words.extend(arguments.map(std::borrow::Cow::into_owned));
+    words.join(" ")
+}
+
+/// Why something could not be done with a file or a directory.
+pub fn about(path: &Path) -> impl FnOnce(std::io::Error) -> String {
+    move |error| format!("{}: {error}", path.display())
+}
+
+/// The names of the files in a directory that have this ending, without it, in order.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn names(directory: &Path, ending: &str) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(about(directory))? {
+        let name = entry.map_err(about(directory))?.file_name();
+        if let Some(name) = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(ending)?.strip_suffix('.'))
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// A headline of the output.
+pub fn step(text: &str) {
+    println!("\n\x1b[1m== {text}\x1b[0m");
+}

@@ -1,0 +1,266 @@
+//! `cargo xtask`: what is done with this repository. `cargo xtask --help` lists it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+mod benches;
+mod environment;
+mod regress;
+mod requests;
+mod runner;
+mod scripts;
+mod steps;
+mod work;
+
+use environment::Result;
+use requests::Seeds;
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "What is done with this repository."
+)]
+struct Arguments {
+    /// The PostgreSQL major: 15 (the default), 16, 17 or 18
+    #[arg(long, global = true, value_name = "MAJOR")]
+    pg: Option<u32>,
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Formatting, imports, lints and unit tests: what needs no PostgreSQL
+    Quick,
+    /// Every test, or some steps
+    Test(steps::Options),
+    /// The install script, sql/install.sql, is what the code makes
+    Schema {
+        /// Make it so
+        #[arg(long)]
+        accept: bool,
+    },
+    /// Upgrades from released versions, which it builds from the history
+    Upgrades {
+        /// Take the binary formats as the expected ones
+        #[arg(long)]
+        accept: bool,
+    },
+    /// Takes out one safeguard at a time: a test must notice
+    Mutants {
+        /// Only these of tests/mutations, such as no-lock or filters/key-order
+        mutants: Vec<String>,
+    },
+    /// Many seeds of the random tests, and crashes
+    Soak(Seeds),
+    /// Many seeds of random statements on tables of all shapes
+    FuzzSql(Seeds),
+    /// Allocations fail one by one, in every function
+    Allocations {
+        /// So many of each call (default: all)
+        #[arg(long, value_name = "N")]
+        points: Option<u32>,
+    },
+    /// In a PostgreSQL with assertions and nervous caches, which it builds, and under valgrind
+    Asan {
+        /// Only these golden tests
+        #[arg(long = "file", value_name = "NAME")]
+        files: Vec<String>,
+    },
+    /// Many seeds of the histories of clients while servers are killed
+    Histories(Seeds),
+    /// Many seeds of copies: killed, over bad connections, between all kinds of places
+    CopySoak(Seeds),
+    /// Copies to and from azurite, an emulator, which npm fetches
+    CopyPeers(Seeds),
+    /// Unmodified clients from their registries; it writes their table in docs/guide/gateway.md
+    Clients {
+        /// Only these programs of tests/clients, such as python/azure-storage
+        clients: Vec<String>,
+        /// Write the table also if a client fails that has passed before
+        #[arg(long)]
+        accept: bool,
+    },
+    /// The programs of docs/guide/drivers.md, with drivers from their registries
+    Drivers,
+    /// The SDKs and these programs behind PgBouncer in transaction mode
+    Pgbouncer {
+        /// The program
+        #[arg(long, value_name = "PATH", default_value = "pgbouncer")]
+        program: String,
+    },
+    /// Tables on a Citus cluster, which it builds
+    Citus(requests::Citus),
+    /// What the container images start, without an engine, and what others can reach of it (root)
+    Containers,
+    /// What other roles could do to the install and upgrade scripts
+    Pgspot,
+    /// Licences of the dependencies, and where they come from
+    Licences,
+    /// Installs, uses, upgrades and purges the packages in a bare Debian system (root)
+    TestPackages {
+        /// Another release of Debian than this machine's
+        #[arg(long, value_name = "NAME")]
+        release: Option<String>,
+    },
+    /// Container images of the packages: the emulator, and PostgreSQL with the gateway (root)
+    Images {
+        /// Another release of Debian than this machine's
+        #[arg(long, value_name = "NAME")]
+        release: Option<String>,
+    },
+    /// Loads the images into a Docker engine of their own and uses them (root; needs docker.io)
+    TestImages,
+    /// `make run` and tests on bare Debian systems (root)
+    Cold(scripts::Cold),
+    /// Measurements; without one: beside hand-written SQL, with targets, and the gateway beside azurite
+    Bench {
+        #[command(subcommand)]
+        bench: Option<benches::Bench>,
+    },
+    #[command(hide = true)]
+    CleanUpAtEndOfInput { directory: PathBuf },
+}
+
+/// A task, and how long it takes.
+type Duration = (&'static str, &'static str);
+
+/// The groups of `--help`, and how long each task takes on a machine where everything is built.
+const GROUPS: [(&str, &[Duration]); 5] = [
+    (
+        "While you work",
+        &[("quick", "seconds"), ("test", "30 minutes"), ("schema", "a minute")],
+    ),
+    (
+        "After some changes, see CONTRIBUTING.md",
+        &[
+            ("upgrades", "15 minutes"),
+            ("mutants", "30 minutes"),
+            ("soak", "an hour"),
+            ("fuzz-sql", "an hour"),
+            ("histories", "an hour"),
+            ("copy-soak", "an hour"),
+            ("allocations", "hours"),
+            ("asan", "hours"),
+        ],
+    ),
+    (
+        "With other programs",
+        &[
+            ("clients", "15 minutes"),
+            ("drivers", "minutes"),
+            ("pgbouncer", "minutes"),
+            ("citus", "30 minutes"),
+            ("copy-peers", "minutes"),
+        ],
+    ),
+    ("Speed", &[("bench", "15 minutes")]),
+    (
+        "Before a release",
+        &[
+            ("pgspot", "a minute"),
+            ("licences", "seconds"),
+            ("cold", "hours"),
+            ("test-packages", "10 minutes"),
+            ("images", "minutes"),
+            ("test-images", "minutes"),
+            ("containers", "a minute"),
+        ],
+    ),
+];
+
+/// The tasks in their groups.
+fn list(command: &Command) -> String {
+    let mut list = String::new();
+    for (group, tasks) in GROUPS {
+        list += &format!("\n{group}:\n");
+        for (name, time) in tasks {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            list += &format!(
+                "  {name:<14} {time:<12} {}\n",
+                about.map(ToString::to_string).unwrap_or_default()
+            );
+        }
+    }
+    list + "\nOptions of a task: cargo xtask help TASK"
+}
+
+fn command() -> Command {
+    let command = Arguments::command();
+    let list = list(&command);
+    let template = format!("{{about}}\n\nUsage: cargo xtask TASK [OPTIONS]\n{list}\n\n{{options}}");
+    command.help_template(template).max_term_width(132)
+}
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(Arguments { pg, task }: Arguments) -> Result {
+    let load = || environment::Environment::load(pg, false);
+    match task {
+        Task::Quick => steps::quick(pg),
+        Task::Test(options) => steps::run_all(&options, pg),
+        Task::Schema { accept } => requests::schema(pg, accept),
+        Task::Upgrades { accept } => requests::upgrades(pg, accept),
+        Task::Mutants { mutants } => scripts::script(&load()?, "tests/mutations.sh", &mutants),
+        Task::Soak(seeds) => requests::soak(pg, &seeds),
+        Task::FuzzSql(seeds) => requests::fuzz_sql(pg, &seeds),
+        Task::Allocations { points } => requests::allocations(pg, points),
+        Task::Asan { files } => requests::asan(pg, &files),
+        Task::Histories(seeds) => requests::histories(pg, &seeds),
+        Task::CopySoak(seeds) => requests::copy_soak(pg, &seeds),
+        Task::CopyPeers(seeds) => requests::copy_peers(pg, &seeds),
+        Task::Clients { clients, accept } => requests::clients(pg, &clients, accept),
+        Task::Drivers => requests::drivers(pg),
+        Task::Pgbouncer { program } => requests::pgbouncer(pg, &program),
+        Task::Citus(options) => requests::citus(pg, &options),
+        Task::Containers => requests::containers(pg),
+        Task::Pgspot => requests::pgspot(pg),
+        Task::Licences => requests::licences(pg),
+        Task::TestPackages { release } => scripts::script(&load()?, "packaging/test.sh", release.as_slice()),
+        Task::Images { release } => scripts::script(&load()?, "packaging/image.sh", release.as_slice()),
+        Task::TestImages => scripts::script(&load()?, "packaging/test_images.sh", &[]),
+        Task::Cold(options) => scripts::cold(&load()?, &options),
+        Task::Bench { bench } => benches::measure(&load()?, bench),
+        Task::CleanUpAtEndOfInput { directory } => work::clean_up_at_end_of_input(&directory),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GROUPS, command};
+
+    #[test]
+    fn every_task_is_in_one_group() {
+        let mut listed: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, tasks)| tasks.iter().map(|(name, _)| *name))
+            .collect();
+        listed.sort_unstable();
+        let command = command();
+        let mut tasks: Vec<&str> = command
+            .get_subcommands()
+            .filter(|task| !task.is_hide_set())
+            .map(clap::Command::get_name)
+            .collect();
+        tasks.sort_unstable();
+        assert_eq!(listed, tasks);
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,219 @@
+//! PostgreSQL's drivers of regression tests: pg_regress for the golden tests, `pg_isolation_regress` for concurrent sessions.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::environment::{Environment, Result, about, names, root, run, text};
+use crate::work::{Server, Work};
+
+/// A driver, with the files that it runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Suite {
+    /// Of the tests' directory, and of the one in `target` for results.
+    pub name: &'static str,
+    driver: &'static str,
+    files: &'static str,
+    ending: &'static str,
+}
+
+pub const GOLDEN: Suite = Suite {
+    name: "pg_regress",
+    driver: "regress/pg_regress",
+    files: "sql",
+    ending: "sql",
+};
+pub const ISOLATION: Suite = Suite {
+    name: "isolation",
+    driver: "isolation/pg_isolation_regress",
+    files: "specs",
+    ending: "spec",
+};
+
+/// The one that installs the extension; the others need it.
+const INSTALL: &str = "00_install";
+
+impl Suite {
+    /// The directory of its tests.
+    #[must_use]
+    pub fn input(self) -> PathBuf {
+        root().join("tests").join(self.name)
+    }
+
+    /// All its tests, or those of them that are chosen.
+    ///
+    /// # Errors
+    /// Its directory cannot be read.
+    pub fn tests(self, chosen: &[String]) -> Result<Vec<String>> {
+        let all = names(&self.input().join(self.files), self.ending)?;
+        if chosen.is_empty() {
+            return Ok(all);
+        }
+        let mut tests: Vec<String> = all.iter().filter(|test| chosen.contains(test)).cloned().collect();
+        if !tests.is_empty() && all.iter().any(|test| test == INSTALL) && !tests.iter().any(|test| test == INSTALL) {
+            tests.insert(0, INSTALL.to_owned());
+        }
+        Ok(tests)
+    }
+
+    /// The driver, set up for a server. Its results go to `results`.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn driver(self, environment: &Environment, server: &Server, input: &Path, results: &Path) -> Result<Command> {
+        let pg_config = |option: &str| text(environment.command(environment.pg_config()).arg(option));
+        let makefiles = PathBuf::from(pg_config("--pgxs")?);
+        let program = makefiles
+            .parent()
+            .unwrap_or(Path::new("/"))
+            .join("../test")
+            .join(self.driver);
+        let _ = std::fs::remove_dir_all(results);
+        std::fs::create_dir_all(results).map_err(about(results))?;
+        let mut driver = environment.command(&program);
+        let mut option = |name: &str, value: &Path| {
+            driver.arg(format!("--{name}={}", value.display()));
+        };
+        option("inputdir", input);
+        option("outputdir", results);
+        option("bindir", Path::new(&pg_config("--bindir")?));
+        // Since PostgreSQL 16.
+        if text(environment.command(&program).arg("--help"))?.contains("--expecteddir") {
+            option("expecteddir", input);
+        }
+        option("host", Path::new(&server.connection("PGHOST")?));
+        option("port", Path::new(&server.connection("PGPORT")?));
+        driver.arg("--user=postgres");
+        Ok(driver)
+    }
+}
+
+/// What the guide tells users to set for a database; a test may set more.
+#[must_use]
+pub fn options(settings: &str) -> String {
+    format!("-c search_path=\"$user\",public,table_service {settings}")
+}
+
+/// How a suite is run.
+#[derive(Default)]
+pub struct Run<'a> {
+    /// Only these tests.
+    pub tests: &'a [String],
+    /// Takes the results as the expected ones.
+    pub accept: bool,
+    /// Settings of the server, NAME=VALUE.
+    pub server: &'a [&'a str],
+    /// Settings of all sessions, `-c NAME=VALUE`.
+    pub sessions: &'a str,
+}
+
+impl Run<'_> {
+    /// Runs a suite on a server of its own.
+    ///
+    /// # Errors
+    /// A test fails, or there is an internal error in a result or in the server's log.
+    pub fn run(&self, suite: Suite, environment: &Environment, work: &Work) -> Result {
+        let tests = suite.tests(self.tests)?;
+        if tests.is_empty() {
+            return Ok(());
+        }
+        let (input, results) = (suite.input(), root().join("target").join(suite.name));
+        let expected = input.join("expected");
+        std::fs::create_dir_all(&expected).map_err(about(&expected))?;
+        if self.accept {
+            touch(&expected, &tests)?;
+        }
+        let server = Server::start(environment, work.directory.join(suite.name), self.server)?;
+        let mut driver = suite.driver(environment, &server, &input, &results)?;
+        driver
+            .args(["--dbname=table_service_tests", "--load-extension=table_service"])
+            .args(&tests);
+        let mut ended = run(driver.env("PGOPTIONS", options(self.sessions)));
+        server.stop_and_keep()?;
+        std::fs::copy(server.directory.join("log"), results.join("server.log")).map_err(about(&results))?;
+        let valgrind = keep_findings_of_valgrind(&server, &results)?;
+        drop(server);
+        if self.accept {
+            ended = accept(&results, &expected);
+        } else if ended.is_err() {
+            show(&results.join("regression.diffs"));
+        }
+        internal_errors(&results)?;
+        if !valgrind.is_empty() {
+            valgrind.lines().take(100).for_each(|line| println!("{line}"));
+            return Err(format!(
+                "valgrind found something (all of it: {}/valgrind.log)",
+                results.display()
+            ));
+        }
+        ended
+    }
+}
+
+/// The drivers give up at a test without an expected result.
+fn touch(expected: &Path, tests: &[String]) -> Result {
+    for test in tests {
+        let path = expected.join(format!("{test}.out"));
+        std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(about(&path))?;
+    }
+    Ok(())
+}
+
+/// The results become the expected ones.
+fn accept(results: &Path, expected: &Path) -> Result {
+    let results = results.join("results");
+    for test in names(&results, "out")? {
+        let name = format!("{test}.out");
+        std::fs::copy(results.join(&name), expected.join(&name)).map_err(about(&results))?;
+    }
+    Ok(())
+}
+
+fn show(file: &Path) {
+    if let Ok(text) = std::fs::read(file) {
+        println!("{}", String::from_utf8_lossy(&text));
+    }
+}
+
+fn keep_findings_of_valgrind(server: &Server, results: &Path) -> Result<String> {
+    let mut findings = String::new();
+    for entry in std::fs::read_dir(&server.directory).map_err(about(&server.directory))? {
+        let path = entry.map_err(about(&server.directory))?.path();
+        if path.file_stem().is_some_and(|stem| stem == "valgrind") {
+            findings += &String::from_utf8_lossy(&std::fs::read(&path).map_err(about(&path))?);
+        }
+    }
+    let log = results.join("valgrind.log");
+    std::fs::write(&log, &findings).map_err(about(&log))?;
+    Ok(findings)
+}
+
+/// An internal error is always a bug, whatever a test expects.
+fn internal_errors(results: &Path) -> Result {
+    let log = results.join("server.log");
+    let mut found = false;
+    let mut look = |path: &Path, signs: &[&str]| {
+        let content = std::fs::read(path).unwrap_or_default();
+        for (number, line) in String::from_utf8_lossy(&content).lines().enumerate() {
+            if signs.iter().any(|sign| line.contains(sign)) {
+                println!("{}:{}:{line}", path.display(), number + 1);
+                found = true;
+            }
+        }
+    };
+    look(&log, &[" XX000 ", "terminated by signal", " PANIC: ", "TRAP: "]);
+    for test in names(&results.join("results"), "out").unwrap_or_default() {
+        look(&results.join("results").join(format!("{test}.out")), &["XX000"]);
+    }
+    if found {
+        Err(format!(
+            "an internal error is always a bug (the log: {})",
+            log.display()
+        ))
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,410 @@
+//! What is tested only on request: it takes long, or it needs what not every machine has.
+
+use std::path::PathBuf;
+
+use crate::environment::{Result, names, root, run, step, text};
+use crate::regress::{GOLDEN, ISOLATION, Run};
+use crate::runner::Runner;
+
+/// How many seeds of a random test, or which one.
+#[derive(clap::Args)]
+pub struct Seeds {
+    /// How many seeds
+    #[arg(long, value_name = "N")]
+    seeds: Option<u32>,
+    /// Only this seed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl Seeds {
+    /// For the tests of `tests/system` and of the copy program.
+    fn soak(&self, default: u32) -> Vec<(&'static str, String)> {
+        self.variables("SOAK", Some(default))
+    }
+
+    fn variables(&self, count: &'static str, default: Option<u32>) -> Vec<(&'static str, String)> {
+        let count = self.seeds.or(default).map(|seeds| (count, seeds.to_string()));
+        count
+            .into_iter()
+            .chain(self.seed.map(|seed| ("SEED", seed.to_string())))
+            .collect()
+    }
+}
+
+/// A runner for tests of the system, with the extension installed.
+fn installed(pg: Option<u32>) -> Result<Runner> {
+    let mut runner = Runner::with_postgres(pg, false)?;
+    runner.install_extension()?;
+    Ok(runner)
+}
+
+/// `sql/install.sql` is what the code makes, and describes each object as the reference does. The steps `model` and `system` have
+/// it too.
+///
+/// # Errors
+/// It is not.
+pub fn schema(pg: Option<u32>, accept: bool) -> Result {
+    let mut runner = Runner::with_postgres(pg, false)?;
+    if accept {
+        runner.environment.set("ACCEPT", "1");
+    }
+    step("What psql says of each object");
+    run(&mut runner.tests(&["--lib", "--", "reference::tests::psql_says_what_the_reference_says"]))?;
+    runner.install_extension()?;
+    step("The install script");
+    run(&mut runner.tests(&["--test", "system", "--", "install_script::"]))
+}
+
+/// Licences of the dependencies, and where they come from.
+///
+/// # Errors
+/// A dependency breaks a rule of `deny.toml`.
+pub fn licences(pg: Option<u32>) -> Result {
+    let mut runner = Runner::without_postgres(pg)?;
+    let version = runner.environment.cargo_deny.clone();
+    let place = runner.environment.cache.join(format!("cargo-deny-{version}"));
+    step("Licences and origins of the dependencies");
+    let path = runner.environment.get("PATH").unwrap_or_default().to_owned();
+    let paths = std::env::split_paths(&path).chain([place.join("bin")]);
+    runner
+        .environment
+        .set("PATH", std::env::join_paths(paths).map_err(|error| error.to_string())?);
+    if text(
+        runner
+            .environment
+            .cargo(["deny", "--version"])
+            .stderr(std::process::Stdio::null()),
+    )
+    .is_err()
+    {
+        let mut install = runner.environment.cargo(["install", "--quiet", "--locked", "--root"]);
+        run(install.arg(&place).arg(format!("cargo-deny@{version}")))?;
+    }
+    run(&mut runner
+        .environment
+        .cargo(["deny", "--offline", "check", "licenses", "bans", "sources"]))
+}
+
+/// What other roles could do to the install and upgrade scripts. It fetches pgspot from its registry.
+///
+/// # Errors
+/// pgspot finds something.
+pub fn pgspot(pg: Option<u32>) -> Result {
+    let environment = Runner::without_postgres(pg)?.environment;
+    let place = environment.cache.join(format!("pgspot-{}", environment.pgspot));
+    environment.set_up("sdks")?;
+    step("pgspot: what other roles could do to the install and upgrade scripts");
+    let complete = place.join(".complete");
+    if !complete.exists() {
+        let _ = std::fs::remove_dir_all(&place);
+        run(environment.command("python3").args(["-m", "venv"]).arg(&place))?;
+        let mut pip = environment.command(place.join("bin/pip"));
+        pip.args([
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            &format!("pgspot=={}", environment.pgspot),
+        ]);
+        run(&mut pip)?;
+        std::fs::write(&complete, "").map_err(|error| error.to_string())?;
+    }
+    let upgrades = names(&root().join("sql"), "sql")?
+        .into_iter()
+        .filter(|name| name.starts_with("table_service--"));
+    for script in std::iter::once("install".to_owned()).chain(upgrades) {
+        let script = format!("sql/{script}.sql");
+        println!("{script}");
+        // It says with its status that it has found something, and with its last line what.
+        let found = environment
+            .command(place.join("bin/pgspot"))
+            .arg(&script)
+            .output()
+            .map_err(|error| error.to_string())?;
+        let found = String::from_utf8_lossy(&found.stdout).into_owned();
+        if !found.contains("Errors: 0 Warnings: 0 Unknown: 0") {
+            return Err(format!("{script}:\n{found}"));
+        }
+    }
+    step("Passed: pgspot");
+    Ok(())
+}
+
+/// Upgrades from released versions, which it builds from the history of this repository.
+///
+/// # Errors
+/// What fails.
+pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
+    let mut runner = Runner::with_postgres(pg, false)?;
+    runner.environment.set_up("sdks")?;
+    runner.install_extension()?;
+    step("Upgrades from released versions");
+    runner.build_gateway()?;
+    let mut upgrades = runner.environment.command("tests/upgrade/run.sh");
+    if accept {
+        upgrades.env("ACCEPT", "1");
+    }
+    run(upgrades.arg(runner.environment.pg.to_string()))
+}
+
+/// The programs of `docs/guide/drivers.md`, with drivers from their registries.
+///
+/// # Errors
+/// What fails.
+pub fn drivers(pg: Option<u32>) -> Result {
+    let runner = installed(pg)?;
+    step("The programs of docs/guide/drivers.md");
+    run(&mut runner.environment.command("tests/docs/drivers.sh"))
+}
+
+/// SDKs and drivers behind `PgBouncer` in transaction mode.
+///
+/// # Errors
+/// What fails.
+pub fn pgbouncer(pg: Option<u32>, program: &str) -> Result {
+    let mut runner = Runner::with_postgres(pg, false)?;
+    runner.environment.set_up("sdks")?;
+    runner.install_extension()?;
+    runner.build_gateway()?;
+    let version = text(runner.environment.command(program).arg("--version"))?;
+    step(&format!(
+        "SDKs and drivers behind {} in transaction mode",
+        version.lines().next().unwrap_or_default()
+    ));
+    runner.environment.set("PGBOUNCER", program);
+    run(&mut runner.environment.command("tests/sdk/run.sh"))?;
+    run(&mut runner.environment.command("tests/docs/drivers.sh"))
+}
+
+/// Unmodified clients of the Table service, which it fetches from their registries.
+///
+/// # Errors
+/// A client fails that has passed before.
+pub fn clients(pg: Option<u32>, clients: &[String], accept: bool) -> Result {
+    let mut runner = Runner::with_postgres(pg, false)?;
+    runner.environment.set_up("sdks")?;
+    runner.install_extension()?;
+    step("Unmodified clients of the Table service against the gateway");
+    runner.build_gateway()?;
+    let mut program = runner.environment.command("tests/clients/run.sh");
+    if accept {
+        program.env("ACCEPT", "1");
+    }
+    run(program.args(clients))
+}
+
+/// What container images start, and what others can reach of it. It needs root.
+///
+/// # Errors
+/// What fails.
+pub fn containers(pg: Option<u32>) -> Result {
+    let runner = installed(pg)?;
+    runner.build_gateway()?;
+    step("What container images start, and what others can reach of it");
+    let gateway = runner.environment.target().join("debug/table-service-gateway");
+    run(runner
+        .environment
+        .command("packaging/test_start.sh")
+        .env("GATEWAY", gateway))
+}
+
+/// Tables on a Citus cluster.
+#[derive(clap::Args)]
+pub struct Citus {
+    /// A tar or a directory with the source of Citus 14
+    #[arg(long, value_name = "PATH")]
+    source: PathBuf,
+    /// Only these suites: golden, same, isolation, faults, histories, sdk
+    suites: Vec<String>,
+    /// golden, same, isolation: only these files
+    #[arg(long = "file", value_name = "NAME")]
+    files: Vec<String>,
+    /// golden: take the results as the expected ones
+    #[arg(long)]
+    accept: bool,
+    /// faults: how often a worker is killed
+    #[arg(long, value_name = "N")]
+    kills: Option<u32>,
+    #[command(flatten)]
+    seeds: Seeds,
+}
+
+/// Tables on a Citus cluster, which it builds from a source that the user has.
+///
+/// # Errors
+/// What fails.
+pub fn citus(pg: Option<u32>, options: &Citus) -> Result {
+    // Citus 14 needs PostgreSQL 16 or later.
+    let mut runner = Runner::with_postgres(Some(pg.filter(|&pg| pg > 15).unwrap_or(18)), false)?;
+    let has = |suites: &[&str]| {
+        options.suites.is_empty() || options.suites.iter().any(|suite| suites.contains(&suite.as_str()))
+    };
+    if has(&["sdk"]) {
+        runner.environment.set_up("sdks")?;
+    }
+    if has(&["sdk", "histories"]) {
+        runner.build_gateway()?;
+    }
+    step("Citus");
+    run(runner.environment.command("tests/citus/build.sh").arg(&options.source))?;
+    runner.install_extension()?;
+    step("Tables on a Citus cluster");
+    let mut tests = runner.environment.command("tests/citus/run.sh");
+    tests.args(&options.suites).env("TEST", options.files.join(" "));
+    tests.envs(options.kills.map(|kills| ("KILLS", kills.to_string())));
+    tests.envs(options.seeds.variables("HISTORIES", None));
+    if options.accept {
+        tests.env("ACCEPT", "1");
+    }
+    run(&mut tests)
+}
+
+/// Many seeds of the random tests, many crashes.
+///
+/// # Errors
+/// What fails.
+pub fn soak(pg: Option<u32>, seeds: &Seeds) -> Result {
+    let runner = installed(pg)?;
+    step("Soak: random tests and crashes");
+    let tests = [
+        "--test",
+        "system",
+        "--",
+        "--nocapture",
+        "--test-threads=1",
+        "batches::",
+        "crash::",
+    ];
+    run(runner.tests(&tests).envs(seeds.soak(200)))
+}
+
+/// Many seeds of random statements.
+///
+/// # Errors
+/// What fails.
+pub fn fuzz_sql(pg: Option<u32>, seeds: &Seeds) -> Result {
+    let runner = installed(pg)?;
+    step("Random statements");
+    run(runner
+        .tests(&["--test", "system", "--", "--nocapture", "fuzz::"])
+        .envs(seeds.soak(200)))
+}
+
+/// Every allocation of every function fails once, in the build that users get.
+///
+/// # Errors
+/// What fails.
+pub fn allocations(pg: Option<u32>, points: Option<u32>) -> Result {
+    let mut runner = Runner::with_postgres(pg, false)?;
+    runner.install_release_build()?;
+    step("Failed allocations");
+    let mut tests = runner.tests(&["--test", "system", "--", "--ignored", "--nocapture", "out_of_memory::"]);
+    run(tests.envs(points.map(|points| ("SOAK", points.to_string()))))
+}
+
+/// Faults in the use of memory and of caches, which no other test can see. A PostgreSQL with assertions overwrites what is freed,
+/// and its caches keep nothing that nobody holds. Then it runs some tests while every cache is emptied whenever that may happen,
+/// and some under valgrind, which knows what of PostgreSQL's memory is allocated.
+///
+/// # Errors
+/// What fails.
+pub fn asan(pg: Option<u32>, files: &[String]) -> Result {
+    const WITHOUT_CACHES: &str =
+        "batch delete direct_writes get insert matches merge parameters property_indexes shaped_tables tables upsert";
+    const UNDER_VALGRIND: &str = "batch batch_json direct_writes get insert json matches merge operators property_indexes query_tables \
+        shaped_tables to_properties types upsert";
+    let mut runner = Runner::with_postgres(pg, true)?;
+    runner.test_extension(None)?;
+    let run_files = Run {
+        tests: files,
+        ..Run::default()
+    };
+    runner.regress(GOLDEN, "Golden SQL", &run_files)?;
+    runner.regress(ISOLATION, "Concurrent sessions", &run_files)?;
+    step("Concurrent sessions");
+    let modules = "concurrency:: encodings:: hostile_roles:: index_builds:: interrupts:: robustness:: timestamps::";
+    run(runner.tests(&["--test", "system", "--"]).args(modules.split(' ')))?;
+    step("Random statements, with caches and without");
+    run(runner
+        .tests(&["--test", "system", "--", "--include-ignored", "--nocapture", "fuzz::"])
+        .env("SOAK", "10"))?;
+    let chosen = |default: &str| -> Vec<String> {
+        if files.is_empty() {
+            default.split_whitespace().map(str::to_owned).collect()
+        } else {
+            files.to_vec()
+        }
+    };
+    let without_caches = Run {
+        tests: &chosen(WITHOUT_CACHES),
+        server: &["debug_discard_caches=1"],
+        ..Run::default()
+    };
+    runner.regress(GOLDEN, "The caches are emptied at every moment", &without_caches)?;
+    runner.environment.set("VALGRIND", "memcheck");
+    runner.regress(
+        GOLDEN,
+        "Under valgrind",
+        &Run {
+            tests: &chosen(UNDER_VALGRIND),
+            ..Run::default()
+        },
+    )
+}
+
+/// Many seeds of the histories of clients while servers are killed.
+///
+/// # Errors
+/// What fails.
+pub fn histories(pg: Option<u32>, seeds: &Seeds) -> Result {
+    let runner = installed(pg)?;
+    step("Histories: clients, while servers are killed");
+    runner.build_gateway()?;
+    let tests = ["--test", "histories", "--", "--nocapture"];
+    run(runner.tests(&tests).envs(seeds.variables("HISTORIES", Some(200))))
+}
+
+/// Many seeds of the copies that are killed, meet faults, or go through every kind of place.
+///
+/// # Errors
+/// What fails.
+pub fn copy_soak(pg: Option<u32>, seeds: &Seeds) -> Result {
+    let runner = installed(pg)?;
+    step("Copies");
+    runner.build_gateway()?;
+    let tests = [
+        "--test",
+        "copy",
+        "--",
+        "--nocapture",
+        "--test-threads=1",
+        "interrupted::",
+        "round_trips::",
+    ];
+    run(runner.tests(&tests).envs(seeds.soak(100)))
+}
+
+/// Copies to and from azurite, which it fetches from its registry.
+///
+/// # Errors
+/// What fails.
+pub fn copy_peers(pg: Option<u32>, seeds: &Seeds) -> Result {
+    let runner = installed(pg)?;
+    step("Copies to and from azurite");
+    runner.build_gateway()?;
+    let directory = runner.work()?.directory.join("azurite");
+    std::fs::create_dir(&directory).map_err(|error| error.to_string())?;
+    // It ends with the shell that has started it.
+    let script = ". tests/azurite.sh; cache=$1; start_azurite \"$2\"; trap 'kill $azurite_pid' EXIT; shift 2
+        AZURITE=$azurite_address \"$@\"";
+    let mut tests = runner.environment.command("bash");
+    tests
+        .args(["-euc", script, "azurite"])
+        .arg(&runner.environment.cache)
+        .arg(&directory);
+    tests.args(["cargo", "test"]).args(crate::runner::PACKAGES);
+    tests
+        .args(["--test", "copy", "--", "--ignored", "--nocapture", "peers::"])
+        .env("AZURITE_DIRECTORY", &directory);
+    run(tests.envs(seeds.soak(5)))
+}

@@ -1,0 +1,197 @@
+//! What the steps share: an environment, a place for servers, and what has been built and installed already.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::environment::{Environment, Result, about, names, root, run, step, text};
+use crate::regress::{Run, Suite};
+use crate::work::{Work, lock};
+
+/// All packages but the extension, always together: for another selection of packages cargo builds many dependencies again, with
+/// the features that only this selection needs.
+pub const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "table_service"];
+
+pub struct Runner {
+    pub environment: Environment,
+    /// For steps that need servers.
+    work: Option<Work>,
+    installed: bool,
+}
+
+impl Runner {
+    /// For what needs no PostgreSQL.
+    ///
+    /// # Errors
+    /// Something is missing, and could not be installed.
+    pub fn without_postgres(pg: Option<u32>) -> Result<Runner> {
+        let environment = Environment::load(pg, false)?;
+        environment.set_up("rust")?;
+        Ok(Runner {
+            environment,
+            work: None,
+            installed: false,
+        })
+    }
+
+    /// For what needs a PostgreSQL. Waits until no other run uses it.
+    ///
+    /// # Errors
+    /// Something is missing, and could not be installed.
+    pub fn with_postgres(pg: Option<u32>, checked: bool) -> Result<Runner> {
+        let mut environment = Environment::load(pg, checked)?;
+        let major = environment.pg.to_string();
+        environment.set_up(&major)?;
+        let file = format!("test-{major}{}.lock", if checked { "-checked" } else { "" });
+        let lock = lock(&environment.cache.join(file))?;
+        let work = Work::new(&mut environment, Some(lock))?;
+        Ok(Runner {
+            environment,
+            work: Some(work),
+            installed: false,
+        })
+    }
+
+    /// A place for servers.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn work(&self) -> Result<&Work> {
+        self.work.as_ref().ok_or_else(|| "this needs servers".to_owned())
+    }
+
+    fn features(&self) -> [String; 3] {
+        [
+            "--no-default-features".to_owned(),
+            "--features".to_owned(),
+            format!("pg{}", self.environment.pg),
+        ]
+    }
+
+    /// Tests of all packages but the extension; the caller says which.
+    #[must_use]
+    pub fn tests(&self, arguments: &[&str]) -> Command {
+        let mut command = self.environment.cargo(["test"]);
+        command.args(PACKAGES).args(arguments);
+        command
+    }
+
+    /// Lints of all packages but the extension.
+    ///
+    /// # Errors
+    /// They find something.
+    pub fn lint_all_but_the_extension(&self) -> Result {
+        run(self
+            .environment
+            .cargo(["clippy"])
+            .args(PACKAGES)
+            .args(["--all-targets", "--", "-D", "warnings"]))
+    }
+
+    /// Lints of the extension.
+    ///
+    /// # Errors
+    /// They find something.
+    pub fn lint_the_extension(&self) -> Result {
+        let mut clippy = self.environment.cargo([
+            "clippy",
+            "-p",
+            "table_service",
+            "--all-targets",
+            "--no-default-features",
+        ]);
+        run(clippy.args([
+            "--features",
+            &format!("pg{} pg_test", self.environment.pg),
+            "--",
+            "-D",
+            "warnings",
+        ]))
+    }
+
+    /// Builds the gateway into cargo's directory, where the tests look for it.
+    ///
+    /// # Errors
+    /// It does not compile.
+    pub fn build_gateway(&self) -> Result {
+        run(&mut self.tests(&["--test", "gateway", "--no-run"]))
+    }
+
+    /// Installs the extension into the private PostgreSQL, for what uses a server of our own; once a run is enough.
+    ///
+    /// # Errors
+    /// It does not compile.
+    pub fn install_extension(&mut self) -> Result {
+        if self.installed {
+            return Ok(());
+        }
+        step(&format!(
+            "Installing the extension into PostgreSQL {}",
+            self.environment.pg
+        ));
+        self.install(&[])?;
+        // So that tests can upgrade from every release. Users get only the upgrade scripts.
+        let share = text(self.environment.command(self.environment.pg_config()).arg("--sharedir"))?;
+        let (releases, extensions) = (root().join("sql/releases"), PathBuf::from(share).join("extension"));
+        for release in names(&releases, "sql")? {
+            let name = format!("{release}.sql");
+            std::fs::copy(releases.join(&name), extensions.join(&name)).map_err(about(&extensions))?;
+        }
+        Ok(())
+    }
+
+    /// The same as users get it.
+    ///
+    /// # Errors
+    /// It does not compile.
+    pub fn install_release_build(&mut self) -> Result {
+        step(&format!(
+            "The extension as users get it, in PostgreSQL {}",
+            self.environment.pg
+        ));
+        self.install(&["--release"])
+    }
+
+    fn install(&mut self, options: &[&str]) -> Result {
+        let mut install = self.environment.cargo(["pgrx", "install"]);
+        install
+            .args(options)
+            .arg("--pg-config")
+            .arg(self.environment.pg_config());
+        run(install.args(self.features()))?;
+        self.installed = true;
+        Ok(())
+    }
+
+    /// The tests of `src/tests.rs`, or those whose name contains a text.
+    ///
+    /// # Errors
+    /// One fails.
+    pub fn test_extension(&self, name: Option<&str>) -> Result {
+        step(&format!("The extension inside PostgreSQL {}", self.environment.pg));
+        // pgrx writes over the library in place, which would crash a server that has it open.
+        let libraries = text(
+            self.environment
+                .command(self.environment.pg_config())
+                .arg("--pkglibdir"),
+        )?;
+        let _ = std::fs::remove_file(PathBuf::from(libraries).join("table_service.so"));
+        let mut test = self.environment.cargo(["pgrx", "test"]);
+        test.arg(format!("pg{}", self.environment.pg))
+            .args(name)
+            .args(self.features());
+        if crate::environment::is_root() {
+            test.args(["--runas", "postgres"]);
+        }
+        run(test.arg("--pgdata").arg(self.work()?.of_pgrx(&self.environment)?))
+    }
+
+    /// A suite of regression tests.
+    ///
+    /// # Errors
+    /// See [`Run::run`].
+    pub fn regress(&mut self, suite: Suite, headline: &str, how: &Run) -> Result {
+        self.install_extension()?;
+        step(headline);
+        how.run(suite, &self.environment, self.work()?)
+    }
+}

@@ -1,0 +1,47 @@
+//! Tasks that are scripts: packages, bare systems, mutants.
+
+use crate::environment::{Environment, Result, run};
+
+/// Bare Debian systems on which the commands of the README are tried.
+#[derive(clap::Args)]
+pub struct Cold {
+    /// Only these states of a system: bare, server, headers, cluster, user, interrupted
+    states: Vec<String>,
+    /// Only what set-up finds missing there, and what it says
+    #[arg(long)]
+    check: bool,
+    /// Only these releases of Debian: bookworm, trixie
+    #[arg(long = "release", value_name = "NAME")]
+    releases: Vec<String>,
+}
+
+/// `make run` and tests on bare Debian systems.
+///
+/// # Errors
+/// What fails.
+pub fn cold(environment: &Environment, options: &Cold) -> Result {
+    let mut cold = environment.command("tests/cold.sh");
+    if !options.releases.is_empty() {
+        cold.env("RELEASES", options.releases.join(" "));
+    }
+    run(cold.args(options.check.then_some("--check")).args(&options.states))
+}
+
+/// A script with its arguments.
+///
+/// # Errors
+/// It fails.
+pub fn script(environment: &Environment, path: &str, arguments: &[String]) -> Result {
+    run(environment.command(path).args(arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    /// `docker compose` starts the image that `packaging/image.sh` makes of this version.
+    #[test]
+    fn compose_names_the_image_of_this_version() {
+        let path = crate::environment::root().join("packaging/compose.yaml");
+        let image = format!("    image: table-service:{}\n", env!("CARGO_PKG_VERSION"));
+        assert!(std::fs::read_to_string(path).is_ok_and(|file| file.contains(&image)));
+    }
+}

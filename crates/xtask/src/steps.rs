@@ -1,0 +1,236 @@
+//! The steps of `make test`, in their order.
+
+use clap::{Args, ValueEnum};
+
+use crate::environment::{Result, root, run, step};
+use crate::regress::{GOLDEN, ISOLATION, Run};
+use crate::runner::Runner;
+
+/// The tests.
+#[derive(Args, Default)]
+pub struct Options {
+    /// Only these steps
+    #[arg(value_name = "STEP")]
+    pub steps: Vec<Step>,
+    /// golden, isolation, statements: only this file; extension: only tests whose name contains it
+    #[arg(long = "file", value_name = "NAME")]
+    pub files: Vec<String>,
+    /// golden, isolation, docs: take the results as the expected ones
+    #[arg(long)]
+    pub accept: bool,
+    /// docs: only the pages whose path contains it
+    #[arg(long, value_name = "TEXT")]
+    pub page: Option<String>,
+    /// With the PostgreSQL that `asan` uses
+    #[arg(long)]
+    pub checked: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Step {
+    /// Formatting
+    Format,
+    /// Which module may import which; what documents and patches point to
+    Architecture,
+    /// Clippy
+    Lints,
+    /// The model, and unit tests of all but the extension
+    Model,
+    /// src/tests.rs, inside PostgreSQL
+    Extension,
+    /// The golden SQL tests: tests/pg_regress
+    Golden,
+    /// Concurrent sessions: tests/isolation
+    Isolation,
+    /// golden and isolation again, with statements in place of direct access
+    Statements,
+    /// The whole system, over real connections: tests/system
+    System,
+    /// The gateway, and histories of its clients
+    Gateway,
+    /// The emulator
+    Emulator,
+    /// The program that copies tables
+    Copy,
+    /// Unmodified SDKs against the gateway
+    Sdk,
+    /// Every SQL block of the documentation, and its output
+    Docs,
+    /// All of these that depend on the PostgreSQL major
+    Postgres,
+}
+
+impl Step {
+    fn all() -> impl Iterator<Item = Step> {
+        Step::value_variants()
+            .iter()
+            .copied()
+            .filter(|&step| step != Step::Postgres)
+    }
+
+    fn needs_postgres(self) -> bool {
+        // Lints need its headers.
+        !matches!(self, Step::Format | Step::Architecture | Step::Model)
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// Runs the chosen steps, or all; stops at the first that fails.
+///
+/// # Errors
+/// What fails.
+pub fn run_all(options: &Options, pg: Option<u32>) -> Result {
+    let steps: Vec<Step> = match options.steps.as_slice() {
+        [] => Step::all().collect(),
+        chosen => chosen.iter().flat_map(|&step| expand(step)).collect(),
+    };
+    if steps
+        .iter()
+        .any(|step| matches!(step, Step::Golden | Step::Isolation | Step::Statements))
+    {
+        exist(&options.files)?;
+    }
+    let with_postgres = steps.iter().any(|step| step.needs_postgres());
+    let mut runner = if with_postgres {
+        Runner::with_postgres(pg, options.checked)?
+    } else {
+        Runner::without_postgres(pg)?
+    };
+    for &step in &steps {
+        run_one(step, &mut runner, options)?;
+    }
+    let names: Vec<String> = steps.iter().map(|step| step.name()).collect();
+    let major = if with_postgres {
+        format!(" (PostgreSQL {})", runner.environment.pg)
+    } else {
+        String::new()
+    };
+    step(&format!("Passed: {}{major}", names.join(" ")));
+    Ok(())
+}
+
+fn expand(step: Step) -> Vec<Step> {
+    if step != Step::Postgres {
+        return vec![step];
+    }
+    Step::all()
+        .filter(|&step| step.needs_postgres() && step != Step::Lints)
+        .collect()
+}
+
+fn exist(files: &[String]) -> Result {
+    for file in files {
+        let paths = [
+            format!("tests/pg_regress/sql/{file}.sql"),
+            format!("tests/isolation/specs/{file}.spec"),
+        ];
+        if !paths.iter().any(|path| root().join(path).exists()) {
+            return Err(format!("there is neither {}", paths.join(" nor ")));
+        }
+    }
+    Ok(())
+}
+
+fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
+    let regress = Run {
+        tests: &options.files,
+        accept: options.accept,
+        ..Run::default()
+    };
+    match which {
+        Step::Format => format(runner),
+        Step::Architecture => architecture(runner),
+        Step::Lints => {
+            step("Lints");
+            runner.lint_the_extension()?;
+            runner.lint_all_but_the_extension()
+        }
+        Step::Model => model(runner),
+        Step::Extension => runner.test_extension(options.files.first().map(String::as_str)),
+        Step::Golden => runner.regress(GOLDEN, "Golden SQL", &regress),
+        Step::Isolation => runner.regress(ISOLATION, "Concurrent sessions", &regress),
+        Step::Statements => {
+            // What is read and written directly can also be done by statements, and must be the same.
+            let statements = Run {
+                sessions: "-c table_service.enable_direct_access=off",
+                ..regress
+            };
+            runner.regress(GOLDEN, "Golden SQL, by statements", &statements)?;
+            runner.regress(ISOLATION, "Concurrent sessions, by statements", &statements)
+        }
+        Step::System => tests_of(runner, "The whole system, over real connections", "system"),
+        Step::Gateway => {
+            tests_of(runner, "The gateway", "gateway")?;
+            step("Histories: clients, while servers are killed (few seeds)");
+            run(&mut runner.tests(&["--test", "histories"]))
+        }
+        Step::Emulator => tests_of(runner, "The emulator", "emulator"),
+        Step::Copy => {
+            // Its tests copy to gateways.
+            runner.build_gateway()?;
+            tests_of(runner, "The program that copies tables", "copy")
+        }
+        Step::Sdk => {
+            runner.environment.set_up("sdks")?;
+            runner.install_extension()?;
+            step("Unmodified SDKs against the gateway");
+            runner.build_gateway()?;
+            run(&mut runner.environment.command("tests/sdk/run.sh"))
+        }
+        Step::Docs => {
+            runner.install_extension()?;
+            step("The documentation: every SQL block, and its output");
+            let mut tests = runner.tests(&["--test", "docs"]);
+            if options.accept {
+                tests.env("ACCEPT", "1");
+            }
+            run(tests.envs(options.page.as_ref().map(|page| ("PAGE", page))))
+        }
+        Step::Postgres => Ok(()),
+    }
+}
+
+fn tests_of(runner: &mut Runner, headline: &str, tests: &str) -> Result {
+    runner.install_extension()?;
+    step(headline);
+    run(&mut runner.tests(&["--test", tests]))
+}
+
+fn format(runner: &Runner) -> Result {
+    step("Formatting");
+    run(&mut runner.environment.cargo(["fmt", "--all", "--check"]))
+}
+
+fn architecture(runner: &Runner) -> Result {
+    step("The architecture: imports, and what documents and patches point to");
+    run(&mut runner.tests(&["--test", "architecture"]))
+}
+
+fn model(runner: &Runner) -> Result {
+    step("The model, and unit tests of all but the extension");
+    let tests = ["access_corpus", "corpus", "entity", "filter_corpus", "formats", "laws"];
+    run(runner
+        .tests(&["--lib", "--bins"])
+        .args(tests.iter().flat_map(|test| ["--test", test])))?;
+    run(&mut runner.tests(&["--doc"]))
+}
+
+/// What can be known without PostgreSQL, in less than a minute once it is built.
+///
+/// # Errors
+/// What fails.
+pub fn quick(pg: Option<u32>) -> Result {
+    let runner = Runner::without_postgres(pg)?;
+    format(&runner)?;
+    architecture(&runner)?;
+    step("Lints of all but the extension");
+    runner.lint_all_but_the_extension()?;
+    step("Unit tests of all but the extension");
+    run(&mut runner.tests(&["--lib"]))?;
+    step("Passed: quick");
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! A place for temporary servers, which is gone when this process is, however it ends.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::environment::{Environment, Result, about, is_root, run, text};
+
+/// A directory in /tmp, and the servers in it.
+pub struct Work {
+    pub directory: PathBuf,
+    keeper: Child,
+}
+
+impl Work {
+    /// Makes the directory. `environment` gets what the tests need to start servers that are listed in it. `lock` is held until
+    /// everything is cleaned up.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn new(environment: &mut Environment, lock: Option<File>) -> Result<Work> {
+        let directory = free_directory()?;
+        std::fs::create_dir(directory.join("clusters")).map_err(about(&directory))?;
+        environment.set("TABLE_SERVICE_CLUSTERS", directory.join("clusters"));
+        environment.set(
+            "TABLE_SERVICE_CLUSTER_SCRIPT",
+            crate::environment::root().join("pgrx-config/cluster.sh"),
+        );
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        // It notices the end of this process by the end of its input. In a process group of its own, no Ctrl-C hits it.
+        let mut keeper = environment.command(program);
+        keeper
+            .arg("clean-up-at-end-of-input")
+            .arg(&directory)
+            .stdin(Stdio::piped())
+            .process_group(0);
+        keeper.stdout(lock.map_or_else(Stdio::null, Stdio::from));
+        let keeper = keeper.spawn().map_err(|error| error.to_string())?;
+        Ok(Work { directory, keeper })
+    }
+
+    /// The data directory of the server that `cargo pgrx test` starts.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn of_pgrx(&self, environment: &Environment) -> Result<PathBuf> {
+        let directory = self.directory.join("pgrx");
+        if !directory.exists() {
+            std::fs::create_dir(&directory).map_err(about(&directory))?;
+            if is_root() {
+                run(environment.command("chown").arg("postgres:").arg(&directory))?;
+            }
+        }
+        Ok(directory)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+/// As root it must be a place that the user postgres can reach, and paths of sockets must be short.
+fn free_directory() -> Result<PathBuf> {
+    for number in 0..1000 {
+        let directory = PathBuf::from(format!("/tmp/table_service.{}.{number}", std::process::id()));
+        match std::fs::DirBuilder::new().mode(0o755).create(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(about(&directory)(error)),
+        }
+    }
+    Err("there is no free name for a directory in /tmp".to_owned())
+}
+
+/// What the keeper of a directory runs: it waits for the end of its input, then ends the servers and removes the directory.
+///
+/// # Errors
+/// A server does not end, or a file cannot be removed.
+pub fn clean_up_at_end_of_input(directory: &Path) -> Result {
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    let script = crate::environment::root().join("pgrx-config/cluster.sh");
+    let swept = run(Command::new(script)
+        .arg("sweep")
+        .arg(directory.join("clusters"))
+        .stdout(Stdio::null()));
+    end_servers_of_pgrx(&directory.join("pgrx"));
+    std::fs::remove_dir_all(directory).map_err(about(directory))?;
+    swept
+}
+
+/// pgrx stops its server itself, unless it was interrupted. A number in a pid file may belong to another process by now.
+fn end_servers_of_pgrx(directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return;
+    };
+    for data in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let file = data.join("postmaster.pid");
+        let Some(pid) = std::fs::read_to_string(&file)
+            .ok()
+            .and_then(|text| text.lines().next()?.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        if std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == data) {
+            let _ = text(Command::new("kill").args(["-INT", &pid.to_string()]));
+            for _ in 0..100 {
+                if !file.exists() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+/// Waits until this process alone has the file.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn lock(path: &Path) -> Result<File> {
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(about(path))?;
+    if file.try_lock().is_err() {
+        eprintln!("Another run has {}; waiting for it to end.", path.display());
+        file.lock().map_err(about(path))?;
+    }
+    Ok(file)
+}
+
+/// A temporary server in a directory of its own, which is listed in a [`Work`].
+pub struct Server<'e> {
+    environment: &'e Environment,
+    pub directory: PathBuf,
+}
+
+impl<'e> Server<'e> {
+    /// Starts one with these settings, NAME=VALUE.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(environment: &'e Environment, directory: PathBuf, settings: &[&str]) -> Result<Server<'e>> {
+        let server = Server { environment, directory };
+        server.script("start", settings)?;
+        Ok(server)
+    }
+
+    /// The value of a name in the file that says how to connect.
+    ///
+    /// # Errors
+    /// The file is not there.
+    pub fn connection(&self, name: &str) -> Result<String> {
+        let path = self.directory.join("env");
+        let lines = std::fs::read_to_string(&path).map_err(about(&path))?;
+        let value = lines
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        value
+            .map(str::to_owned)
+            .ok_or_else(|| format!("{}: {name} is not there", path.display()))
+    }
+
+    /// Stops it, and leaves its directory.
+    ///
+    /// # Errors
+    /// It does not stop.
+    pub fn stop_and_keep(&self) -> Result {
+        let mut command = self.environment.command(script());
+        run(command.arg("stop").arg(&self.directory).env("KEEP", "1"))
+    }
+
+    fn script(&self, command: &str, settings: &[&str]) -> Result {
+        text(
+            self.environment
+                .command(script())
+                .arg(command)
+                .arg(&self.directory)
+                .args(settings),
+        )
+        .map(drop)
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.script("stop", &[]) {
+            eprintln!("{error}");
+        }
+    }
+}
+
+fn script() -> PathBuf {
+    crate::environment::root().join("pgrx-config/cluster.sh")
+}
