@@ -2,10 +2,10 @@
 # A PgBouncer in transaction mode in front of a throwaway server, for the tests of clients behind one. Sourced.
 
 # start_pgbouncer DIR HOST PORT: in front of the server whose socket is in HOST, with the settings of docs/guide/gateway.md. Sets
-# `bouncer_port` (on 127.0.0.1) and `bouncer_pid`. PGBOUNCER is the program (default: the one on the path).
+# `bouncer_port` (on 127.0.0.1) and `bouncer_pid`. BOUNCER is the program (default: the one on the path).
 start_pgbouncer() {
   local dir=$1 program i as=()
-  program=$(command -v "${PGBOUNCER:-pgbouncer}") || program=/usr/sbin/pgbouncer
+  program=$(command -v "${BOUNCER:-pgbouncer}") || program=/usr/sbin/pgbouncer
   bouncer_port=$((20000 + RANDOM % 12000))
   mkdir "$dir"
   # It listens on 127.0.0.1 only, and takes everybody as the server there does.

@@ -4,7 +4,7 @@
 #
 #   drivers.sh      on a throwaway server with the extension, which `cargo xtask drivers` has installed
 #
-# Environment: PGBOUNCER=PROGRAM, a PgBouncer that the drivers connect to, in transaction mode
+# Environment: BOUNCER=PROGRAM, a PgBouncer that the drivers connect to, in transaction mode
 set -euo pipefail
 
 project=$(realpath "$(dirname "$0")/../..")
@@ -39,7 +39,7 @@ fresh() {
 }
 
 driver_port=$PGPORT
-if [[ -n ${PGBOUNCER:-} ]]; then
+if [[ -n ${BOUNCER:-} ]]; then
   # shellcheck source=tests/pgbouncer.sh
   . "$project/tests/pgbouncer.sh"
   start_pgbouncer "$work/pgbouncer" "$work/cluster" "$PGPORT"

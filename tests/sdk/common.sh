@@ -39,7 +39,7 @@ CREATE DATABASE tables OWNER gateway ENCODING 'UTF8' TEMPLATE template0;
 SQL
   "$PGBIN/psql" -XqAt -h "$host" -U gateway -d tables -c 'CREATE EXTENSION table_service'
   database_urls=(--database-url "postgresql://gateway@${host//\//%2F}/tables")
-  if [[ -n ${PGBOUNCER:-} ]]; then
+  if [[ -n ${BOUNCER:-} ]]; then
     # shellcheck source=tests/pgbouncer.sh
     . tests/pgbouncer.sh
     start_pgbouncer "$work/pgbouncer" "$host" "$(sed -n 's/^PGPORT=//p' "$work/connection")"

@@ -8,7 +8,7 @@
 #   GATEWAY                 the gateway to use (default: the one of the tests)
 #   TABLE_SERVICE_CACHE     where the SDKs are kept (see pgrx-config/versions.sh)
 #   CITUS=1                 a Citus cluster of three servers, which the gateway uses all (see tests/citus/run.sh)
-#   PGBOUNCER=PROGRAM       this PgBouncer, in transaction mode, between gateway and server
+#   BOUNCER=PROGRAM       this PgBouncer, in transaction mode, between gateway and server
 #   PROGRAMS                the directory of the test programs, for those of an earlier release (default: this one)
 #   TESTS="name ..."        only these tests, by the names that the test runner takes
 set -euo pipefail

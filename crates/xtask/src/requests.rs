@@ -171,7 +171,7 @@ pub fn pgbouncer(pg: Option<u32>, program: &str) -> Result {
         "SDKs and drivers behind {} in transaction mode",
         version.lines().next().unwrap_or_default()
     ));
-    runner.environment.set("PGBOUNCER", program);
+    runner.environment.set("BOUNCER", program);
     run(&mut runner.environment.command("tests/sdk/run.sh"))?;
     run(&mut runner.environment.command("tests/docs/drivers.sh"))
 }
