@@ -127,16 +127,36 @@ impl Environment {
     }
 }
 
-/// The caller's environment without what `cargo run` adds for this program: cargo and PostgreSQL would take it for the user's.
+/// What the scripts and tests that are run here read. Only the options of a task set these: the same name in the environment of
+/// the caller, where make also puts what its command line sets, would reach other steps too.
+const OPTIONS: [&str; 15] = [
+    "ACCEPT",
+    "BOUNCER",
+    "CHECKED",
+    "COUNTED",
+    "HISTORIES",
+    "KILLS",
+    "ONLY",
+    "PAGE",
+    "RELEASES",
+    "SEED",
+    "SOAK",
+    "SUITES",
+    "TEST",
+    "VALGRIND",
+    "WORK",
+];
+
+/// The caller's environment without options, and without what `cargo run` adds for this program: cargo and PostgreSQL would take
+/// it for the user's.
 fn of_the_caller() -> impl Iterator<Item = (OsString, OsString)> {
     let added = |name: &OsStr| {
-        let name = name.as_bytes();
+        let bytes = name.as_bytes();
         [b"CARGO_PKG_".as_slice(), b"CARGO_MANIFEST_"]
             .iter()
-            .any(|prefix| name.starts_with(prefix))
-            || ["CARGO", "PG", "RUSTC_BOOTSTRAP"]
-                .iter()
-                .any(|other| name == other.as_bytes())
+            .any(|prefix| bytes.starts_with(prefix))
+            || ["CARGO", "PG", "RUSTC_BOOTSTRAP"].iter().any(|other| name == *other)
+            || OPTIONS.iter().any(|option| name == *option)
     };
     std::env::vars_os()
         .filter(move |(name, _)| !added(name))
