@@ -2,10 +2,10 @@
 # Builds in release mode, starts a throwaway PostgreSQL with the extension, and runs one of the measuring programs on it.
 #
 #   run.sh compare [ARGUMENT...]   beside hand-written SQL (make bench)
-#   run.sh growth [ARGUMENT...]    small tables and large ones (make bench-growth)
-#   run.sh bulk [ARGUMENT...]      work by filter beside batches and hand-written SQL (make bench-bulk)
-#   run.sh indexes [ARGUMENT...]   what property indexes cost queries that gain nothing from them (make bench-indexes)
-#   run.sh stress [ARGUMENT...]    one partition under load (make stress); with --database-url on a database of yours
+#   run.sh growth [ARGUMENT...]    small tables and large ones (cargo xtask bench growth)
+#   run.sh bulk [ARGUMENT...]      work by filter beside batches and hand-written SQL (cargo xtask bench bulk)
+#   run.sh indexes [ARGUMENT...]   what property indexes cost queries that gain nothing from them (cargo xtask bench indexes)
+#   run.sh stress [ARGUMENT...]    one partition under load (cargo xtask bench stress); with --database-url on a database of yours
 #   run.sh model                   the model alone
 #
 # Environment:
