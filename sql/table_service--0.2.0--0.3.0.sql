@@ -136,7 +136,6 @@ CREATE PROCEDURE table_service.update_entities_in_steps(
     INOUT updated bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
 LANGUAGE c AS 'MODULE_PATHNAME', 'update_entities_in_steps_wrapper';
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
--- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
 COMMENT ON FUNCTION table_service.get_access_policies(text) IS
