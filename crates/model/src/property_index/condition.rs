@@ -65,8 +65,8 @@ pub fn condition<N: AsRef<str>>(filter: &Filter, indexed: &[N]) -> Option<Condit
         }));
     }
     match reader.read(filter.expression(), false) {
-        Knowledge::Impossible => Some(Condition::Any(Vec::new())),
-        Knowledge::Known(known) => known.condition(),
+        Implication::Impossible => Some(Condition::Any(Vec::new())),
+        Implication::Values(known) => known.condition(),
     }
 }
 
@@ -77,21 +77,21 @@ const WORK: usize = 50_000;
 const DISJUNCTIONS: usize = 4;
 
 /// What an entity that passes a part of a filter has.
-enum Knowledge {
+enum Implication {
     /// No entity passes.
     Impossible,
-    Known(Known),
+    Values(KnownValues),
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownValues {
     /// By the property's place in the list.
     values: BTreeMap<usize, Values>,
     /// Each of them holds.
     others: Vec<Condition>,
 }
 
-impl Known {
+impl KnownValues {
     fn condition(self) -> Option<Condition> {
         let spans = self.values.into_iter().filter_map(|(property, values)| {
             let spans = values.spans()?;
@@ -120,14 +120,14 @@ struct Reader<'i, N> {
 }
 
 impl<N: AsRef<str>> Reader<'_, N> {
-    fn read(&mut self, expression: &Expression, negated: bool) -> Knowledge {
+    fn read(&mut self, expression: &Expression, negated: bool) -> Implication {
         match expression {
             Expression::Not(term) => self.read(term, !negated),
             Expression::And(terms) if !negated => self.all_of(terms, negated),
             Expression::Or(terms) if negated => self.all_of(terms, negated),
             Expression::And(terms) | Expression::Or(terms) => self.any_of(terms, negated),
-            Expression::Constant(value) if *value == negated => Knowledge::Impossible,
-            Expression::Constant(_) => Knowledge::Known(Known::default()),
+            Expression::Constant(value) if *value == negated => Implication::Impossible,
+            Expression::Constant(_) => Implication::Values(KnownValues::default()),
             Expression::Comparison(comparison) => {
                 let outcomes = Outcomes::of(comparison.operator).negated_if(negated);
                 self.leaf(&comparison.property.column, &comparison.literal, outcomes)
@@ -140,20 +140,20 @@ impl<N: AsRef<str>> Reader<'_, N> {
         }
     }
 
-    fn leaf(&mut self, column: &Column, literal: &Literal, outcomes: Outcomes) -> Knowledge {
-        let mut known = Known::default();
+    fn leaf(&mut self, column: &Column, literal: &Literal, outcomes: Outcomes) -> Implication {
+        let mut known = KnownValues::default();
         if self.work > 0
             && let Some(property) = self.property(column)
         {
             let values = Values::compared(literal, outcomes);
             if values.is_empty() {
-                return Knowledge::Impossible;
+                return Implication::Impossible;
             }
             if self.spend(values.intervals()) {
                 known.values.insert(property, values);
             }
         }
-        Knowledge::Known(known)
+        Implication::Values(known)
     }
 
     /// The place of a property that has an index.
@@ -164,11 +164,11 @@ impl<N: AsRef<str>> Reader<'_, N> {
         }
     }
 
-    fn all_of(&mut self, terms: &[Expression], negated: bool) -> Knowledge {
-        let mut all = Known::default();
+    fn all_of(&mut self, terms: &[Expression], negated: bool) -> Implication {
+        let mut all = KnownValues::default();
         for term in terms {
-            let Knowledge::Known(known) = self.read(term, negated) else {
-                return Knowledge::Impossible;
+            let Implication::Values(known) = self.read(term, negated) else {
+                return Implication::Impossible;
             };
             for (property, values) in known.values {
                 let Some(others) = all.values.get_mut(&property) else {
@@ -180,33 +180,33 @@ impl<N: AsRef<str>> Reader<'_, N> {
                 }
                 *others = others.intersection(&values);
                 if others.is_empty() {
-                    return Knowledge::Impossible;
+                    return Implication::Impossible;
                 }
             }
             all.others.extend(known.others);
             all.others.truncate(DISJUNCTIONS);
         }
-        Knowledge::Known(all)
+        Implication::Values(all)
     }
 
-    fn any_of(&mut self, terms: &[Expression], negated: bool) -> Knowledge {
+    fn any_of(&mut self, terms: &[Expression], negated: bool) -> Implication {
         let mut parts = Vec::new();
         for term in terms {
-            if let Knowledge::Known(known) = self.read(term, negated) {
+            if let Implication::Values(known) = self.read(term, negated) {
                 if known.values.is_empty() && known.others.is_empty() {
-                    return Knowledge::Known(known);
+                    return Implication::Values(known);
                 }
                 parts.push(known);
             }
         }
         let Some((first, rest)) = parts.split_first() else {
-            return Knowledge::Impossible;
+            return Implication::Impossible;
         };
         if rest.is_empty() {
-            return parts.pop().map_or(Knowledge::Impossible, Knowledge::Known);
+            return parts.pop().map_or(Implication::Impossible, Implication::Values);
         }
         // What all parts know of one property holds for all of them.
-        let mut any = Known::default();
+        let mut any = KnownValues::default();
         for property in first.values.keys() {
             let sets = || parts.iter().filter_map(|part| part.values.get(property));
             if sets().count() == parts.len() && self.spend(sets().map(Values::intervals).sum()) {
@@ -216,7 +216,7 @@ impl<N: AsRef<str>> Reader<'_, N> {
         // Different properties need the parts themselves.
         let same = rest.iter().all(|part| part.present().eq(first.present()));
         if !same || rest.iter().chain([first]).any(|part| !part.others.is_empty()) {
-            let conditions: Option<Vec<_>> = parts.into_iter().map(Known::condition).collect();
+            let conditions: Option<Vec<_>> = parts.into_iter().map(KnownValues::condition).collect();
             if let Some(conditions) = conditions
                 && self.spend(conditions.iter().map(Condition::spans).sum())
             {
@@ -228,7 +228,7 @@ impl<N: AsRef<str>> Reader<'_, N> {
                 }
             }
         }
-        Knowledge::Known(any)
+        Implication::Values(any)
     }
 
     /// Whether there is work left for this many intervals.
