@@ -198,7 +198,14 @@ fn explain_query(
         let table = query.table()?;
         let (access, scans, plan) = connect(|spi| {
             let (access, scans) = scan::explain(spi, &table, &query.plan);
-            let plans: Vec<String> = scans.iter().map(|scan| spi.explain(&scan.sql, scan.planning)).collect();
+            let plan = |scan: &scan::Explained| {
+                let plan = spi.explain(&scan.sql, scan.planning);
+                match &scan.reason {
+                    Some(reason) => format!("{plan}\nReason: {reason}"),
+                    None => plan,
+                }
+            };
+            let plans: Vec<String> = scans.iter().map(plan).collect();
             (access, scans, plans.join("\n"))
         });
         let statements: Vec<&str> = scans.iter().map(|scan| scan.sql.as_str()).collect();

@@ -14,7 +14,7 @@ use table_service_model::filter::{Plan, Predicate};
 use table_service_model::patch::Patch;
 
 use super::page::{self, Measure, PageRequest, PageSink};
-use super::property_index::Knowledge;
+use super::property_index::FilterIndexes;
 use super::scan::RowFilter;
 use super::table::Table;
 use crate::postgres::clock::now;
@@ -85,7 +85,7 @@ pub fn count(table: &Table, plan: &Plan) -> i64 {
         .residual
         .as_ref()
         .map(|filter| ScanFilter::new(&Predicate::new(filter)));
-    let knowledge = Knowledge::new(table, plan.residual.as_ref());
+    let knowledge = FilterIndexes::new(table, plan.residual.as_ref());
     let mut count = 0;
     for range in &plan.ranges {
         count += connect(|spi| {

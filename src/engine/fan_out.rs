@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use pgrx::pg_sys;
 use table_service_model::filter::{Bound, Filter, KeyRange, Predicate};
 
-use super::property_index::Knowledge;
+use super::property_index::FilterIndexes;
 use super::table::Table;
 use crate::postgres::citus::Shards;
 use crate::postgres::receiver::{Keys, Receiver};
@@ -39,7 +39,7 @@ pub fn read(
     let mut reading = Reading {
         spi,
         table,
-        knowledge: Knowledge::new(table, filter),
+        knowledge: FilterIndexes::new(table, filter),
         filter: filter.map(|filter| ScanFilter::new(&Predicate::new(filter))),
         sink,
         has_ended: false,
@@ -100,7 +100,7 @@ struct Reading<'a> {
     spi: &'a Connection,
     table: &'a Table,
     /// What property indexes know about the filter.
-    knowledge: Option<Knowledge<'a>>,
+    knowledge: Option<FilterIndexes<'a>>,
     filter: Option<ScanFilter>,
     sink: &'a mut dyn FnMut(&Row<'_>) -> bool,
     /// Whether the sink wants no more rows.
@@ -227,7 +227,7 @@ impl Reading<'_> {
 
     /// Returns the scan of a range that lets the other servers use property indexes.
     fn index_scan(&self, range: &KeyRange, limit: Option<u64>) -> Option<IndexScan> {
-        let filter = self.filter.as_ref().map_or(Tested::Not, Tested::Compiled);
+        let filter = self.filter.as_ref().map_or(Tested::ByCaller, Tested::Compiled);
         index_scan(self.table, range, self.knowledge.as_ref()?, filter, limit)
     }
 }
@@ -240,13 +240,13 @@ impl Reading<'_> {
 pub fn index_scan(
     table: &Table,
     range: &KeyRange,
-    knowledge: &Knowledge<'_>,
+    knowledge: &FilterIndexes<'_>,
     filter: Tested<'_>,
     limit: Option<u64>,
 ) -> Option<IndexScan> {
     let ranges = std::slice::from_ref(range);
     let condition = knowledge.within(ranges);
-    if range.point().is_some() || (limit.is_some() && !Knowledge::is_some_values(&condition)) {
+    if range.point().is_some() || (limit.is_some() && !FilterIndexes::is_some_values(&condition)) {
         return None;
     }
     let condition = (&*condition, &*knowledge.indexes);

@@ -6,7 +6,7 @@ use table_service_model::filter::{
 };
 use table_service_model::property_index::Condition;
 
-use super::property_index::Knowledge;
+use super::property_index::FilterIndexes;
 use super::table::Table;
 use crate::postgres::planner::{Expression, Implied, Key, MatchesCall, Operator, SelectivityRequest, all_of, any_of};
 
@@ -30,7 +30,7 @@ pub fn implied(call: &MatchesCall<'_>) -> Option<(Vec<Expression>, Implied)> {
             implied.keys = true;
         }
     }
-    if let Some(knowledge) = Knowledge::new(&table, plan.residual.as_ref()) {
+    if let Some(knowledge) = FilterIndexes::new(&table, plan.residual.as_ref()) {
         let condition = knowledge.within(&plan.ranges);
         if knowledge.helps(&condition, implied.keys.then_some(&plan.ranges), call.ends_early)
             && let Some(entries) = entries(call, &condition, &knowledge)
@@ -62,10 +62,10 @@ pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
             part(filter.expression(), &|_| false)
         });
     };
-    let knowledge = Knowledge::new(&table, Some(&residual));
+    let knowledge = FilterIndexes::new(&table, Some(&residual));
     if let Some(knowledge) = knowledge.as_ref().filter(|_| request.has.entries) {
         let are_keys_in_entries =
-            matches!(&*plan.ranges, [_]) && Knowledge::is_one_value(&knowledge.within(&plan.ranges));
+            matches!(&*plan.ranges, [_]) && FilterIndexes::is_one_value(&knowledge.within(&plan.ranges));
         let estimate = |property: &str, span: [&[u8]; 2]| knowledge.estimate_entries(property, span);
         request.estimate_conditions(&estimate, are_keys_in_entries);
     }
@@ -151,7 +151,7 @@ fn keys(call: &MatchesCall<'_>, range: &KeyRange) -> Vec<Expression> {
 }
 
 /// Returns a condition on entries as an expression. `None` if no entity meets it: the call itself finds that out.
-fn entries(call: &MatchesCall<'_>, condition: &Condition, knowledge: &Knowledge<'_>) -> Option<Expression> {
+fn entries(call: &MatchesCall<'_>, condition: &Condition, knowledge: &FilterIndexes<'_>) -> Option<Expression> {
     let each = |terms: &[Condition]| -> Option<Vec<Expression>> {
         terms.iter().map(|term| entries(call, term, knowledge)).collect()
     };

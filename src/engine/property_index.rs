@@ -9,6 +9,7 @@ use md5::{Digest, Md5};
 use pgrx::pg_sys;
 use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span, condition};
+use table_service_model::read_strategy::{Count, Decision, Evidence, FEW, Finding, Left, Look, PlannedCall, Strategy};
 
 use super::direct::{EveryRow, reads_every_row};
 use super::table::{Table, relation_in_data_schema};
@@ -64,7 +65,7 @@ pub fn free_index_name(table: &Table, property: &str) -> String {
 }
 
 /// What the property indexes of a table know about a filter.
-pub struct Knowledge<'f> {
+pub struct FilterIndexes<'f> {
     pub filter: &'f Filter,
     pub every_row: EveryRow,
     table: pg_sys::Oid,
@@ -75,25 +76,18 @@ pub struct Knowledge<'f> {
     counts: RefCell<HashMap<Counted, Count>>,
 }
 
-/// What [`Knowledge`] counts: the entries of the index on a property in a span, or the entities in a key range.
+/// What [`FilterIndexes`] counts: the entries of the index on a property in a span, or the entities in a key range.
 #[derive(PartialEq, Eq, Hash)]
 enum Counted {
     Entries(usize, Span),
     Entities(KeyRange),
 }
 
-/// How many there are, if that is less than the limit.
-#[derive(Clone, Copy)]
-struct Count {
-    found: usize,
-    limit: usize,
-}
-
-impl<'f> Knowledge<'f> {
+impl<'f> FilterIndexes<'f> {
     /// Returns `None` if the table has no index on a property that the filter compares, or if the caller must not know how
     /// many entries there are. The caller must have locked the table. Of a distributed table nothing can be counted: the
     /// entries are on other servers.
-    pub fn new(table: &Table, filter: Option<&'f Filter>) -> Option<Knowledge<'f>> {
+    pub fn new(table: &Table, filter: Option<&'f Filter>) -> Option<FilterIndexes<'f>> {
         let filter = filter?;
         let indexes = usable(all(table));
         if indexes.is_empty() {
@@ -103,7 +97,7 @@ impl<'f> Knowledge<'f> {
         // Whether a query counts entries can be seen: by what `explain_query` says, and by the time it takes. With row-level
         // security PostgreSQL would not read an index on an expression anyway, because it tests the policies first.
         let every_row = reads_every_row(table)?;
-        Some(Knowledge {
+        Some(FilterIndexes {
             filter,
             every_row,
             table: table.oid(),
@@ -150,55 +144,71 @@ impl<'f> Knowledge<'f> {
         }
     }
 
-    /// Returns the span of entries of one value that have all entities that meet the condition, if there is such a span.
-    /// `wanted` and `read` are those of [`Progress`]. The more were read, the closer this looks.
-    pub fn in_order<'c>(&self, condition: &'c Condition, wanted: Option<u64>, read: u64) -> Option<InOrder<'c>> {
+    /// Decides what a query does next with the key ranges that are left of those that it was given. `condition` is what the
+    /// entries in these meet, and `taken` is how many entities the caller has taken.
+    pub fn decide(
+        &self,
+        strategy: &Strategy,
+        (given, left): (&[KeyRange], &[KeyRange]),
+        condition: &Condition,
+        taken: usize,
+    ) -> Decision {
+        let looked_at = if strategy.has_tried_value() { given } else { left };
         let terms = terms(condition);
-        if let [only] = terms {
-            let (property, span) = one_value(only)?;
-            return self.of_value((property, span), wanted, read);
-        }
-        let mut spans: Vec<(usize, &Span)> = terms.iter().filter_map(one_value).collect();
-        if !spans.is_empty() {
-            let most = match (wanted, usize::try_from(read)) {
-                (Some(_), Ok(read)) => FEW.max(read),
-                _ => SOME,
-            };
-            spans.sort_by_key(|&(property, span)| self.count_span(property, span, most));
-            let &(property, span) = spans.first()?;
-            if self.count_span(property, span, most) >= most {
-                // Other conditions may say much more than this one.
-                if self.count(condition, most / 4) < most / 4 {
-                    return None;
-                }
-                if wanted.is_some() {
-                    let rows = Some(READ_FIRST.max(read));
-                    return Some(InOrder { property, span, rows });
-                }
+        let values = terms.iter().filter(|term| one_value(term).is_some()).count();
+        let what_is_left = Left {
+            ranges: left.len(),
+            is_whole_table: looked_at.iter().any(KeyRange::is_all),
+            values,
+            is_only_value: values == 1 && terms.len() == 1,
+        };
+        let ranges_read = given.len() - left.len();
+        self.until_known(looked_at, condition, |evidence| {
+            strategy.next(&what_is_left, taken, ranges_read, evidence)
+        })
+    }
+
+    /// Looks until a decision can be made.
+    fn until_known<D>(
+        &self,
+        ranges: &[KeyRange],
+        condition: &Condition,
+        decide: impl Fn(&Evidence) -> Result<D, Look>,
+    ) -> D {
+        let mut evidence = Evidence::default();
+        loop {
+            match decide(&evidence) {
+                Ok(decision) => return decision,
+                Err(look) => evidence.add(self.look(look, ranges, condition)),
             }
         }
-        self.of_value(*spans.first()?, wanted, read)
     }
 
-    /// Returns how the entities of one value are read. If all are read, a look at how many they are comes after the first
-    /// ones.
-    fn of_value<'c>(&self, (property, span): (usize, &'c Span), wanted: Option<u64>, read: u64) -> Option<InOrder<'c>> {
-        let first = AT_ONCE as u64;
-        if wanted.is_none() && read >= first && self.is_large_value(property, span) {
-            return None;
+    fn look(&self, look: Look, ranges: &[KeyRange], condition: &Condition) -> Finding {
+        match look {
+            Look::Entries { limit } => Finding::Entries(Count {
+                found: self.count(condition, limit),
+                limit,
+            }),
+            Look::EntriesOfValue { value, limit } => {
+                let found =
+                    value_in(condition, value).map_or(limit, |(property, span)| self.count_span(property, span, limit));
+                let count = Count { found, limit };
+                Finding::EntriesOfValue { value, count }
+            }
+            Look::Entities { limit } => Finding::Entities {
+                limit,
+                are_fewer: self.have_fewer(ranges, limit),
+            },
+            Look::Part => Finding::Part(self.part(condition)),
+            Look::PartOfValue { value } => Finding::PartOfValue {
+                value,
+                part: value_in(condition, value)
+                    .and_then(|(property, span)| self.part_of(property, std::slice::from_ref(span))),
+            },
+            Look::Rows => Finding::Rows(estimate_rows(self.table)),
+            Look::Statistics => Finding::Statistics(self.has_statistics(condition)),
         }
-        let rows = (wanted.is_none() && read < first).then_some(first);
-        Some(InOrder { property, span, rows })
-    }
-
-    /// Returns whether a large part of all entities has a value. To read all of these in key order takes longer than to read
-    /// the whole table in its own order.
-    pub fn is_large_value(&self, property: usize, span: &Span) -> bool {
-        if let Some(part) = self.part_of(property, std::slice::from_ref(span)) {
-            return part > LARGE;
-        }
-        let limit = SOME.max((estimate_rows(self.table) * LARGE) as usize);
-        self.count_span(property, span, limit) >= limit
     }
 
     /// Counts the entries that meet a condition, up to a limit.
@@ -236,9 +246,9 @@ impl<'f> Knowledge<'f> {
             return 0;
         }
         if let Some(&known) = self.counts.borrow().get(&what)
-            && (known.found < known.limit || limit <= known.limit)
+            && let Some(found) = known.up_to(limit)
         {
-            return known.found.min(limit);
+            return found;
         }
         let found = count();
         self.counts.borrow_mut().insert(what, Count { found, limit });
@@ -353,49 +363,18 @@ impl<'f> Knowledge<'f> {
         })
     }
 
-    /// Returns whether the statistics say that a large part of all entities meets a condition. Then an index does not help
-    /// to find them.
-    fn is_large(&self, condition: &Condition) -> bool {
-        self.part(condition).is_some_and(|part| part > LARGE)
-    }
-
-    /// Returns whether the planner should hear of a condition on entries. It should not if that can only do harm. `ranges`
-    /// are the key ranges that it also hears of, if it does. `ends_early` says that the query may want only the first
-    /// entities that are found.
+    /// Returns whether the planner should hear of a condition on entries. `ranges` are the key ranges that it also hears of, if
+    /// it does. `ends_early` says that the query may want only the first entities that are found.
     pub fn helps(&self, condition: &Condition, ranges: Option<&[KeyRange]>, ends_early: bool) -> bool {
-        // A plan that reads no index tests the condition on every entity that passes, which takes about as long as the
-        // filter itself.
-        if self.is_large(self.condition()) {
-            return false;
-        }
-        if !can_count() || ranges.is_none() && self.has_statistics(condition) || self.count(condition, FEW) < FEW {
-            return true;
-        }
-        // The first of many are found soon by keys, or in the order of the table.
-        if ends_early {
-            return false;
-        }
-        let saved = match (self.estimate(condition), ranges) {
-            // The planner takes each page for one that must be read from a disk. So it reads many entries to save few
-            // pages, which takes longer than those pages if they are in memory.
-            (Some(entries), Some([_])) => (entries / BESIDE_KEYS).min(SOME.max(entries / PER_ENTRY)),
-            (Some(entries), _) => entries,
-            // Without statistics the planner takes every condition for one that few entities meet.
-            (None, _) => {
-                let most = self.small_part();
-                let entries = self.count(condition, most);
-                if entries >= most {
-                    return false;
-                }
-                entries
-            }
+        let call = PlannedCall {
+            part: self.part(self.condition()),
+            can_count: can_count(),
+            ranges: ranges.map(<[KeyRange]>::len),
+            ends_early,
         };
-        ranges.is_none_or(|ranges| !self.have_fewer(ranges, saved + 1))
-    }
-
-    /// How many entries are counted if all entities are read and there are no statistics: a small part of the entities.
-    fn small_part(&self) -> usize {
-        SOME.max(estimate_rows(self.table) as usize / PER_ENTRY)
+        self.until_known(ranges.unwrap_or_default(), condition, |evidence| {
+            call.tells_entries(evidence)
+        })
     }
 
     /// Estimates which part of all entities has entries with `lower <= entry < upper` in the index on a property.
@@ -414,12 +393,6 @@ impl<'f> Knowledge<'f> {
         let found = count_entries(self.table, index.oid, &mut conditions, FEW);
         let part = found as f64 / estimate_rows(self.table).max(1.0);
         Some(if found < FEW { part } else { part.max(RANGE) })
-    }
-
-    /// Estimates how many entities meet a condition, by the statistics of the indexes.
-    fn estimate(&self, condition: &Condition) -> Option<usize> {
-        let part = self.part(condition)?;
-        Some((part * estimate_rows(self.table)) as usize)
     }
 
     fn part_of(&self, property: usize, spans: &[Span]) -> Option<f64> {
@@ -451,14 +424,6 @@ impl<'f> Knowledge<'f> {
             Condition::All(parts) | Condition::Any(parts) => parts.iter().all(|part| self.has_statistics(part)),
         }
     }
-}
-
-/// The entries of one value, which stand in key order.
-pub struct InOrder<'c> {
-    pub property: usize,
-    pub span: &'c Span,
-    /// How many of them are read before a decision. `None` stands for all.
-    pub rows: Option<u64>,
 }
 
 /// Returns the indexes that queries can use, one for each property.
@@ -493,149 +458,10 @@ fn one_value(condition: &Condition) -> Option<(usize, &Span)> {
     }
 }
 
-/// Up to how many entries are counted before anything is read. So many are read without a statement, too.
-const FEW: usize = 250;
+/// Returns the property and the span of the value with this number, of those that a condition asks for.
+pub fn value_in(condition: &Condition, value: usize) -> Option<(usize, &Span)> {
+    terms(condition).iter().filter_map(one_value).nth(value)
+}
+
 /// How many key ranges are counted at most to find out how many entities they have.
 const COUNTED_RANGES: usize = 64;
-/// So few entries are read without looking how many entities the key ranges have, or have the value.
-const AT_ONCE: usize = 16;
-/// Up to how many entries are counted if all entities are read. Without statistics it may be a part of the table.
-const SOME: usize = 4000;
-/// How many entities are read in key order before a decision, if a page may be full soon, or at most if all are read.
-const READ_FIRST: u64 = 2000;
-/// To find a larger part of all entities through an index and to sort them takes longer than to read them all.
-const LARGE: f64 = 0.3;
-/// How many entities of a part of the table are read in key order before a decision. To count a few entries, or to look at the
-/// statistics, takes as long as to read some 30 entities.
-const SMALL: u64 = 200;
-/// To find an entity through an index and to sort it takes about as long as to read so many in key order.
-const SORTED: usize = 3;
-/// To plan a statement takes about as long as to read so many entities in key order.
-const PLANNED: usize = 400;
-/// How many entities are read in vain for each that is sorted afterwards. It keeps a query from taking much longer than
-/// without the index: at most 1.2 times as long is the aim. It also keeps the time limit of a page, because a sort cannot
-/// be interrupted: it takes a small part of the time that the page has read.
-const PER_ENTRY: usize = 20;
-/// How many entities are read for each entry that is counted afterwards. To count an entry takes about a fifth of the time to
-/// read an entity in key order.
-const PER_COUNTED: usize = 4;
-/// To read an entity that was found by its keys takes about as long as to read so many entries of an index beside them.
-const BESIDE_KEYS: usize = 4;
-
-/// How to read the entities of key ranges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// In key order, testing each.
-    Keys,
-    /// Those that meet the condition, through indexes and sorted. The planner may choose any plan.
-    Planned,
-    /// Those that meet the condition, whose entries are so many, through indexes and sorted.
-    Sorted(usize),
-    /// So many in key order at first, whether they pass or not. Then decide again for the rest.
-    KeysFirst(u64),
-}
-
-/// How far a query is.
-#[derive(Debug, Clone, Copy)]
-pub struct Progress {
-    /// How many entities suffice. `None` says that all are read.
-    pub wanted: Option<u64>,
-    /// How many entities were read in vain.
-    pub read: u64,
-    /// How many key ranges they fill.
-    pub ranges: usize,
-}
-
-/// Decides how to read the entities of key ranges whose entries meet a condition. `is_direct` says whether few entries are
-/// read without a statement.
-///
-/// PostgreSQL's planner cannot decide this alone. It has no statistics of a new index, it does not know where in the key
-/// order the entities stand, and a wrong guess costs a scan of the table or a sort of half of it. So the entries are
-/// counted, up to a number that takes little time, unless the statistics say that they are very many. If a page may be full
-/// soon, entities are read in key order first, and sorted only when that takes much less time than was already spent. Of a
-/// part of the table some are read first too: it may be small. The more were read, the more entries are counted.
-pub fn choose(
-    knowledge: &Knowledge<'_>,
-    ranges: &[KeyRange],
-    condition: &Condition,
-    progress: Progress,
-    is_direct: bool,
-) -> Way {
-    let Progress { wanted, read, .. } = progress;
-    let Ok(rows) = usize::try_from(read) else {
-        return Way::Keys;
-    };
-    // The whole table is the only range of its filter.
-    if rows == 0 && !ranges.iter().any(KeyRange::is_all) {
-        return Way::KeysFirst(SMALL);
-    }
-    if read <= SMALL && wanted.is_some() && knowledge.is_large(condition) {
-        return Way::KeysFirst(READ_FIRST);
-    }
-    let most = match wanted.map(usize::try_from) {
-        // If there are no more entries than entities wanted, reading in key order goes to the end of the ranges.
-        Some(Ok(wanted)) => wanted.saturating_add(1),
-        None if rows == 0 && knowledge.count(condition, FEW) >= FEW => {
-            if knowledge.have_fewer(ranges, SOME) {
-                return Way::Keys;
-            }
-            // Without statistics the planner does not know whether they are few.
-            match knowledge.has_statistics(condition) {
-                true => SOME,
-                false => knowledge.small_part(),
-            }
-        }
-        _ => SOME,
-    };
-    let limit = match (wanted, rows) {
-        (None, 0) => most,
-        (Some(_), 0) => FEW.min(most),
-        (None, rows) => most.min(rows / PER_COUNTED),
-        (Some(_), rows) => most.min(rows / PER_COUNTED).max(rows / PER_ENTRY),
-    };
-    let entries = knowledge.count(condition, limit);
-    if entries < limit {
-        let without_statement = is_direct && entries < FEW;
-        let planned = if without_statement { 0 } else { PLANNED };
-        let may_be_small = !without_statement || entries > AT_ONCE;
-        return if may_be_small && knowledge.have_fewer(ranges, SORTED * entries + planned) {
-            Way::Keys
-        } else {
-            Way::Sorted(entries)
-        };
-    }
-    // Twice as many altogether.
-    let more = Way::KeysFirst(if rows == 0 { READ_FIRST } else { read });
-    let is_all_counted = limit == most;
-    if wanted.is_some() || !is_all_counted && read < READ_FIRST {
-        return more;
-    }
-    let undecided = if is_all_counted { Way::Keys } else { more };
-    if !knowledge.has_statistics(condition) {
-        return undecided;
-    }
-    if knowledge.is_large(condition) {
-        return Way::Keys;
-    }
-    if ranges.len() == 1 {
-        return Way::Planned;
-    }
-    // The planner sees only the first and the last of several ranges. So their entities are counted, but not before those
-    // that were read say that they may be enough.
-    let Some(expected) = knowledge.estimate(condition) else {
-        return Way::Keys;
-    };
-    let enough = 2 * SORTED * expected + PLANNED;
-    if rows / (progress.ranges + 1) * ranges.len() < enough {
-        return more;
-    }
-    let entries = knowledge.count(condition, 2 * expected);
-    if entries >= 2 * expected {
-        // The statistics are old.
-        undecided
-    } else if knowledge.have_fewer(ranges, enough) {
-        Way::Keys
-    } else {
-        Way::Sorted(entries)
-    }
-}

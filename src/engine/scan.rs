@@ -1,18 +1,18 @@
 //! Reads the key ranges of a query in key order, under the caller's snapshot.
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::cell::Cell;
 
 use table_service_model::filter::{AccessClass, Bound, Columns, Filter, KeyRange, Plan, Predicate};
-use table_service_model::property_index::Condition;
+use table_service_model::property_index::{Condition, Span};
+use table_service_model::read_strategy::{Decision, Step, Strategy};
 
 use super::direct::{self, Direct, Purpose};
 use super::fan_out;
-use super::property_index::{InOrder, Knowledge, Progress, Way, choose};
+use super::property_index::{FilterIndexes, value_in};
 use super::table::Table;
 use crate::postgres::arguments::KeyTexts;
-use crate::postgres::receiver::{Keys, Limits, Receiver, contain};
+use crate::postgres::receiver::{Keys, Receiver, Selection, contain};
 use crate::postgres::row::Row;
 use crate::postgres::spi::{Connection, Planning};
 use crate::postgres::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested, scan_to_sql};
@@ -55,17 +55,6 @@ pub struct Wanted<'f> {
     pub until: i64,
 }
 
-impl Wanted<'_> {
-    /// Returns whether the caller will want no more if it takes as many entities again as it has since `taken`, which becomes
-    /// what it has taken so far.
-    fn is_near(&self, taken: &mut u64) -> bool {
-        let now = self.taken.get();
-        let since = now - std::mem::replace(taken, now);
-        // One more shows whether there is a next page.
-        now + since > self.entities
-    }
-}
-
 /// Reads entities of key ranges into `sink` until it wants no more: all that pass the filter, and perhaps others. The
 /// ranges must be in key order, and so are the entities.
 pub fn read_first(
@@ -84,7 +73,7 @@ pub fn read_first(
         fan_out::read(spi, table, ranges, wanted.filter, Some(first), sink);
         return;
     }
-    let knowledge = Knowledge::new(table, wanted.filter);
+    let knowledge = FilterIndexes::new(table, wanted.filter);
     read(spi, table, ranges, knowledge.as_ref(), Some(wanted), None, sink);
 }
 
@@ -104,15 +93,12 @@ pub fn read_all(spi: &Connection, table: &Table, plan: &Plan, sink: &mut dyn FnM
             let predicate = Predicate::new(filter);
             (ScanFilter::new(&predicate), RowFilter::new(predicate))
         }),
-        untested: Cell::new(false),
     };
     let sink = &mut |row: &Row<'_>| {
-        if !all_rows.untested.get() || all_rows.passes(row) {
-            sink(row);
-        }
+        sink(row);
         true
     };
-    let knowledge = Knowledge::new(table, plan.residual.as_ref());
+    let knowledge = FilterIndexes::new(table, plan.residual.as_ref());
     read(
         spi,
         table,
@@ -128,8 +114,6 @@ pub fn read_all(spi: &Connection, table: &Table, plan: &Plan, sink: &mut dyn FnM
 struct AllRows {
     /// The filter that they must pass, for statements and for rows.
     filter: Option<(ScanFilter, RowFilter)>,
-    /// Whether the rows come from a statement that has not tested the filter.
-    untested: Cell<bool>,
 }
 
 impl AllRows {
@@ -142,12 +126,12 @@ fn read(
     spi: &Connection,
     table: &Table,
     ranges: &[KeyRange],
-    knowledge: Option<&Knowledge<'_>>,
+    knowledge: Option<&FilterIndexes<'_>>,
     wanted: Option<&Wanted<'_>>,
     all_rows: Option<&AllRows>,
     sink: &mut dyn FnMut(&Row<'_>) -> bool,
 ) {
-    let mut reading = Reading {
+    let mut reader = RangeReader {
         spi,
         table,
         knowledge,
@@ -157,17 +141,17 @@ fn read(
     };
     let read = purpose(ranges, knowledge).and_then(|purpose| {
         direct::with(table, purpose, |direct| {
-            reading.ranges(ranges, Some(direct));
+            reader.ranges(ranges, Some(direct));
             Some(())
         })
     });
     if read.is_none() {
-        reading.ranges(ranges, None);
+        reader.ranges(ranges, None);
     }
 }
 
 /// Returns for what a table is opened if key ranges may be read without a statement.
-fn purpose(ranges: &[KeyRange], knowledge: Option<&Knowledge<'_>>) -> Option<Purpose> {
+fn purpose(ranges: &[KeyRange], knowledge: Option<&FilterIndexes<'_>>) -> Option<Purpose> {
     if ranges.iter().any(|range| range.point().is_some()) {
         return Some(Purpose::Get);
     }
@@ -176,9 +160,9 @@ fn purpose(ranges: &[KeyRange], knowledge: Option<&Knowledge<'_>>) -> Option<Pur
 
 /// Returns whether key ranges are read together, sorted if they are sorted. To count entries and to plan takes longer than
 /// to read a small range, so with many ranges it would not pay for each. A condition on one value pays always.
-fn together(ranges: &[KeyRange], knowledge: &Knowledge<'_>) -> bool {
+fn are_read_together(ranges: &[KeyRange], knowledge: &FilterIndexes<'_>) -> bool {
     let scans = ranges.iter().filter(|range| range.point().is_none()).count();
-    scans > APART && !Knowledge::is_one_value(knowledge.condition())
+    scans > APART && !FilterIndexes::is_one_value(knowledge.condition())
 }
 
 /// The largest number of entities in a page.
@@ -187,20 +171,20 @@ pub const PAGE_ENTITIES: u64 = 1000;
 /// How many key ranges of a query are read each in its own way.
 const APART: usize = 8;
 
-struct Reading<'a> {
+struct RangeReader<'a> {
     spi: &'a Connection,
     table: &'a Table,
     /// What property indexes know about the filter.
-    knowledge: Option<&'a Knowledge<'a>>,
+    knowledge: Option<&'a FilterIndexes<'a>>,
     /// What the caller wants. `None` stands for all entities.
     wanted: Option<&'a Wanted<'a>>,
     all_rows: Option<&'a AllRows>,
     receiver: Receiver<'a>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> RangeReader<'a> {
     fn ranges(&mut self, ranges: &[KeyRange], mut direct: Option<&mut Direct>) {
-        if let Some(knowledge) = self.knowledge.filter(|knowledge| together(ranges, knowledge)) {
+        if let Some(knowledge) = self.knowledge.filter(|knowledge| are_read_together(ranges, knowledge)) {
             self.by_indexes(ranges, knowledge, &mut direct);
             return;
         }
@@ -241,75 +225,66 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads key ranges through indexes as far as it pays.
-    fn by_indexes(&mut self, given: &[KeyRange], knowledge: &'a Knowledge<'a>, direct: &mut Option<&mut Direct>) {
-        let (mut ranges, mut read, mut some_are_cut) = (Cow::Borrowed(given), 0, false);
-        // Whether the first entities of a value have shown that these are too many to read them in key order.
-        let mut are_many = false;
+    fn by_indexes(&mut self, given: &[KeyRange], knowledge: &FilterIndexes<'_>, direct: &mut Option<&mut Direct>) {
+        let mut strategy = strategy(self.wanted(), direct.is_some());
+        let (mut ranges, mut decided, mut some_are_cut) = (Cow::Borrowed(given), None, false);
         loop {
             let condition = knowledge.within(&ranges);
-            let in_order = match &*ranges {
-                [range] if !are_many => knowledge
-                    .in_order(&condition, self.wanted(), read)
-                    .map(|values| (range, values)),
-                _ => None,
-            };
-            let (rows, rest) = if let Some((range, values)) = in_order {
-                let Some((rest, cut)) = self.ordered(range, knowledge, &values, some_are_cut, direct) else {
-                    break;
-                };
-                some_are_cut |= cut;
-                if self.wanted().is_none() && !rest.is_empty() && knowledge.is_large_value(values.property, values.span)
-                {
-                    are_many = true;
-                    ranges = Cow::Owned(rest);
-                    continue;
+            let taken = self.taken();
+            let Decision { step, .. } = decided
+                .take()
+                .unwrap_or_else(|| knowledge.decide(&strategy, (given, &ranges), &condition, taken));
+            strategy.advance(step, taken);
+            match step {
+                Step::InKeyOrder { entities: None } => break,
+                Step::InKeyOrder { entities: Some(rows) } => {
+                    let rest = ranges.into_owned();
+                    let (rest, next) = self.in_key_order(rest, rows, given, knowledge, &mut strategy, direct);
+                    (ranges, decided) = (Cow::Owned(rest), next);
                 }
-                (values.rows.unwrap_or_default(), rest)
-            } else {
-                let progress = Progress {
-                    wanted: self.wanted(),
-                    read,
-                    ranges: given.len() - ranges.len(),
-                };
-                let all = if are_many { given } else { &ranges };
-                let (condition, planning) = match choose(knowledge, all, &condition, progress, direct.is_some()) {
-                    Way::Keys => break,
-                    Way::KeysFirst(rows) => {
-                        let (rest, rows) = self.keys_first(ranges.into_owned(), knowledge, rows, progress, direct);
-                        (ranges, read) = (Cow::Owned(rest), rows);
-                        if ranges.is_empty() || self.receiver.has_ended() {
-                            return;
+                Step::OfValue { value, entities } => {
+                    let rest = match (&*ranges, value_in(&condition, value)) {
+                        ([range], Some(value)) => {
+                            self.of_value(range, knowledge, value, entities, some_are_cut, direct)
                         }
-                        continue;
-                    }
-                    Way::Planned => (condition, Planning::Free),
-                    Way::Sorted(entries) => {
-                        if self.few(&ranges, &condition, knowledge, direct) {
-                            return;
-                        }
-                        (
-                            Cow::Owned(knowledge.narrow(&condition, entries + 1)),
+                        _ => None,
+                    };
+                    let Some((rest, cut)) = rest else { break };
+                    some_are_cut |= cut;
+                    ranges = Cow::Owned(rest);
+                }
+                Step::Sorted { entries } => {
+                    if self.few(&ranges, &condition, knowledge, direct)
+                        || self.sorted(
+                            &ranges,
+                            &knowledge.narrow(&condition, entries + 1),
+                            knowledge,
                             Planning::ForFewRows,
                         )
+                    {
+                        return;
                     }
-                };
-                if self.sorted(&ranges, &condition, knowledge, planning) {
-                    return;
+                    break;
                 }
-                break;
-            };
-            if rest.is_empty() || self.receiver.has_ended() {
+                Step::Planned => {
+                    if self.sorted(&ranges, &condition, knowledge, Planning::Free) {
+                        return;
+                    }
+                    break;
+                }
+            }
+            if ranges.is_empty() || self.receiver.has_ended() {
                 return;
             }
-            (ranges, read) = (Cow::Owned(rest), read + rows);
         }
-        if let ([whole], true) = (given, are_many && read == 0) {
+        if let ([whole], true) = (given, strategy.has_tried_value() && strategy.read() == 0) {
             // For a range that begins somewhere the planner may choose to read in key order.
             let keys = RangeKeys::new(whole);
             let statement = Statement::scan(&keys, self.filter(), true);
             let (spi, table) = (self.spi, self.table.name());
-            self.receiver
-                .within(&ranges, |receiver| spi.receive(table, &statement, receiver));
+            self.receiver.select(Selection::within(&ranges), |receiver| {
+                spi.receive(table, &statement, receiver);
+            });
             return;
         }
         for range in ranges.iter() {
@@ -321,118 +296,108 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads entities of key ranges in key order: so many, and then more as long as [`choose`] says so. Returns the rest of
-    /// the ranges, and how many entities were read, those before included.
-    fn keys_first(
+    /// Reads entities of key ranges in key order: so many, and then more as long as the strategy says so. Returns the rest of
+    /// the ranges, and what the strategy says then, if it was asked.
+    fn in_key_order(
         &mut self,
-        ranges: Vec<KeyRange>,
-        knowledge: &'a Knowledge<'a>,
-        rows: u64,
-        before: Progress,
+        mut ranges: Vec<KeyRange>,
+        rows: usize,
+        given: &[KeyRange],
+        knowledge: &FilterIndexes<'_>,
+        strategy: &mut Strategy,
         direct: &mut Option<&mut Direct>,
-    ) -> (Vec<KeyRange>, u64) {
-        let read = Rc::new(Cell::new(before.read + rows));
-        let mut limits = Limits {
-            rows: Some(rows),
-            keys: None,
-        };
-        let number_of_ranges = ranges.len();
-        // Shared and cut where they are, because there may be very many.
-        let ranges = Rc::new(RefCell::new(ranges));
-        let from_on = |number: usize| ranges.borrow_mut().split_off(number);
-        for number in 0..number_of_ranges {
-            let Some(range) = ranges.borrow().get(number).cloned() else {
+    ) -> (Vec<KeyRange>, Option<Decision>) {
+        let mut rows = rows as u64;
+        let mut decided = None;
+        for number in 0..ranges.len() {
+            let Some(range) = ranges.get(number).cloned() else {
                 break;
             };
             if range.point().is_some() {
                 self.by_keys(&range, direct);
-                limits.rows = limits.rows.map(|rows| rows.saturating_sub(1));
+                rows = rows.saturating_sub(1);
             } else {
                 let keys = RangeKeys::new(&range);
                 // The rows are counted, those that do not pass the filter too.
                 let statement = Statement::scan(&keys, None, false);
-                let (spi, table, all_rows) = (self.spi, self.table.name(), self.all_rows);
-                let receive = |receiver: &mut Receiver<'_>| {
-                    all_rows.inspect(|all| all.untested.set(true));
-                    spi.receive(table, &statement, receiver);
-                    all_rows.inspect(|all| all.untested.set(false));
-                };
+                let (wanted, all_rows) = (self.wanted, self.all_rows);
+                let passes = |row: &Row<'_>| all_rows.is_none_or(|all| all.passes(row));
                 // The decision is made while the statement runs. A new one would compare every row with the keys that it
                 // begins at.
-                let more = {
-                    let (ranges, read) = (Rc::clone(&ranges), Rc::clone(&read));
-                    let (wanted, is_direct) = (self.wanted, direct.is_some());
-                    let mut rows = limits.rows.unwrap_or_default();
-                    let mut taken = wanted.map_or(0, |wanted| wanted.taken.get());
-                    Box::new(move |next| {
-                        if !wanted.is_some_and(|wanted| wanted.is_near(&mut taken)) {
-                            let mut ranges = ranges.borrow_mut();
-                            let left = cut(&mut ranges, number, next);
-                            let progress = Progress {
-                                read: read.get(),
-                                ranges: before.ranges + number,
-                                ..before
-                            };
-                            rows = keys_again(left, knowledge, progress, is_direct);
-                        }
-                        read.set(read.get().saturating_add(rows));
-                        rows
-                    })
+                let mut more = |next: Keys| {
+                    let left = cut_before(&mut ranges, number, next);
+                    let taken = taken(wanted);
+                    let decision = knowledge.decide(strategy, (given, left), &knowledge.within(left), taken);
+                    let Step::InKeyOrder { entities } = decision.step else {
+                        decided = Some(decision);
+                        return 0;
+                    };
+                    strategy.advance(decision.step, taken);
+                    entities.map_or(u64::MAX, |entities| entities as u64)
                 };
-                if let ((), Some(next)) = self.receiver.limited_until(&mut limits, more, receive) {
-                    cut(&mut ranges.borrow_mut(), number, next);
-                    return (from_on(number), read.get());
+                let counted = Selection {
+                    test: all_rows.map(|_| &passes as &dyn Fn(&Row<'_>) -> bool),
+                    rows: Some(rows),
+                    more: Some(&mut more),
+                    ..Selection::default()
+                };
+                let (spi, table) = (self.spi, self.table.name());
+                let ((), stopped) = self
+                    .receiver
+                    .select(counted, |receiver| spi.receive(table, &statement, receiver));
+                if let Some(next) = stopped.at {
+                    cut_before(&mut ranges, number, next);
+                    return (ranges.split_off(number), decided);
                 }
+                rows = stopped.rows.unwrap_or_default();
             }
-            if self.receiver.has_ended() || limits.rows == Some(0) {
-                return (from_on(number + 1), read.get());
+            if self.receiver.has_ended() || rows == 0 {
+                return (ranges.split_off(number + 1), None);
             }
         }
-        (Vec::new(), read.get())
+        (Vec::new(), None)
     }
 
-    /// Reads the entities of a key range that have one value, in the order of the index. Returns what is left of the
-    /// range, and whether there are entries that are cut; `None` if the planner does not read the index.
-    fn ordered(
+    /// Reads the entities of a key range that have one value, in the order of the index: so many, or all. Returns what is left
+    /// of the range, and whether there are entries that are cut; `None` if the planner does not read the index.
+    fn of_value(
         &mut self,
         range: &KeyRange,
-        knowledge: &Knowledge<'_>,
-        values: &InOrder<'_>,
+        knowledge: &FilterIndexes<'_>,
+        (property, span): (usize, &Span),
+        entities: Option<usize>,
         sort_cut: bool,
         direct: &mut Option<&mut Direct>,
     ) -> Option<(Vec<KeyRange>, bool)> {
-        let mut limits = Limits {
-            rows: values.rows,
-            keys: values.span.uncut_keys().filter(|_| !sort_cut),
+        let selection = Selection {
+            rows: entities.map(|entities| entities as u64),
+            keys: span.uncut_keys().filter(|_| !sort_cut),
+            ..Selection::within(std::slice::from_ref(range))
         };
         let filter = self.filter();
         let all_rows = self.all_rows;
         let passes = |row: &Row<'_>| all_rows.is_none_or(|all| all.passes(row));
         let (spi, table) = (self.spi, self.table.name());
-        let read = |receiver: &mut Receiver<'_>| {
-            let span = values.span;
-            if let (Some(direct), Some(index), false) = (direct, knowledge.index(values.property), sort_cut) {
+        let (is_read, stopped) = self.receiver.select(selection, |receiver| {
+            if let (Some(direct), Some(index), false) = (direct, knowledge.index(property), sort_cut) {
                 let take = &mut |row: &Row<'_>| receiver.offer(row, passes);
                 if direct.each_between(index, (&span.lower, &span.upper), take) {
                     return true;
                 }
             }
-            let property = knowledge.indexes.get(values.property).map_or("", AsRef::as_ref);
+            let property = knowledge.indexes.get(property).map_or("", AsRef::as_ref);
             let scan = IndexScan::ordered(table, property, span, tested(filter), sort_cut);
             spi.receive_in_order(table, &scan, &knowledge.oids(), receiver)
-        };
-        let (is_read, stopped_at) = self.receiver.within(std::slice::from_ref(range), |receiver| {
-            receiver.limited(&mut limits, read)
         });
         if !is_read {
             return None;
         }
-        Some(match stopped_at {
+        Some(match stopped.at {
             None => (Vec::new(), false),
-            Some(next) if limits.rows == Some(0) => (vec![from(range, next)], false),
+            Some(next) if stopped.rows == Some(0) => (vec![rest_from(range, next)], false),
             Some((partition_key, row_key)) => {
-                let held = values.span.held_keys(&partition_key, &row_key);
-                (vec![from(range, held)], true)
+                let held = span.held_keys(&partition_key, &row_key);
+                (vec![rest_from(range, held)], true)
             }
         })
     }
@@ -443,7 +408,7 @@ impl<'a> Reading<'a> {
         &mut self,
         ranges: &[KeyRange],
         condition: &Condition,
-        knowledge: &Knowledge<'_>,
+        knowledge: &FilterIndexes<'_>,
         direct: &mut Option<&mut Direct>,
     ) -> bool {
         let (Some(direct), Some(entries)) = (direct, knowledge.few_entries(condition)) else {
@@ -465,7 +430,7 @@ impl<'a> Reading<'a> {
         &mut self,
         ranges: &[KeyRange],
         condition: &Condition,
-        knowledge: &Knowledge<'_>,
+        knowledge: &FilterIndexes<'_>,
         planning: Planning,
     ) -> bool {
         let own;
@@ -489,13 +454,18 @@ impl<'a> Reading<'a> {
         if ranges.len() == 1 {
             receive(&mut self.receiver)
         } else {
-            self.receiver.within(ranges, receive)
+            self.receiver.select(Selection::within(ranges), receive).0
         }
     }
 
     /// How many entities the caller wants, about. `None` stands for all.
     fn wanted(&self) -> Option<u64> {
         self.wanted.map(|wanted| wanted.entities)
+    }
+
+    /// How many entities the caller has taken so far.
+    fn taken(&self) -> usize {
+        taken(self.wanted)
     }
 
     /// The filter that statements test.
@@ -506,11 +476,11 @@ impl<'a> Reading<'a> {
 }
 
 fn tested(filter: Option<&ScanFilter>) -> Tested<'_> {
-    filter.map_or(Tested::Not, Tested::Compiled)
+    filter.map_or(Tested::ByCaller, Tested::Compiled)
 }
 
-/// Returns the part of a range from these keys on. They are not before its lower bound but as far as they are cut.
-fn from(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
+/// Returns the part of a range from these keys on. Keys that an index has cut may be before the range, which then stays whole.
+fn rest_from(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
     if !range.contains(&partition_key, &row_key) {
         return range.clone();
     }
@@ -525,27 +495,22 @@ fn from(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
 }
 
 /// Cuts off what lies before these keys from the range with this number, and returns this range and those behind it.
-fn cut(ranges: &mut [KeyRange], number: usize, next: Keys) -> &[KeyRange] {
+fn cut_before(ranges: &mut [KeyRange], number: usize, next: Keys) -> &[KeyRange] {
     let left = ranges.get_mut(number..).unwrap_or_default();
     if let [first, ..] = left {
-        *first = from(first, next);
+        *first = rest_from(first, next);
     }
     left
 }
 
-/// Returns how many more entities of key ranges are read in key order before the next decision: all if that is decided.
-/// Zero says that there is another way.
-fn keys_again(ranges: &[KeyRange], knowledge: &Knowledge<'_>, progress: Progress, is_direct: bool) -> u64 {
-    let condition = knowledge.within(ranges);
-    let Progress { wanted, read, .. } = progress;
-    if ranges.len() == 1 && knowledge.in_order(&condition, wanted, read).is_some() {
-        return 0;
-    }
-    match choose(knowledge, ranges, &condition, progress, is_direct) {
-        Way::Keys => u64::MAX,
-        Way::KeysFirst(rows) => rows,
-        Way::Planned | Way::Sorted(_) => 0,
-    }
+/// Returns how the reading of key ranges begins.
+fn strategy(wanted: Option<u64>, is_direct: bool) -> Strategy {
+    let wanted = wanted.map(|wanted| usize::try_from(wanted).unwrap_or(usize::MAX));
+    Strategy::new(wanted, is_direct)
+}
+
+fn taken(wanted: Option<&Wanted<'_>>) -> usize {
+    wanted.map_or(0, |wanted| usize::try_from(wanted.taken.get()).unwrap_or(usize::MAX))
 }
 
 /// Few entities are found by the condition alone.
@@ -561,17 +526,19 @@ pub struct Explained {
     pub access: AccessClass,
     pub sql: String,
     pub planning: Planning,
+    /// Why it is read so, if a property index may serve it.
+    pub reason: Option<String>,
 }
 
 /// How many entities an explanation takes for read in vain.
-const EXPLAINED: u64 = 1_000_000;
+const EXPLAINED: usize = 1_000_000;
 
 /// How many bytes of statements an explanation shows, about. Each has the whole filter, and there may be very many.
 const SHOWN: usize = 1024 * 1024;
 
 /// Explains how the first page of a plan is read: the class of its worst key range, and the first statements.
 pub fn explain(spi: &Connection, table: &Table, plan: &Plan) -> (AccessClass, Vec<Explained>) {
-    let knowledge = Knowledge::new(table, plan.residual.as_ref());
+    let knowledge = FilterIndexes::new(table, plan.residual.as_ref());
     if knowledge
         .as_ref()
         .is_some_and(|knowledge| knowledge.condition().finds_nothing())
@@ -583,22 +550,26 @@ pub fn explain(spi: &Connection, table: &Table, plan: &Plan) -> (AccessClass, Ve
             explain_distributed(spi, table, plan, range, knowledge.as_ref())
         });
     }
-    let through_indexes = |ranges: &[KeyRange]| explain_indexes(spi, table, ranges, knowledge.as_ref()?);
-    let together = knowledge
-        .as_ref()
-        .is_some_and(|knowledge| together(&plan.ranges, knowledge));
-    if together && let Some(explained) = through_indexes(&plan.ranges) {
-        return (explained.access, vec![explained]);
+    let through_indexes = |ranges: &[KeyRange], knowledge| explain_indexes(spi, table, ranges, knowledge);
+    let by_keys = |range: &KeyRange, reason| Explained {
+        access: range.access(),
+        sql: scan_to_sql(range, table.name(), plan.residual.as_ref()),
+        planning: Planning::ForKeys,
+        reason,
+    };
+    let Some(knowledge) = &knowledge else {
+        return explain_each(&plan.ranges, |range| by_keys(range, None));
+    };
+    if are_read_together(&plan.ranges, knowledge) {
+        return match through_indexes(&plan.ranges, knowledge) {
+            Ok(explained) => (explained.access, vec![explained]),
+            Err(reason) => explain_each(&plan.ranges, |range| by_keys(range, Some(reason.clone()))),
+        };
     }
-    explain_each(&plan.ranges, |range| {
-        Some(range)
-            .filter(|range| !together && range.point().is_none())
-            .and_then(|range| through_indexes(std::slice::from_ref(range)))
-            .unwrap_or_else(|| Explained {
-                access: range.access(),
-                sql: scan_to_sql(range, table.name(), plan.residual.as_ref()),
-                planning: Planning::ForKeys,
-            })
+    explain_each(&plan.ranges, |range| match range.point() {
+        Some(_) => by_keys(range, None),
+        None => through_indexes(std::slice::from_ref(range), knowledge)
+            .unwrap_or_else(|reason| by_keys(range, Some(reason))),
     })
 }
 
@@ -625,7 +596,7 @@ fn explain_distributed(
     table: &Table,
     plan: &Plan,
     range: &KeyRange,
-    knowledge: Option<&Knowledge<'_>>,
+    knowledge: Option<&FilterIndexes<'_>>,
 ) -> Explained {
     let planning = Planning::Free;
     let scan = knowledge
@@ -640,69 +611,69 @@ fn explain_distributed(
         false => range.access(),
     };
     let sql = scan.unwrap_or_else(|| scan_to_sql(range, table.name(), plan.residual.as_ref()));
-    Explained { access, sql, planning }
+    Explained {
+        access,
+        sql,
+        planning,
+        reason: None,
+    }
 }
 
-/// Returns `None` if ranges are not read through property indexes.
+/// Explains key ranges that property indexes may serve: the steps of a page whose first entities in key order do not match.
+/// Returns the reason if they are read in key order.
 fn explain_indexes(
     spi: &Connection,
     table: &Table,
     ranges: &[KeyRange],
-    knowledge: &Knowledge<'_>,
-) -> Option<Explained> {
+    knowledge: &FilterIndexes<'_>,
+) -> Result<Explained, String> {
     let condition = knowledge.within(ranges);
-    let shown = Tested::Shown(knowledge.filter);
-    let wanted = Some(PAGE_ENTITIES);
-    let in_order = knowledge.in_order(&condition, wanted, 0).filter(|_| ranges.len() == 1);
-    let (scan, planning) = match in_order {
-        Some(InOrder { property, span, .. }) => {
-            let property = &knowledge.indexes.get(property)?.property;
-            (
-                IndexScan::ordered(table.name(), property, span, shown, false),
-                Planning::ForKeys,
-            )
-        }
-        None => {
-            let mut read = 0;
-            let purpose = purpose(ranges, Some(knowledge));
-            let is_direct = purpose.is_some_and(|purpose| direct::with(table, purpose, |_| Some(())).is_some());
-            let (condition, planning) = loop {
-                let progress = Progress {
-                    wanted,
-                    read,
-                    ranges: 0,
-                };
-                match choose(knowledge, ranges, &condition, progress, is_direct) {
-                    Way::Keys => return None,
-                    Way::KeysFirst(_) if read >= EXPLAINED => return None,
-                    Way::KeysFirst(rows) => read += rows,
-                    Way::Planned => break (condition, Planning::Free),
-                    Way::Sorted(entries) => {
-                        break (
-                            Cow::Owned(knowledge.narrow(&condition, entries + 1)),
-                            Planning::ForFewRows,
-                        );
-                    }
-                }
-            };
-            (
-                IndexScan::sorted(
-                    table.name(),
-                    ranges,
-                    (&condition, &knowledge.indexes),
-                    shown,
-                    None,
-                    bounds(planning),
-                ),
-                planning,
-            )
+    let purpose = purpose(ranges, Some(knowledge));
+    let is_direct = purpose.is_some_and(|purpose| direct::with(table, purpose, |_| Some(())).is_some());
+    let mut strategy = strategy(Some(PAGE_ENTITIES), is_direct);
+    let decision = loop {
+        let decision = knowledge.decide(&strategy, (ranges, ranges), &condition, 0);
+        match decision.step {
+            Step::InKeyOrder { entities: Some(_) } if strategy.read() < EXPLAINED => strategy.advance(decision.step, 0),
+            _ => break decision,
         }
     };
+    let shown = Tested::Shown(knowledge.filter);
+    let sorted = |condition: &Condition, planning: Planning| {
+        let condition = (condition, &*knowledge.indexes);
+        let scan = IndexScan::sorted(table.name(), ranges, condition, shown, None, bounds(planning));
+        Some((scan, planning))
+    };
+    let scan = match decision.step {
+        Step::InKeyOrder { .. } => None,
+        Step::OfValue { value, .. } => value_in(&condition, value).and_then(|(property, span)| {
+            let property = &knowledge.indexes.get(property)?.property;
+            let scan = IndexScan::ordered(table.name(), property, span, shown, false);
+            Some((scan, Planning::ForKeys))
+        }),
+        Step::Planned => sorted(&condition, Planning::Free),
+        Step::Sorted { entries } => sorted(&knowledge.narrow(&condition, entries + 1), Planning::ForFewRows),
+    };
+    let after = match strategy.read() {
+        0 => String::new(),
+        read => format!(", after {read} entities in key order without a match"),
+    };
+    let access = ranges
+        .iter()
+        .map(KeyRange::access)
+        .max()
+        .unwrap_or(AccessClass::Nothing);
+    let Some((scan, planning)) = scan else {
+        return Err(decision.reason.to_string());
+    };
     let sql = scan.to_sql();
-    let access = ranges.iter().map(KeyRange::access).max()?;
-    spi.would_read(&sql, planning, &knowledge.oids()).then(|| Explained {
+    if !spi.would_read(&sql, planning, &knowledge.oids()) {
+        return Err("the planner reads no property index".to_owned());
+    }
+    Ok(Explained {
         access: access.min(AccessClass::PropertyIndexScan),
         sql,
         planning,
+        reason: Some(format!("{}{after}", decision.reason)),
     })
 }

@@ -17,17 +17,38 @@ without_guards! {
 /// The PartitionKey and RowKey of a row.
 pub type Keys = (String, String);
 
-/// Where a receiver stops before its sink has enough. `None` stands for no limit.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Limits {
-    /// How many more rows statements may return.
+/// Which rows of statements a receiver gives to its sink, and where it stops before the sink has enough.
+#[derive(Default)]
+pub struct Selection<'t> {
+    /// The keys of the rows to give to the sink: ranges in order. `None` stands for all.
+    pub ranges: Option<&'t [KeyRange]>,
+    /// The test that rows must pass.
+    pub test: Option<&'t dyn Fn(&Row<'_>) -> bool>,
+    /// How many rows statements may return, those that do not pass included. `None` stands for no limit.
     pub rows: Option<u64>,
-    /// How many bytes the keys of a row may have together.
+    /// How many bytes the keys of a row may have together. `None` stands for no limit.
     pub keys: Option<usize>,
+    /// Takes the keys of the row that is beyond the limit of rows. Returns how many more rows, from this one on, are taken.
+    pub more: Option<&'t mut dyn FnMut(Keys) -> u64>,
 }
 
-/// Takes the keys of the row that is beyond the limit of rows. Returns how many more rows, from this one on, are taken.
-pub type More<'m> = Box<dyn FnMut(Keys) -> u64 + 'm>;
+impl<'t> Selection<'t> {
+    /// The rows whose keys are in ranges, which are in order.
+    pub fn within(ranges: &'t [KeyRange]) -> Selection<'t> {
+        Selection {
+            ranges: (!ranges.iter().any(KeyRange::is_all)).then_some(ranges),
+            ..Selection::default()
+        }
+    }
+}
+
+/// Where a receiver stopped.
+pub struct Stopped {
+    /// How many more rows statements might have returned.
+    pub rows: Option<u64>,
+    /// The keys of the row that was beyond a limit.
+    pub at: Option<Keys>,
+}
 
 /// The destination of the rows of statements that select the columns of an entity.
 #[repr(C)]
@@ -37,13 +58,10 @@ pub struct Receiver<'s> {
     sink: &'s mut dyn FnMut(&Row<'_>) -> bool,
     /// Memory that the sink allocates through PostgreSQL for a row. It is freed after the row.
     row_context: pg_sys::MemoryContext,
+    /// Whether the memory is that of another receiver.
+    is_part: bool,
     ended: bool,
-    /// The keys of the rows to give to the sink: ranges in order. `None` stands for all.
-    ranges: Option<Vec<KeyRange>>,
-    limits: Limits,
-    /// Asked when the limit of rows is reached.
-    more: Option<More<'s>>,
-    /// The keys of the row that was beyond a limit.
+    selection: Selection<'s>,
     stopped_at: Option<Keys>,
 }
 
@@ -51,50 +69,38 @@ impl<'s> Receiver<'s> {
     /// `sink` takes a row and returns whether it wants more.
     pub fn new(sink: &'s mut dyn FnMut(&Row<'_>) -> bool) -> Receiver<'s> {
         Receiver {
-            callbacks: pg_sys::DestReceiver {
-                receiveSlot: Some(receive),
-                rStartup: Some(start_up),
-                rShutdown: Some(shut_down),
-                rDestroy: Some(shut_down),
-                mydest: pg_sys::CommandDest::DestTuplestore,
-            },
+            callbacks: CALLBACKS,
             sink,
             row_context: new_context(c"table_service row"),
+            is_part: false,
             ended: false,
-            ranges: None,
-            limits: Limits::default(),
-            more: None,
+            selection: Selection::default(),
             stopped_at: None,
         }
     }
 
-    /// Gives the sink only the rows of key ranges, which are in order, while `f` runs.
-    pub fn within<R>(&mut self, ranges: &[KeyRange], f: impl FnOnce(&mut Self) -> R) -> R {
-        self.ranges = (!ranges.iter().any(KeyRange::is_all)).then(|| ranges.to_vec());
-        let result = f(self);
-        self.ranges = None;
-        result
-    }
-
-    /// Takes rows while `f` runs, up to the limits, and counts them. Returns the keys of the row that was beyond a limit.
-    pub fn limited<R>(&mut self, limits: &mut Limits, f: impl FnOnce(&mut Self) -> R) -> (R, Option<Keys>) {
-        self.limits = *limits;
-        let result = f(self);
-        *limits = std::mem::take(&mut self.limits);
-        (result, self.stopped_at.take())
-    }
-
-    /// Like [`limited`](Self::limited), but asks `more` when the limit of rows is reached.
-    pub fn limited_until<R>(
-        &mut self,
-        limits: &mut Limits,
-        more: More<'s>,
-        f: impl FnOnce(&mut Self) -> R,
-    ) -> (R, Option<Keys>) {
-        self.more = Some(more);
-        let result = self.limited(limits, f);
-        self.more = None;
-        result
+    /// Gives the sink only a selection of the rows that statements return while `f` runs.
+    pub fn select<'t, R>(
+        &'t mut self,
+        selection: Selection<'t>,
+        f: impl FnOnce(&mut Receiver<'t>) -> R,
+    ) -> (R, Stopped) {
+        let mut part = Receiver {
+            callbacks: CALLBACKS,
+            sink: &mut *self.sink,
+            row_context: self.row_context,
+            is_part: true,
+            ended: self.ended,
+            selection,
+            stopped_at: None,
+        };
+        let result = f(&mut part);
+        let stopped = Stopped {
+            rows: part.selection.rows,
+            at: part.stopped_at.take(),
+        };
+        self.ended = part.ended;
+        (result, stopped)
     }
 
     /// Returns whether the sink wants no more rows.
@@ -124,33 +130,36 @@ impl<'s> Receiver<'s> {
         }
     }
 
-    /// Gives a row to the sink if it passes the test and is within the limits. Returns whether there may be more.
+    /// Gives a row to the sink if it is selected and passes this test too. Returns whether there may be more.
     pub fn offer(&mut self, row: &Row<'_>, passes: impl FnOnce(&Row<'_>) -> bool) -> bool {
-        let limits = self.limits;
-        if limits.keys.is_some_and(|longest| row.size_of_keys() > longest)
-            || limits.rows == Some(0) && !self.extend(row)
-        {
-            self.stopped_at = Some(keys(row));
+        let Selection {
+            ranges,
+            test,
+            rows,
+            keys,
+            ..
+        } = self.selection;
+        if keys.is_some_and(|longest| row.size_of_keys() > longest) || rows == Some(0) && !self.extend(row) {
+            self.stopped_at = Some(keys_of(row));
             return false;
         }
-        if let Some(rows) = &mut self.limits.rows {
+        if let Some(rows) = &mut self.selection.rows {
             *rows -= 1;
         }
-        let is_inside = |ranges: &Vec<KeyRange>| contain(ranges, row.partition_key(), row.row_key());
-        if self.ranges.as_ref().is_none_or(is_inside) {
-            self.take_if(row, passes);
+        if ranges.is_none_or(|ranges| contain(ranges, row.partition_key(), row.row_key())) {
+            self.take_if(row, |row| test.is_none_or(|test| test(row)) && passes(row));
         }
         !self.ended
     }
 
     /// Asks how many more rows are taken, from this one on. Returns whether there are any.
     fn extend(&mut self, row: &Row<'_>) -> bool {
-        let Some(mut more) = self.more.take() else {
+        let Some(more) = self.selection.more.take() else {
             return false;
         };
-        let rows = self.in_row_context(|_| more(keys(row)));
-        self.more = Some(more);
-        self.limits.rows = Some(rows);
+        let rows = self.in_row_context(|_| more(keys_of(row)));
+        self.selection.more = Some(more);
+        self.selection.rows = Some(rows);
         rows > 0
     }
 
@@ -161,7 +170,7 @@ impl<'s> Receiver<'s> {
 
 impl Drop for Receiver<'_> {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if !self.is_part && !std::thread::panicking() {
             // SAFETY: the context still exists, because no error has passed through. Nothing refers to its memory any
             // more.
             unsafe { MemoryContextDelete(self.row_context) };
@@ -169,9 +178,18 @@ impl Drop for Receiver<'_> {
     }
 }
 
-fn keys(row: &Row<'_>) -> Keys {
+fn keys_of(row: &Row<'_>) -> Keys {
     (row.partition_key().to_owned(), row.row_key().to_owned())
 }
+
+/// What the executor calls.
+const CALLBACKS: pg_sys::DestReceiver = pg_sys::DestReceiver {
+    receiveSlot: Some(receive),
+    rStartup: Some(start_up),
+    rShutdown: Some(shut_down),
+    rDestroy: Some(shut_down),
+    mydest: pg_sys::CommandDest::DestTuplestore,
+};
 
 #[pg_guard]
 unsafe extern "C-unwind" fn start_up(

@@ -20,6 +20,7 @@ pub mod projection;
 pub mod properties;
 pub mod property_index;
 pub mod property_name;
+pub mod read_strategy;
 pub mod retry;
 pub mod secret;
 pub mod table_filter;

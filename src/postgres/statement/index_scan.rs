@@ -30,8 +30,8 @@ pub enum Tested<'f> {
     Compiled(&'f ScanFilter),
     /// As SQL that users see.
     Shown(&'f Filter),
-    /// The caller tests it.
-    Not,
+    /// Not at all: the caller tests it.
+    ByCaller,
 }
 
 /// How a scan uses the bounds of its key range.
@@ -163,7 +163,7 @@ impl IndexScan {
                 let call = self.parameter(Parameter::Shown(passes("t.", filter)));
                 conditions.push(call);
             }
-            Tested::Not => {}
+            Tested::ByCaller => {}
         }
     }
 
