@@ -58,8 +58,9 @@ impl Strategy {
     pub fn advance(&mut self, step: Step, taken: usize) {
         self.last = None;
         match step {
-            Step::InKeyOrder { entities } => {
-                let entities = entities.unwrap_or(usize::MAX);
+            Step::InKeyOrder {
+                entities: Some(entities),
+            } => {
                 self.read = self.read.saturating_add(entities);
                 self.last = Some((entities, taken));
             }
@@ -70,7 +71,8 @@ impl Strategy {
                     Some(_) => self.read = self.read.saturating_add(entities),
                 }
             }
-            Step::Sorted { .. } | Step::Planned => {}
+            // These are the last steps.
+            Step::InKeyOrder { entities: None } | Step::Sorted { .. } | Step::Planned => {}
         }
     }
 

@@ -330,6 +330,21 @@ fn a_query_of_few_entities_costs_what_they_cost() {
     });
 }
 
+/// What is left of a large value is read as if nothing was read.
+#[test]
+fn the_last_step_reads_nothing_in_vain() {
+    let mut strategy = Strategy::new(None, true);
+    strategy.advance(
+        Step::OfValue {
+            value: 0,
+            entities: Some(AT_ONCE),
+        },
+        0,
+    );
+    strategy.advance(Step::InKeyOrder { entities: None }, 0);
+    assert_eq!((strategy.read(), strategy.has_tried_value()), (0, true));
+}
+
 /// The reference has the amounts as users see them.
 #[test]
 fn the_reference_has_these_numbers() {
