@@ -133,8 +133,8 @@ fn psql_describes_every_object_and_column() {
     }
     assert!(
         findings.is_empty(),
-        "\npsql shows another description than docs/reference, or none. Write it there (tests/docs/src/reference.rs says where), then run: make schema \
-         ACCEPT=1\n{}\n",
+        "\npsql shows another description than docs/reference, or none. Write it there (tests/docs/src/reference.rs says where), then run: \
+         cargo xtask schema --accept\n{}\n",
         findings.join("\n")
     );
 }
