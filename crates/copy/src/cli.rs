@@ -73,6 +73,10 @@ fn without_values(mut error: clap::Error) -> clap::Error {
 pub enum Command {
     /// Compares the tables of two places, and lists the entities that differ
     Verify(VerifyArguments),
+    /// Deletes the entities of a table that a filter selects, of a service or a database
+    Delete(DeleteArguments),
+    /// Counts the entities of tables, all or those that a filter selects
+    Count(CountArguments),
 }
 
 #[derive(Debug, Args)]
@@ -85,6 +89,23 @@ pub struct Places {
     #[arg(long, value_name = "TARGET", env = "TABLE_SERVICE_COPY_TO", hide_env = true)]
     pub to: Option<Secret>,
 
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// A place that is worked on alone.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// The place [env: TABLE_SERVICE_COPY_FROM]
+    #[arg(long, value_name = "PLACE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
+    pub from: Option<Secret>,
+
+    #[command(flatten)]
+    pub options: Options,
+}
+
+#[derive(Debug, Args)]
+pub struct Options {
     /// Only this table; give it again for more. Without it, all tables of the source
     #[arg(long = "table", value_name = "NAME")]
     pub tables: Vec<String>,
@@ -186,6 +207,55 @@ pub struct VerifyArguments {
     /// List at most N entities that differ, for each table
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub max_differences: usize,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 done; 1 it could not finish; 2 wrong arguments; 3 done, but some entities could not be deleted; \
+                  130 interrupted."
+)]
+pub struct DeleteArguments {
+    #[command(flatten)]
+    pub place: Place,
+
+    /// Which entities: a filter as $filter has it, such as "PartitionKey eq '2025'"; all of them are: true
+    #[arg(long, value_name = "FILTER")]
+    pub filter: String,
+
+    /// Delete without a question. Without it a terminal is asked for the number of entities
+    #[arg(long)]
+    pub yes: bool,
+
+    /// Only count the entities that would be deleted
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Keep in FILE what is done, and go on there when the same command runs again
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+
+    /// Write the keys of entities that cannot be deleted into FILE, with the reason, and go on. Without it the first one ends
+    /// the delete
+    #[arg(long, value_name = "FILE")]
+    pub rejects: Option<PathBuf>,
+
+    /// End when more than N entities could not be deleted
+    #[arg(long, value_name = "N", requires = "rejects")]
+    pub max_rejects: Option<u64>,
+
+    /// Delete at most N entities a second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub struct CountArguments {
+    #[command(flatten)]
+    pub place: Place,
+
+    /// Count only the entities that pass this filter, as $filter has it
+    #[arg(long, value_name = "FILTER")]
+    pub filter: Option<String>,
 }
 
 fn time(text: &str) -> Result<Ticks, String> {

@@ -2,17 +2,21 @@
 //! and files.
 //!
 //! A source gives the entities of a table in chunks, range by range. The pipeline hands them to lanes, which write them
-//! into the target, and notes for each range how far everything is written. Nothing holds more than some chunks.
+//! into the target, and notes for each range how far everything is written. Nothing holds more than some chunks. What a
+//! filter selects is counted or deleted range by range too, by its keys.
 
+mod bulk;
 pub mod cli;
 mod created;
 mod endpoint;
 mod failure;
 pub mod files;
+mod interrupt;
 mod location;
 mod path;
 mod peer;
 mod pipeline;
+mod places;
 mod policies;
 mod printable;
 mod progress;
@@ -23,6 +27,7 @@ mod rest;
 mod resume;
 pub mod run;
 mod secret;
+mod selection;
 mod sql;
 mod verify;
 mod write;

@@ -53,7 +53,7 @@ pub struct Copy {
     pub rejects: Rejects,
     pub journal: Journal,
     /// Set when the user wants it to end.
-    pub stop: AtomicBool,
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Limits the entities read in a second.
@@ -70,7 +70,8 @@ impl Pace {
         }
     }
 
-    async fn take(&self, count: usize) {
+    /// Waits until so many entities may be read.
+    pub async fn take(&self, count: usize) {
         let Some(rate) = self.rate else { return };
         let at = {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,6 +16,7 @@ pub struct Counters {
     pub read: AtomicU64,
     pub bytes: AtomicU64,
     pub written: AtomicU64,
+    pub deleted: AtomicU64,
     pub skipped: AtomicU64,
     pub rejected: AtomicU64,
     /// How many entities there are to read, as far as that is known.
@@ -84,6 +85,7 @@ impl Progress {
                         let line = serde_json::json!({
                             "event": "progress", "read": read, "bytes": bytes,
                             "written": Counters::get(&counters.written),
+                            "deleted": Counters::get(&counters.deleted),
                             "skipped": Counters::get(&counters.skipped),
                             "rejected": Counters::get(&counters.rejected),
                             "expected": (expected > 0).then_some(expected),
@@ -98,10 +100,14 @@ impl Progress {
                         } else {
                             String::new()
                         };
+                        let size = if bytes > 0 {
+                            format!("{}, ", HumanBytes(bytes))
+                        } else {
+                            String::new()
+                        };
                         printable::tell(&format!(
-                            "{} entities, {}, {} a second{left}",
+                            "{} entities, {size}{} a second{left}",
                             HumanCount(read),
-                            HumanBytes(bytes),
                             HumanCount(rate as u64),
                         ));
                     }

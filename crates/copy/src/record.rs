@@ -149,6 +149,10 @@ pub enum Position {
         next_partition_key: String,
         next_row_key: Option<String>,
     },
+    /// A token of `query_page`.
+    Page(String),
+    /// A token of `delete_entities_step`.
+    Step(String),
     /// After so many records of a file, bad ones included.
     Records(u64),
     End,
@@ -173,6 +177,15 @@ impl Reject {
             place: None,
             reason: printable::said(&reason.into()),
             entity: serde_json::from_str(&record.json()).unwrap_or_default(),
+        }
+    }
+
+    pub fn of_key(table: &str, partition_key: &str, row_key: &str, reason: impl Into<String>) -> Reject {
+        Reject {
+            table: table.to_owned(),
+            place: None,
+            reason: printable::said(&reason.into()),
+            entity: serde_json::json!({ "PartitionKey": partition_key, "RowKey": row_key }),
         }
     }
 

@@ -48,7 +48,7 @@ impl Rejects {
                 format!("PartitionKey '{}', RowKey '{}'", key("PartitionKey"), key("RowKey"))
             });
             return Err(Failure::new(format!(
-                "Table {}, {place}: {} (With --rejects FILE such entities are written into a file, and the copy goes on.)",
+                "Table {}, {place}: {} (With --rejects FILE such entities are written into a file, and the program goes on.)",
                 first.table, first.reason
             )));
         };

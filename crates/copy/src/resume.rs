@@ -1,4 +1,4 @@
-//! What is copied already, kept in a file so that an interrupted copy can go on.
+//! What is copied or deleted already, kept in a file so that an interrupted copy or delete can go on.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,13 +18,21 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// The largest resume file: so many tables with hundreds of ranges are more than a service has.
 const LARGEST: u64 = 64 << 20;
 
-/// What makes a copy: the same file cannot go on with another one. Names of places have no secrets in them.
+/// What makes a copy or a delete: the same file cannot go on with another one. Names of places have no secrets in them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
-    pub from: String,
-    pub to: String,
-    pub on_conflict: OnConflict,
-    pub since: Option<String>,
+#[serde(untagged)]
+pub enum Job {
+    Copy {
+        from: String,
+        to: String,
+        on_conflict: OnConflict,
+        since: Option<String>,
+    },
+    Delete {
+        delete_from: String,
+        table: String,
+        filter: String,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -83,8 +91,8 @@ impl Journal {
                         .map_err(|error| failed(&format!("it is no resume file of this program: {error}")))?;
                     if read.version != VERSION || read.job != state.job {
                         return Err(failed(
-                            &"it belongs to another copy (source, target, --on-conflict or --since differ). \
-                              Remove it to begin again",
+                            &"it belongs to another copy or delete (places, --on-conflict, --since, --table or --filter \
+                              differ). Remove it to begin again",
                         ));
                     }
                     state = read;
@@ -214,7 +222,7 @@ mod tests {
     use super::*;
 
     fn job(to: &str) -> Job {
-        Job {
+        Job::Copy {
             from: "a".to_owned(),
             to: to.to_owned(),
             on_conflict: OnConflict::Fail,
@@ -238,6 +246,17 @@ mod tests {
         assert_eq!(parts[0].position, None);
         assert_eq!(parts[1].position, Some(Position::Records(7)));
         assert_eq!(again.length("T"), Some(70));
-        assert!(Journal::open(Some(path), job("c")).is_err());
+        assert!(Journal::open(Some(path.clone()), job("c")).is_err());
+        let delete = |filter: &str| Job::Delete {
+            delete_from: "a".to_owned(),
+            table: "T".to_owned(),
+            filter: filter.to_owned(),
+        };
+        assert!(Journal::open(Some(path.clone()), delete("true")).is_err());
+        std::fs::remove_file(&path).unwrap();
+        Journal::open(Some(path.clone()), delete("true")).unwrap();
+        assert!(Journal::open(Some(path.clone()), delete("true")).is_ok());
+        assert!(Journal::open(Some(path.clone()), delete("false")).is_err());
+        assert!(Journal::open(Some(path), job("b")).is_err());
     }
 }

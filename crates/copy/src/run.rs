@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use table_service_model::{Secret, Ticks, table_name};
+use table_service_model::{Secret, Ticks};
 
 use crate::cli::{Command, CommandLine, CopyArguments, Places, VerifyArguments};
 use crate::failure::{Failure, exit};
-use crate::files::FileOptions;
+use crate::interrupt::{overdue, stop_on_signal};
 use crate::location::Location;
-use crate::peer::{Reading, Source, Target};
+use crate::peer::{Source, Target};
 use crate::pipeline::{Copy, Pace, copy_table, room};
+use crate::places::print;
 use crate::policies;
-use crate::printable;
 pub use crate::printable::tell;
 use crate::progress::{Counters, Progress, Style};
 use crate::rejects::Rejects;
@@ -24,6 +24,8 @@ use crate::secret::is_exposed;
 use crate::verify::{Comparison, Verify};
 use crate::write::{OnConflict, WriteMode};
 
+mod bulk;
+
 /// Does it, and returns the exit status.
 ///
 /// # Errors
@@ -31,20 +33,29 @@ use crate::write::{OnConflict, WriteMode};
 pub async fn run(command_line: CommandLine) -> Result<u8, Failure> {
     match command_line.command {
         Some(Command::Verify(arguments)) => {
-            warn_of_secrets(&arguments.places);
+            warn_of_secrets([&arguments.places.from, &arguments.places.to]);
             verify(&arguments).await
         }
+        Some(Command::Delete(arguments)) => {
+            warn_of_secrets([&arguments.place.from]);
+            bulk::delete(&arguments).await
+        }
+        Some(Command::Count(arguments)) => {
+            warn_of_secrets([&arguments.place.from]);
+            bulk::count(&arguments).await
+        }
         None => {
-            warn_of_secrets(&command_line.copy.places);
+            let places = &command_line.copy.places;
+            warn_of_secrets([&places.from, &places.to]);
             copy(&command_line.copy).await
         }
     }
 }
 
-fn warn_of_secrets(places: &Places) {
+fn warn_of_secrets<'a>(places: impl IntoIterator<Item = &'a Option<Secret>>) {
     // An argument is the same text as an environment variable gives, so look where it came from.
     let arguments: Vec<String> = std::env::args().collect();
-    let shown = [&places.from, &places.to]
+    let shown = places
         .into_iter()
         .flatten()
         .any(|place| is_exposed(place) && arguments.iter().any(|argument| argument.ends_with(place.expose())));
@@ -56,106 +67,18 @@ fn warn_of_secrets(places: &Places) {
     }
 }
 
-impl Places {
-    fn from(&self) -> Result<&Secret, Failure> {
-        self.from
-            .as_ref()
-            .ok_or_else(|| Failure::usage("--from SOURCE is missing; --help explains it."))
-    }
-
-    fn to(&self) -> Result<&Secret, Failure> {
-        self.to
-            .as_ref()
-            .ok_or_else(|| Failure::usage("--to TARGET is missing; --help explains it."))
-    }
-
-    fn files(&self) -> FileOptions {
-        FileOptions {
-            format: self.format,
-            delimiter: self.delimiter,
-            infer_types: self.infer_types,
-            account: self.account.clone(),
-        }
-    }
-
-    fn patience(&self) -> Duration {
-        Duration::from_secs(self.retry_for)
-    }
-
-    fn style(&self) -> Style {
-        match (self.json, self.quiet) {
-            (true, _) => Style::Json,
-            (false, true) => Style::Quiet,
-            (false, false) => Style::People,
-        }
-    }
-
-    fn source(&self, place: &Secret, since: Option<Ticks>) -> Result<Source, Failure> {
-        Source::new(
-            Location::read(place)?,
-            &Reading {
-                files: &self.files(),
-                tables: &self.tables,
-                since,
-                patience: self.patience(),
-            },
-        )
-    }
-
-    /// The tables that are asked for. A name is found regardless of case.
-    async fn chosen(&self, source: &Source) -> Result<Vec<String>, Failure> {
-        for table in &self.tables {
-            table_name::check_form(table)
-                .map_err(|error| Failure::usage(format!("--table {table:?}: {}", error.report())))?;
-        }
-        if let Source::Rest(_) = source
-            && !self.tables.is_empty()
-        {
-            // A signature for tables need not be one for the list of tables.
-            return Ok(self.tables.clone());
-        }
-        let tables = source.tables().await?;
-        if self.tables.is_empty() {
-            return Ok(tables);
-        }
-        self.tables
-            .iter()
-            .map(|wanted| {
-                tables
-                    .iter()
-                    .find(|table| table.eq_ignore_ascii_case(wanted))
-                    .cloned()
-                    .ok_or_else(|| Failure::new(format!("{}: there is no table {wanted}.", source.name())))
-            })
-            .collect()
-    }
-}
-
-/// Prints a result for machines on standard output, for people on standard error.
-fn print(json: bool, event: &str, value: &impl serde::Serialize, text: &str) {
-    if !json {
-        tell(text);
-        return;
-    }
-    let mut object = serde_json::to_value(value).unwrap_or_default();
-    if let Some(members) = object.as_object_mut() {
-        members.insert("event".to_owned(), event.into());
-    }
-    printable::tell_machines(&object);
-}
-
 async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
     let places = &arguments.places;
     let (from, to) = (places.from()?, places.to()?);
-    let source = places.source(from, arguments.since)?;
-    let target = Target::new(Location::read(to)?, &places.files(), places.patience())?;
-    if let (Target::Files(files), true) = (&target, places.json)
+    let source = places.options.source(from, arguments.since)?;
+    let target = Target::new(Location::read(to)?, &places.options.files(), places.options.patience())?;
+    if let (Target::Files(files), true) = (&target, places.options.json)
         && files.is_stream()
     {
         return Err(Failure::usage("--json and --to - both need standard output."));
     }
     check(arguments, &source, &target)?;
-    let tables = places.chosen(&source).await?;
+    let tables = places.options.chosen(&source).await?;
     if let (Target::Files(files), 2..) = (&target, tables.len())
         && files.holds_one_table()
     {
@@ -168,7 +91,7 @@ async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
     if arguments.dry_run {
         return dry_run(arguments, &source, &target, &tables).await;
     }
-    let job = Job {
+    let job = Job::Copy {
         from: source.name(),
         to: target.name(),
         on_conflict: arguments.on_conflict,
@@ -193,17 +116,17 @@ async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
         },
         source,
         target,
-        readers: usize::from(places.concurrency),
+        readers: usize::from(places.options.concurrency),
         since: arguments.since,
         pace: Pace::new(arguments.rate.map(f64::from)),
         counters: Arc::new(Counters::default()),
         room: room(),
         rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
         journal,
-        stop: AtomicBool::new(false),
+        stop: Arc::default(),
     });
-    stop_on_signal(&copy);
-    let interrupted = round(&copy, &tables, &mut report, places.style()).await?;
+    stop_on_signal(&copy.stop);
+    let interrupted = round(&copy, &tables, &mut report, places.options.style()).await?;
     let mut started = copy.journal.started();
     let (first, mut copy) = (copy.clone(), copy);
     if let (false, Some(limit)) = (interrupted, arguments.follow) {
@@ -229,14 +152,14 @@ async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
         } else {
             "Interrupted."
         });
-        print(places.json, "report", &report, &report.text());
+        print(places.options.json, "report", &report, &report.text());
         return Ok(exit::INTERRUPTED);
     }
     if arguments.with_policies {
         policies::copy(&copy.source, &copy.target, &tables, &mut report).await?;
     }
     first.journal.remove();
-    print(places.json, "report", &report, &report.text());
+    print(places.options.json, "report", &report, &report.text());
     if arguments.verify {
         let compare = Compare {
             places,
@@ -281,44 +204,11 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
     }
 }
 
-/// How long the writes under way may take when the copy is told to stop. A service that is away does not answer them.
-const GRACE: Duration = Duration::from_secs(10);
-
-/// Ctrl-C and SIGTERM let the writes under way end, for [`GRACE`]; a second one does not wait.
-fn stop_on_signal(copy: &Arc<Copy>) {
-    let copy = Arc::downgrade(copy);
-    tokio::spawn(async move {
-        let mut signals = 0;
-        let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
-            return;
-        };
-        loop {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            signals += 1;
-            match copy.upgrade() {
-                Some(copy) if signals == 1 => copy.stop.store(true, Ordering::Relaxed),
-                Some(_) => std::process::exit(i32::from(exit::INTERRUPTED)),
-                // An earlier round; the present one hears the signal itself.
-                None => return,
-            }
-        }
-    });
-}
-
 /// Copies all tables once. Returns whether it was interrupted.
 async fn round(copy: &Arc<Copy>, tables: &[String], report: &mut Report, style: Style) -> Result<bool, Failure> {
-    let overdue = async {
-        while !copy.stop.load(Ordering::Relaxed) {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        tokio::time::sleep(GRACE).await;
-    };
     tokio::select! {
         interrupted = copy_tables(copy, tables, report, style) => interrupted,
-        () = overdue => {
+        () = overdue(&copy.stop) => {
             copy.journal.save()?;
             Ok(true)
         }
@@ -365,11 +255,11 @@ async fn follow(
         .and_then(|started| Ticks::new(started.get() - overlap))
         .filter(|since| since.is_datetime())
         .ok_or_else(|| Failure::new("The source does not show its clock, so it cannot be followed."))?;
-    let source = places.source(places.from()?, Some(since))?;
+    let source = places.options.source(places.from()?, Some(since))?;
     // Of the source: what changes from now on is for the next round.
     let clock = source.clock().await?;
-    let tables = places.chosen(&source).await?;
-    let job = Job {
+    let tables = places.options.chosen(&source).await?;
+    let job = Job::Copy {
         from: source.name(),
         to: before.target.name(),
         on_conflict: arguments.on_conflict,
@@ -377,7 +267,11 @@ async fn follow(
     };
     let copy = Arc::new(Copy {
         source,
-        target: Target::new(Location::read(places.to()?)?, &places.files(), places.patience())?,
+        target: Target::new(
+            Location::read(places.to()?)?,
+            &places.options.files(),
+            places.options.patience(),
+        )?,
         mode: before.mode,
         readers: before.readers,
         since: Some(since),
@@ -386,10 +280,10 @@ async fn follow(
         room: before.room.clone(),
         rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
         journal: Journal::open(None, job)?,
-        stop: AtomicBool::new(false),
+        stop: Arc::default(),
     });
-    stop_on_signal(&copy);
-    let stopped = round(&copy, &tables, report, places.style()).await?;
+    stop_on_signal(&copy.stop);
+    let stopped = round(&copy, &tables, report, places.options.style()).await?;
     if let (false, Some(clock)) = (stopped, clock) {
         copy.journal.set_started(clock);
     }
@@ -402,7 +296,7 @@ async fn dry_run(
     target: &Target,
     tables: &[String],
 ) -> Result<u8, Failure> {
-    let json = arguments.places.json;
+    let json = arguments.places.options.json;
     let header = format!("From {} to {}: {} tables.", source.name(), target.name(), tables.len());
     if !json {
         tell(&header);
@@ -412,7 +306,7 @@ async fn dry_run(
         let there = target.has(table).await?;
         let plan = serde_json::json!({
             "table": table, "entities": entities, "bytes": bytes, "target_has_table": there,
-            "ranges": source.ranges(table, usize::from(arguments.places.concurrency)).await?.len(),
+            "ranges": source.ranges(table, usize::from(arguments.places.options.concurrency)).await?.len(),
         });
         let count = |count: Option<u64>, unit: &str| match count {
             Some(count) => format!("about {count} {unit}"),
@@ -455,25 +349,25 @@ struct Compare<'a> {
 impl Compare<'_> {
     async fn run(self) -> Result<u8, Failure> {
         let places = self.places;
-        let source = places.source(places.from()?, None)?;
-        let target = places.source(places.to()?, None)?;
+        let source = places.options.source(places.from()?, None)?;
+        let target = places.options.source(places.to()?, None)?;
         let mut tables: BTreeSet<String> = match self.tables {
             Some(tables) => tables.into_iter().collect(),
-            None => places.chosen(&source).await?.into_iter().collect(),
+            None => places.options.chosen(&source).await?.into_iter().collect(),
         };
         let there = match &target {
-            Source::Rest(_) if !places.tables.is_empty() => places.tables.clone(),
+            Source::Rest(_) if !places.options.tables.is_empty() => places.options.tables.clone(),
             target => target.tables().await?,
         };
         let has = |table: &str| there.iter().any(|other| other.eq_ignore_ascii_case(table));
         let missing: Vec<String> = tables.iter().filter(|table| !has(table)).cloned().collect();
         tables.retain(|table| has(table));
         let counters = Arc::new(Counters::default());
-        let progress = Progress::start(places.style(), counters.clone());
+        let progress = Progress::start(places.options.style(), counters.clone());
         let verify = Arc::new(Verify {
             source,
             target,
-            readers: usize::from(places.concurrency),
+            readers: usize::from(places.options.concurrency),
             with_timestamps: self.timestamps,
             most: self.most,
             counters,
@@ -486,11 +380,16 @@ impl Compare<'_> {
         let mut equal = missing.is_empty();
         for table in missing {
             let text = format!("{table}: the target does not have this table.");
-            print(places.json, "missing", &serde_json::json!({ "table": table }), &text);
+            print(
+                places.options.json,
+                "missing",
+                &serde_json::json!({ "table": table }),
+                &text,
+            );
         }
         for comparison in &comparisons {
             equal &= comparison.equal;
-            print(places.json, "comparison", comparison, &text(comparison));
+            print(places.options.json, "comparison", comparison, &text(comparison));
         }
         Ok(if equal { exit::DONE } else { exit::DIFFERENT })
     }

@@ -54,6 +54,47 @@ impl Outcome {
     }
 }
 
+/// What became of the entities that were to be deleted.
+#[derive(Debug, Default)]
+pub struct Removed {
+    pub deleted: u64,
+    /// Somebody else has deleted them.
+    pub gone: u64,
+    /// Somebody else has changed them, and they no longer pass the filter.
+    pub changed: u64,
+    pub rejects: Vec<Reject>,
+}
+
+impl Removed {
+    pub fn deleted() -> Removed {
+        Removed {
+            deleted: 1,
+            ..Removed::default()
+        }
+    }
+
+    pub fn gone() -> Removed {
+        Removed {
+            gone: 1,
+            ..Removed::default()
+        }
+    }
+
+    pub fn changed() -> Removed {
+        Removed {
+            changed: 1,
+            ..Removed::default()
+        }
+    }
+
+    pub fn add(&mut self, other: Removed) {
+        self.deleted += other.deleted;
+        self.gone += other.gone;
+        self.changed += other.changed;
+        self.rejects.extend(other.rejects);
+    }
+}
+
 /// After how long, and how often, a user hears that the program waits.
 const QUIET_WAIT: Duration = Duration::from_secs(5);
 const NOTICE_EVERY: Duration = Duration::from_secs(60);

@@ -11,6 +11,8 @@ pub struct Change {
     pub method: Method,
     pub url: String,
     pub body: String,
+    /// The version that it is for. A change with a body has none.
+    pub if_match: Option<String>,
 }
 
 /// The body of a batch; `id` makes its boundaries.
@@ -22,11 +24,15 @@ pub fn body(id: &str, changes: &[&Change]) -> String {
         "--batch_{id}\r\nContent-Type: multipart/mixed; boundary=changeset_{id}\r\n\r\n"
     );
     for change in changes {
+        let own = match &change.if_match {
+            Some(etag) => format!("If-Match: {etag}\r\n"),
+            None => "Content-Type: application/json\r\nPrefer: return-no-content\r\n".to_owned(),
+        };
         let _ = write!(
             body,
             "--changeset_{id}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-             {} {} HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n\
-             Prefer: return-no-content\r\nDataServiceVersion: 3.0;\r\n\r\n{}\r\n",
+             {} {} HTTP/1.1\r\n{own}Accept: application/json;odata=minimalmetadata\r\n\
+             DataServiceVersion: 3.0;\r\n\r\n{}\r\n",
             change.method, change.url, change.body
         );
     }

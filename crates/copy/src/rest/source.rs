@@ -21,7 +21,7 @@ use super::client::{Answer, Call, Reply, RestClient, escape, filter_literal};
 
 /// How many entities the first page of a range has; later ones have as many as fit into [`PAGE_BYTES`].
 const FIRST_PAGE: usize = 64;
-const LARGEST_PAGE: usize = 1000;
+pub const LARGEST_PAGE: usize = 1000;
 const PAGE_BYTES: usize = 2 << 20;
 /// How many tables a list may have.
 pub const MOST_TABLES: usize = 100_000;
@@ -38,7 +38,7 @@ pub struct RestSource {
 }
 
 /// The items of a page: not more than a page can have.
-struct Items<T>(Vec<T>);
+pub struct Items<T>(pub Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Items<T>, D::Error> {
@@ -68,9 +68,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
 }
 
 #[derive(Deserialize)]
-struct Page<'a> {
+pub struct Page<'a> {
     #[serde(borrow)]
-    value: Items<&'a RawValue>,
+    pub value: Items<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -176,25 +176,25 @@ impl RestSource {
         Ok(answer)
     }
 
-    fn unreadable(&self, error: &serde_json::Error) -> Failure {
+    pub fn unreadable(&self, error: &serde_json::Error) -> Failure {
         let error = printable::said(&error.to_string());
         Failure::new(format!("{}: an answer cannot be read: {error}", self.client.name()))
     }
 
-    fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T, Failure> {
+    pub fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T, Failure> {
         serde_json::from_slice(&answer.body).map_err(|error| self.unreadable(&error))
     }
 
-    /// Notes a page of a table.
-    fn advance(
+    /// Notes a page of a table, with the keys of its first entity.
+    pub fn advance(
         &self,
         advance: &mut Advance,
         table: &str,
-        first: Option<&Record>,
+        first: Option<(&str, &str)>,
         next: Option<&Position>,
     ) -> Result<(), Failure> {
         // No key has a control character.
-        let first = first.map(|record| format!("{}\0{}", record.partition_key, record.row_key));
+        let first = first.map(|(partition_key, row_key)| format!("{partition_key}\0{row_key}"));
         advance
             .page(first.as_deref(), next.map(token_query).as_deref())
             .map_err(|problem| Failure::new(format!("{}: {table}: {problem}.", self.client.name())))
@@ -407,7 +407,9 @@ impl RestSource {
                     }
                 }
             }
-            self.advance(&mut advance, table, chunk.records.first(), next.as_ref())?;
+            let first = chunk.records.first();
+            let first = first.map(|record| (record.partition_key.as_str(), record.row_key.as_str()));
+            self.advance(&mut advance, table, first, next.as_ref())?;
             let size = answer.body.len().max(1);
             let fitting = page.value.0.len().max(1) * PAGE_BYTES / size;
             top = fitting.clamp(4, (top * 4).min(LARGEST_PAGE));
@@ -439,7 +441,7 @@ fn after_beginning(key: &str, prefix: &str) -> Option<String> {
     Some(format!("{prefix}{after}"))
 }
 
-fn continuation(answer: &Answer) -> Option<Position> {
+pub fn continuation(answer: &Answer) -> Option<Position> {
     let next_partition_key = answer.header("x-ms-continuation-nextpartitionkey")?.to_owned();
     Some(Position::Token {
         next_partition_key,
@@ -447,7 +449,7 @@ fn continuation(answer: &Answer) -> Option<Position> {
     })
 }
 
-fn token_query(position: &Position) -> String {
+pub fn token_query(position: &Position) -> String {
     let Position::Token {
         next_partition_key,
         next_row_key,

@@ -18,9 +18,9 @@ use super::batch::{self, Change};
 use super::client::{Call, RestClient, ServiceError, quoted};
 
 /// How many batches one lane has under way.
-const BATCHES_AT_ONCE: usize = 4;
+pub const BATCHES_AT_ONCE: usize = 4;
 /// What a batch's body may have; the headers of its parts come on top.
-const BATCH_BYTES: usize = limits::BATCH_BYTES * 3 / 4;
+pub const BATCH_BYTES: usize = limits::BATCH_BYTES * 3 / 4;
 /// Entities of this weight are written as JSON at a time, which takes up to six times as much.
 const WRITE_BYTES: usize = 2 << 20;
 /// How often an entity is tried that others seem to write and delete at the same time.
@@ -177,6 +177,7 @@ impl RestWriter {
             method,
             url: self.client.url(&resource),
             body: payload(record),
+            if_match: None,
         }
     }
 
@@ -347,11 +348,11 @@ fn skipped() -> Outcome {
 }
 
 /// Whether no other entity would fare better.
-fn is_fatal(error: &ServiceError) -> bool {
+pub fn is_fatal(error: &ServiceError) -> bool {
     matches!(error.status, 0 | 401 | 403) || matches!(error.code.as_str(), "TableNotFound" | "TableBeingDeleted")
 }
 
-fn point(table: &str, partition_key: &str, row_key: &str) -> String {
+pub fn point(table: &str, partition_key: &str, row_key: &str) -> String {
     format!(
         "{table}(PartitionKey={},RowKey={})",
         quoted(partition_key),

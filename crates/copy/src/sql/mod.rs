@@ -1,10 +1,12 @@
-//! Databases with the extension: read and written by COPY.
+//! Databases with the extension: read and written by COPY, counted and deleted by statements.
 
 mod bounded;
+mod bulk;
 mod connect;
 mod rows;
 mod source;
 mod target;
 
+pub use bulk::{SqlDeleter, count};
 pub use source::SqlSource;
 pub use target::{SqlTarget, SqlWriter};

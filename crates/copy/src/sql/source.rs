@@ -59,6 +59,10 @@ impl SqlSource {
         &self.database.name
     }
 
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// What a reader of the report has to know about what was read.
     pub fn note(&self) -> Option<&'static str> {
         let is_renewed = self.is_renewed.load(Ordering::Relaxed);

@@ -100,7 +100,11 @@ impl SqlTarget {
     }
 }
 
-async fn relation(client: &Client, table: &str) -> Result<Option<String>, SqlError> {
+/// The quoted name of a table's relation; `None` if it is not there.
+///
+/// # Errors
+/// What the database says.
+pub async fn relation(client: &Client, table: &str) -> Result<Option<String>, SqlError> {
     if table_name::check_form(table).is_err() {
         return Ok(None);
     }

@@ -52,7 +52,12 @@ fn the_page_knows_the_options() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/move.md");
     let page = std::fs::read_to_string(page).unwrap();
     let mut help = String::new();
-    for arguments in [&["--help"][..], &["verify", "--help"]] {
+    for arguments in [
+        &["--help"][..],
+        &["verify", "--help"],
+        &["delete", "--help"],
+        &["count", "--help"],
+    ] {
         help.push_str(&String::from_utf8(crate::program::output(arguments).stdout).unwrap());
     }
     for word in page.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')) {

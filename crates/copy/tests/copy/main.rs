@@ -7,6 +7,7 @@
 mod away;
 mod conflicts;
 mod damaged;
+mod deleting;
 mod entities;
 mod explorers;
 mod guide;

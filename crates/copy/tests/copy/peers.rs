@@ -49,3 +49,33 @@ fn an_emulators_database_file_has_what_the_emulator_got() {
     succeeds(&quietly(&kept, &place.argument(), &["--table", "Kept"]));
     succeeds(&verifying(text(&begin), &place.argument(), &["--table", "Kept"]));
 }
+
+#[test]
+#[ignore = "needs an emulator: make copy-peers"]
+fn an_emulator_counts_and_deletes() {
+    let emulator = connection_string(std::env::var("AZURITE").unwrap().parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let entities: String = (0..2500)
+        .map(|n| {
+            format!(
+                "{{\"PartitionKey\":\"O'Brien {}\",\"RowKey\":\"{n}\",\"N\":{n}}}\n",
+                n % 3
+            )
+        })
+        .collect();
+    let begin = file(&directory, "Deleted.jsonl", &entities);
+    succeeds(&quietly(text(&begin), &emulator, &[]));
+    let with = |command: &str, filter: &str, more: &[&str]| {
+        let begin = [
+            command, "--quiet", "--from", &emulator, "--table", "Deleted", "--filter", filter,
+        ];
+        succeeds(&[&begin[..], more].concat())
+    };
+    assert!(with("count", "N ge 1000", &[]).contains("Deleted: 1500 entities"));
+    assert!(with("delete", "N ge 1000", &["--dry-run"]).contains("Deleted: 1500 entities would be deleted"));
+    let said = with("delete", "N ge 1000", &["--yes"]);
+    assert!(said.contains("1500 read, 1500 deleted, 0 gone already"), "{said}");
+    assert!(with("count", "true", &[]).contains("Deleted: 1000 entities"));
+    with("delete", "true", &["--yes"]);
+    assert!(with("count", "true", &[]).contains("Deleted: 0 entities"));
+}

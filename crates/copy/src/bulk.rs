@@ -1,0 +1,273 @@
+//! What a filter selects in a place: counted, or deleted.
+//!
+//! A service gives the keys of several ranges at a time, page by page; a page is deleted, then its range goes on behind
+//! it. A database does the work itself. Files are read, and the filter is tested here.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use tokio::sync::mpsc::channel;
+use tokio::task::JoinSet;
+
+use crate::failure::Failure;
+use crate::peer::Source;
+use crate::pipeline::Pace;
+use crate::progress::Counters;
+use crate::record::{Position, Range};
+use crate::rejects::Rejects;
+use crate::rest::{KeyReader, RestDeleter, RestSource};
+use crate::resume::{Journal, Part};
+use crate::selection::Selection;
+use crate::sql::{self, SqlDeleter};
+use crate::write::Removed;
+
+/// What was deleted of a table.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct DeleteReport {
+    pub from: String,
+    pub table: String,
+    /// Those that passed the filter.
+    pub read: u64,
+    pub deleted: u64,
+    pub gone: u64,
+    pub changed: u64,
+    pub rejected: u64,
+    pub seconds: f64,
+    pub notes: Vec<String>,
+}
+
+impl DeleteReport {
+    pub fn text(&self) -> String {
+        let rate = if self.seconds > 0.0 {
+            self.deleted as f64 / self.seconds
+        } else {
+            0.0
+        };
+        let mut lines = vec![
+            format!(
+                "{}: {} read, {} deleted, {} gone already, {} changed meanwhile and no longer selected, {} rejected",
+                self.table, self.read, self.deleted, self.gone, self.changed, self.rejected
+            ),
+            format!("{:.1} s, {rate:.0} a second", self.seconds),
+        ];
+        lines.extend(self.notes.iter().cloned());
+        lines.join("\n")
+    }
+}
+
+/// Everything that the workers on one table share.
+pub struct Bulk {
+    pub source: Source,
+    pub selection: Selection,
+    pub readers: usize,
+    pub counters: Arc<Counters>,
+}
+
+impl Bulk {
+    /// How many entities of a table are selected.
+    ///
+    /// # Errors
+    /// A source that cannot be read; a record of a file that is no entity.
+    pub async fn count(self: &Arc<Bulk>, table: &str) -> Result<u64, Failure> {
+        let counted = Arc::new(Mutex::new(0));
+        let add = |count: u64| {
+            Counters::add(&self.counters.read, count);
+            *counted.lock().unwrap_or_else(PoisonError::into_inner) += count;
+        };
+        match &self.source {
+            Source::Sql(source) => add(sql::count(source.database(), table, self.selection.text()).await?),
+            Source::Files(_) => {
+                for range in self.source.ranges(table, 1).await? {
+                    let (sender, mut chunks) = channel(1);
+                    let reading = self.source.read(table, &range, None, sender);
+                    let counting = async {
+                        while let Some(chunk) = chunks.recv().await {
+                            if let Some(reject) = chunk.rejects.first() {
+                                let place = reject.place.as_deref().unwrap_or_default();
+                                return Err(Failure::new(format!("Table {table}, {place}: {}", reject.reason)));
+                            }
+                            let selected = chunk.records.iter().filter(|record| self.selection.selects(record));
+                            add(selected.count() as u64);
+                        }
+                        Ok(())
+                    };
+                    tokio::try_join!(reading, counting)?;
+                }
+            }
+            Source::Rest(source) => {
+                let parts = self.ranges(source, table).await?;
+                let parts = parts.into_iter().map(|range| Part { range, position: None });
+                let (bulk, name, sum) = (self.clone(), table.to_owned(), counted.clone());
+                each_part(self.readers, parts.collect(), move |_, part| {
+                    let (bulk, table, sum) = (bulk.clone(), name.clone(), sum.clone());
+                    async move {
+                        let Source::Rest(source) = &bulk.source else {
+                            return Ok(());
+                        };
+                        let mut reader = bulk.reader(source, &table, &part);
+                        while let Some((keys, _)) = reader.next().await? {
+                            Counters::add(&bulk.counters.read, keys.len() as u64);
+                            *sum.lock().unwrap_or_else(PoisonError::into_inner) += keys.len() as u64;
+                        }
+                        Ok(())
+                    }
+                })
+                .await?;
+            }
+        }
+        let counted = *counted.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(counted)
+    }
+
+    async fn ranges(&self, source: &RestSource, table: &str) -> Result<Vec<Range>, Failure> {
+        let readers = if self.selection.can_be_divided() {
+            self.readers
+        } else {
+            1
+        };
+        source.ranges(table, readers).await
+    }
+
+    fn reader<'a>(&'a self, source: &'a RestSource, table: &'a str, part: &'a Part) -> KeyReader<'a> {
+        let range = match &part.range {
+            Range::Filter(filter) => filter.as_deref(),
+            _ => None,
+        };
+        KeyReader::new(source, table, &[range, self.selection.text()], part.position.clone())
+    }
+}
+
+/// A delete under way.
+pub struct Delete {
+    pub bulk: Arc<Bulk>,
+    pub pace: Pace,
+    pub rejects: Rejects,
+    pub journal: Journal,
+    /// Set when the user wants it to end.
+    pub stop: Arc<AtomicBool>,
+    pub report: Mutex<DeleteReport>,
+}
+
+impl Delete {
+    /// Deletes what is selected of a table, or what an earlier run has left of it. Returns early, without an error, when it
+    /// is to stop.
+    ///
+    /// # Errors
+    /// A place that stays away, or refuses it.
+    pub async fn table(self: &Arc<Delete>, table: &str) -> Result<(), Failure> {
+        let parts = match self.journal.parts(table) {
+            Some(parts) => parts,
+            None => {
+                let ranges = match &self.bulk.source {
+                    Source::Rest(source) => self.bulk.ranges(source, table).await?,
+                    Source::Sql(_) | Source::Files(_) => vec![Range::Keys {
+                        after: None,
+                        until: None,
+                    }],
+                };
+                self.journal.begin(table, &ranges)
+            }
+        };
+        let (delete, name) = (self.clone(), table.to_owned());
+        let done = each_part(self.bulk.readers, parts, move |index, part| {
+            let (delete, table) = (delete.clone(), name.clone());
+            async move { delete.part(&table, index, part).await }
+        })
+        .await;
+        self.journal.save()?;
+        done
+    }
+
+    async fn part(&self, table: &str, index: usize, part: Part) -> Result<(), Failure> {
+        let filter = self.bulk.selection.text();
+        match &self.bulk.source {
+            Source::Rest(source) => {
+                let deleter = RestDeleter { source, table, filter };
+                let mut reader = self.bulk.reader(source, table, &part);
+                while !self.stop.load(Ordering::Relaxed)
+                    && let Some((keys, position)) = reader.next().await?
+                {
+                    let read = keys.len() as u64;
+                    self.pace.take(keys.len()).await;
+                    let removed = deleter.delete(keys).await?;
+                    self.note(table, index, read, removed, position)?;
+                }
+            }
+            Source::Sql(source) => {
+                let mut deleter = SqlDeleter::new(source.database(), table, filter, part.position);
+                while !self.stop.load(Ordering::Relaxed)
+                    && let Some(step) = deleter.next().await?
+                {
+                    let removed = Removed {
+                        deleted: step.deleted,
+                        changed: step.read.saturating_sub(step.deleted),
+                        ..Removed::default()
+                    };
+                    self.note(table, index, step.read, removed, step.position)?;
+                    self.pace.take(usize::try_from(step.read).unwrap_or(0)).await;
+                }
+                if deleter.is_uncertain() {
+                    let note = "The database was away for a while. What was deleted by a step whose answer did not come is not \
+                                in these numbers.";
+                    self.report().notes.push(note.to_owned());
+                }
+            }
+            Source::Files(_) => return Err(Failure::usage("Nothing is deleted from files.")),
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> std::sync::MutexGuard<'_, DeleteReport> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, table: &str, range: usize, read: u64, removed: Removed, position: Position) -> Result<(), Failure> {
+        let (counters, rejected) = (&self.bulk.counters, removed.rejects.len() as u64);
+        Counters::add(&counters.read, read);
+        Counters::add(&counters.deleted, removed.deleted);
+        Counters::add(&counters.skipped, removed.gone + removed.changed);
+        Counters::add(&counters.rejected, rejected);
+        {
+            let mut report = self.report();
+            report.read += read;
+            report.deleted += removed.deleted;
+            report.gone += removed.gone;
+            report.changed += removed.changed;
+            report.rejected += rejected;
+        }
+        self.rejects.add(&removed.rejects)?;
+        self.journal.set_position(table, range, position);
+        if self.journal.is_due() {
+            tokio::task::block_in_place(|| self.journal.save())?;
+        }
+        Ok(())
+    }
+}
+
+/// Works on parts of a table, several at a time. Each has its number among all of them.
+async fn each_part<F, W>(workers: usize, parts: Vec<Part>, work: F) -> Result<(), Failure>
+where
+    F: Fn(usize, Part) -> W + Clone + Send + Sync + 'static,
+    W: Future<Output = Result<(), Failure>> + Send,
+{
+    let parts: VecDeque<(usize, Part)> = parts.into_iter().enumerate().collect();
+    let workers = workers.min(parts.len());
+    let queue = Arc::new(Mutex::new(parts));
+    let mut tasks = JoinSet::new();
+    for _ in 0..workers {
+        let (queue, work) = (queue.clone(), work.clone());
+        tasks.spawn(async move {
+            let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            while let Some((index, part)) = next() {
+                work(index, part).await?;
+            }
+            Ok::<(), Failure>(())
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(|error| Failure::new(error.to_string()))??;
+    }
+    Ok(())
+}

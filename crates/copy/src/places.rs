@@ -1,0 +1,118 @@
+//! What the options about places mean, and where results are printed.
+
+use std::time::Duration;
+
+use table_service_model::{Secret, Ticks, table_name};
+
+use crate::cli::{Options, Places};
+use crate::failure::Failure;
+use crate::files::FileOptions;
+use crate::location::Location;
+use crate::peer::{Reading, Source};
+use crate::printable::{self, tell};
+use crate::progress::Style;
+
+/// What `--from` says.
+///
+/// # Errors
+/// That it is missing.
+pub fn from_of(from: Option<&Secret>) -> Result<&Secret, Failure> {
+    from.ok_or_else(|| Failure::usage("--from SOURCE is missing; --help explains it."))
+}
+
+impl Places {
+    /// # Errors
+    /// That it is missing.
+    pub fn from(&self) -> Result<&Secret, Failure> {
+        from_of(self.from.as_ref())
+    }
+
+    /// # Errors
+    /// That it is missing.
+    pub fn to(&self) -> Result<&Secret, Failure> {
+        self.to
+            .as_ref()
+            .ok_or_else(|| Failure::usage("--to TARGET is missing; --help explains it."))
+    }
+}
+
+impl Options {
+    pub fn files(&self) -> FileOptions {
+        FileOptions {
+            format: self.format,
+            delimiter: self.delimiter,
+            infer_types: self.infer_types,
+            account: self.account.clone(),
+        }
+    }
+
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(self.retry_for)
+    }
+
+    pub fn style(&self) -> Style {
+        match (self.json, self.quiet) {
+            (true, _) => Style::Json,
+            (false, true) => Style::Quiet,
+            (false, false) => Style::People,
+        }
+    }
+
+    /// # Errors
+    /// A place that cannot be a source.
+    pub fn source(&self, place: &Secret, since: Option<Ticks>) -> Result<Source, Failure> {
+        Source::new(
+            Location::read(place)?,
+            &Reading {
+                files: &self.files(),
+                tables: &self.tables,
+                since,
+                patience: self.patience(),
+            },
+        )
+    }
+
+    /// The tables that are asked for. A name is found regardless of case.
+    ///
+    /// # Errors
+    /// What the source says; a name that no table has.
+    pub async fn chosen(&self, source: &Source) -> Result<Vec<String>, Failure> {
+        for table in &self.tables {
+            table_name::check_form(table)
+                .map_err(|error| Failure::usage(format!("--table {table:?}: {}", error.report())))?;
+        }
+        if let Source::Rest(_) = source
+            && !self.tables.is_empty()
+        {
+            // A signature for tables need not be one for the list of tables.
+            return Ok(self.tables.clone());
+        }
+        let tables = source.tables().await?;
+        if self.tables.is_empty() {
+            return Ok(tables);
+        }
+        self.tables
+            .iter()
+            .map(|wanted| {
+                tables
+                    .iter()
+                    .find(|table| table.eq_ignore_ascii_case(wanted))
+                    .cloned()
+                    .ok_or_else(|| Failure::new(format!("{}: there is no table {wanted}.", source.name())))
+            })
+            .collect()
+    }
+}
+
+/// Prints a result for machines on standard output, for people on standard error.
+pub fn print(json: bool, event: &str, value: &impl serde::Serialize, text: &str) {
+    if !json {
+        tell(text);
+        return;
+    }
+    let mut object = serde_json::to_value(value).unwrap_or_default();
+    if let Some(members) = object.as_object_mut() {
+        members.insert("event".to_owned(), event.into());
+    }
+    printable::tell_machines(&object);
+}

@@ -1,0 +1,200 @@
+//! Entities deleted over REST, each in the version that passed the filter.
+//!
+//! Others may change an entity after its keys were read, so that it no longer passes. So a delete names the ETag that was
+//! read with the keys; an entity that has another one is read again with the filter, and deleted in its new version if it
+//! still passes.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::Method;
+use table_service_model::limits;
+
+use crate::failure::Failure;
+use crate::record::Reject;
+use crate::write::Removed;
+
+use super::batch::{self, Change};
+use super::client::{Call, ServiceError, filter_literal};
+use super::keys::{KeyReader, Keyed};
+use super::source::RestSource;
+use super::target::{BATCH_BYTES, BATCHES_AT_ONCE, is_fatal, point};
+
+/// How many entities of a batch may be gone or changed before each is deleted for itself.
+const FAULTS_OF_A_BATCH: usize = 5;
+/// How often an entity is tried that others change again and again.
+const TRIES: u32 = 20;
+
+/// Deletes entities of one table that pass a filter.
+pub struct RestDeleter<'a> {
+    pub source: &'a RestSource,
+    pub table: &'a str,
+    pub filter: Option<&'a str>,
+}
+
+impl RestDeleter<'_> {
+    /// Deletes entities whose keys differ.
+    ///
+    /// # Errors
+    /// A service that stays away, or does not let the client delete.
+    pub async fn delete(&self, keys: Vec<Keyed>) -> Result<Removed, Failure> {
+        let mut removed = Removed::default();
+        let mut batches = stream::iter(batches(keys))
+            .map(|batch| async move { self.batch(batch).await })
+            .buffer_unordered(BATCHES_AT_ONCE);
+        while let Some(result) = batches.next().await {
+            removed.add(result?);
+        }
+        Ok(removed)
+    }
+
+    async fn batch(&self, mut batch: Vec<Keyed>) -> Result<Removed, Failure> {
+        let client = self.source.client();
+        let mut removed = Removed::default();
+        let mut ambiguous = false;
+        for _ in 0..FAULTS_OF_A_BATCH {
+            if batch.len() < 2 {
+                break;
+            }
+            let changes: Vec<Change> = batch
+                .iter()
+                .map(|keyed| Change {
+                    method: Method::DELETE,
+                    url: client.url(&self.point(keyed)),
+                    body: String::new(),
+                    if_match: Some(keyed.etag.clone()),
+                })
+                .collect();
+            let changes: Vec<&Change> = changes.iter().collect();
+            let id = uuid::Uuid::new_v4().to_string();
+            let content_type = format!("multipart/mixed; boundary=batch_{id}");
+            let answer = client
+                .send(&Call {
+                    method: Method::POST,
+                    resource: "$batch",
+                    query: "",
+                    content_type: &content_type,
+                    headers: &[("accept", "multipart/mixed")],
+                    body: Bytes::from(batch::body(&id, &changes)),
+                })
+                .await?;
+            let error = match batch::result(&answer, batch.len()) {
+                Ok(()) => {
+                    removed.deleted += batch.len() as u64;
+                    return Ok(removed);
+                }
+                Err(error) if is_fatal(&error) => return Err(client.failure(self.table, &error)),
+                Err(error) => error,
+            };
+            // A batch whose answer did not come may have deleted all of them.
+            ambiguous = answer.ambiguous;
+            let Some(index) = index_of(&error).filter(|&index| index < batch.len() && !ambiguous) else {
+                break;
+            };
+            // Whether it is gone or changed, it is seen for itself; the others are tried again without it.
+            let keyed = batch.remove(index);
+            removed.add(self.single(keyed, false).await?);
+        }
+        let mut singles = stream::iter(batch)
+            .map(|keyed| async move { self.single(keyed, ambiguous).await })
+            .buffer_unordered(BATCHES_AT_ONCE);
+        while let Some(result) = singles.next().await {
+            removed.add(result?);
+        }
+        Ok(removed)
+    }
+
+    async fn single(&self, mut keyed: Keyed, ambiguous: bool) -> Result<Removed, Failure> {
+        let client = self.source.client();
+        let mut reason = String::new();
+        for _ in 0..TRIES {
+            let answer = client
+                .send(&Call {
+                    method: Method::DELETE,
+                    resource: &self.point(&keyed),
+                    query: "",
+                    content_type: "",
+                    headers: &[
+                        ("accept", "application/json;odata=minimalmetadata"),
+                        ("if-match", &keyed.etag),
+                    ],
+                    body: Bytes::new(),
+                })
+                .await?;
+            if answer.status.is_success() {
+                return Ok(Removed::deleted());
+            }
+            let error = answer.error();
+            match error.status {
+                _ if is_fatal(&error) => return Err(client.failure(self.table, &error)),
+                // An earlier try has done it, although its answer did not come.
+                404 if ambiguous || answer.ambiguous => return Ok(Removed::deleted()),
+                404 => return Ok(Removed::gone()),
+                412 => match self.read_again(&keyed).await? {
+                    Some(there) => keyed = there,
+                    None => return Ok(Removed::changed()),
+                },
+                _ => return Ok(self.rejected(&keyed, error.text())),
+            }
+            reason = format!(
+                "It was tried {TRIES} times, and each time it was another one than before: {}",
+                error.text()
+            );
+        }
+        Ok(self.rejected(&keyed, reason))
+    }
+
+    /// An entity as it is now, if it is there and passes the filter.
+    async fn read_again(&self, keyed: &Keyed) -> Result<Option<Keyed>, Failure> {
+        let keys = format!(
+            "PartitionKey eq {} and RowKey eq {}",
+            filter_literal(&keyed.partition_key),
+            filter_literal(&keyed.row_key)
+        );
+        let mut reader = KeyReader::new(self.source, self.table, &[Some(&keys), self.filter], None);
+        while let Some((found, _)) = reader.next().await? {
+            if !found.is_empty() {
+                let is_it =
+                    |found: &Keyed| found.partition_key == keyed.partition_key && found.row_key == keyed.row_key;
+                return Ok(found.into_iter().find(is_it));
+            }
+        }
+        Ok(None)
+    }
+
+    fn point(&self, keyed: &Keyed) -> String {
+        point(self.table, &keyed.partition_key, &keyed.row_key)
+    }
+
+    fn rejected(&self, keyed: &Keyed, reason: String) -> Removed {
+        Removed {
+            rejects: vec![Reject::of_key(self.table, &keyed.partition_key, &keyed.row_key, reason)],
+            ..Removed::default()
+        }
+    }
+}
+
+/// Groups entities by their partitions, within the limits of a batch.
+fn batches(keys: Vec<Keyed>) -> Vec<Vec<Keyed>> {
+    let mut open: HashMap<String, (Vec<Keyed>, usize)> = HashMap::new();
+    let mut full = Vec::new();
+    for keyed in keys {
+        // Escaped, a character has three bytes for each of its own.
+        let bytes = 3 * (keyed.partition_key.len() + keyed.row_key.len()) + keyed.etag.len() + 600;
+        let (batch, size) = open.entry(keyed.partition_key.clone()).or_default();
+        if batch.len() == limits::BATCH_OPERATIONS || (*size + bytes > BATCH_BYTES && !batch.is_empty()) {
+            full.push(std::mem::take(batch));
+            *size = 0;
+        }
+        *size += bytes;
+        batch.push(keyed);
+    }
+    full.extend(open.into_values().map(|(batch, _)| batch));
+    full
+}
+
+/// Which change of a batch an error is about: its message begins with the number.
+fn index_of(error: &ServiceError) -> Option<usize> {
+    error.message.split_once(':')?.0.trim().parse().ok()
+}

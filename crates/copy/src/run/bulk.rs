@@ -1,0 +1,180 @@
+//! The commands `delete` and `count`.
+
+use std::io::{BufRead, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::bulk::{Bulk, Delete, DeleteReport};
+use crate::cli::{CountArguments, DeleteArguments, Place};
+use crate::failure::{Failure, exit};
+use crate::interrupt::{overdue, stop_on_signal};
+use crate::peer::Source;
+use crate::pipeline::Pace;
+use crate::places::{from_of, print};
+use crate::printable::tell;
+use crate::progress::{Counters, Progress};
+use crate::rejects::Rejects;
+use crate::resume::{Job, Journal};
+use crate::selection::Selection;
+
+/// A number that somebody types.
+const LONGEST_ANSWER: u64 = 100;
+
+impl Place {
+    /// What is selected here, and the tables that are asked for.
+    async fn bulk(&self, filter: Option<&str>) -> Result<(Arc<Bulk>, Vec<String>), Failure> {
+        let selection = Selection::read(filter)?;
+        let from = from_of(self.from.as_ref())?;
+        // The snapshot in which a database lists its tables ends with this.
+        let tables = self.options.chosen(&self.options.source(from, None)?).await?;
+        let bulk = Arc::new(Bulk {
+            source: self.options.source(from, None)?,
+            selection,
+            readers: usize::from(self.options.concurrency),
+            counters: Arc::default(),
+        });
+        Ok((bulk, tables))
+    }
+
+    async fn count(&self, bulk: &Arc<Bulk>, table: &str) -> Result<u64, Failure> {
+        let _progress = Progress::start(self.options.style(), bulk.counters.clone());
+        bulk.count(table).await
+    }
+}
+
+pub async fn count(arguments: &CountArguments) -> Result<u8, Failure> {
+    let place = &arguments.place;
+    let (bulk, tables) = place.bulk(arguments.filter.as_deref()).await?;
+    for table in tables {
+        let entities = place.count(&bulk, &table).await?;
+        let counted = serde_json::json!({ "table": table, "entities": entities });
+        print(
+            place.options.json,
+            "count",
+            &counted,
+            &format!("{table}: {entities} entities"),
+        );
+    }
+    Ok(exit::DONE)
+}
+
+pub async fn delete(arguments: &DeleteArguments) -> Result<u8, Failure> {
+    let options = &arguments.place.options;
+    if arguments.filter.trim().is_empty() {
+        return Err(Failure::usage("--filter is empty. All entities pass the filter true."));
+    }
+    if options.tables.len() != 1 {
+        return Err(Failure::usage("Name the one table to delete from with --table."));
+    }
+    let may_ask = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !arguments.yes && !arguments.dry_run && !may_ask {
+        return Err(Failure::usage(
+            "There is no terminal to ask for the number of entities. --yes deletes without a question, --dry-run only counts.",
+        ));
+    }
+    let (bulk, tables) = arguments.place.bulk(Some(&arguments.filter)).await?;
+    if let Source::Files(_) = bulk.source {
+        return Err(Failure::usage(
+            "delete is for a service or a database, and this is a file. A copy of what is to stay makes a new one.",
+        ));
+    }
+    let Some(table) = tables.into_iter().next() else {
+        return Err(Failure::usage("Name the one table to delete from with --table."));
+    };
+    if arguments.dry_run {
+        let entities = arguments.place.count(&bulk, &table).await?;
+        let plan = serde_json::json!({ "table": table, "entities": entities });
+        print(
+            options.json,
+            "plan",
+            &plan,
+            &format!("{table}: {entities} entities would be deleted"),
+        );
+        return Ok(exit::DONE);
+    }
+    if !arguments.yes {
+        let entities = arguments.place.count(&bulk, &table).await?;
+        confirm(&bulk.source.name(), &table, entities).await?;
+        bulk.counters.read.store(0, Ordering::Relaxed);
+        bulk.counters.expected.store(entities, Ordering::Relaxed);
+    }
+    run(arguments, bulk, table).await
+}
+
+/// Asks for the number of entities.
+async fn confirm(from: &str, table: &str, entities: u64) -> Result<(), Failure> {
+    tell(&format!(
+        "{from}: the filter selects {entities} entities of {table}. Type this number to delete them:"
+    ));
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut answer = String::new();
+        let stdin = std::io::stdin().lock();
+        std::io::Read::take(stdin, LONGEST_ANSWER)
+            .read_line(&mut answer)
+            .map(|_| answer)
+    });
+    let answer = answer.await.map_err(|error| Failure::new(error.to_string()))?;
+    if answer.is_ok_and(|answer| answer.trim() == entities.to_string()) {
+        return Ok(());
+    }
+    Err(Failure::new("This is not the number. Nothing was deleted."))
+}
+
+async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Result<u8, Failure> {
+    let options = &arguments.place.options;
+    let job = Job::Delete {
+        delete_from: bulk.source.name(),
+        table: table.clone(),
+        filter: arguments.filter.clone(),
+    };
+    let stop: Arc<AtomicBool> = Arc::default();
+    let (begin, counters): (Instant, Arc<Counters>) = (Instant::now(), bulk.counters.clone());
+    let delete = Arc::new(Delete {
+        report: Mutex::new(DeleteReport {
+            from: bulk.source.name(),
+            table: table.clone(),
+            ..DeleteReport::default()
+        }),
+        bulk,
+        pace: Pace::new(arguments.rate.map(f64::from)),
+        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
+        journal: Journal::open(arguments.resume.clone(), job)?,
+        stop: stop.clone(),
+    });
+    stop_on_signal(&stop);
+    let progress = Progress::start(options.style(), counters);
+    let done = tokio::select! {
+        done = delete.table(&table) => done,
+        () = overdue(&stop) => delete.journal.save(),
+    };
+    drop(progress);
+    let mut report = delete
+        .report
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .clone();
+    report.seconds = begin.elapsed().as_secs_f64();
+    let interrupted = stop.load(Ordering::Relaxed);
+    if interrupted {
+        report.notes.push(if delete.journal.is_kept() {
+            "Interrupted. The same command goes on where it was.".to_owned()
+        } else {
+            "Interrupted. The same command deletes what is left.".to_owned()
+        });
+    }
+    // What is deleted is deleted, also if an error ended it.
+    if done.is_ok() || report.read > 0 {
+        print(options.json, "report", &report, &report.text());
+    }
+    done?;
+    if interrupted {
+        return Ok(exit::INTERRUPTED);
+    }
+    delete.journal.remove();
+    Ok(if report.rejected > 0 {
+        exit::REJECTED
+    } else {
+        exit::DONE
+    })
+}

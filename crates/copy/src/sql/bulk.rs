@@ -1,0 +1,234 @@
+//! What a filter selects in a database: counted, or deleted in steps that commit for themselves.
+//!
+//! A database of 0.3.0 has functions for both. In an older one a page of keys is read, and one statement deletes those that
+//! still pass the filter, which it tests under their locks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio_postgres::Client;
+
+use crate::failure::Failure;
+use crate::record::Position;
+
+use super::connect::{Database, SqlError, row, rows};
+use super::target::relation;
+
+/// How many entities a step deletes.
+const STEP: i64 = 1000;
+
+async fn has_function(client: &Client, signature: &str) -> Result<bool, SqlError> {
+    let statement = "SELECT pg_catalog.to_regprocedure($1::text) IS NOT NULL";
+    let signature = format!("table_service.{signature}");
+    Ok(row(client, statement, &[&signature]).await?.try_get(0)?)
+}
+
+/// The relation of a table, and the condition that the entities in it which pass a filter fulfil.
+async fn selected(client: &Client, table: &str, filter: Option<&str>) -> Result<Option<(String, String)>, SqlError> {
+    let Some(relation) = relation(client, table).await? else {
+        return Ok(None);
+    };
+    let statement = "SELECT table_service.filter_to_sql($1::text, 'e')";
+    let condition = row(client, statement, &[&filter.unwrap_or("true")]).await?;
+    Ok(Some((relation, condition.try_get(0)?)))
+}
+
+fn no_table(database: &Database, table: &str) -> Failure {
+    Failure::new(format!("{}: there is no table {table}.", database.name))
+}
+
+/// How many entities of a table pass a filter.
+///
+/// # Errors
+/// What the database says.
+pub async fn count(database: &Database, table: &str, filter: Option<&str>) -> Result<u64, Failure> {
+    let counted = database
+        .again(|| async move {
+            let client = database.connect().await?;
+            let count: i64 = if has_function(&client, "count_entities(text,text,table_service.properties)").await? {
+                let statement = "SELECT table_service.count_entities($1::text, $2::text)";
+                row(&client, statement, &[&table, &filter]).await?.try_get(0)?
+            } else {
+                let Some((relation, condition)) = selected(&client, table, filter).await? else {
+                    return Ok(None);
+                };
+                let statement = format!("SELECT pg_catalog.count(*) FROM {relation} AS e WHERE {condition}");
+                row(&client, &statement, &[]).await?.try_get(0)?
+            };
+            Ok(Some(u64::try_from(count).unwrap_or_default()))
+        })
+        .await?;
+    counted.ok_or_else(|| no_table(database, table))
+}
+
+/// Deletes the entities of a table that pass a filter.
+pub struct SqlDeleter<'a> {
+    database: &'a Database,
+    table: &'a str,
+    filter: Option<&'a str>,
+    session: Option<Session>,
+    position: Option<Position>,
+    /// Whether an answer did not come, so that its entities are not counted.
+    is_uncertain: AtomicBool,
+}
+
+struct Session {
+    client: Client,
+    way: Way,
+}
+
+enum Way {
+    Step,
+    Pages { statement: String },
+}
+
+/// What a step has come to.
+pub struct Step {
+    /// Those that were found.
+    pub read: u64,
+    pub deleted: u64,
+    pub position: Position,
+}
+
+impl<'a> SqlDeleter<'a> {
+    pub fn new(
+        database: &'a Database,
+        table: &'a str,
+        filter: Option<&'a str>,
+        position: Option<Position>,
+    ) -> SqlDeleter<'a> {
+        SqlDeleter {
+            database,
+            table,
+            filter,
+            session: None,
+            position,
+            is_uncertain: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether more may be deleted than was counted.
+    pub fn is_uncertain(&self) -> bool {
+        self.is_uncertain.load(Ordering::Relaxed)
+    }
+
+    /// The next step, which may have found nothing; `None` at the end.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn next(&mut self) -> Result<Option<Step>, Failure> {
+        if self.position == Some(Position::End) {
+            return Ok(None);
+        }
+        let mut backoff = self.database.backoff();
+        loop {
+            match self.try_step().await {
+                Ok(Some(step)) => {
+                    self.position = Some(step.position.clone());
+                    return Ok(Some(step));
+                }
+                Ok(None) => return Err(no_table(self.database, self.table)),
+                Err(error) => {
+                    if error.code().is_none() && self.session.take().is_some() {
+                        self.is_uncertain.store(true, Ordering::Relaxed);
+                    }
+                    if error.is_passing() {
+                        self.session = None;
+                    }
+                    self.database.wait(&mut backoff, &error).await?;
+                }
+            }
+        }
+    }
+
+    /// Repeating it is harmless: what is deleted is not found again.
+    async fn try_step(&mut self) -> Result<Option<Step>, SqlError> {
+        let session = match &mut self.session {
+            Some(session) => session,
+            none => match Session::new(self.database, self.table, self.filter).await? {
+                Some(session) => none.insert(session),
+                None => return Ok(None),
+            },
+        };
+        session
+            .step(self.table, self.filter, self.position.as_ref())
+            .await
+            .map(Some)
+    }
+}
+
+impl Session {
+    async fn new(database: &Database, table: &str, filter: Option<&str>) -> Result<Option<Session>, SqlError> {
+        let client = database.connect().await?;
+        let step = "delete_entities_step(text,text,bigint,text,table_service.properties)";
+        let way = if has_function(&client, step).await? {
+            Way::Step
+        } else {
+            let Some((relation, condition)) = selected(&client, table, filter).await? else {
+                return Ok(None);
+            };
+            client
+                .batch_execute("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")
+                .await?;
+            Way::Pages {
+                statement: format!(
+                    "DELETE FROM {relation} AS e \
+                     USING ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS k(partition_key, row_key) \
+                     WHERE e.partition_key = k.partition_key COLLATE \"C\" AND e.row_key = k.row_key COLLATE \"C\" \
+                     AND {condition}"
+                ),
+            }
+        };
+        Ok(Some(Session { client, way }))
+    }
+
+    /// A position of another way, which a resume file has kept, is the beginning.
+    async fn step(&self, table: &str, filter: Option<&str>, position: Option<&Position>) -> Result<Step, SqlError> {
+        let client = &self.client;
+        match &self.way {
+            Way::Step => {
+                let token = match position {
+                    Some(Position::Step(token)) => Some(token),
+                    _ => None,
+                };
+                let statement = "SELECT deleted, continuation_token \
+                     FROM table_service.delete_entities_step($1::text, $2::text, $3::bigint, $4::text)";
+                let row = row(client, statement, &[&table, &filter.unwrap_or("true"), &STEP, &token]).await?;
+                let deleted = u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or_default();
+                let next: Option<String> = row.try_get(1)?;
+                Ok(Step {
+                    read: deleted,
+                    deleted,
+                    position: next.map_or(Position::End, Position::Step),
+                })
+            }
+            Way::Pages { statement } => {
+                let token = match position {
+                    Some(Position::Page(token)) => Some(token),
+                    _ => None,
+                };
+                let page = "SELECT partition_key, row_key, continuation_token \
+                     FROM table_service.query_page($1::text, $2::text, 'PartitionKey,RowKey', $3::bigint, $4::text)";
+                let most = usize::try_from(STEP).unwrap_or_default();
+                let (mut partition_keys, mut row_keys, mut next) = (Vec::new(), Vec::new(), None);
+                for row in rows(client, page, &[&table, &filter, &STEP, &token], most).await? {
+                    let keys: (Option<String>, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
+                    if let (Some(partition_key), Some(row_key)) = keys {
+                        partition_keys.push(partition_key);
+                        row_keys.push(row_key);
+                    }
+                    next = row.try_get::<_, Option<String>>(2)?.or(next);
+                }
+                let deleted = if partition_keys.is_empty() {
+                    0
+                } else {
+                    client.execute(statement, &[&partition_keys, &row_keys]).await?
+                };
+                Ok(Step {
+                    read: partition_keys.len() as u64,
+                    deleted,
+                    position: next.map_or(Position::End, Position::Page),
+                })
+            }
+        }
+    }
+}
