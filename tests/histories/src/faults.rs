@@ -196,6 +196,29 @@ impl Service {
         }
     }
 
+    /// Keeps the log of what comes in PostgreSQL's memory, until PostgreSQL is killed.
+    ///
+    /// # Panics
+    /// If there is no process that writes it.
+    pub fn stop_wal_writer(&self) {
+        let mut rows = Vec::new();
+        system_tests::wait_until("the server writes its log", || {
+            rows = self
+                .cluster
+                .session()
+                .run("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
+            !rows.is_empty()
+        });
+        let process = rows[0][0].as_deref().unwrap();
+        assert!(
+            Command::new("kill")
+                .args(["-STOP", process])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
     /// The processes of the sessions of clients and gateways.
     fn sessions(&self) -> Vec<String> {
         let of = |node: &Cluster| node.session().run(&format!("SELECT pid {OF_CLIENTS}"));

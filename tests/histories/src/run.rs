@@ -2,6 +2,7 @@
 
 use std::net::TcpStream;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use system_tests::random::Random;
 use system_tests::wait_until;
@@ -9,7 +10,7 @@ use system_tests::wait_until;
 use crate::check::check;
 use crate::client::{Client, Http, Sql};
 use crate::faults::{Fault, Service};
-use crate::history::{History, Outcome, Recorder};
+use crate::history::{History, Operation, Outcome, Recorder};
 use crate::workload::Workload;
 
 /// How much happens in a run. Histories are short, so that checking stays fast.
@@ -32,7 +33,8 @@ impl Default for Size {
     }
 }
 
-/// Lets clients use new partitions while `faults` happen, and returns their histories.
+/// Lets clients use new partitions while `faults` happen, and returns their histories. When all of that is over, each client
+/// reads each partition: what a fault did is seen however late it came.
 ///
 /// # Panics
 /// If the service gives an answer that it should not give.
@@ -41,9 +43,10 @@ pub fn record(service: &Service, seed: u64, size: &Size, faults: &[Fault]) -> Ve
     let sockets: Vec<Mutex<Option<TcpStream>>> = (0..size.clients).map(|_| Mutex::default()).collect();
     let mut random = Random::new(seed);
     let ended = || recorders.iter().map(Recorder::ended).sum::<usize>();
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for (number, socket) in sockets.iter().enumerate() {
-            let recorders = &recorders;
+            let (recorders, is_over) = (&recorders, &is_over);
             scope.spawn(move || {
                 // Every third client speaks SQL.
                 let (name, mut client) = match number % 3 {
@@ -56,19 +59,28 @@ pub fn record(service: &Service, seed: u64, size: &Size, faults: &[Fault]) -> Ve
                         Client::Http(Http::new(service, number % service.gateways(), socket)),
                     ),
                 };
-                let mut workload = Workload::new(seed, number);
                 client.prepare();
+                let mut workload = Workload::new(seed, number);
+                let mut perform = |partition: usize, operation: &Operation, slowly| {
+                    let record = recorders[partition].begin(&name, operation);
+                    let outcome = client.perform(&format!("s{seed}p{partition}"), operation, slowly);
+                    recorders[partition].end(record, outcome.clone());
+                    if outcome == Outcome::Unknown {
+                        client.prepare();
+                    }
+                    outcome
+                };
                 for _ in 0..size.operations {
                     let (partition, operation) = workload.next(recorders.len());
                     let slowly = workload.chance(40);
-                    let record = recorders[partition].begin(&name, &operation);
-                    let outcome = client.perform(&format!("s{seed}p{partition}"), &operation, slowly);
+                    let outcome = perform(partition, &operation, slowly);
                     workload.learn(partition, &operation, &outcome);
-                    let is_unknown = outcome == Outcome::Unknown;
-                    recorders[partition].end(record, outcome);
-                    if is_unknown {
-                        client.prepare();
-                    }
+                }
+                wait_until("the faults are over", || is_over.load(Ordering::Relaxed));
+                for partition in 0..recorders.len() {
+                    wait_until("a client reads", || {
+                        perform(partition, &Operation::Query, false) != Outcome::Unknown
+                    });
                 }
             });
         }
@@ -78,6 +90,7 @@ pub fn record(service: &Service, seed: u64, size: &Size, faults: &[Fault]) -> Ve
             wait_until("the clients work", || ended() >= at);
             service.suffer(*fault, &mut random, &sockets, &recorders);
         }
+        is_over.store(true, Ordering::Relaxed);
     });
     let history = |recorder: &Recorder| History {
         is_distributed: service.is_distributed(),
