@@ -8,6 +8,7 @@ fn main() {
         "FreeErrorData",
         "errstart",
         "errfinish",
+        "_Unwind_RaiseException",
         "__cxa_thread_atexit_impl",
     ] {
         println!("cargo::rustc-link-arg-cdylib=-Wl,--wrap={function}");

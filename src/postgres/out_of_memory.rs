@@ -161,6 +161,7 @@ pub mod replaced {
         fn __real_CopyErrorData() -> *mut pg_sys::ErrorData;
         fn __real_FreeErrorData(error: *mut pg_sys::ErrorData);
         fn __real_errstart(level: c_int, domain: *const c_char) -> bool;
+        fn __real__Unwind_RaiseException(exception: *mut c_void) -> c_int;
     }
 
     struct Fixed(pg_sys::ErrorData);
@@ -272,6 +273,16 @@ pub mod replaced {
         }
         // SAFETY: the arguments are the caller's, or NULL.
         unsafe { __real_errstart(level, domain) }
+    }
+
+    /// Every panic, and every error that was caught and is raised again, begins its way up the stack here. From here to its
+    /// report in PostgreSQL nothing catches a failed allocation, so the reserve is open, whatever closed it before: the
+    /// rollback of a subtransaction does. (Rust's values for the panic itself have the reserve while they are made.)
+    #[cfg_attr(not(test), unsafe(no_mangle))]
+    unsafe extern "C-unwind" fn __wrap__Unwind_RaiseException(exception: *mut c_void) -> c_int {
+        reserve::open();
+        // SAFETY: the exception is the caller's.
+        unsafe { __real__Unwind_RaiseException(exception) }
     }
 
     /// Registers the destructor of a thread-local value: not at all. A server process has one thread, and when that ends,

@@ -335,7 +335,6 @@ thread_local! {
 /// RUST_BACKTRACE, and shows it to users as DETAIL.
 pub fn note_panics() {
     std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
-        reserve::open();
         let Some(location) = panic.location() else { return };
         PLACE.with(|place| {
             let Ok(mut place) = place.try_borrow_mut() else { return };

@@ -5,8 +5,6 @@ use std::ffi::c_char;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use super::reserve;
-
 /// Runs `f` in a subtransaction.
 ///
 /// If `f` fails or raises, the subtransaction is rolled back: its changes are undone and its locks are released. The
@@ -28,11 +26,6 @@ pub fn in_subtransaction<R, E>(
         match &result {
             Ok(Ok(_)) => pg_sys::ReleaseCurrentSubTransaction(),
             Ok(Err(_)) | Err(_) => pg_sys::RollbackAndReleaseCurrentSubTransaction(),
-        }
-        // The rollback has closed the reserve, but the error that was caught is still on its way: callers rethrow it, and
-        // `pgrx` allocates memory for it where nothing catches a panic.
-        if result.is_err() {
-            reserve::open();
         }
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
