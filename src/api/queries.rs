@@ -119,16 +119,12 @@ fn query_page_json(
 ) -> JsonOut {
     let query = || {
         let query = Query::new(table_name, filter, projection, parameters)?;
-        let metadata = Metadata::parse(required("metadata", metadata)?.get())?;
-        let request = query.page(top, continuation_token)?;
-        let table = query.table()?;
-        let json = PageJson {
+        let (json, token) = query.print(metadata, top, continuation_token, |projection, metadata| PageJson {
             json: PAGE_BEGIN.to_vec(),
             printed: 0,
             metadata,
-            projection: &query.projection,
-        };
-        let (json, token) = page::read(request, &table, json);
+            projection,
+        })?;
         Ok(JsonOut(json.finish(token)))
     };
     query().or_raise()
@@ -152,11 +148,8 @@ fn query_page_chunks(
 ) -> PageChunks {
     let query = || {
         let query = Query::new(table_name, filter, projection, parameters)?;
-        let metadata = Metadata::parse(required("metadata", metadata)?.get())?;
-        let request = query.page(top, continuation_token)?;
         let limit = page_bytes(byte_limit)?;
-        let table = query.table()?;
-        let chunks = Chunks {
+        let (chunks, token) = query.print(metadata, top, continuation_token, |projection, metadata| Chunks {
             // SAFETY: `fcinfo` is that of the running function, which returns the columns of `PageChunks`.
             result: unsafe { ResultSet::open(fcinfo) },
             chunk: b"[".to_vec(),
@@ -164,9 +157,8 @@ fn query_page_chunks(
             length: 1,
             limit,
             metadata,
-            projection: &query.projection,
-        };
-        let (chunks, token) = page::read(request, &table, chunks);
+            projection,
+        })?;
         chunks.finish(token);
         Ok(PageChunks)
     };
@@ -306,6 +298,20 @@ impl<'a> Query<'a> {
             top,
             time_limit: settings::page_time_limit(),
         })
+    }
+
+    /// Reads a page into what prints its entities. Returns that, and the token of the next page.
+    fn print<'q, S: PageSink>(
+        &'q self,
+        metadata: Option<TextArg<'_>>,
+        top: Option<i64>,
+        continuation_token: Option<TextArg<'_>>,
+        printer: impl FnOnce(&'q Projection, Metadata) -> S,
+    ) -> Result<(S, Option<String>), Error> {
+        let metadata = Metadata::parse(required("metadata", metadata)?.get())?;
+        let request = self.page(top, continuation_token)?;
+        let table = self.table()?;
+        Ok(page::read(request, &table, printer(&self.projection, metadata)))
     }
 }
 
