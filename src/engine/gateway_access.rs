@@ -6,21 +6,73 @@ use crate::postgres::spi::{connect, grant};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
 
-const PRIVILEGES: [&str; 3] = [
-    "USAGE ON SCHEMA table_service",
+/// An object, and what the gateway's role does with it.
+struct Object {
+    /// `SCHEMA` or `TABLE`.
+    kind: &'static str,
+    /// As it stands in SQL.
+    name: &'static str,
+    privileges: &'static [&'static str],
+}
+
+/// The schemas, tables and sequences of the extension: every one, so that none is forgotten. GRANT, and the check that it had its effect, are made
+/// from this.
+const OBJECTS: [Object; 4] = [
+    Object {
+        kind: "SCHEMA",
+        name: "table_service",
+        privileges: &["USAGE"],
+    },
     // The gateway creates tables.
-    "USAGE, CREATE ON SCHEMA table_service_data",
+    Object {
+        kind: "SCHEMA",
+        name: "table_service_data",
+        privileges: &["USAGE", "CREATE"],
+    },
     // It reads and sets the properties of the service.
-    "SELECT, INSERT, UPDATE ON TABLE table_service.service_properties",
+    Object {
+        kind: "TABLE",
+        name: "table_service.service_properties",
+        privileges: &["SELECT", "INSERT", "UPDATE"],
+    },
+    // Everybody may read it, and only functions write it, with its owner's privileges.
+    Object {
+        kind: "TABLE",
+        name: "table_service.access_policies",
+        privileges: &[],
+    },
 ];
 
-/// Whether the role has all of them.
-const HAS_ALL: &str = "SELECT true WHERE pg_catalog.has_schema_privilege($1::pg_catalog.name, 'table_service', 'USAGE') \
-    AND pg_catalog.has_schema_privilege($1::pg_catalog.name, 'table_service_data', 'USAGE') \
-    AND pg_catalog.has_schema_privilege($1::pg_catalog.name, 'table_service_data', 'CREATE') \
-    AND pg_catalog.has_table_privilege($1::pg_catalog.name, 'table_service.service_properties', 'SELECT') \
-    AND pg_catalog.has_table_privilege($1::pg_catalog.name, 'table_service.service_properties', 'INSERT') \
-    AND pg_catalog.has_table_privilege($1::pg_catalog.name, 'table_service.service_properties', 'UPDATE')";
+/// GRANT, without the role.
+fn grants() -> impl Iterator<Item = String> {
+    OBJECTS
+        .iter()
+        .filter(|object| !object.privileges.is_empty())
+        .map(|object| {
+            format!(
+                "GRANT {} ON {} {}",
+                object.privileges.join(", "),
+                object.kind,
+                object.name
+            )
+        })
+}
+
+/// A statement that has a row if the role has all of them.
+fn has_all() -> String {
+    let tests: Vec<String> = OBJECTS
+        .iter()
+        .flat_map(|object| object.privileges.iter().map(move |privilege| (object, privilege)))
+        .map(|(object, privilege)| {
+            let kind = object.kind.to_ascii_lowercase();
+            format!(
+                "pg_catalog.has_{kind}_privilege($1::pg_catalog.name, '{}', '{privilege}')",
+                object.name
+            )
+        })
+        .collect();
+    format!("SELECT true WHERE {}", tests.join(" AND "))
+}
 
 /// Grants a role what the gateway needs.
 ///
@@ -36,15 +88,50 @@ pub fn grant_to(role: TextArg<'_>) -> Result<(), Error> {
             reason: "the role does not exist".to_owned(),
         });
     };
-    for privileges in PRIVILEGES {
-        grant(&format!("GRANT {privileges} TO {name}")).unwrap_or_else(|error| error.rethrow());
+    for privileges in grants() {
+        grant(&format!("{privileges} TO {name}")).unwrap_or_else(|error| error.rethrow());
     }
     // For what the caller may not grant, PostgreSQL gives only a warning.
-    if connect(|spi| spi.read(HAS_ALL, &[Value::text(role)]).first().is_some()) {
+    if connect(|spi| spi.read(&has_all(), &[Value::text(role)]).first().is_some()) {
         Ok(())
     } else {
         Err(Error::NotAuthorized {
             reason: "The database's owner grants what the gateway needs".to_owned(),
         })
+    }
+}
+
+#[cfg(any(test, feature = "pg_test"))]
+// In a helper of tests, as in tests, a failure may panic.
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#[pgrx::pg_schema]
+mod tests {
+    use pgrx::prelude::*;
+
+    use super::*;
+
+    #[pg_test]
+    fn every_table_and_sequence_of_the_extension_is_considered() {
+        const OF_EXTENSION: &str = "SELECT pg_catalog.format('%s %s.%s', CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, n.nspname, c.relname)
+            FROM pg_catalog.pg_depend AS d JOIN pg_catalog.pg_extension AS e ON d.refobjid = e.oid AND e.extname = 'table_service' AND d.deptype = 'e'
+            JOIN pg_catalog.pg_class AS c ON d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND c.relkind <> 'c'
+            JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace";
+        let mut found: Vec<String> = connect(|spi| {
+            spi.read(OF_EXTENSION, &[])
+                .iter()
+                .map(|row| row.text(1).unwrap().get().to_owned())
+                .collect()
+        });
+        let mut listed: Vec<String> = OBJECTS
+            .iter()
+            .filter(|object| object.kind != "SCHEMA")
+            .map(|object| format!("{} {}", object.kind, object.name))
+            .collect();
+        found.sort();
+        listed.sort();
+        assert_eq!(
+            found, listed,
+            "OBJECTS has each, and what the gateway's role does with it"
+        );
     }
 }
