@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::ops::DerefMut;
+use std::ops::{ControlFlow, DerefMut};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
@@ -105,7 +105,12 @@ impl Connection {
     /// Those of PostgreSQL and of the connection.
     pub async fn query(&mut self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
-        self.stream(statement, parameters, |row| rows.push(row)).await?;
+        let _: ControlFlow<()> = self
+            .stream(statement, parameters, |row| {
+                rows.push(row);
+                ControlFlow::Continue(())
+            })
+            .await?;
         Ok(rows)
     }
 
@@ -118,8 +123,8 @@ impl Connection {
         &mut self,
         statement: Statement,
         parameters: Parameters<'_>,
-        mut take: impl FnMut(Row),
-    ) -> Result<(), Error> {
+        mut take: impl FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Error> {
         let prepared = self.prepared(statement).await?;
         let Connection { client, wire, size, .. } = self;
         let sent = AtomicUsize::new(0);
@@ -129,9 +134,11 @@ impl Connection {
             while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
                 let row = row?;
                 size.count(row.raw_size_bytes());
-                take(row);
+                if take(row).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         };
         let result = run(wire, pin!(call)).await;
         self.size.count(sent.into_inner());

@@ -1,5 +1,6 @@
 //! The database as one request uses it: calls, deadline, retries.
 
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -83,15 +84,22 @@ impl<'a> Session<'a> {
         };
         let mut taken = Ok(());
         let result = {
-            let take = |row| {
-                if taken.is_ok() {
-                    taken = sink.row(&row);
+            let take = |row| match sink.row(&row) {
+                Ok(flow) => flow,
+                Err(failure) => {
+                    taken = Err(failure);
+                    ControlFlow::Break(())
                 }
             };
             let call = pin!(lease.connection().stream(statement, parameters, take));
-            tokio::time::timeout_at(self.deadline, call).await
+            timeout_at(self.deadline, call).await
         };
-        end(lease, result).await.map(|()| taken)
+        if let Ok(Ok(ControlFlow::Break(()))) = result {
+            // More rows may be on their way. To read them only to drop them takes longer than another connection.
+            lease.discard();
+            return Ok(taken);
+        }
+        end(lease, result).await.map(|_| taken)
     }
 
     /// Makes attempts to run a statement, as [`Session::rows`] says.
@@ -346,11 +354,11 @@ pub trait PageSink {
     /// Begins, perhaps anew. `in_chunks` says whether the rows are chunks of the page's text, or else entities. Returns how many
     /// bytes the text may have.
     fn begin(&mut self, in_chunks: bool) -> usize;
-    /// Takes a row.
+    /// Takes a row, and says whether it can take another one.
     ///
     /// # Errors
     /// If the row is not as the sink expects it.
-    fn row(&mut self, row: &Row) -> Result<(), Failure>;
+    fn row(&mut self, row: &Row) -> Result<ControlFlow<()>, Failure>;
 }
 
 /// Attempts of one statement.

@@ -5,6 +5,8 @@
 //! at most as many bytes as memory was taken for, and the first entity that does not fit begins the next page. The continuation
 //! is in the head of the response, so the answer cannot leave while it is made.
 
+use std::ops::ControlFlow;
+
 use http::{HeaderName, StatusCode};
 use table_service_model::entity::Entity;
 use table_service_model::error::RequestError;
@@ -77,7 +79,6 @@ pub async fn query(context: &Context<'_>, table: &str, memory: &mut Share) -> Re
         printed: Vec::new(),
         in_chunks: false,
         is_empty: true,
-        has_ended: false,
         next: None,
     };
     context.session.page(&page, &mut list).await?;
@@ -106,8 +107,6 @@ struct List<'c> {
     printed: Vec<u8>,
     in_chunks: bool,
     is_empty: bool,
-    /// Whether the page is full.
-    has_ended: bool,
     /// The token of the next page.
     next: Option<String>,
 }
@@ -119,7 +118,6 @@ impl PageSink for List<'_> {
     fn begin(&mut self, in_chunks: bool) -> usize {
         self.in_chunks = in_chunks;
         self.is_empty = true;
-        self.has_ended = false;
         self.next = None;
         self.body.truncate(0);
         // The head fits: all of it is from the request's head. If it did not, no entity would.
@@ -127,7 +125,7 @@ impl PageSink for List<'_> {
         self.room().min(PAGE_BYTES)
     }
 
-    fn row(&mut self, row: &Row) -> Result<(), Failure> {
+    fn row(&mut self, row: &Row) -> Result<ControlFlow<()>, Failure> {
         if self.in_chunks {
             self.next = column(row, 1)?;
             let chunk = column::<&str>(row, 0)?;
@@ -137,10 +135,8 @@ impl PageSink for List<'_> {
                 false => chunk,
             };
             self.is_empty = false;
-            return self.body.push(chunk.as_bytes()).map_err(too_large);
-        }
-        if self.has_ended {
-            return Ok(());
+            self.body.push(chunk.as_bytes()).map_err(too_large)?;
+            return Ok(ControlFlow::Continue(()));
         }
         on_payload(row.raw_size_bytes(), || self.entity(row))
     }
@@ -152,12 +148,12 @@ impl List<'_> {
         self.body.room().saturating_sub(END.len())
     }
 
-    /// Prints an entity. If it does not fit, it begins the next page.
-    fn entity(&mut self, row: &Row) -> Result<(), Failure> {
+    /// Prints an entity. If it does not fit, it begins the next page, and this one has ended.
+    fn entity(&mut self, row: &Row) -> Result<ControlFlow<()>, Failure> {
         self.next = column(row, 4)?;
         // A page that reached its time limit without a result is one row with only the token.
         let Some(partition_key) = column::<Option<&str>>(row, 0)? else {
-            return Ok(());
+            return Ok(ControlFlow::Continue(()));
         };
         let row_key = column::<&str>(row, 1)?;
         let Timestamp(timestamp) = column(row, 2)?;
@@ -187,11 +183,11 @@ impl List<'_> {
                 row_key: row_key.to_owned(),
             };
             self.next = Some(token.encode());
-            self.has_ended = true;
-            return Ok(());
+            return Ok(ControlFlow::Break(()));
         }
         self.is_empty = false;
-        self.body.push(&self.printed).map_err(too_large)
+        self.body.push(&self.printed).map_err(too_large)?;
+        Ok(ControlFlow::Continue(()))
     }
 
     /// The whole answer, and the token of the next page.
