@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
-use table_service_model::{Secret, Ticks, secret};
+use table_service_model::{Secret, Ticks};
 
 use crate::files::{Format, delimiter};
 use crate::write::OnConflict;
@@ -37,36 +36,8 @@ impl CommandLine {
     /// # Errors
     /// What is wrong, or what is asked for (`--help`, `--version`).
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
-        CommandLine::try_parse_from(arguments).map_err(without_values)
+        table_service_command_line::read(arguments)
     }
-}
-
-/// An error of the command line without the values of arguments.
-fn without_values(mut error: clap::Error) -> clap::Error {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return error;
-    }
-    for kind in [
-        ContextKind::InvalidArg,
-        ContextKind::InvalidValue,
-        ContextKind::InvalidSubcommand,
-    ] {
-        let Some(ContextValue::String(text)) = error.get(kind) else {
-            continue;
-        };
-        // An option is named with its form, `--since <TIME>`.
-        let (name, form) = text.split_once(' ').unwrap_or((text, "<>"));
-        let is_option = name.starts_with('-') && secret::shown(name) == name && form.starts_with('<');
-        let shown = if kind == ContextKind::InvalidArg && is_option {
-            text.clone()
-        } else {
-            secret::describe(text)
-        };
-        error.insert(kind, ContextValue::String(shown));
-    }
-    // What looks like it is found by its text.
-    error.remove(ContextKind::Suggested);
-    error
 }
 
 #[derive(Debug, Subcommand)]

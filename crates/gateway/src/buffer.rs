@@ -1,5 +1,9 @@
 //! Buffers for what follows the input of clients and the answers of the database.
 
+/// A buffer up to this size doubles. One that needs more gets all that it may have at once: it is not copied again, so there
+/// are never two of them, and the system gives only what is written.
+const DOUBLED: usize = 256 * 1024;
+
 /// Bytes that never have more capacity than the request has taken memory for.
 #[derive(Debug)]
 pub struct Buffer {
@@ -35,7 +39,12 @@ impl Buffer {
         }
         let length = self.bytes.len() + bytes.len();
         if length > self.bytes.capacity() {
-            let capacity = (2 * self.bytes.capacity()).max(length).min(self.limit);
+            let doubled = (2 * self.bytes.capacity()).max(length);
+            let capacity = if doubled > DOUBLED {
+                self.limit
+            } else {
+                doubled.min(self.limit)
+            };
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
         self.bytes.extend_from_slice(bytes);
@@ -58,10 +67,14 @@ mod tests {
 
     #[test]
     fn the_capacity_stays_within_the_limit() {
-        for limit in [0, 1, 100, 1000] {
+        for limit in [0, 1, 100, 1000, 2 * DOUBLED] {
             let mut buffer = Buffer::within(limit);
             let mut pushed = 0;
-            for length in [0, 1, 7, 40, 51, 300, 2, 900, 1].into_iter().cycle().take(50) {
+            for length in [0, 1, 7, 40, 51, 300, 2, 900, 1, limit / 3]
+                .into_iter()
+                .cycle()
+                .take(50)
+            {
                 let fits = pushed + length <= limit;
                 assert_eq!(
                     buffer.push(&vec![b'x'; length]).is_ok(),

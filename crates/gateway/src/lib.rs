@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod admin;
+mod allocator;
 pub mod auth;
 pub mod bearer;
 pub mod body;

@@ -6,11 +6,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use crate::modules::{Crate, Kind, Mention, Module};
 
 /// The crates of the product and the program that builds and tests them, each with those of them that it may import.
-const CRATES: [(&str, &[&str]); 6] = [
+const CRATES: [(&str, &[&str]); 7] = [
     ("table_service", &["table_service_model"]),
-    ("table_service_copy", &["table_service_model"]),
+    ("table_service_command_line", &["table_service_model"]),
+    (
+        "table_service_copy",
+        &["table_service_command_line", "table_service_model"],
+    ),
     ("table_service_emulator", &["table_service_gateway"]),
-    ("table_service_gateway", &["table_service_model"]),
+    (
+        "table_service_gateway",
+        &["table_service_command_line", "table_service_model"],
+    ),
     ("table_service_model", &[]),
     ("xtask", &[]),
 ];

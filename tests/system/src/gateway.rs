@@ -50,7 +50,12 @@ impl Gateway {
     }
 
     pub fn start_on(listen: &str, arguments: &[&str]) -> Gateway {
-        let mut all = vec!["--listen", listen, "--admin-listen", "127.0.0.1:0", "--log", "debug"];
+        let mut all = vec!["--listen", listen];
+        for (flag, usual) in [("--admin-listen", "127.0.0.1:0"), ("--log", "debug")] {
+            if !arguments.contains(&flag) {
+                all.extend([flag, usual]);
+            }
+        }
         all.extend(arguments);
         let mut child = program(&all).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
