@@ -1,13 +1,14 @@
 //! The port for operators: /live, /ready and /metrics.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
+use http::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -15,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use crate::database::{Node, Session, usable};
@@ -27,7 +28,8 @@ use crate::write_limit::WriteLimited;
 
 const OPENMETRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 /// Most connections of the admin port. Their file descriptors are kept for it, and it takes no others: neither of the two ports
-/// can keep clients from the other one.
+/// can keep clients from the other one. If there are more, the one that has waited longest for a request is closed, so that
+/// connections without a request keep no probe out.
 pub const CONNECTIONS: usize = 64;
 /// How long a client may take to send the head of a request, or be idle before it, and to read the answer.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -47,10 +49,38 @@ pub struct Admin {
     pub hosts: Vec<String>,
 }
 
+/// The connections that wait for a request or for the end of their answer, the oldest first. Each is told when it is closed.
+#[derive(Default)]
+struct Idle(Mutex<VecDeque<Arc<Notify>>>);
+
+impl Idle {
+    fn add(&self, connection: &Arc<Notify>) {
+        self.lock().push_back(connection.clone());
+    }
+
+    fn remove(&self, connection: &Arc<Notify>) {
+        self.lock().retain(|waiting| !Arc::ptr_eq(waiting, connection));
+    }
+
+    /// Closes the oldest; false if there is none.
+    fn close_first(&self) -> bool {
+        let first = self.lock().pop_front();
+        first.is_some_and(|connection| {
+            connection.notify_one();
+            true
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Admin {
     /// Serves until the process ends.
     pub async fn run(self: Arc<Self>, listener: TcpListener) {
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
+        let idle = Arc::new(Idle::default());
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -60,25 +90,44 @@ impl Admin {
                     continue;
                 }
             };
-            let Ok(permit) = connections.clone().try_acquire_owned() else {
-                refuse(stream);
-                continue;
+            let permit = match connections.clone().try_acquire_owned() {
+                Ok(permit) => permit,
+                Err(_) if idle.close_first() => match connections.clone().acquire_owned().await {
+                    Ok(permit) => permit,
+                    Err(_) => return,
+                },
+                Err(_) => {
+                    refuse(stream);
+                    continue;
+                }
             };
             let admin = self.clone();
+            let idle = idle.clone();
+            let closed = Arc::new(Notify::new());
+            idle.add(&closed);
             tokio::spawn(async move {
                 let _permit = permit;
                 let stream = WriteLimited::new(stream, ANSWER_TIME);
                 let service = service_fn(|request| {
-                    let admin = admin.clone();
-                    async move { Ok::<_, Infallible>(admin.answer(&request).await) }
+                    idle.remove(&closed);
+                    let (admin, idle, closed) = (admin.clone(), idle.clone(), closed.clone());
+                    async move {
+                        let response = admin.answer(&request).await;
+                        idle.add(&closed);
+                        Ok::<_, Infallible>(response)
+                    }
                 });
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(HEAD_TIME)
                     .serve_connection(TokioIo::new(stream), service);
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection of the admin port ended");
+                tokio::select! {
+                    ended = connection => if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection of the admin port ended");
+                    },
+                    () = closed.notified() => {}
                 }
+                idle.remove(&closed);
             });
         }
     }
@@ -128,8 +177,7 @@ impl Admin {
     }
 
     /// Whether a request calls this port by a name that is meant for it. A page of any site can have a name that leads to this
-    /// machine, so a browser here would let that page read and do what it likes. Probes send no host, or an address; browsers
-    /// always send one.
+    /// machine, so a browser here would let that page read and do what it likes. Probes may say what they like.
     fn may_call(&self, request: &Request<Incoming>) -> bool {
         let is_checked = match request.uri().path() {
             "/live" | "/ready" => false,
@@ -139,8 +187,7 @@ impl Admin {
         let is_known = |host: Host| {
             host.is_address() || host.name() == "localhost" || self.hosts.iter().any(|known| known == host.name())
         };
-        let has_none = request.uri().authority().is_none() && !request.headers().contains_key(HOST);
-        !is_checked || has_none || Host::of(request.uri(), request.headers()).is_ok_and(is_known)
+        !is_checked || Host::of(request.uri(), request.headers()).is_ok_and(is_known)
     }
 
     /// Deletes all tables and the properties of the service, so that tests begin with nothing.
@@ -203,7 +250,7 @@ async fn state(node: &Node, is_single: bool) -> Result<String, String> {
 }
 
 fn misdirected() -> Response<Full<Bytes>> {
-    let hint = "The host of this request is neither an address nor localhost: if it is a name of this port, add it to admin_hosts";
+    let hint = "The request has to name this port by an address, by localhost, or by a name in admin_hosts";
     let mut response = text(StatusCode::MISDIRECTED_REQUEST, TEXT, format!("{hint}\n"));
     response.headers_mut().insert(HINT, HeaderValue::from_static(hint));
     response

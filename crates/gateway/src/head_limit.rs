@@ -1,6 +1,6 @@
-//! A memory budget for the heads of requests that have not arrived completely.
+//! A memory budget for the heads of requests, until the requests have been served.
 //!
-//! Nobody knows yet whom such a request is for, so the budget is common to all connections. Only what is longer than
+//! While a head arrives, nobody knows whom its request is for, so the budget is common to all connections. Only what is longer than
 //! nearly all heads counts, so that clients with ordinary requests are served even if the budget is used up. A head that turns
 //! out longer takes all that a head may need in one step.
 
@@ -43,17 +43,24 @@ impl HeadMeter {
         })))
     }
 
-    /// The head is complete, and its request is served.
+    /// The head is complete, and its request begins. It may wait for memory, and has its head meanwhile.
     pub fn complete(&self) {
         let mut state = self.lock();
         state.received = 0;
-        state.share = None;
         state.is_served = true;
     }
 
-    /// The request is served; the next head may come.
+    /// The request has been served; the next head may come.
     pub fn expect_next(&self) {
-        self.lock().is_served = false;
+        let mut state = self.lock();
+        state.share = None;
+        state.is_served = false;
+    }
+
+    /// Nothing else is counted.
+    pub fn end(&self) {
+        self.complete();
+        self.lock().share = None;
     }
 
     /// Counts bytes that have arrived. Returns whether there is memory for them.
@@ -133,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_heads_count_until_they_are_complete() {
+    fn long_heads_count_until_their_requests_have_been_served() {
         let budget = Shares::new(LONG_BYTES, 1, LONG_BYTES).unwrap();
         let (one, other) = (HeadMeter::new(budget.clone()), HeadMeter::new(budget.clone()));
         assert!(one.receive(SHORT));
@@ -142,10 +149,14 @@ mod tests {
         assert_eq!(budget.used(), LONG_BYTES);
         assert!(other.receive(SHORT) && !other.receive(1));
         one.complete();
-        assert_eq!(budget.used(), 0);
-        // The body does not count.
+        // The body does not count here.
         assert!(one.receive(10 * HEAD_BYTES));
+        assert_eq!(budget.used(), LONG_BYTES);
         one.expect_next();
+        assert_eq!(budget.used(), 0);
+        assert!(one.receive(HEAD_BYTES));
+        one.end();
+        assert_eq!(budget.used(), 0);
         assert!(one.receive(HEAD_BYTES));
         drop((one, other));
         assert_eq!(budget.used(), 0);

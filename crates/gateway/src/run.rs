@@ -26,7 +26,7 @@ use crate::tls;
 /// The default of `max_connections`.
 const CONNECTIONS: usize = 10_000;
 const MIB: usize = 1024 * 1024;
-/// Unfinished heads of requests have this part of the memory.
+/// Heads of requests that have not been served, and handshakes, have this part of the memory.
 const HEAD_PART: usize = 8;
 /// With a timer that is due so soon, time limits of requests never are the next ones that are due. Such a timer would wake
 /// the thread that waits for events, only to wait less: on a quiet gateway a system call or two for every request.

@@ -36,7 +36,7 @@ pub struct Server {
     pub listener: TcpListener,
     pub tls: Option<TlsAcceptor>,
     pub max_connections: usize,
-    /// Memory for heads of requests that have not arrived completely, in bytes.
+    /// Memory for heads of requests that have not been served, and for handshakes, in bytes.
     pub head_memory: Arc<Shares>,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
@@ -93,6 +93,7 @@ impl Server {
         let watcher = graceful.watcher();
         let (gateway, tls, header_timeout) = (self.gateway.clone(), self.tls.clone(), self.header_timeout);
         let (response_timeout, head) = (self.response_timeout, HeadMeter::new(self.head_memory.clone()));
+        let handshake = HeadMeter::new(self.head_memory.clone());
         let peer = Peer {
             address: address.ip().to_canonical(),
             https: tls.is_some(),
@@ -105,8 +106,15 @@ impl Server {
                     let stream = WriteLimited::new(stream, response_timeout);
                     serve(&gateway, stream, head, peer, header_timeout, watcher).await;
                 }
-                Some(acceptor) => match timeout(TLS_TIMEOUT, acceptor.accept(stream)).await {
+                // A message of a handshake may have 64 KiB, and is kept until it is complete, as a head is.
+                Some(acceptor) => match timeout(
+                    TLS_TIMEOUT,
+                    acceptor.accept(HeadLimited::new(stream, handshake.clone())),
+                )
+                .await
+                {
                     Ok(Ok(stream)) => {
+                        handshake.end();
                         let stream = WriteLimited::new(stream, response_timeout);
                         serve(&gateway, stream, head, peer, header_timeout, watcher).await;
                     }

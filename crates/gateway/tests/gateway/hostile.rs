@@ -422,9 +422,28 @@ fn a_page_whose_name_leads_to_this_machine_reads_no_metrics() {
         ask("/ready", &[host]).expect(200);
     }
     ask("/metrics", &["localhost", "evil.example"]).expect(421);
-    for path in ["/live", "/ready", "/metrics"] {
+    // Without a name too, in HTTP/1.1 and in 1.0.
+    let old = |path: &str| Client::new(admin).exchange(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
+    for path in ["/live", "/ready"] {
         ask(path, &[]).expect(200);
+        old(path).expect(200);
     }
+    for path in ["/metrics", "/nothing", "/reset"] {
+        ask(path, &[]).expect(421);
+        old(path).expect(421);
+    }
+}
+
+#[test]
+fn metrics_for_other_machines_are_read_by_any_name() {
+    let service = Service::with(&["--admin-listen", "0.0.0.0:0"]);
+    let admin = service.gateway.admin;
+    let ask = |path: &str, host: &str| Client::new(admin).exchange(&raw_http::raw("GET", path, &[("Host", host)], b""));
+    for host in ["gateway.example", "10.1.2.3:10003", "localhost"] {
+        ask("/metrics", host).expect(200);
+    }
+    ask("/reset", "gateway.example").expect(421);
+    ask("/nothing", "gateway.example").expect(421);
 }
 
 #[test]

@@ -427,6 +427,13 @@ fn https_and_bearer_tokens() {
         tls.token(&tls.issuer, Algorithm::ES256, |claims| {
             claims["iss"] = json!("https://other")
         }),
+        // The issuer of a token is one text, not a list that has it.
+        tls.token(&tls.issuer, Algorithm::ES256, |claims| {
+            claims["iss"] = json!(["https://issuer"])
+        }),
+        tls.token(&tls.issuer, Algorithm::ES256, |claims| {
+            claims["iss"] = json!(["https://other", "https://issuer"])
+        }),
         tls.token(&tls.issuer, Algorithm::ES256, |claims| {
             claims["aud"] = json!("https://other")
         }),
@@ -448,6 +455,36 @@ fn https_and_bearer_tokens() {
     let challenge =
         "www-authenticate: Bearer authorization_uri=https://issuer/authorize resource_id=https://storage.azure.com\r\n";
     assert!(text.contains(challenge), "{text}");
+}
+
+#[test]
+fn long_unfinished_handshakes_have_a_memory_budget() {
+    let tls = Tls::start();
+    // The beginning of a ClientHello of 64,000 bytes, in two records of 16 KiB.
+    let mut begin = vec![22, 3, 1, 0x40, 0, 1, 0, 0xfa, 0];
+    begin.resize(begin.len() + 16_380, 0);
+    begin.extend([22, 3, 1, 0x40, 0]);
+    begin.resize(begin.len() + 16_384, 0);
+    let all: Vec<Connection> = (0..800)
+        .map(|_| {
+            let mut connection = Connection::open(tls.service.client.address);
+            connection.write(&begin);
+            connection
+        })
+        .collect();
+    // An eighth of the default of 512 MiB is enough for 585 of them.
+    wait_until("others are refused", || {
+        tls.service
+            .gateway
+            .log()
+            .contains("there are too many unfinished heads")
+    });
+    let signed = tls
+        .service
+        .client
+        .request("GET", "Tables", &[("Connection", "close")], b"");
+    assert_eq!(tls.send(&signed).0, 200);
+    drop(all);
 }
 
 #[test]
