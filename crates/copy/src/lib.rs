@@ -23,7 +23,7 @@ mod progress;
 mod record;
 mod rejects;
 mod report;
-mod rest;
+pub mod rest;
 mod resume;
 pub mod run;
 mod secret;

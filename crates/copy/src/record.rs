@@ -11,6 +11,9 @@ use table_service_model::{Error, PropertiesBuf, Ticks};
 
 use crate::printable;
 
+/// How many tables a place may have, so that the list of them fits into memory.
+pub const MOST_TABLES: usize = 100_000;
+
 /// One entity.
 #[derive(Debug, Clone)]
 pub struct Record {

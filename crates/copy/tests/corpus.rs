@@ -8,11 +8,14 @@ mod mutate;
 
 type Check = fn(&[u8]);
 
-const TARGETS: [(&str, Check); 4] = [
+const TARGETS: [(&str, Check); 7] = [
     ("csv", checks::csv),
     ("json_lines", checks::json_lines),
     ("json_document", checks::json_document),
     ("azurite", checks::azurite),
+    ("pages", checks::pages),
+    ("batch_answer", checks::batch_answer),
+    ("service_xml", checks::service_xml),
 ];
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {

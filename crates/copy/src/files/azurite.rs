@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use table_service_model::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 
 use crate::printable::said;
+use crate::record::MOST_TABLES;
 
 use super::explorer::{Members, append};
 use super::input::{Fault, Input, Place};
@@ -15,8 +16,6 @@ use super::json::{Json, Sink};
 
 pub const FILE: &str = "__azurite_db_table__.json";
 const TABLES: &str = "$TABLES_COLLECTION$";
-/// How many tables a file may have.
-const MOST_TABLES: usize = 100_000;
 
 /// Takes a document and its place; false if it wants no more.
 type Take<'t> = dyn FnMut(Place, &[u8]) -> Result<bool, Fault> + 't;

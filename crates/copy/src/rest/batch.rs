@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use http::Method;
 
-use super::client::{Answer, ServiceError, error_in};
+use super::answers::error_in;
+use super::client::{Answer, ServiceError};
 
 /// One change of a batch.
 pub struct Change {
@@ -45,7 +46,20 @@ pub fn result(answer: &Answer, changes: usize) -> Result<(), ServiceError> {
     if answer.status.as_u16() != 202 {
         return Err(answer.error());
     }
-    let text = String::from_utf8_lossy(&answer.body);
+    let succeeded = parts(&answer.body)?;
+    if succeeded == changes {
+        return Ok(());
+    }
+    Err(ServiceError {
+        status: 0,
+        code: String::new(),
+        message: format!("a batch of {changes} changes was answered with {succeeded}"),
+    })
+}
+
+/// How many changes have succeeded, if none has failed.
+pub fn parts(body: &[u8]) -> Result<usize, ServiceError> {
+    let text = String::from_utf8_lossy(body);
     let mut succeeded = 0;
     for part in text.split("HTTP/1.1 ").skip(1) {
         let status: u16 = part.get(..3).and_then(|status| status.parse().ok()).unwrap_or(0);
@@ -63,14 +77,7 @@ pub fn result(answer: &Answer, changes: usize) -> Result<(), ServiceError> {
             message,
         });
     }
-    if succeeded == changes {
-        return Ok(());
-    }
-    Err(ServiceError {
-        status: 0,
-        code: String::new(),
-        message: format!("a batch of {changes} changes was answered with {succeeded}"),
-    })
+    Ok(succeeded)
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use table_service_model::access::SignedRequest;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -21,6 +20,8 @@ use crate::endpoint::{Credential, Endpoint};
 use crate::failure::{Failure, is_refused_by_tls, with_sources};
 use crate::printable;
 use crate::write::Backoff;
+
+use super::answers::error_in;
 
 /// What an answer may have. One entity has about 3 MiB of JSON at most, and who asks for more entities can ask for fewer.
 const LARGEST_ANSWER: usize = 4 << 20;
@@ -136,37 +137,6 @@ impl Answer {
             message,
         }
     }
-}
-
-/// Code and message of an error in JSON or XML.
-pub fn error_in(body: &[u8]) -> (Option<String>, String) {
-    #[derive(Deserialize)]
-    struct Document {
-        #[serde(rename = "odata.error")]
-        error: Inner,
-    }
-    #[derive(Deserialize)]
-    struct Inner {
-        code: Option<String>,
-        message: Option<Message>,
-    }
-    #[derive(Deserialize)]
-    struct Message {
-        value: Option<String>,
-    }
-    if let Ok(Document { error }) = serde_json::from_slice(body) {
-        let message = error.message.and_then(|message| message.value);
-        return (error.code, message.unwrap_or_default());
-    }
-    let text = String::from_utf8_lossy(body);
-    let element = |name: &str| {
-        let (_, rest) = text.split_once(&format!("<{name}"))?;
-        let (_, rest) = rest.split_once('>')?;
-        Some(rest.split_once('<')?.0.to_owned())
-    };
-    let code = element("Code").or_else(|| element("m:code"));
-    let message = element("Message").or_else(|| element("m:message")).unwrap_or_default();
-    (code, message)
 }
 
 impl RestClient {
@@ -384,19 +354,6 @@ fn is_passing(status: StatusCode) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn errors_are_read_in_both_forms() {
-        let json =
-            br#"{"odata.error":{"code":"EntityAlreadyExists","message":{"lang":"en-US","value":"0:x\nRequestId:1"}}}"#;
-        assert_eq!(
-            error_in(json),
-            (Some("EntityAlreadyExists".to_owned()), "0:x\nRequestId:1".to_owned())
-        );
-        let xml = b"<?xml version=\"1.0\"?><Error><Code>ServerBusy</Code><Message>wait</Message></Error>";
-        assert_eq!(error_in(xml), (Some("ServerBusy".to_owned()), "wait".to_owned()));
-        assert_eq!(error_in(b"oops"), (None, String::new()));
-    }
 
     #[test]
     fn keys_are_escaped() {

@@ -87,7 +87,7 @@ fn list(text: &str) -> Vec<String> {
     items.map(str::to_owned).collect()
 }
 
-fn policies_from_xml(xml: &str) -> Result<String, String> {
+pub fn policies_from_xml(xml: &str) -> Result<String, String> {
     let read: Identifiers = de::from_str(xml.trim_start_matches('\u{feff}')).map_err(|error| error.to_string())?;
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
     let flat: Vec<Flat> = read
@@ -122,7 +122,7 @@ fn policies_to_xml(json: &str) -> Result<String, String> {
     Ok(format!("{HEAD}{xml}"))
 }
 
-fn properties_from_xml(xml: &str) -> Result<String, String> {
+pub fn properties_from_xml(xml: &str) -> Result<String, String> {
     let read: Properties = de::from_str(xml.trim_start_matches('\u{feff}')).map_err(|error| error.to_string())?;
     let cors = read.cors.unwrap_or_default().rules.into_iter().map(|rule| CorsRule {
         allowed_origins: list(&rule.allowed_origins),

@@ -7,8 +7,9 @@ use crate::failure::Failure;
 use crate::record::Position;
 
 use super::advance::{Advance, SEARCHED_PAGES};
+use super::answers::{LARGEST_PAGE, Page};
 use super::client::{Call, Reply, escape};
-use super::source::{LARGEST_PAGE, Page, RestSource, continuation, token_query};
+use super::source::{RestSource, continuation, token_query};
 
 /// What an ETag may have.
 const LONGEST_ETAG: usize = 256;

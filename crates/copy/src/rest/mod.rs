@@ -1,16 +1,19 @@
 //! The REST protocol: the Table service, emulators and the gateway.
 
 mod advance;
+mod answers;
 mod batch;
 mod client;
 mod delete;
 mod documents;
 mod keys;
+mod reading;
 mod source;
 mod target;
 
 pub use client::RestClient;
 pub use delete::RestDeleter;
 pub use keys::KeyReader;
+pub use reading::{Asked, read};
 pub use source::RestSource;
 pub use target::{RestTarget, RestWriter};

@@ -1,12 +1,8 @@
 //! A table read over REST, page by page and several key ranges at a time.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::marker::PhantomData;
 
-use serde::de::{Error as _, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use serde::Deserialize;
 use table_service_model::{Ticks, table_name};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -14,18 +10,15 @@ use tokio::sync::mpsc::Sender;
 
 use crate::failure::Failure;
 use crate::printable;
-use crate::record::{Chunk, Position, Range, Record, Reject, reason};
+use crate::record::{Chunk, MOST_TABLES, Position, Range, Record, Reject, reason};
 
 use super::advance::{Advance, EMPTY_PAGES, SEARCHED_PAGES};
+use super::answers::{KeyPage, Keys, LARGEST_PAGE, Page, TableName, TablePage};
 use super::client::{Answer, Call, Reply, RestClient, escape, filter_literal};
 
 /// How many entities the first page of a range has; later ones have as many as fit into [`PAGE_BYTES`].
 const FIRST_PAGE: usize = 64;
-pub const LARGEST_PAGE: usize = 1000;
 const PAGE_BYTES: usize = 2 << 20;
-/// How many tables a list may have.
-pub const MOST_TABLES: usize = 100_000;
-
 /// How many requests may be made to find key ranges.
 const PROBES: usize = 200;
 
@@ -35,66 +28,6 @@ pub struct RestSource {
     table: Option<String>,
     /// Only entities with this Timestamp or a later one.
     since: Option<Ticks>,
-}
-
-/// The items of a page: not more than a page can have.
-pub struct Items<T>(pub Vec<T>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Items<T>, D::Error> {
-        struct Bounded<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
-            type Value = Items<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Items<T>, A::Error> {
-                let mut all = Vec::new();
-                while let Some(item) = items.next_element()? {
-                    if all.len() == LARGEST_PAGE {
-                        return Err(A::Error::custom(format!("a page has more than {LARGEST_PAGE} items")));
-                    }
-                    all.push(item);
-                }
-                Ok(Items(all))
-            }
-        }
-
-        deserializer.deserialize_seq(Bounded(PhantomData))
-    }
-}
-
-#[derive(Deserialize)]
-pub struct Page<'a> {
-    #[serde(borrow)]
-    pub value: Items<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Keys {
-    #[serde(rename = "PartitionKey")]
-    partition_key: String,
-    #[serde(rename = "RowKey")]
-    row_key: String,
-}
-
-#[derive(Deserialize)]
-struct KeyPage {
-    value: Items<Keys>,
-}
-
-#[derive(Deserialize)]
-struct TablePage {
-    value: Items<TableName>,
-}
-
-#[derive(Deserialize)]
-struct TableName {
-    #[serde(rename = "TableName")]
-    name: String,
 }
 
 impl RestSource {

@@ -17,7 +17,7 @@ use tokio_postgres::{Client, Config};
 
 use crate::failure::Failure;
 use crate::printable;
-use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, Position, Range, Reject};
+use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, MOST_TABLES, Position, Range, Reject};
 
 use super::connect::{Database, SqlError, literal, row, rows};
 use super::rows as row_format;
@@ -27,8 +27,6 @@ const ROWS_OF_A_RANGE: i64 = 20_000;
 /// How many keys are looked at to find ranges of about the same size.
 const SAMPLE: i64 = 10_000;
 const LARGEST_SAMPLE: usize = 100_000;
-/// How many tables a list may have.
-const MOST_TABLES: usize = 100_000;
 
 pub struct SqlSource {
     database: Database,

@@ -1,6 +1,7 @@
-//! What holds for every file that the copy program reads. The fuzz targets run these on texts that nobody has written.
+//! What holds for every file and every answer of a service that the copy program reads. The fuzz targets run these on texts that nobody has written.
 
 use table_service_copy::files::count;
+use table_service_copy::rest::{Asked, read};
 
 fn of(format: &str, bytes: &[u8], delimiter: u8, infer_types: bool) {
     let read = count(bytes, format, delimiter, infer_types);
@@ -34,4 +35,32 @@ pub fn json_document(bytes: &[u8]) {
 
 pub fn azurite(bytes: &[u8]) {
     of("azurite", bytes, b',', false);
+}
+
+fn answer(asked: Asked, body: &[u8]) {
+    let found = read(asked, body);
+    // Each of them takes some bytes of the body; what is said of it is bounded too.
+    assert!(
+        found.as_ref().is_ok_and(|&count| count <= body.len())
+            || found
+                .as_ref()
+                .is_err_and(|problem| problem.len() <= 3 * body.len() + 1000),
+        "{found:?}"
+    );
+}
+
+pub fn pages(bytes: &[u8]) {
+    for asked in [Asked::Entities, Asked::Keys, Asked::Tables] {
+        answer(asked, bytes);
+    }
+}
+
+pub fn batch_answer(bytes: &[u8]) {
+    answer(Asked::Batch, bytes);
+}
+
+pub fn service_xml(bytes: &[u8]) {
+    for asked in [Asked::Policies, Asked::Properties, Asked::Error] {
+        answer(asked, bytes);
+    }
 }

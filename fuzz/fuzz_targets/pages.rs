@@ -1,0 +1,7 @@
+#![no_main]
+
+#[path = "../../crates/copy/tests/checks/mod.rs"]
+#[allow(dead_code)]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::pages(bytes));
