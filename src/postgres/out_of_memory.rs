@@ -6,7 +6,8 @@
 //! - Rust ends the process when it has no memory for a value. A hook panics with 53200 instead: the values on the stack are
 //!   dropped, and `pgrx` reports the error. No place that allocates needs to think of it.
 //! - Raising and reporting an error need memory themselves. [`reserve`] has it for Rust's values, and a memory context that is
-//!   filled in advance has it for PostgreSQL's.
+//!   filled in advance has it for PostgreSQL's. The reserve opens where every unwinding starts, also that of an error that
+//!   was caught and is raised again.
 //! - `pgrx` copies an error of PostgreSQL while `PG_exception_stack` still points to a frame that has ended, and reports it
 //!   outside of every guard. Another error at one of these moments would end the process. So the linker replaces the functions
 //!   that it calls there (`build.rs`), for this library alone: what does not fit becomes 53200. A changed copy of `pgrx` would

@@ -310,6 +310,17 @@ impl Connection {
         self.incoming.0.is_empty() && self.more().is_none()
     }
 
+    /// Writes some bytes and reads at most so many (one at least), without waiting for either. Returns whether the other side still listens.
+    pub fn drips(&mut self, send: &[u8], read: usize) -> bool {
+        let lives = |result: std::io::Result<usize>| match result {
+            Ok(length) => length > 0,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        };
+        self.stream.set_nonblocking(true).is_ok()
+            && (send.is_empty() || lives(self.stream.write(send)))
+            && lives(self.stream.read(&mut vec![0; read.max(1)]))
+    }
+
     fn more(&mut self) -> Option<()> {
         let mut buffer = [0; 65536];
         loop {

@@ -18,5 +18,6 @@ mod nodes;
 mod operations;
 mod pages;
 mod shares;
+mod soak;
 mod statements;
 mod tables;

@@ -402,3 +402,75 @@ fn arguments_larger_than_memory_end_a_statement_and_not_the_server() {
     assert_eq!(session.text("SELECT 'alive'"), "alive");
     assert_eq!(witness.text("SELECT 'alive'"), "alive");
 }
+
+/// Returns how many levels of `deep` the stack has room for.
+fn levels(session: &Session) -> u32 {
+    let (mut fits, mut too_many) = (1, 200_000);
+    while too_many - fits > 1 {
+        let middle = u32::midpoint(fits, too_many);
+        match session.sql(&format!("SELECT deep({middle}, 'SELECT 1')")) {
+            Ok(_) => fits = middle,
+            Err(failure) => {
+                assert_eq!(failure.sqlstate, "54001", "{failure:?}");
+                too_many = middle;
+            }
+        }
+    }
+    fits
+}
+
+#[test]
+fn at_the_end_of_the_stack_calls_are_answered_or_refused() {
+    let db = Database::new();
+    let session = db.session("deep");
+    session.run("SELECT table_service.create_table('Things'); SELECT table_service.insert_entity('Things', 'p', 'r', '{\"a\": 1}')");
+    session.run("SELECT table_service.create_property_index('Things', 'a')");
+    session.run(
+        "CREATE FUNCTION deep(levels int, statement text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+            IF levels = 0 THEN EXECUTE statement; ELSE PERFORM deep(levels - 1, statement); END IF; END $$",
+    );
+    // PostgreSQL promises 512 kB beyond this limit. With a lower one the stack would not end there.
+    session.run("SET max_stack_depth = '7MB'");
+    let most = levels(&session);
+    // As deep as a filter may nest: `and`, `or` and `not` are a level each.
+    let filter = (0..63).fold("a eq 1".to_owned(), |inner, n| {
+        format!("not (b eq {n} and (RowKey ne ''p{n}'' or not (a eq {n} and {inner})))")
+    });
+    let calls = [
+        format!("SELECT count(*) FROM table_service.query_entities('Things', '{filter}')"),
+        format!("SELECT table_service.query_page_json('Things', '{filter}')"),
+        format!("SELECT table_service.filter_to_sql('{filter}')"),
+        format!("SELECT count(*) FROM table_service.explain_query('Things', '{filter}')"),
+        format!(
+            "SELECT count(*) FROM table_service_data.\"Things\" AS e WHERE table_service.matches(e, '{filter}')"
+        ),
+        "SELECT * FROM table_service.get_entity('Things', 'p', 'r')".to_owned(),
+        "SELECT table_service.insert_entity('Things', 'p', clock_timestamp()::text, '{\"a\": 1}')".to_owned(),
+        "SELECT * FROM table_service.execute_batch('Things', 'p', table_service.batch_insert_or_merge('s', '{\"a\": 1}'))".to_owned(),
+        format!("SELECT table_service.create_table('T' || '{}')", "x".repeat(40)),
+    ];
+    for call in &calls {
+        session.sql("BEGIN").unwrap();
+        session
+            .sql(call)
+            .unwrap_or_else(|failure| panic!("{call}: {failure:?}"));
+        session.run("ROLLBACK");
+        let (mut answered, mut refused) = (0, 0);
+        for above in 0..60 {
+            session.run("BEGIN");
+            let quoted = call.replace('\'', "''");
+            match session.sql(&format!("SELECT deep({}, '{quoted}')", most - above)) {
+                Ok(_) => answered += 1,
+                Err(failure) => {
+                    assert_eq!(failure.sqlstate, "54001", "{call}: {failure:?}");
+                    refused += 1;
+                }
+            }
+            session.run("ROLLBACK");
+        }
+        assert!(
+            answered > 0 && refused > 0,
+            "{call}: {answered} answered, {refused} refused"
+        );
+    }
+}
