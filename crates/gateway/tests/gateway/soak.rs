@@ -233,7 +233,7 @@ fn round(client: &Client, number: usize, times: &mut Vec<Duration>) {
     )
     .expect(200);
     assert_eq!(found.json()["value"][0]["M"], "more", "{number}");
-    if number % 10 == 0 {
+    if number.is_multiple_of(10) {
         // Nine large entities are as much as a page may have.
         let page = timed("GET", "Things()?$top=3", &[], "").expect(200);
         assert_eq!(page.json()["value"].as_array().unwrap().len(), 3);
