@@ -3,8 +3,8 @@
 #
 #   mutations.sh [NAME ...]     these of tests/mutations/, such as no-lock or filters/key-order (default: all)
 #
-# Each patch says in its first line what it breaks. Those of filters/ are caught by the model's tests; the others by tests on a
-# server. Everything happens in a copy of the project and of PostgreSQL, so nothing is left behind but the build in
+# Each patch says in its first line what it breaks. Those of filters/ are caught by the model's tests, those of gateway/ by the
+# gateway's; the others by tests on a server. Everything happens in a copy of the project and of PostgreSQL, so nothing is left behind but the build in
 # target/mutations, which makes the next run faster.
 #
 # Environment: PG, the PostgreSQL major, as for the other scripts.
@@ -14,19 +14,24 @@ cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 
-golden_tests=(00_install bulk batch batch_errors batch_json batch_transactions delete etags insert merge pages privileges property_index_pages property_indexes rename replace table_features upsert)
-system_tests=(batches:: bulk:: concurrency::concurrent_definitions index_entities:: property_indexes:: queries::a_partitioned queries::plans)
+golden_tests=(00_install access bulk batch batch_errors batch_json batch_transactions delete etags insert merge pages privileges property_index_pages property_indexes rename replace table_features upsert)
+system_tests=(batches:: bulk:: concurrency::concurrent_definitions index_entities:: property_indexes:: privileges::the_owner_of_the_database queries::a_partitioned queries::plans upgrade::)
+gateway_tests=(faults::whoever_leads memory:: hostile::a_page_whose)
 
 if (($#)); then mutants=("$@"); else mapfile -t mutants < <(cd tests/mutations && find . -name '*.patch' -printf '%P\n' | sed 's/\.patch$//' | LC_ALL=C sort); fi
-on_a_server=() of_filters=()
+on_a_server=() of_filters=() of_gateway=()
 for mutant in "${mutants[@]}"; do
   [[ -e tests/mutations/$mutant.patch ]] || {
     echo "There is no tests/mutations/$mutant.patch" >&2
     exit 1
   }
-  if [[ $mutant == filters/* ]]; then of_filters+=("$mutant"); else on_a_server+=("$mutant"); fi
+  case $mutant in
+  filters/*) of_filters+=("$mutant") ;;
+  gateway/*) of_gateway+=("$mutant") ;;
+  *) on_a_server+=("$mutant") ;;
+  esac
 done
-if ((${#on_a_server[@]})); then pgrx-config/setup.sh "$PG" run; fi
+if ((${#on_a_server[@]} + ${#of_gateway[@]})); then pgrx-config/setup.sh "$PG" run; fi
 
 export CARGO_TARGET_DIR=$PWD/target/mutations CARGO_PROFILE_DEV_DEBUG=0
 mkdir -p "$CARGO_TARGET_DIR"
@@ -51,7 +56,7 @@ trap 'exit 143' TERM HUP
 git ls-files -z --cached --others --exclude-standard --deduplicate | while IFS= read -r -d '' file; do
   if [[ -e $file ]]; then printf '%s\0' "$file"; fi
 done | xargs -0 cp --parents --no-preserve=timestamps -t "$work/source"
-if ((${#on_a_server[@]})); then
+if ((${#on_a_server[@]} + ${#of_gateway[@]})); then
   cp -a "$cache/pg$PG" "$work/pg"
   PGBIN=$work/pg/bin
   export PG_CONFIG=$PGBIN/pg_config
@@ -83,6 +88,23 @@ caught_by_model() {
   local failed
   failed=$(model_tests --lib -- filter::tests --skip hostile)
   [[ -n $failed ]] || failed=$(model_tests)
+  paste -sd' ' <<<"$failed"
+}
+
+# --- The gateway: its unit tests, then its tests with a server -------------------------------------------------------------
+
+build_gateway() { quietly cargo test -p table_service_gateway --lib --test gateway --no-run; }
+
+# run_gateway_tests ARGUMENT...: prints the tests that fail. A mutant may also never end.
+run_gateway_tests() {
+  timeout 600 cargo test -p table_service_gateway "$@" >"$work/gateway.log" 2>&1 7>&- ||
+    { failed_tests <"$work/gateway.log" | grep . || echo "the tests do not end"; }
+}
+
+caught_by_gateway() {
+  local failed
+  failed=$(run_gateway_tests --lib)
+  [[ -n $failed ]] || failed=$(run_gateway_tests --test gateway -- "${gateway_tests[@]}")
   paste -sd' ' <<<"$failed"
 }
 
@@ -196,6 +218,10 @@ try() {
 }
 
 if ((${#of_filters[@]})); then try build_model caught_by_model "${of_filters[@]}"; fi
+if ((${#of_gateway[@]})); then
+  build_extension
+  try build_gateway caught_by_gateway "${of_gateway[@]}"
+fi
 if ((${#on_a_server[@]})); then
   make_template
   build_system_tests
