@@ -293,6 +293,7 @@ fn sweep(points: usize) -> Findings {
                         found.bad.push(format!("the server restarted: {label}: {describe}"));
                         bystander = server.session();
                     } else {
+                        println!("the session ended: {label}: {describe}");
                         *found.ended.entry(describe).or_default() += 1;
                     }
                 } else if !is_documented && !OF_POSTGRESQL.iter().any(|message| describe.starts_with(message)) {
