@@ -1,5 +1,7 @@
 //! Buffers for what follows the input of clients and the answers of the database.
 
+use crate::needs;
+
 /// A buffer up to this size doubles. One that needs more gets all that it may have at once: it is not copied again, so there
 /// are never two of them, and the system gives only what is written.
 const DOUBLED: usize = 256 * 1024;
@@ -59,6 +61,13 @@ impl Buffer {
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
+}
+
+/// The capacity with which the JSON of an entity is printed that has so many bytes in its bag. Printed, a character of one byte
+/// has up to six. An entity that may become large gets what its request has taken for it, so that it is not copied while it
+/// is printed.
+pub fn capacity_for_entity(bag: usize) -> usize {
+    if bag > DOUBLED / 6 { needs::ENTITY } else { bag + 512 }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use table_service_model::{Code, Error, PropertiesBuf, key};
 use tokio_postgres::Row;
 
 use super::context::Context;
+use crate::buffer::capacity_for_entity;
 use crate::database::{Bag, Statement, Timestamp, column};
 use crate::failure::Failure;
 use crate::request::negotiation::{Prefer, check_content_type};
@@ -133,7 +134,7 @@ fn element(
         _ => [table, "/@Element"].concat(),
     };
     let context_url = context.base.context_url(metadata, &what);
-    let mut body = Vec::with_capacity(entity.properties.as_bytes().len() + 512);
+    let mut body = Vec::with_capacity(capacity_for_entity(entity.properties.as_bytes().len()));
     context
         .base
         .write_entity(&mut body, table, entity, projection, metadata, context_url.as_deref());

@@ -18,7 +18,7 @@ use table_service_model::token::ContinuationToken;
 use tokio_postgres::Row;
 
 use super::context::Context;
-use crate::buffer::{Buffer, Full};
+use crate::buffer::{Buffer, Full, capacity_for_entity};
 use crate::database::{Bag, Page, PageSink, Timestamp, check_table_name, column};
 use crate::failure::Failure;
 use crate::needs;
@@ -165,6 +165,8 @@ impl List<'_> {
             properties,
         };
         self.printed.clear();
+        self.printed
+            .reserve_exact(capacity_for_entity(entity.properties.as_bytes().len()));
         if !self.is_empty {
             self.printed.push(b',');
         }
