@@ -118,7 +118,12 @@ impl Emulator {
     }
 
     fn admin(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-        Client::new(self.admin).exchange(&raw(method, path, headers, b""))
+        let host = self.admin.to_string();
+        let mut all = headers.to_vec();
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            all.push(("Host", &host));
+        }
+        Client::new(self.admin).exchange(&raw(method, path, &all, b""))
     }
 
     fn signal(&mut self, name: &str) {
