@@ -28,23 +28,22 @@ fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Leaves the planner nothing but the primary key's index.
+const BY_KEY: [(&CStr, &CStr); 6] = [
+    (c"enable_indexscan", c"on"),
+    (c"enable_seqscan", c"off"),
+    (c"enable_bitmapscan", c"off"),
+    (c"enable_hashjoin", c"off"),
+    (c"enable_mergejoin", c"off"),
+    (c"max_parallel_workers_per_gather", c"0"),
+];
+
 /// Runs `f`, which plans a statement, so that the plan reads the primary key's index.
 ///
 /// The plan is kept while the table grows, so it must not be one that suits only the table as it is now. All these
 /// statements select by key, so the primary key's index is never much worse.
 pub fn planning_for_keys<R>(f: impl FnOnce() -> R) -> R {
-    with_settings(
-        &[
-            (c"enable_indexscan", c"on"),
-            (c"enable_seqscan", c"off"),
-            (c"enable_bitmapscan", c"off"),
-            (c"enable_sort", c"off"),
-            (c"enable_hashjoin", c"off"),
-            (c"enable_mergejoin", c"off"),
-            (c"max_parallel_workers_per_gather", c"0"),
-        ],
-        f,
-    )
+    with_settings(&BY_KEY, || with_settings(&[(c"enable_sort", c"off")], f))
 }
 
 /// Runs `f`, which plans a statement that selects by an array of keys, so that the plan reads these keys alone.
@@ -52,21 +51,13 @@ pub fn planning_for_keys<R>(f: impl FnOnce() -> R) -> R {
 /// Before version 17 PostgreSQL takes rows out of the index in its order only if it reads the whole partition for it. So the
 /// rows are sorted, and each row that is read counts so much that no plan which reads more of them is cheaper.
 pub fn planning_for_many_keys<R>(f: impl FnOnce() -> R) -> R {
-    with_settings(
-        &[
-            (c"enable_indexscan", c"on"),
-            (c"enable_seqscan", c"off"),
-            (c"enable_bitmapscan", c"off"),
-            (c"enable_sort", c"on"),
-            (c"enable_hashjoin", c"off"),
-            (c"enable_mergejoin", c"off"),
-            (c"max_parallel_workers_per_gather", c"0"),
-            (c"cpu_tuple_cost", c"1000000"),
-            // It would take the costs for those of a long statement.
-            (c"jit", c"off"),
-        ],
-        f,
-    )
+    let settings = [
+        (c"enable_sort", c"on"),
+        (c"cpu_tuple_cost", c"1000000"),
+        // It would take the costs for those of a long statement.
+        (c"jit", c"off"),
+    ];
+    with_settings(&BY_KEY, || with_settings(&settings, f))
 }
 
 /// Runs `f`, which plans a statement, so that the plan reads bitmaps of indexes and sorts the rows. For statements that

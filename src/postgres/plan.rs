@@ -14,7 +14,7 @@ use super::guc::{planning_for_keys, planning_for_many_keys};
 use super::name::QualifiedName;
 use super::property_index::of_type;
 use super::raised::while_running;
-use super::statement::{IndexScan, Kind, Statement};
+use super::statement::{IndexScan, Kind, Statement, has_many_keys};
 use super::types::value::Value;
 
 /// How many tables' plans a backend keeps.
@@ -45,12 +45,12 @@ enum Planned {
 }
 
 impl Planned {
-    fn of(kind: Kind) -> Planned {
+    fn of(kind: Kind, sql: &str) -> Planned {
         if kind.needs_values() {
             Planned::EachTime
         } else if kind.any_plan() {
             Planned::Freely
-        } else if kind.has_many_keys() {
+        } else if has_many_keys(sql) {
             Planned::ForManyKeys
         } else {
             Planned::ForKeys
@@ -287,7 +287,8 @@ pub(super) fn kept(table: &QualifiedName, statement: &Statement<'_>) -> Rc<KeptP
     let plan = found
         .filter(|plan| plan.takes(values) && plan.follows_its_table())
         .unwrap_or_else(|| {
-            let plan = Rc::new(KeptPlan::prepare(&kind.sql(table), values, Planned::of(kind)));
+            let sql = kind.sql(table);
+            let plan = Rc::new(KeptPlan::prepare(&sql, values, Planned::of(kind, &sql)));
             keep(table, |plans| {
                 plans.plans.insert(kind, Rc::clone(&plan));
             });

@@ -275,6 +275,11 @@ const POINTS: &str = "t.partition_key OPERATOR(pg_catalog.=) $1 AND t.row_key OP
 const GIVEN: &str = "ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($4))";
 const RETURNING_MANY: &str = "RETURNING t.row_key, t.\"timestamp\"";
 
+/// Returns whether a statement selects by an array of RowKeys.
+pub(super) fn has_many_keys(sql: &str) -> bool {
+    sql.contains(POINTS)
+}
+
 impl Kind {
     /// Returns the text of the statement.
     pub(super) fn sql(self, table: &QualifiedName) -> String {
@@ -372,22 +377,6 @@ impl Kind {
     /// Returns whether the statement must be planned with its values each time.
     pub(super) fn needs_values(self) -> bool {
         matches!(self, Kind::Scan(shape) if shape.needs_values())
-    }
-
-    /// Returns whether the statement selects by an array of RowKeys.
-    pub(super) fn has_many_keys(self) -> bool {
-        matches!(
-            self,
-            Kind::GetMany
-                | Kind::LockMany
-                | Kind::LookMany
-                | Kind::DeleteMany
-                | Kind::DeleteLocked
-                | Kind::DeleteVersions
-                | Kind::WriteMany(WriteMany::Replace)
-                | Kind::ReplaceLocked
-                | Kind::ReplaceVersions
-        )
     }
 
     /// Returns whether the plan is kept. There are as many texts of `WriteRows` as numbers of rows, and how entities are
