@@ -13,7 +13,7 @@ use table_service_model::token::{ContinuationToken, Operation};
 use super::filters::parse;
 use crate::engine::bulk::{self, Bulk, Change, Refused, Step};
 use crate::engine::table::{Table, TableLock};
-use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
+use crate::postgres::arguments::{self, prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::error::{OrRaise, raise, raise_with};
 use crate::postgres::procedure::{Done, Procedure, Refusal, StepsOut};
 use crate::postgres::result_set::{DeletedStep, ResultSet, UpdatedStep};
@@ -54,11 +54,10 @@ fn delete_entities(
         function: c"delete_entities()",
         table_name,
         filter,
-        properties: None,
-        remove: None,
+        change: Given::Delete,
         parameters,
     };
-    work.at_once(top, true)
+    work.at_once(top)
 }
 
 /// Sets the given properties of the entities that pass a filter and removes those whose names are in `remove`, of the first
@@ -78,11 +77,10 @@ fn update_entities(
         function: c"update_entities()",
         table_name,
         filter,
-        properties,
-        remove,
+        change: Given::Update { properties, remove },
         parameters,
     };
-    work.at_once(top, false)
+    work.at_once(top)
 }
 
 /// Deletes the first entities that pass a filter, in key order from a token on: at most `top`, for at most
@@ -101,11 +99,10 @@ fn delete_entities_step(
         function: c"delete_entities_step()",
         table_name,
         filter,
-        properties: None,
-        remove: None,
+        change: Given::Delete,
         parameters,
     };
-    let done = work.one_step(top, continuation_token, true);
+    let done = work.one_step(top, continuation_token);
     // SAFETY: `fcinfo` is that of the running function, which returns TABLE (deleted bigint, continuation_token text).
     unsafe { push(fcinfo, &done) };
     DeletedStep
@@ -130,11 +127,10 @@ fn update_entities_step(
         function: c"update_entities_step()",
         table_name,
         filter,
-        properties,
-        remove,
+        change: Given::Update { properties, remove },
         parameters,
     };
-    let done = work.one_step(top, continuation_token, false);
+    let done = work.one_step(top, continuation_token);
     // SAFETY: `fcinfo` is that of the running function, which returns TABLE (updated bigint, continuation_token text).
     unsafe { push(fcinfo, &done) };
     UpdatedStep
@@ -164,11 +160,10 @@ fn delete_entities_in_steps(
         function: c"delete_entities_in_steps()",
         table_name,
         filter,
-        properties: None,
-        remove: None,
+        change: Given::Delete,
         parameters,
     };
-    work.in_steps(procedure, (step, pause), deleted, continuation_token, true)
+    work.in_steps(procedure, (step, pause), deleted, continuation_token)
 }
 
 /// Changes the entities that pass a filter as `update_entities` does, in steps, and commits after each.
@@ -198,11 +193,10 @@ fn update_entities_in_steps(
         function: c"update_entities_in_steps()",
         table_name,
         filter,
-        properties,
-        remove,
+        change: Given::Update { properties, remove },
         parameters,
     };
-    work.in_steps(procedure, (step, pause), updated, continuation_token, false)
+    work.in_steps(procedure, (step, pause), updated, continuation_token)
 }
 
 /// Removes all entities of a table, by TRUNCATE. Policies, rights and indexes stay.
@@ -224,9 +218,17 @@ struct Work<'a> {
     function: &'static CStr,
     table_name: Option<TextArg<'a>>,
     filter: Option<TextArg<'a>>,
-    properties: Option<PropertiesArg<'a>>,
-    remove: Option<TextArrayArg<'a>>,
+    change: Given<'a>,
     parameters: Option<PropertiesArg<'a>>,
+}
+
+/// How they are changed.
+enum Given<'a> {
+    Delete,
+    Update {
+        properties: Option<PropertiesArg<'a>>,
+        remove: Option<TextArrayArg<'a>>,
+    },
 }
 
 /// The arguments, checked.
@@ -238,7 +240,7 @@ struct Checked<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn check(&self, deletes: bool) -> Result<Checked<'a>, Error> {
+    fn check(&self) -> Result<Checked<'a>, Error> {
         let table_name = required("table_name", self.table_name)?.get();
         if self.filter.is_none_or(|filter| filter.get().trim().is_empty()) {
             return Err(Error::ArgumentInvalid {
@@ -246,16 +248,12 @@ impl<'a> Work<'a> {
                     .to_owned(),
             });
         }
-        let patch = if deletes {
-            None
-        } else {
-            let remove = self.remove.as_ref();
-            let remove = remove.map(|names| names.iter().map(|name| name.map(TextArg::get)).collect());
-            Some(Patch::new(
-                self.properties.map(|properties| properties.get()),
-                None,
-                remove,
-            )?)
+        let patch = match &self.change {
+            Given::Delete => None,
+            Given::Update { properties, remove } => {
+                let properties = properties.map(|properties| properties.get());
+                Some(Patch::new(properties, None, arguments::names(remove.as_ref()))?)
+            }
         };
         let plan = Plan::new(parse(self.filter, self.parameters)?);
         Ok(Checked {
@@ -266,26 +264,29 @@ impl<'a> Work<'a> {
     }
 
     /// What the tokens of steps stand for.
-    fn operation(&self, table: &Table, deletes: bool) -> Operation {
+    fn operation(&self, table: &Table) -> Operation {
         let text = |text: Option<TextArg<'a>>| text.map(|text| text.get().as_bytes());
         let bag = |bag: Option<PropertiesArg<'a>>| bag.map(|bag| bag.get().as_bytes());
         let oid = u32::from(table.oid()).to_le_bytes();
-        let kind: &[u8] = if deletes { b"delete" } else { b"update" };
-        let removed = self.remove.iter().flat_map(TextArrayArg::iter).map(text);
+        let (kind, properties, remove): (&[u8], _, _) = match &self.change {
+            Given::Delete => (b"delete", None, None),
+            Given::Update { properties, remove } => (b"update", *properties, remove.as_ref()),
+        };
+        let removed = remove.into_iter().flat_map(TextArrayArg::iter).map(text);
         let parts = [
             Some(kind),
             Some(oid.as_slice()),
             text(self.filter),
             bag(self.parameters),
-            bag(self.properties),
-            self.remove.as_ref().map(|_| b"remove".as_slice()),
+            bag(properties),
+            remove.map(|_| b"remove".as_slice()),
         ];
         Operation::new(parts.into_iter().chain(removed))
     }
 
-    fn at_once(&self, top: Option<i64>, deletes: bool) -> i64 {
+    fn at_once(&self, top: Option<i64>) -> i64 {
         let work = || {
-            let checked = self.check(deletes)?;
+            let checked = self.check()?;
             let top = top
                 .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
                 .transpose()?;
@@ -296,24 +297,24 @@ impl<'a> Work<'a> {
         i64::try_from(step.changed).unwrap_or(i64::MAX)
     }
 
-    fn one_step(&self, top: Option<i64>, token: Option<TextArg<'_>>, deletes: bool) -> Done {
+    fn one_step(&self, top: Option<i64>, token: Option<TextArg<'_>>) -> Done {
         let work = || {
-            let checked = self.check(deletes)?;
+            let checked = self.check()?;
             let top = u64::try_from(top.unwrap_or(STEP)).map_err(|_| top_out_of_range())?;
             Ok((checked, top))
         };
         let (checked, top) = work().or_raise();
-        match self.step(&checked, top, token.map(TextArg::get), deletes) {
+        match self.step(&checked, top, token.map(TextArg::get)) {
             Ok(done) => done,
             Err((error, Some(more))) => raise_with(error, &more),
             Err((error, None)) => raise(error),
         }
     }
 
-    fn step(&self, checked: &Checked<'_>, top: u64, token: Option<&str>, deletes: bool) -> Result<Done, Refusal> {
+    fn step(&self, checked: &Checked<'_>, top: u64, token: Option<&str>) -> Result<Done, Refusal> {
         let plain = |error| (error, None);
         let table = checked.open(self.function).map_err(plain)?;
-        let operation = self.operation(&table, deletes);
+        let operation = self.operation(&table);
         let start = token
             .map(|token| ContinuationToken::parse_step(token, operation))
             .transpose()
@@ -337,10 +338,9 @@ impl<'a> Work<'a> {
         (step, pause): (Option<i64>, Option<Interval>),
         count: Option<i64>,
         token: Option<TextArg<'_>>,
-        deletes: bool,
     ) -> StepsOut {
         let check = || {
-            let checked = self.check(deletes)?;
+            let checked = self.check()?;
             let step = u64::try_from(required("step", step)?).ok().filter(|&step| step > 0);
             let step = step.ok_or_else(|| invalid("step must be above 0"))?;
             let pause = u64::try_from(required("pause", pause)?.as_micros());
@@ -348,14 +348,14 @@ impl<'a> Work<'a> {
             let count = u64::try_from(count.unwrap_or_default());
             let count = count.map_err(|_| invalid("The number of entities so far must not be negative"))?;
             if let Some(token) = token {
-                let operation = self.operation(&checked.open(self.function)?, deletes);
+                let operation = self.operation(&checked.open(self.function)?);
                 ContinuationToken::parse_step(token.get(), operation)?;
             }
             Ok((checked, step, Duration::from_micros(pause), count))
         };
         let (checked, step, pause, count) = check().or_raise();
         procedure.run(count, token.map(|token| token.get().to_owned()), pause, |token| {
-            self.step(&checked, step, token, deletes)
+            self.step(&checked, step, token)
         })
     }
 }

@@ -9,7 +9,7 @@ use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::{Error, Ticks};
 
 use super::types::value::{Text, Value};
-use super::types::{PropertiesArg, TextArg};
+use super::types::{PropertiesArg, TextArg, TextArrayArg};
 
 /// Returns the value of an argument that must not be NULL.
 ///
@@ -71,6 +71,11 @@ impl KeyTexts {
 /// `InvalidInput` for NULL.
 pub fn properties<'a>(properties: Option<PropertiesArg<'a>>) -> Result<PropertiesArg<'a>, Error> {
     required("properties", properties)
+}
+
+/// Returns the names in the argument `remove`, with `None` for NULL.
+pub fn names<'a>(names: Option<&TextArrayArg<'a>>) -> Option<Vec<Option<&'a str>>> {
+    names.map(|names| names.iter().map(|name| name.map(TextArg::get)).collect())
 }
 
 /// Returns the condition in the argument `if_match`.
