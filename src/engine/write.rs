@@ -8,13 +8,13 @@ use pgrx::prelude::*;
 use table_service_model::etag::IfMatch;
 use table_service_model::{Error, entity, ticks};
 
-use super::direct::{self, Purpose};
+use super::direct::{self, Changed, Purpose};
 use super::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::clock::now;
 use crate::postgres::error::raise;
 use crate::postgres::raised::{has_sqlstate, says};
-use crate::postgres::row::broken_entity;
+use crate::postgres::row::{Row, broken_entity};
 use crate::postgres::spi::{Connection, Rows, connect};
 use crate::postgres::statement::{Change, Statement};
 use crate::postgres::subtransaction::in_subtransaction;
@@ -60,7 +60,11 @@ enum Undone {
 
 /// Runs a statement that may insert, until the Timestamp that it writes is later than those of all earlier versions.
 /// `write` gets the clock and returns the Timestamp that it wrote.
-fn in_attempts(table: &Table, keys: Keys<'_>, write: impl Fn(i64) -> Result<i64, Error>) -> Result<i64, Error> {
+pub(super) fn in_attempts(
+    table: &Table,
+    keys: Keys<'_>,
+    write: impl Fn(i64) -> Result<i64, Error>,
+) -> Result<i64, Error> {
     let needs_attempts = direct::needs_attempts(table);
     let mut latest = None;
     loop {
@@ -169,11 +173,15 @@ pub fn update(
     if !keys.within_limits() {
         return Err(Error::EntityNotFound);
     }
+    let changed = |row: &Row<'_>| match change {
+        Change::Replace => Ok(Some(Changed::Given(properties))),
+        Change::Merge => row.properties().merge(properties.get()).map(Changed::Made).map(Some),
+    };
     let direct = direct::with(table, Purpose::Update, |table| {
-        table.update(keys, version(if_match), change, properties).transpose()
+        table.update(keys, version(if_match), changed).transpose()
     });
     if let Some(updated) = direct {
-        return updated;
+        return updated.map(|(timestamp, _)| timestamp);
     }
     conditional(table, keys, if_match, |spi, version| {
         let statement = Statement::update(change, keys, now(), properties, version);
@@ -225,17 +233,22 @@ fn written(keys: Keys<'_>, rows: &Rows<'_>) -> Option<i64> {
     let row = rows.first()?;
     match (row.timestamptz(1), row.boolean(2)) {
         (Some(timestamp), Some(false)) => Some(timestamp),
-        _ => broken_entity(
-            keys.partition_key.get(),
-            keys.row_key.get(),
-            "is NULL in its Timestamp or its properties",
-        ),
+        _ => broken_by_null(keys),
     }
+}
+
+/// Raises the error for a stored row with NULLs.
+pub(super) fn broken_by_null(keys: Keys<'_>) -> ! {
+    broken_entity(
+        keys.partition_key.get(),
+        keys.row_key.get(),
+        "is NULL in its Timestamp or its properties",
+    )
 }
 
 /// Runs `write` until it writes, or until a second statement with a new snapshot tells why it does not: 404 before 412
 /// (semantics 2.2). `write` gets the Timestamp that the entity must have, or `None` for any.
-fn conditional<T>(
+pub(super) fn conditional<T>(
     table: &Table,
     keys: Keys<'_>,
     if_match: IfMatch,
@@ -272,7 +285,7 @@ fn conditional<T>(
 }
 
 /// Returns the Timestamp that the entity must have, or `None` for any.
-fn version(if_match: IfMatch) -> Option<i64> {
+pub(super) fn version(if_match: IfMatch) -> Option<i64> {
     match if_match {
         IfMatch::Any => None,
         IfMatch::Version(version) => Some(version.to_postgres_micros()),

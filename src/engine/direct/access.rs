@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use pgrx::itemptr::item_pointer_to_u64;
 use pgrx::prelude::*;
 use table_service_model::property_index::Span;
-use table_service_model::{Error, Properties, ticks};
+use table_service_model::{Error, Properties, PropertiesBuf, ticks};
 
 use super::eligibility::{Purpose, is_allowed, is_plain, is_planned_plainly, primary_key};
 use super::property_entries::{PropertyEntries, entry_insertion};
@@ -21,7 +21,6 @@ use crate::postgres::memory::new_context;
 use crate::postgres::property_index::{has_our_keys, is_complete};
 use crate::postgres::row::Row;
 use crate::postgres::settings;
-use crate::postgres::statement::Change;
 use crate::postgres::types::value::{Bag, Value};
 use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::postgres::varlena::{Varlena, Varlenas};
@@ -62,6 +61,13 @@ pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&mut Direct) -> O
     };
     direct.close();
     result
+}
+
+/// The properties that an entity gets.
+pub enum Changed<'p> {
+    /// Those of an argument, which are written without a copy.
+    Given(PropertiesArg<'p>),
+    Made(PropertiesBuf),
 }
 
 /// The outcome of an attempt to write.
@@ -294,18 +300,19 @@ impl Direct {
         }
     }
 
-    /// Changes the properties of an entity if it has the Timestamp `version`, or any for `None`. Returns its new
-    /// Timestamp, or `None` if only a statement can do the work.
+    /// Changes the properties of an entity if it has the Timestamp `version`, or any for `None`. `change` makes the new
+    /// properties from the stored row. It may be called several times, with the row as it is then; the row that it was
+    /// called with last is the one that is replaced. Returns the new Timestamp and properties, or `None` if only a
+    /// statement can do the work, as `change` may say too.
     ///
     /// # Errors
-    /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, and the errors of a merge and of the CHECK constraint.
-    pub fn update(
+    /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, and the errors of `change` and of the CHECK constraint.
+    pub fn update<'p>(
         &mut self,
         keys: Keys<'_>,
         version: Option<i64>,
-        change: Change,
-        properties: PropertiesArg<'_>,
-    ) -> Result<Option<i64>, Error> {
+        change: impl Fn(&Row<'_>) -> Result<Option<Changed<'p>>, Error>,
+    ) -> Result<Option<(i64, Changed<'p>)>, Error> {
         loop {
             // SAFETY: the relation is open, a transaction is running, and `seek` gets the snapshot that was just made
             // active. The calls are those that PostgreSQL makes before it executes an UPDATE. The first one raises if a
@@ -318,7 +325,7 @@ impl Direct {
                 self.seek(GetActiveSnapshot(), keys)
             };
             let attempt = if is_found {
-                self.update_row(keys, version, change, properties)
+                self.update_row(keys, version, &change)
             } else {
                 Err(Error::EntityNotFound)
             };
@@ -329,7 +336,7 @@ impl Direct {
                 pg_sys::CommandCounterIncrement();
             }
             match attempt? {
-                Attempt::Done(timestamp) => return Ok(Some(timestamp)),
+                Attempt::Done(done) => return Ok(Some(done)),
                 Attempt::Again => {
                     pgrx::check_for_interrupts!();
                 }
@@ -339,13 +346,12 @@ impl Direct {
     }
 
     /// Changes the row of the last look-up.
-    fn update_row(
+    fn update_row<'p>(
         &mut self,
         keys: Keys<'_>,
         version: Option<i64>,
-        change: Change,
-        given: PropertiesArg<'_>,
-    ) -> Result<Attempt<i64>, Error> {
+        change: impl Fn(&Row<'_>) -> Result<Option<Changed<'p>>, Error>,
+    ) -> Result<Attempt<(i64, Changed<'p>)>, Error> {
         // SAFETY: `open` checked that the table has the columns of an entity. The slot keeps its row until the next
         // look-up.
         let Some(row) = (unsafe { Row::without_nulls(self.stored) }) else {
@@ -355,19 +361,18 @@ impl Direct {
             return Err(Error::UpdateConditionNotSatisfied);
         }
         let timestamp = ticks::next_timestamp(row.timestamp(), now());
-        let merged;
-        let properties = match change {
-            Change::Replace => {
-                check(keys, timestamp, given.get())?;
-                given
-            }
-            Change::Merge => {
-                let bag = row.properties().merge(given.get())?;
-                check(keys, timestamp, bag.as_properties())?;
-                merged = Bag::new(bag.as_properties());
-                merged.arg()
+        let Some(changed) = change(&row)? else {
+            return Ok(Attempt::Statement);
+        };
+        let made;
+        let properties = match &changed {
+            Changed::Given(given) => *given,
+            Changed::Made(bag) => {
+                made = Bag::new(bag.as_properties());
+                made.arg()
             }
         };
+        check(keys, timestamp, properties.get())?;
         let values = [
             keys.partition_key.datum(),
             keys.row_key.datum(),
@@ -377,7 +382,7 @@ impl Direct {
         // SAFETY: the last look-up found a row, and the values have the types of the columns.
         let result = unsafe { self.write_version(values) };
         Ok(match result {
-            Some(pg_sys::TM_Result::TM_Ok) => Attempt::Done(timestamp),
+            Some(pg_sys::TM_Result::TM_Ok) => Attempt::Done((timestamp, changed)),
             Some(pg_sys::TM_Result::TM_Updated) => {
                 prevent_lost_update("could not serialize access due to concurrent update");
                 Attempt::Again
