@@ -1,17 +1,20 @@
-//! Insert, replace, merge, upsert and delete one entity.
+//! Insert, replace, merge, upsert, patch and delete one entity.
 
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
-use table_service_model::Error;
+use table_service_model::filter::Predicate;
+use table_service_model::patch::Patch;
+use table_service_model::{Error, Ticks};
 
+use super::filters::parse;
 use crate::engine::table::{Table, TableLock};
-use crate::engine::write;
+use crate::engine::{patch, write};
 use crate::postgres::arguments::{self, Keys, prevent_if_read_only, required};
 use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
 use crate::postgres::statement::Change;
-use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::postgres::types::{EntityOut, PropertiesArg, TextArg, TextArrayArg};
 
 /// Inserts an entity and returns its ETag.
 ///
@@ -67,6 +70,49 @@ fn merge_entity(
         target.update(Change::Merge, properties, if_match)
     };
     merge().or_raise()
+}
+
+/// Changes an entity depending on what it has, and returns it as it is now stored: sets `properties`, adds the numbers of
+/// `increment`, and removes the properties whose names are in `remove`. The entity must pass the filter `condition`, whose
+/// `@name` have their values in `parameters`, and have the ETag `if_match`, or `*` for any. With `create_missing`, an entity
+/// that does not exist begins without properties.
+///
+/// Raises `ResourceNotFound` if the entity does not exist, `UpdateConditionNotSatisfied` if it does not pass or has another
+/// ETag, `OutOfRangeInput` for a sum that its type does not have, and the errors of the limits.
+#[allow(clippy::too_many_arguments)]
+#[pg_extern]
+fn patch_entity(
+    table_name: Option<TextArg<'_>>,
+    partition_key: Option<TextArg<'_>>,
+    row_key: Option<TextArg<'_>>,
+    properties: default!(Option<PropertiesArg<'_>>, "NULL"),
+    increment: default!(Option<PropertiesArg<'_>>, "NULL"),
+    remove: default!(Option<TextArrayArg<'_>>, "NULL"),
+    condition: default!(Option<TextArg<'_>>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    if_match: default!(Option<TextArg<'_>>, "'*'"),
+    create_missing: default!(Option<bool>, "false"),
+) -> EntityOut {
+    let patch = || {
+        let target = Target::new(c"patch_entity()", table_name, partition_key, row_key)?;
+        let if_match = arguments::if_match(if_match)?;
+        let create_missing = required("create_missing", create_missing)?;
+        let [set, increment] = [properties, increment].map(|bag| bag.map(|bag| bag.get()));
+        let patch = Patch::new(set, increment, arguments::names(remove.as_ref()))?;
+        let condition = condition
+            .map(|condition| parse(Some(condition), parameters))
+            .transpose()?;
+        let condition = condition.map(|filter| Predicate::new(&filter));
+        let patch = patch.only_if(condition.as_ref());
+        let patched = patch::patch(&target.table()?, target.keys, &patch, if_match, create_missing)?;
+        Ok(EntityOut {
+            partition_key: target.keys.partition_key.get().to_owned(),
+            row_key: target.keys.row_key.get().to_owned(),
+            timestamp: Ticks::from_postgres_micros(patched.timestamp),
+            properties: patched.properties,
+        })
+    };
+    patch().or_raise()
 }
 
 /// Inserts an entity, or replaces all properties of the existing entity with these keys, and returns its new ETag.

@@ -11,6 +11,7 @@ pub mod fan_out;
 pub mod gateway_access;
 pub mod matches;
 pub mod page;
+pub mod patch;
 pub mod policies;
 pub mod property_index;
 pub mod residual;

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use crate::edm::Value;
-use crate::entity;
+use crate::entity::{self, Entity};
 use crate::error::Error;
+use crate::filter::Predicate;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::properties::{Properties, PropertiesBuf, PropertiesBuilder};
 use crate::property_name;
@@ -27,6 +28,7 @@ pub struct Patch<'a> {
     set: Option<Properties<'a>>,
     increment: Option<Properties<'a>>,
     remove: Vec<&'a str>,
+    condition: Option<&'a Predicate>,
 }
 
 impl<'a> Patch<'a> {
@@ -76,10 +78,33 @@ impl<'a> Patch<'a> {
                 Error::quoted(name)
             )));
         }
-        Ok(Patch { set, increment, remove })
+        Ok(Patch {
+            set,
+            increment,
+            remove,
+            condition: None,
+        })
     }
 
-    /// The properties of the entity with these keys after the patch.
+    /// The same patch, but only of entities that pass a filter. It does nothing to others.
+    pub fn only_if(self, condition: Option<&'a Predicate>) -> Patch<'a> {
+        Patch { condition, ..self }
+    }
+
+    /// The properties of an entity after the patch, if it passes the filter of [`Patch::only_if`]. An entity that does not
+    /// exist yet has keys, no properties and no Timestamp.
+    ///
+    /// # Errors
+    /// `UpdateConditionNotSatisfied` if it does not pass; the errors of [`Patch::apply`].
+    pub fn apply_to(&self, stored: &Entity<'_>) -> Result<PropertiesBuf, Error> {
+        if self.condition.is_some_and(|condition| !condition.matches(stored)) {
+            return Err(Error::UpdateConditionNotSatisfied);
+        }
+        let [partition_key, row_key] = [stored.partition_key, stored.row_key].map(Option::unwrap_or_default);
+        self.apply(partition_key, row_key, stored.properties)
+    }
+
+    /// The properties of the entity with these keys after the patch, whatever its condition is.
     ///
     /// # Errors
     /// `OutOfRangeInput` for a sum that its type does not have, `InvalidInput` for an increment of another type than the
@@ -151,8 +176,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Code;
+    use crate::filter::Filter;
     use crate::json::parse_properties;
+    use crate::{Code, Ticks};
 
     /// The properties after a patch, or its error's code.
     fn patched(stored: &str, set: &str, increment: &str, remove: &[&str]) -> Result<PropertiesBuf, Code> {
@@ -258,6 +284,46 @@ mod tests {
         assert_eq!(patched("{}", "", "", &["no name"]), Err(Code::PropertyNameInvalid));
         let of_null = Patch::new(None, None, Some(vec![None])).unwrap_err();
         assert_eq!(of_null.code(), Code::InvalidInput);
+    }
+
+    #[test]
+    fn a_condition_is_tested_on_what_is_stored() {
+        let add = parse_properties(r#"{"n": 1}"#).unwrap();
+        let stored = parse_properties(r#"{"n": 1}"#).unwrap();
+        let patched = |condition: &str, timestamp, properties| {
+            let condition = Predicate::new(&Filter::parse(condition, None).unwrap());
+            let patch = Patch::new(None, Some(add.as_properties()), None).unwrap();
+            let entity = Entity {
+                partition_key: Some("p"),
+                row_key: Some("r"),
+                timestamp,
+                properties,
+            };
+            let patched = patch.only_if(Some(&condition)).apply_to(&entity);
+            patched.map_err(|error| error.code())
+        };
+        let (now, refused) = (Ticks::parse("2026-01-01"), Err(Code::UpdateConditionNotSatisfied));
+        let two = Ok(parse_properties(r#"{"n": 2}"#).unwrap());
+        for condition in [
+            "n eq 1",
+            "n lt 2 and PartitionKey eq 'p'",
+            "Timestamp gt datetime'2000-01-01T00:00:00Z'",
+            "",
+        ] {
+            assert_eq!(patched(condition, now, stored.as_properties()), two, "{condition}");
+        }
+        assert_eq!(patched("n eq 2", now, stored.as_properties()), refused);
+        // What does not exist yet.
+        let nothing = Properties::from_stored(&[]);
+        assert_eq!(patched("n eq 0", None, nothing), refused);
+        assert_eq!(
+            patched("Timestamp gt datetime'2000-01-01T00:00:00Z'", None, nothing),
+            refused
+        );
+        assert_eq!(
+            patched("not (n gt 5) and RowKey eq 'r'", None, nothing),
+            Ok(add.clone())
+        );
     }
 
     #[test]

@@ -49,9 +49,11 @@ pub enum WriteMany {
 pub(super) enum Kind {
     Insert,
     InsertOrRaise,
+    InsertReturning,
     Upsert(Change),
     Update(Change),
     UpdateVersion(Change),
+    ReplaceVersion,
     Delete,
     DeleteVersion,
     Get,
@@ -94,6 +96,11 @@ impl<'a> Statement<'a> {
         Statement::of_entity(Kind::InsertOrRaise, keys, clock, properties)
     }
 
+    /// Inserts an entity and returns it, or does nothing if an entity has these keys.
+    pub fn insert_returning(keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
+        Statement::of_entity(Kind::InsertReturning, keys, clock, properties)
+    }
+
     /// Inserts an entity or changes the existing one with these keys. Returns its Timestamp.
     pub fn upsert(change: Change, keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
         Statement::of_entity(Kind::Upsert(change), keys, clock, properties)
@@ -112,6 +119,13 @@ impl<'a> Statement<'a> {
             statement.kind = Kind::UpdateVersion(change);
             statement.values.push(Value::timestamptz(version));
         }
+        statement
+    }
+
+    /// Replaces the properties of an entity if it has the Timestamp `version`, and returns it.
+    pub fn replace_version(keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>, version: i64) -> Statement<'a> {
+        let mut statement = Statement::of_entity(Kind::ReplaceVersion, keys, clock, properties);
+        statement.values.push(Value::timestamptz(version));
         statement
     }
 
@@ -317,6 +331,7 @@ impl Kind {
             Kind::Scan(shape) => shape.sql(table),
             Kind::Insert => format!("{insert} ON CONFLICT DO NOTHING"),
             Kind::InsertOrRaise => insert,
+            Kind::InsertReturning => format!("{insert} ON CONFLICT DO NOTHING RETURNING {ENTITY}"),
             Kind::Upsert(change) => {
                 let properties = changed(change, "excluded.properties");
                 format!("{insert} {on_conflict} = {properties} {RETURNING}")
@@ -328,6 +343,9 @@ impl Kind {
             Kind::UpdateVersion(change) => {
                 let properties = changed(change, "$4");
                 format!("{update} = {properties} WHERE {POINT} AND {} {RETURNING}", version(5))
+            }
+            Kind::ReplaceVersion => {
+                format!("{update} = $4 WHERE {POINT} AND {} RETURNING {ENTITY}", version(5))
             }
             Kind::Delete => format!("DELETE FROM {table} AS t WHERE {POINT}"),
             Kind::DeleteVersion => format!("DELETE FROM {table} AS t WHERE {POINT} AND {}", version(3)),
@@ -422,6 +440,8 @@ mod tests {
         let mut kinds = vec![
             Kind::Insert,
             Kind::InsertOrRaise,
+            Kind::InsertReturning,
+            Kind::ReplaceVersion,
             Kind::Delete,
             Kind::DeleteVersion,
             Kind::DeleteMany,
@@ -551,9 +571,16 @@ mod tests {
             let bag = table_service_model::Properties::from_stored(bag);
             (Text::new(key), Bag::new(bag))
         });
+        let keys_of_one = Keys {
+            partition_key: key.arg(),
+            row_key: key.arg(),
+        };
+        let bag = Bag::new(table_service_model::Properties::from_stored(&[]));
         let texts = Array::of_texts(["a"].into_iter());
         let versions = Array::of_timestamps([0].into_iter());
         let statements = [
+            Statement::insert_returning(keys_of_one, 0, bag.arg()),
+            Statement::replace_version(keys_of_one, 0, bag.arg(), 0),
             Statement::delete_versions(key.value(), &texts, &versions),
             Statement::replace_versions(key.value(), &texts, 0, &texts, &versions),
             Statement::scan(&keys, None, false),
