@@ -4,17 +4,17 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 use table_service_model::Error;
-use table_service_model::batch::{Action, Batch, Operation};
+use table_service_model::batch::{Action, Batch, Operation, PatchArguments};
 use table_service_model::key::{self, PARTITION_KEY};
 
 use crate::engine::batch;
 use crate::engine::table::{Table, TableLock};
-use crate::postgres::arguments::{prevent_if_read_only, required};
+use crate::postgres::arguments::{self, prevent_if_read_only, required};
 use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
 use crate::postgres::result_set::{BatchResults, ResultSet};
 use crate::postgres::types::value::{Text, Value};
-use crate::postgres::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, TextArg};
+use crate::postgres::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, TextArg, TextArrayArg};
 
 /// Executes up to 100 operations on one partition: all of them, or none if one fails. Returns the new ETags in the
 /// order of the operations, with NULL for a delete.
@@ -67,7 +67,7 @@ fn execute_batch_json(
 /// Makes an insert for `execute_batch`.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_insert(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
-    operation(Action::Insert, row_key, properties, None)
+    operation(Action::Insert.name(), row_key, properties, None)
 }
 
 /// Makes a replace for `execute_batch`. `if_match` is the ETag that the entity must have, or `*` for any.
@@ -77,7 +77,7 @@ fn batch_replace(
     properties: Option<PropertiesArg<'_>>,
     if_match: Option<TextArg<'_>>,
 ) -> BatchOperationOut {
-    operation(Action::Replace, row_key, properties, if_match)
+    operation(Action::Replace.name(), row_key, properties, if_match)
 }
 
 /// Makes a merge for `execute_batch`. `if_match` is the ETag that the entity must have, or `*` for any.
@@ -87,35 +87,58 @@ fn batch_merge(
     properties: Option<PropertiesArg<'_>>,
     if_match: Option<TextArg<'_>>,
 ) -> BatchOperationOut {
-    operation(Action::Merge, row_key, properties, if_match)
+    operation(Action::Merge.name(), row_key, properties, if_match)
 }
 
 /// Makes an insert-or-replace for `execute_batch`.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_insert_or_replace(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
-    operation(Action::InsertOrReplace, row_key, properties, None)
+    operation(Action::InsertOrReplace.name(), row_key, properties, None)
 }
 
 /// Makes an insert-or-merge for `execute_batch`.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_insert_or_merge(row_key: Option<TextArg<'_>>, properties: Option<PropertiesArg<'_>>) -> BatchOperationOut {
-    operation(Action::InsertOrMerge, row_key, properties, None)
+    operation(Action::InsertOrMerge.name(), row_key, properties, None)
 }
 
 /// Makes a delete for `execute_batch`. `if_match` is the ETag that the entity must have, or `*` for any.
 #[pg_extern(immutable, parallel_safe)]
 fn batch_delete(row_key: Option<TextArg<'_>>, if_match: default!(Option<TextArg<'_>>, "'*'")) -> BatchOperationOut {
-    operation(Action::Delete, row_key, None, if_match)
+    operation(Action::Delete.name(), row_key, None, if_match)
+}
+
+/// Makes a patch for `execute_batch`. The arguments are those of `patch_entity`.
+#[allow(clippy::too_many_arguments)]
+#[pg_extern(immutable, parallel_safe)]
+fn batch_patch(
+    row_key: Option<TextArg<'_>>,
+    properties: default!(Option<PropertiesArg<'_>>, "NULL"),
+    increment: default!(Option<PropertiesArg<'_>>, "NULL"),
+    remove: default!(Option<TextArrayArg<'_>>, "NULL"),
+    condition: default!(Option<TextArg<'_>>, "NULL"),
+    parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
+    if_match: default!(Option<TextArg<'_>>, "'*'"),
+    create_missing: default!(Option<bool>, "false"),
+) -> BatchOperationOut {
+    let [increment, parameters] = [increment, parameters].map(|bag| bag.map(|bag| bag.get()));
+    let arguments = PatchArguments {
+        increment,
+        remove: arguments::names(remove.as_ref()),
+        condition: condition.map(TextArg::get),
+        parameters,
+        create_missing: required("create_missing", create_missing).or_raise(),
+    };
+    operation(&arguments.pack(), row_key, properties, if_match)
 }
 
 fn operation(
-    action: Action,
+    name: &str,
     row_key: Option<TextArg<'_>>,
     properties: Option<PropertiesArg<'_>>,
     if_match: Option<TextArg<'_>>,
 ) -> BatchOperationOut {
     let bag = properties.map(|properties| properties.get());
-    let name = action.name();
     Operation::new(Some(name), row_key.map(TextArg::get), bag, if_match.map(TextArg::get)).or_raise();
     BatchOperationOut::new(name, row_key, properties, if_match)
 }

@@ -10,8 +10,9 @@ use std::panic::AssertUnwindSafe;
 
 use pgrx::prelude::*;
 use table_service_model::batch::{Action, Batch, Operation};
+use table_service_model::entity::Entity;
 use table_service_model::etag::IfMatch;
-use table_service_model::{Error, Properties, PropertiesBuf, Ticks, entity, key};
+use table_service_model::{Error, Properties, PropertiesBuf, Ticks, key};
 
 use super::direct::{self, Purpose};
 use super::table::Table;
@@ -147,18 +148,28 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
 enum Run {
     Insert,
     Upsert(Change),
-    /// Replace, merge and delete.
+    /// Replace, merge, delete and patch.
     Existing,
+    /// A patch that inserts the entity if it does not exist. It is a run of its own: the insert must come before the locks
+    /// on later keys.
+    PatchOrInsert,
 }
 
 impl Run {
-    fn of(action: Action) -> Run {
-        match action {
+    fn of(operation: &Operation<'_>) -> Run {
+        match operation.action {
             Action::Insert => Run::Insert,
             Action::InsertOrReplace => Run::Upsert(Change::Replace),
             Action::InsertOrMerge => Run::Upsert(Change::Merge),
-            Action::Replace | Action::Merge | Action::Delete => Run::Existing,
+            Action::Patch if operation.may_insert() => Run::PatchOrInsert,
+            Action::Replace | Action::Merge | Action::Delete | Action::Patch => Run::Existing,
         }
+    }
+
+    /// Returns whether two neighbours are of one run.
+    fn is_shared(a: &Step<'_>, b: &Step<'_>) -> bool {
+        let run = Run::of(a.operation);
+        run == Run::of(b.operation) && run != Run::PatchOrInsert
     }
 }
 
@@ -212,14 +223,14 @@ impl<'a> Attempt<'a> {
 
     fn run(mut self) -> Result<Timestamps, Failure> {
         let steps = std::mem::take(&mut self.steps);
-        for run in steps.chunk_by(|a, b| Run::of(a.operation.action) == Run::of(b.operation.action)) {
+        for run in steps.chunk_by(Run::is_shared) {
             // After a failure, only an operation with a lower index can change the outcome.
             let run: Vec<_> = run.iter().copied().filter(|step| self.matters(step.index)).collect();
             let Some(first) = run.first() else { continue };
-            match Run::of(first.operation.action) {
+            match Run::of(first.operation) {
                 Run::Insert => self.insert(&run)?,
                 Run::Upsert(change) => self.upsert(&run, change)?,
-                Run::Existing => self.change(&run)?,
+                Run::Existing | Run::PatchOrInsert => self.change(&run)?,
             }
         }
         match self.failure.take() {
@@ -240,14 +251,12 @@ impl<'a> Attempt<'a> {
             // The entity is locked, so nothing has changed.
             _ => return false,
         };
-        let attempts = self.known.outdated.filter(|(before, _)| *before == index);
-        let is_last = attempts.is_some_and(|(_, attempts)| attempts >= OUTDATED);
         let Some(operation) = self.operations.get(index) else {
             return false;
         };
         if self.operations.len() == 1
             || !self.known.is_undoable
-            || is_last
+            || self.is_last_attempt(index)
             || !key::within_limits(self.partition_key.get(), &operation.row_key)
             || !direct::may_read(self.table)
         {
@@ -258,6 +267,12 @@ impl<'a> Attempt<'a> {
             let rows = spi.run(self.table.name(), &Statement::look_many(self.partition_key(), &keys));
             (rows.processed() > 0) != exists
         })
+    }
+
+    /// Returns whether there is no further attempt because of this operation.
+    fn is_last_attempt(&self, index: usize) -> bool {
+        let attempts = self.known.outdated.filter(|(before, _)| *before == index);
+        attempts.is_some_and(|(_, attempts)| attempts >= OUTDATED)
     }
 
     fn matters(&self, index: usize) -> bool {
@@ -276,12 +291,16 @@ impl<'a> Attempt<'a> {
         let bags = run.iter().map(|step| step.operation.properties());
         let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Insert, None, run, bags))?;
         if let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) {
-            let keys = KeyTexts::new(self.partition_key.get(), first.row_key());
-            let bag = Bag::new(first.operation.properties());
-            let error = not_inserted(self.table, keys.keys(), bag.arg());
-            self.fail(first.index, error);
+            self.fail_to_insert(first, first.operation.properties());
         }
         Ok(())
+    }
+
+    fn fail_to_insert(&mut self, step: Step<'a>, properties: Properties<'_>) {
+        let keys = KeyTexts::new(self.partition_key.get(), step.row_key());
+        let bag = Bag::new(properties);
+        let error = not_inserted(self.table, keys.keys(), bag.arg());
+        self.fail(step.index, error);
     }
 
     /// Upserts a run. The statement does not return entities that it did not write. The one with the lowest index is
@@ -305,14 +324,15 @@ impl<'a> Attempt<'a> {
         let key = Array::of_texts([step.row_key()].into_iter());
         let rows = spi.run(self.table.name(), &Statement::lock_many(self.partition_key(), &key));
         match entities(&rows).values().next() {
-            Some(stored) => merge(self.partition_key.get(), step, stored.properties)
-                .err()
-                .unwrap_or_else(suppressed),
+            Some(stored) => {
+                let changed = step.operation.changed(&stored.entity(self.partition_key.get(), step));
+                changed.err().unwrap_or_else(suppressed)
+            }
             None => suppressed(),
         }
     }
 
-    /// Replaces, merges and deletes. It locks the entities in key order, checks each operation, and writes the locked
+    /// Replaces, merges, deletes and patches. It locks the entities in key order, checks each operation, and writes the locked
     /// rows.
     fn change(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
         let (known, unknown): (Vec<_>, Vec<_>) = run
@@ -337,6 +357,7 @@ impl<'a> Attempt<'a> {
                 let mut moved = Vec::new();
                 for step in missing {
                     match found.get(step.row_key()) {
+                        None if step.operation.may_insert() => self.insert_patched(spi, *step)?,
                         None => self.fail(step.index, Error::EntityNotFound),
                         // The previous attempt found the same version, so no concurrent write prevents the lock.
                         Some(&timestamp) if self.known.seen.contains(&(step.index, timestamp)) => {
@@ -351,6 +372,34 @@ impl<'a> Attempt<'a> {
             }
             self.write_locked(spi, &known, &locked)
         })
+    }
+
+    /// Inserts the entity of a patch, which does not exist.
+    fn insert_patched(&mut self, spi: &Connection, step: Step<'a>) -> Result<(), Failure> {
+        let missing = Entity {
+            partition_key: Some(self.partition_key.get()),
+            row_key: Some(step.row_key()),
+            timestamp: None,
+            properties: Properties::from_stored(&[]),
+        };
+        let bag = match step.operation.changed(&missing) {
+            Ok(bag) => bag,
+            Err(error) => {
+                self.fail(step.index, error);
+                return Ok(());
+            }
+        };
+        let bags = [bag.as_properties()].into_iter();
+        let unwritten = self.write_bags(spi, WriteMany::Insert, None, &[step], bags)?;
+        if unwritten.is_empty() {
+            return Ok(());
+        }
+        // Another session may have inserted it meanwhile.
+        if !self.is_last_attempt(step.index) {
+            return Err(Failure::Outdated(step.index));
+        }
+        self.fail_to_insert(step, bag.as_properties());
+        Ok(())
     }
 
     /// Checks the operations on locked entities, and writes these.
@@ -468,6 +517,17 @@ struct Stored<'a> {
     properties: Properties<'a>,
 }
 
+impl Stored<'_> {
+    fn entity<'e>(&'e self, partition_key: &'e str, step: Step<'e>) -> Entity<'e> {
+        Entity {
+            partition_key: Some(partition_key),
+            row_key: Some(step.row_key()),
+            timestamp: Ticks::from_postgres_micros(self.timestamp),
+            properties: self.properties,
+        }
+    }
+}
+
 /// Returns the entity's new properties, or `None` if it is deleted. The limits are checked after the condition
 /// (semantics 0.2).
 fn outcome(partition_key: &str, step: Step<'_>, stored: &Stored<'_>) -> Result<Option<PropertiesBuf>, Error> {
@@ -481,15 +541,8 @@ fn outcome(partition_key: &str, step: Step<'_>, stored: &Stored<'_>) -> Result<O
     }
     match step.operation.action {
         Action::Delete => Ok(None),
-        Action::Merge => merge(partition_key, step, stored.properties).map(Some),
-        _ => Ok(Some(step.operation.properties().to_buf())),
+        _ => step.operation.changed(&stored.entity(partition_key, step)).map(Some),
     }
-}
-
-fn merge(partition_key: &str, step: Step<'_>, stored: Properties<'_>) -> Result<PropertiesBuf, Error> {
-    let merged = stored.merge(step.operation.properties())?;
-    entity::check_size(partition_key, step.row_key(), merged.as_properties())?;
-    Ok(merged)
 }
 
 /// Returns the rows of a statement that selects entities, by RowKey.

@@ -244,7 +244,8 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
 fn permission(action: Action) -> access::ServiceOperation {
     match action {
         Action::Insert => access::ServiceOperation::InsertEntity,
-        Action::Replace | Action::Merge => access::ServiceOperation::UpdateEntity,
+        // No request asks for a patch.
+        Action::Replace | Action::Merge | Action::Patch => access::ServiceOperation::UpdateEntity,
         Action::InsertOrReplace | Action::InsertOrMerge => access::ServiceOperation::UpsertEntity,
         Action::Delete => access::ServiceOperation::DeleteEntity,
     }

@@ -45,7 +45,9 @@ impl<'a> Batch<'a> {
         let bytes = collected
             .operations
             .iter()
-            .map(|operation| partition_key.len() + operation.row_key.len() + operation.bag.len())
+            .map(|operation| {
+                partition_key.len() + operation.row_key.len() + operation.bag.len() + operation.packed_bytes
+            })
             .sum::<usize>();
         if bytes > limits::BATCH_BYTES {
             return Err(Error::BatchTooLarge);
@@ -53,20 +55,19 @@ impl<'a> Batch<'a> {
         collected.finish()
     }
 
-    /// Checks the limits of keys and entities. A merge must be checked again together with the stored entity.
+    /// Checks the limits of keys and entities. A merge or a patch must be checked again together with the stored entity.
     ///
     /// # Errors
     /// `PropertyValueTooLarge` for keys of an insert or upsert, `EntityTooLarge`.
     pub fn check_limits(&self, partition_key: &str) -> Result<(), Error> {
         for (index, operation) in self.0.iter().enumerate() {
-            let checked =
-                if !operation.action.is_conditional() && !key::within_limits(partition_key, &operation.row_key) {
-                    Err(Error::KeyTooLong)
-                } else if operation.action == Action::Delete {
-                    Ok(())
-                } else {
-                    entity::check_size(partition_key, &operation.row_key, operation.properties())
-                };
+            let checked = if operation.may_insert() && !key::within_limits(partition_key, &operation.row_key) {
+                Err(Error::KeyTooLong)
+            } else if operation.action == Action::Delete {
+                Ok(())
+            } else {
+                entity::check_size(partition_key, &operation.row_key, operation.properties())
+            };
             checked.map_err(|error| error.at(index))?;
         }
         Ok(())

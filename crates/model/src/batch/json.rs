@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::group::{Batch, Collector};
 use super::operation::{Action, Operation, condition, unknown_operation};
+use super::patch;
 use crate::error::Error;
 use crate::etag::IfMatch;
 use crate::json::operation_entity;
@@ -11,7 +12,8 @@ use crate::json::reader::{Kind, Reader};
 use crate::limits;
 
 impl<'a> Batch<'a> {
-    /// Reads a batch from JSON: an array of `{"<action>": {entity}, "if_match": "…"}`. The payload is this text.
+    /// Reads a batch from JSON: an array of `{"<action>": {entity}, "if_match": "…"}`. The payload is this text. A patch has
+    /// its other arguments beside `if_match`, by their names.
     ///
     /// # Errors
     /// As [`Batch::new`]; `InvalidInput` for text that is not such an array and for unknown members;
@@ -66,7 +68,7 @@ fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>) -> Result<O
     if reader.peek()? != Kind::Object {
         return Err(invalid(FORM.to_owned()));
     }
-    let (mut given, mut if_match) = (None, None);
+    let (mut given, mut if_match, mut arguments) = (None, None, patch::Members::default());
     let mut next = reader.first_member()?;
     while let Some(name) = next {
         let kind = reader.peek()?;
@@ -79,7 +81,7 @@ fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>) -> Result<O
             if if_match.replace(reader.string()?).is_some() {
                 return Err(invalid("if_match is given twice".to_owned()));
             }
-        } else {
+        } else if !arguments.take(&name, reader)? {
             let action = Action::from_name(&name).ok_or_else(|| unknown_operation(&name))?;
             if kind != Kind::Object {
                 return Err(invalid(format!("The entity of {} is an object", action.name())));
@@ -95,17 +97,30 @@ fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>) -> Result<O
     if entity.partition_key.is_some_and(|given| given != partition_key) {
         return Err(Error::AnotherPartition);
     }
-    // A delete without a condition is for any version, as `batch_delete` has it.
+    // A delete or a patch without a condition is for any version, as `batch_delete` and `batch_patch` have it.
     let if_match = match (action, if_match.as_deref()) {
-        (Action::Delete, None) => IfMatch::Any,
+        (Action::Delete | Action::Patch, None) => IfMatch::Any,
         (_, tag) => condition(action, tag)?,
     };
-    Ok(Operation {
+    let patch = if action == Action::Patch {
+        Some(Box::new(arguments.compile()?))
+    } else if arguments.is_empty() {
+        None
+    } else {
+        return Err(invalid(format!(
+            "{} has none of the arguments of a patch: increment, remove, condition, parameters, create_missing",
+            action.name()
+        )));
+    };
+    Operation {
         action,
         row_key: Cow::Owned(entity.row_key),
         bag: Cow::Owned(entity.properties.as_bytes().to_vec()),
         if_match,
-    })
+        patch,
+        packed_bytes: 0,
+    }
+    .checked()
 }
 
 fn count_operations(json: &str) -> Result<usize, Error> {

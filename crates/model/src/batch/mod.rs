@@ -4,9 +4,11 @@
 mod group;
 mod json;
 mod operation;
+mod patch;
 
 pub use group::Batch;
 pub use operation::{Action, Operation};
+pub use patch::PatchArguments;
 
 #[cfg(test)]
 mod tests;

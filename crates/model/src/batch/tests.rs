@@ -1,4 +1,5 @@
 use super::*;
+use crate::entity::Entity;
 use crate::etag::IfMatch;
 use crate::json::parse_properties;
 use crate::{Code, Error, PropertiesBuf, limits};
@@ -29,7 +30,9 @@ fn every_operation_has_a_json_form() {
             {"if_match": "W/\"x\"", "merge": {"RowKey": "3"}},
             {"insert_or_replace": {"RowKey": "4", "Timestamp": 7}},
             {"insert_or_merge": {"RowKey": "5"}},
-            {"delete": {"RowKey": "6", "A": {"nested": [1]}, "B@odata.type": 7}}]"#,
+            {"delete": {"RowKey": "6", "A": {"nested": [1]}, "B@odata.type": 7}},
+            {"patch": {"RowKey": "7", "A": 1}, "increment": {"N": 1}, "remove": ["B"], "condition": "N lt @n",
+                "parameters": {"n": 5}, "create_missing": true}]"#,
     )
     .unwrap();
     let actions: Vec<_> = batch.iter().map(|(action, ..)| *action).collect();
@@ -37,6 +40,7 @@ fn every_operation_has_a_json_form() {
     assert_eq!(batch[0].2, "{\"A\": Int32(1)}");
     assert_eq!(batch[2].3, IfMatch::Never);
     assert_eq!((batch[5].2.as_str(), batch[5].3), ("{}", IfMatch::Any));
+    assert_eq!((batch[6].2.as_str(), batch[6].3), ("{\"A\": Int32(1)}", IfMatch::Any));
 }
 
 #[test]
@@ -66,6 +70,26 @@ fn a_typo_does_not_lose_a_check() {
             "two operations in one object",
         ),
         (r#"[{"insert": 1}]"#, "The entity of insert is an object"),
+        (
+            r#"[{"merge": {"RowKey": "1"}, "if_match": "*", "condition": "A eq 1"}]"#,
+            "merge has none of the arguments of a patch",
+        ),
+        (
+            r#"[{"patch": {"RowKey": "1"}, "increment": 1}]"#,
+            "increment is an object of properties",
+        ),
+        (
+            r#"[{"patch": {"RowKey": "1"}, "remove": ["A", null]}]"#,
+            "remove must not contain NULL",
+        ),
+        (
+            r#"[{"patch": {"RowKey": "1", "A": 1}, "remove": ["A"]}]"#,
+            "\"A\" is given twice",
+        ),
+        (
+            r#"[{"patch": {"RowKey": "1"}, "create_missing": 1}]"#,
+            "create_missing is true or false",
+        ),
         (r#"[{}]"#, "An operation is an object"),
         (r#"[7]"#, "An operation is an object"),
     ] {
@@ -227,4 +251,135 @@ fn limits_are_checked_for_the_whole_batch() {
     // Over-long keys of a conditional operation name no entity, which is for the data to say.
     let delete = format!(r#"[{{"delete": {{"RowKey": "{long}"}}}}]"#);
     assert_eq!(limits(&delete), Ok(()));
+}
+
+/// The arguments of a patch that has all of them.
+fn arguments<'a>(increment: &'a PropertiesBuf, parameters: &'a PropertiesBuf) -> PatchArguments<'a> {
+    PatchArguments {
+        increment: Some(increment.as_properties()),
+        remove: Some(vec![Some("B"), Some("C")]),
+        condition: Some("N lt @n and S eq @s"),
+        parameters: Some(parameters.as_properties()),
+        create_missing: true,
+    }
+}
+
+fn entity(properties: &PropertiesBuf) -> Entity<'_> {
+    Entity {
+        partition_key: Some("p"),
+        row_key: Some("r"),
+        timestamp: None,
+        properties: properties.as_properties(),
+    }
+}
+
+#[test]
+fn a_patch_is_packed_into_its_operation() {
+    let [increment, parameters, set, stored, expected] = [
+        r#"{"N@odata.type": "Edm.Int64", "N": "9007199254740993", "D": 0.1}"#,
+        r#"{"n@odata.type": "Edm.Int64", "n": "5", "s": "it's \"€\" \u0001"}"#,
+        r#"{"A": true}"#,
+        r#"{"N@odata.type": "Edm.Int64", "N": "4", "S": "it's \"€\" \u0001", "B": 1}"#,
+        r#"{"N@odata.type": "Edm.Int64", "N": "9007199254740997", "D": 0.1, "S": "it's \"€\" \u0001", "A": true}"#,
+    ]
+    .map(|json| parse_properties(json).unwrap());
+    let packed = arguments(&increment, &parameters).pack();
+    let operation = Operation::new(Some(&packed), Some("r"), Some(set.as_properties()), Some("*")).unwrap();
+    assert_eq!((operation.action, operation.may_insert()), (Action::Patch, true));
+    assert_eq!(operation.changed(&entity(&stored)), Ok(expected.clone()));
+    // The condition is that of the stored entity.
+    assert_eq!(
+        operation.changed(&entity(&expected)),
+        Err(Error::UpdateConditionNotSatisfied)
+    );
+    // With a version the entity must exist.
+    let tag = crate::etag::format(crate::Ticks::parse("2026-01-01").unwrap());
+    let of_version = Operation::new(Some(&packed), Some("r"), None, Some(&tag)).unwrap();
+    assert!(!of_version.may_insert());
+}
+
+#[test]
+fn a_patch_that_is_made_by_hand_is_checked() {
+    for (operation, hint) in [
+        ("patch", "Make it with batch_patch()"),
+        ("patch ", "malformed"),
+        ("patch {", "malformed"),
+        ("patch {} {}", "malformed"),
+        ("patch []", "What follows patch is a JSON object"),
+        ("patch null", "What follows patch is a JSON object"),
+        ("patch {}", "Nothing is given"),
+        ("patch{}", "\"patch{}\" is no operation"),
+        ("Patch {}", "\"Patch {}\" is no operation"),
+        (
+            r#"patch {"increments": {"N": 1}}"#,
+            "\"increments\" is no argument of a patch",
+        ),
+        (
+            r#"patch {"increment": {"N": "1"}}"#,
+            "not an Int32, an Int64 or a Double",
+        ),
+        (r#"patch {"increment": null}"#, "increment is an object of properties"),
+        (r#"patch {"increment": {"N": [1]}}"#, "no Edm type holds"),
+        (
+            r#"patch {"increment": {"N": 1}, "increment": {"N": 1}}"#,
+            "increment is given twice",
+        ),
+        (
+            r#"patch {"increment": {"N": 1}, "remove": ["N"]}"#,
+            "\"N\" is given twice",
+        ),
+        (r#"patch {"remove": "N"}"#, "remove is an array of names"),
+        (r#"patch {"remove": [1]}"#, "remove is an array of names"),
+        (r#"patch {"remove": [null]}"#, "remove must not contain NULL"),
+        (r#"patch {"remove": ["RowKey"]}"#, "RowKey is a system property"),
+        (r#"patch {"remove": [], "condition": 1}"#, "condition is a string"),
+        (
+            r#"patch {"remove": [], "parameters": []}"#,
+            "parameters is an object of properties",
+        ),
+        (
+            r#"patch {"remove": [], "create_missing": "yes"}"#,
+            "create_missing is true or false",
+        ),
+        ("patch {\"remove\": [\"\u{0}\"]}", "malformed"),
+    ] {
+        let error = Operation::new(Some(operation), Some("r"), None, Some("*")).unwrap_err();
+        assert_eq!(error.code(), Code::InvalidInput, "{operation}");
+        assert!(error.hint().unwrap().contains(hint), "{operation}: {:?}", error.hint());
+    }
+    let wrong = Operation::new(
+        Some(r#"patch {"remove": [], "condition": "N eq"}"#),
+        Some("r"),
+        None,
+        Some("*"),
+    );
+    assert!(matches!(wrong, Err(Error::FilterSyntax { .. })));
+    // A patch that sets nothing has no properties, and one without if_match is a mistake.
+    let nothing = r#"patch {"remove": []}"#;
+    assert!(Operation::new(Some(nothing), Some("r"), None, Some("*")).is_ok());
+    let error = Operation::new(Some(nothing), Some("r"), None, None).unwrap_err();
+    assert!(error.hint().unwrap().contains("patch needs if_match"));
+}
+
+#[test]
+fn the_arguments_of_patches_count_for_the_size_of_a_batch() {
+    let increment = parse_properties(r#"{"N": 1}"#).unwrap();
+    let condition = format!("S ne '{}'", "x".repeat(60_000));
+    let packed = PatchArguments {
+        increment: Some(increment.as_properties()),
+        remove: None,
+        condition: Some(&condition),
+        parameters: None,
+        create_missing: false,
+    }
+    .pack();
+    let keys: Vec<String> = (0..limits::BATCH_BYTES / packed.len() + 1)
+        .map(|i| i.to_string())
+        .collect();
+    let batch = |count: usize| {
+        let operation = |key| Operation::new(Some(&packed), Some(key), None, Some("*"));
+        Batch::new("p", keys.iter().take(count).map(|key| operation(key))).map(|batch| batch.operations().len())
+    };
+    assert_eq!(batch(keys.len() - 2), Ok(keys.len() - 2));
+    assert_eq!(batch(keys.len()), Err(Error::BatchTooLarge));
 }

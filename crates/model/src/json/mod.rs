@@ -14,8 +14,8 @@ mod read;
 pub(crate) mod reader;
 mod write;
 
-pub(crate) use read::operation_entity;
 pub use read::{ParsedEntity, parse_entity, parse_new_entity, parse_properties};
+pub(crate) use read::{operation_entity, read_properties};
 pub use write::{
     Metadata, append_entity, append_members, entity_to_json, jsonb_text, projected_to_json, properties_to_json,
     value_to_json,

@@ -57,6 +57,14 @@ pub fn parse_new_entity(json: &str) -> Result<ParsedEntity, Error> {
     entity(whole(json)?, None)
 }
 
+/// Reads the bag that comes next, as [`parse_properties`] does.
+///
+/// # Errors
+/// As there.
+pub(crate) fn read_properties(reader: &mut Reader<'_>) -> Result<PropertiesBuf, Error> {
+    Members::read(reader)?.properties()
+}
+
 fn whole(json: &str) -> Result<Members<'_>, Error> {
     let mut reader = Reader::new(json);
     let members = Members::read(&mut reader)?;
