@@ -37,14 +37,16 @@ COMMENT ON FUNCTION table_service.batch_insert_or_merge(text, table_service.prop
     'Makes the operation that inserts an entity, or sets the given properties if it exists.';
 COMMENT ON FUNCTION table_service.batch_delete(text, text) IS
     'Makes the operation that deletes an entity.';
+COMMENT ON FUNCTION table_service.batch_patch(text, table_service.properties, table_service.properties, text[], text, table_service.properties, text, boolean) IS
+    'Makes the operation that changes an entity depending on what is stored.';
 COMMENT ON TYPE table_service.batch_operation IS
     'The type of an operation in an entity group transaction.';
 COMMENT ON COLUMN table_service.batch_operation."operation" IS
-    'What to do: insert, replace, merge, insert_or_replace, insert_or_merge or delete.';
+    'What to do: insert, replace, merge, insert_or_replace, insert_or_merge or delete; or patch with its arguments, as batch_patch writes it.';
 COMMENT ON COLUMN table_service.batch_operation."row_key" IS
     'The RowKey of the entity.';
 COMMENT ON COLUMN table_service.batch_operation."properties" IS
-    'The properties; NULL for a delete.';
+    'The properties; NULL for a delete, and for a patch that sets none.';
 COMMENT ON COLUMN table_service.batch_operation."if_match" IS
     'The ETag of the version that may be changed, or * for any; NULL for operations that have none.';
 COMMENT ON FUNCTION table_service.execute_batch_json(text, text, text) IS
@@ -271,6 +273,8 @@ COMMENT ON FUNCTION table_service.insert_or_replace_entity(text, text, text, tab
     'Inserts an entity, or replaces all properties if it exists.';
 COMMENT ON FUNCTION table_service.insert_or_merge_entity(text, text, text, table_service.properties) IS
     'Inserts an entity, or sets the given properties if it exists.';
+COMMENT ON FUNCTION table_service.patch_entity(text, text, text, table_service.properties, table_service.properties, text[], text, table_service.properties, text, boolean) IS
+    'Changes an entity depending on what is stored, and returns it as it is stored afterwards.';
 COMMENT ON FUNCTION table_service.delete_entity(text, text, text, text, boolean) IS
     'Deletes an entity and returns true.';
 -- The end of what psql says.

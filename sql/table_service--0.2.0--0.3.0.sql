@@ -135,6 +135,33 @@ CREATE PROCEDURE table_service.update_entities_in_steps(
     pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
     INOUT updated bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
 LANGUAGE c AS 'MODULE_PATHNAME', 'update_entities_in_steps_wrapper';
+CREATE FUNCTION table_service."patch_entity"(
+	"table_name" text,
+	"partition_key" text,
+	"row_key" text,
+	"properties" table_service.properties DEFAULT NULL,
+	"increment" table_service.properties DEFAULT NULL,
+	"remove" text[] DEFAULT NULL,
+	"condition" text DEFAULT NULL,
+	"parameters" table_service.properties DEFAULT NULL,
+	"if_match" text DEFAULT '*',
+	"create_missing" bool DEFAULT false
+) RETURNS table_service.entity
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'patch_entity_wrapper';
+CREATE FUNCTION table_service."batch_patch"(
+	"row_key" text,
+	"properties" table_service.properties DEFAULT NULL,
+	"increment" table_service.properties DEFAULT NULL,
+	"remove" text[] DEFAULT NULL,
+	"condition" text DEFAULT NULL,
+	"parameters" table_service.properties DEFAULT NULL,
+	"if_match" text DEFAULT '*',
+	"create_missing" bool DEFAULT false
+) RETURNS table_service.batch_operation
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'batch_patch_wrapper';
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
@@ -174,14 +201,16 @@ COMMENT ON FUNCTION table_service.batch_insert_or_merge(text, table_service.prop
     'Makes the operation that inserts an entity, or sets the given properties if it exists.';
 COMMENT ON FUNCTION table_service.batch_delete(text, text) IS
     'Makes the operation that deletes an entity.';
+COMMENT ON FUNCTION table_service.batch_patch(text, table_service.properties, table_service.properties, text[], text, table_service.properties, text, boolean) IS
+    'Makes the operation that changes an entity depending on what is stored.';
 COMMENT ON TYPE table_service.batch_operation IS
     'The type of an operation in an entity group transaction.';
 COMMENT ON COLUMN table_service.batch_operation."operation" IS
-    'What to do: insert, replace, merge, insert_or_replace, insert_or_merge or delete.';
+    'What to do: insert, replace, merge, insert_or_replace, insert_or_merge or delete; or patch with its arguments, as batch_patch writes it.';
 COMMENT ON COLUMN table_service.batch_operation."row_key" IS
     'The RowKey of the entity.';
 COMMENT ON COLUMN table_service.batch_operation."properties" IS
-    'The properties; NULL for a delete.';
+    'The properties; NULL for a delete, and for a patch that sets none.';
 COMMENT ON COLUMN table_service.batch_operation."if_match" IS
     'The ETag of the version that may be changed, or * for any; NULL for operations that have none.';
 COMMENT ON FUNCTION table_service.execute_batch_json(text, text, text) IS
@@ -408,6 +437,8 @@ COMMENT ON FUNCTION table_service.insert_or_replace_entity(text, text, text, tab
     'Inserts an entity, or replaces all properties if it exists.';
 COMMENT ON FUNCTION table_service.insert_or_merge_entity(text, text, text, table_service.properties) IS
     'Inserts an entity, or sets the given properties if it exists.';
+COMMENT ON FUNCTION table_service.patch_entity(text, text, text, table_service.properties, table_service.properties, text[], text, table_service.properties, text, boolean) IS
+    'Changes an entity depending on what is stored, and returns it as it is stored afterwards.';
 COMMENT ON FUNCTION table_service.delete_entity(text, text, text, text, boolean) IS
     'Deletes an entity and returns true.';
 -- The end of what psql says.
