@@ -22,6 +22,7 @@ mod install_script;
 mod interrupts;
 mod oracle;
 mod out_of_memory;
+mod patch;
 mod privileges;
 mod property_indexes;
 mod queries;

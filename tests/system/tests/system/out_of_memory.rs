@@ -51,6 +51,14 @@ const CALLS: &[(&str, &str)] = &[
     ("merge_entity", "SELECT merge_entity('Orders', 'p', '100', '{\"A\": 1}', '*')"),
     ("replace_entity", "SELECT replace_entity('Orders', 'p', '100', '{\"A\": 1}', '*')"),
     ("delete_entity", "SELECT delete_entity('Orders', 'p', '100')"),
+    ("patch_entity", "SELECT patch_entity('Orders', 'p', '100', '{\"A\": 1}', '{\"N\": 1}', '{Text}', 'N gt @n', '{\"n\": 1}')"),
+    ("patch_entity", "SELECT patch_entity('Orders', 'p', 'new', increment => '{\"N\": 1}', create_missing => true)"),
+    ("patch_entity", "SELECT patch_entity('Orders', 'p', '100', '{}', condition => 'N gt 1000')"),
+    (
+        "execute_batch batch_patch",
+        "SELECT * FROM execute_batch('Orders', 'p', batch_patch('100', '{\"A\": 1}', '{\"N\": 1}', '{Text}', 'N gt @n', '{\"n\": 1}'),
+         batch_patch('new', increment => '{\"N\": 1}', create_missing => true))",
+    ),
     (
         "execute_batch batch_insert batch_merge batch_delete batch_replace batch_insert_or_merge batch_insert_or_replace",
         "SELECT * FROM execute_batch('Orders', 'p', batch_insert('new', '{\"A\": 1}'), batch_merge('100', '{\"A\": 1}', '*'), batch_delete('101'),

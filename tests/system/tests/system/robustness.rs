@@ -148,6 +148,11 @@ fn arguments(type_name: &str) -> Option<Vec<String>> {
             "(delete,r,{},)",
             "(unknown,r,{},)",
             "(merge,r,,*)",
+            "(patch,r,{},*)",
+            "(\"patch {}\",r,{},*)",
+            "(\"patch {\"\"remove\"\": [\"\"A\"\"]}\",r,,*)",
+            "(\"patch {\"\"condition\"\": 1}\",r,{},*)",
+            "(\"patch [\",r,{},*)",
             "(insert_or_merge,b,{},*)",
         ],
         "table_service.batch_operation[]" => &[
@@ -156,6 +161,7 @@ fn arguments(type_name: &str) -> Option<Vec<String>> {
             "{\"(insert,a,{},)\"}",
             "{\"(insert,a,{},)\",\"(insert,a,{},)\"}",
             "{\"(,,,)\",\"(delete,r,,*)\"}",
+            "{\"(\\\"patch {}\\\",r,{},*)\",\"(\\\"patch {\\\",a,{},*)\"}",
             "{{\"(insert,c,{},)\",\"(delete,r,,*)\"}}",
         ],
         "record" => {
