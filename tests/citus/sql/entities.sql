@@ -30,6 +30,13 @@ SELECT pg_temp.outcome($$SELECT delete_entity('Entities', 'p5', 'r', '*')$$);
 SELECT partition_key, properties FROM query_entities('Entities') WHERE partition_key IN ('p1', 'p2', 'p3', 'p4', 'p41');
 SELECT row_key, properties FROM get_entities('Entities', 'p1', '{r, absent}');
 SELECT * FROM get_entity('Entities', 'p5', 'r');
+-- Patches, too: they lock the entity and write the version that was locked.
+SELECT properties FROM patch_entity('Entities', 'p1', 'r', '{"S": "x"}', '{"N": 1}', '{M}', 'N eq 1');
+SELECT pg_temp.outcome($$SELECT patch_entity('Entities', 'p1', 'r', '{}', condition => 'N eq 1')$$);
+SELECT pg_temp.outcome($$SELECT patch_entity('Entities', 'p99', 'r', '{}')$$);
+SELECT properties FROM patch_entity('Entities', 'patched', 'r', increment => '{"N": 1}', create_missing => true);
+SELECT count(*) FROM execute_batch('Entities', 'patched', batch_patch('r', increment => '{"N": 1}'), batch_patch('s', increment => '{"N": 1}', create_missing => true));
+SELECT row_key, properties FROM query_entities('Entities', $$PartitionKey eq 'patched'$$);
 -- Properties are stored exactly.
 SELECT insert_entity('Entities', 'exact', 'r', '{"D": 0.1, "I": 9007199254740993, "B": true, "T": "2020-01-01T00:00:00.1234567Z", "T@odata.type": "Edm.DateTime", "S": "日\u0001''\\"}') IS NOT NULL AS written;
 SELECT properties FROM get_entity('Entities', 'exact', 'r');
