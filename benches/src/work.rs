@@ -30,6 +30,8 @@ pub enum Work {
     Insert,
     Replace,
     Merge,
+    Patch,
+    PatchMerge,
     Batch,
     BatchJson,
     Page,
@@ -60,6 +62,8 @@ impl Work {
             Work::Insert => "insert one entity",
             Work::Replace => "conditional replace of one entity",
             Work::Merge => "merge into one entity",
+            Work::Patch => "increment in one entity, under a condition",
+            Work::PatchMerge => "patch that merges / merge_entity",
             Work::Batch => "batch of 100 inserts / multi-row INSERT",
             Work::BatchJson => "the same through execute_batch_json",
             Work::Page => "page of 1000 by key range",
@@ -79,7 +83,7 @@ impl Work {
     /// The least ratio of throughputs that is good enough, ours to the hand-written.
     pub fn target(self) -> f64 {
         match self {
-            Work::Get | Work::Insert | Work::Replace | Work::Merge => 0.9,
+            Work::Get | Work::Insert | Work::Replace | Work::Merge | Work::Patch | Work::PatchMerge => 0.9,
             work if work.is_indexed() => 0.9,
             Work::Batch | Work::BatchJson | Work::Page | Work::PageJson => 1.0,
             Work::Scan => 1.2,
@@ -95,6 +99,8 @@ impl Work {
                 | Work::Insert
                 | Work::Replace
                 | Work::Merge
+                | Work::Patch
+                | Work::PatchMerge
                 | Work::Find
                 | Work::InsertIndexed
                 | Work::MergeIndexed
@@ -133,6 +139,16 @@ impl Work {
                 "UPDATE hand_indexed SET ts = greatest(clock_timestamp(), ts + interval '1 microsecond'), props = props || $3 WHERE partition_key = $1 AND row_key = $2 RETURNING ts".to_owned(),
             (Work::Merge, Side::HandWritten) =>
                 "UPDATE hand SET ts = greatest(clock_timestamp(), ts + interval '1 microsecond'), props = props || $3 WHERE partition_key = $1 AND row_key = $2 RETURNING ts".to_owned(),
+
+            (Work::Patch, Side::Ours) =>
+                "SELECT \"timestamp\", properties::text FROM table_service.patch_entity('Bench', $1, $2, increment => '{\"Age\": 1}', condition => 'Age ge 0')".to_owned(),
+            (Work::Patch, Side::HandWritten) =>
+                "UPDATE hand SET ts = greatest(clock_timestamp(), ts + interval '1 microsecond'), props = jsonb_set(props, '{Age}', to_jsonb((props ->> 'Age')::int + 1))
+                    WHERE partition_key = $1 AND row_key = $2 AND (props ->> 'Age')::int >= 0 RETURNING ts, props::text".to_owned(),
+
+            // Both sides are ours.
+            (Work::PatchMerge, Side::Ours) => "SELECT \"timestamp\" FROM table_service.patch_entity('Bench', $1, $2, $3)".to_owned(),
+            (Work::PatchMerge, Side::HandWritten) => "SELECT table_service.merge_entity('Bench', $1, $2, $3, '*')".to_owned(),
 
             (Work::Batch, Side::Ours) => {
                 let operations: Vec<String> = (0..BATCH).map(|i| format!("table_service.batch_insert(${}, ${})", 2 * i + 2, 2 * i + 3)).collect();
@@ -453,10 +469,14 @@ impl Worker for Task {
                 let bag = Text(properties(&mut self.random));
                 self.rows(&[&partition_key, &row_key, &bag], 1..=1).await
             }
-            Work::Merge | Work::MergeIndexed => {
+            Work::Merge | Work::MergeIndexed | Work::PatchMerge => {
                 let (partition_key, row_key) = self.data.keys(self.data.any(&mut self.random));
                 let bag = Text(format!(r#"{{"Score": {}}}"#, self.random.random_range(0..1000)));
                 self.rows(&[&partition_key, &row_key, &bag], 1..=1).await
+            }
+            Work::Patch => {
+                let (partition_key, row_key) = self.data.keys(self.data.any(&mut self.random));
+                self.rows(&[&partition_key, &row_key], 1..=1).await
             }
             Work::Replace => self.replace().await,
             Work::Batch | Work::BatchJson => self.batch().await,
