@@ -56,6 +56,12 @@ enum Task {
     },
     /// Many seeds of the random tests, and crashes
     Soak(Seeds),
+    /// Hostile clients of three accounts of a gateway beside an honest one of a fourth; it prints what that one saw
+    HostileLoad {
+        /// For how long
+        #[arg(long, value_name = "MINUTES", default_value = "10")]
+        minutes: u32,
+    },
     /// Many seeds of random statements on tables of all shapes
     FuzzSql(Seeds),
     /// Allocations fail one by one, in every function
@@ -140,6 +146,7 @@ const GROUPS: [(&str, &[Duration]); 5] = [
             ("upgrades", "15 minutes"),
             ("mutants", "30 minutes"),
             ("soak", "an hour"),
+            ("hostile-load", "10 minutes"),
             ("fuzz-sql", "an hour"),
             ("histories", "an hour"),
             ("copy-soak", "an hour"),
@@ -216,6 +223,7 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Upgrades { accept } => requests::upgrades(pg, accept),
         Task::Mutants { mutants } => scripts::script(&load()?, "tests/mutations.sh", &mutants),
         Task::Soak(seeds) => requests::soak(pg, &seeds),
+        Task::HostileLoad { minutes } => requests::hostile_load(pg, minutes),
         Task::FuzzSql(seeds) => requests::fuzz_sql(pg, &seeds),
         Task::Allocations { points } => requests::allocations(pg, points),
         Task::Asan { files } => requests::asan(pg, &files),

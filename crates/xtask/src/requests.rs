@@ -278,6 +278,19 @@ pub fn soak(pg: Option<u32>, seeds: &Seeds) -> Result {
     run(runner.tests(&tests).envs(seeds.soak(200)))
 }
 
+/// Hostile clients of a gateway for some minutes, beside an honest one.
+///
+/// # Errors
+/// The honest client does not get an answer, or the gateway takes more memory than it may.
+pub fn hostile_load(pg: Option<u32>, minutes: u32) -> Result {
+    let runner = installed(pg)?;
+    step("A gateway under hostile load");
+    runner.build_gateway()?;
+    run(runner
+        .tests(&["--test", "gateway", "--", "--nocapture", "soak::"])
+        .env("SOAK_MINUTES", minutes.to_string()))
+}
+
 /// Many seeds of random statements.
 ///
 /// # Errors

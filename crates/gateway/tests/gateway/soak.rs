@@ -1,7 +1,7 @@
 //! All attacks at once, of three accounts and of strangers, beside a fourth account that uses the service: it gets every answer,
 //! and the gateway keeps to its memory.
 //!
-//! `SOAK_MINUTES=10` in the environment makes it last so long; with `--nocapture` it prints what it measured. (It asserts no times.)
+//! `cargo xtask hostile-load` makes it last for minutes and prints what it measured. (It asserts no times.)
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
