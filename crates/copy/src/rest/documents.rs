@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use http::Method;
-use quick_xml::{de, se};
+use quick_xml::de::{Deserializer, EntityResolver};
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::BytesText;
+use quick_xml::se;
 use serde::{Deserialize, Serialize};
 use table_service_model::access::{
     AccessPolicies, CorsRule, Logging, Metrics, ServiceProperties, ServicePropertiesChange,
@@ -87,8 +90,28 @@ fn list(text: &str) -> Vec<String> {
     items.map(str::to_owned).collect()
 }
 
+/// Refuses a document type: the service sends none, and the reader panics at one between two texts.
+struct NoDocumentType;
+
+impl EntityResolver for NoDocumentType {
+    type Error = std::io::Error;
+
+    fn capture(&mut self, _: BytesText<'_>) -> Result<(), std::io::Error> {
+        Err(std::io::Error::other("a document type is not expected"))
+    }
+
+    fn resolve(&self, entity: &str) -> Option<&str> {
+        resolve_predefined_entity(entity)
+    }
+}
+
+fn from_xml<'x, T: Deserialize<'x>>(xml: &'x str) -> Result<T, String> {
+    let text = xml.trim_start_matches('\u{feff}');
+    T::deserialize(&mut Deserializer::from_str_with_resolver(text, NoDocumentType)).map_err(|error| error.to_string())
+}
+
 pub fn policies_from_xml(xml: &str) -> Result<String, String> {
-    let read: Identifiers = de::from_str(xml.trim_start_matches('\u{feff}')).map_err(|error| error.to_string())?;
+    let read: Identifiers = from_xml(xml)?;
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
     let flat: Vec<Flat> = read
         .identifiers
@@ -123,7 +146,7 @@ fn policies_to_xml(json: &str) -> Result<String, String> {
 }
 
 pub fn properties_from_xml(xml: &str) -> Result<String, String> {
-    let read: Properties = de::from_str(xml.trim_start_matches('\u{feff}')).map_err(|error| error.to_string())?;
+    let read: Properties = from_xml(xml)?;
     let cors = read.cors.unwrap_or_default().rules.into_iter().map(|rule| CorsRule {
         allowed_origins: list(&rule.allowed_origins),
         allowed_methods: list(&rule.allowed_methods),
