@@ -16,17 +16,22 @@ pub struct Two {
     pub databases: [Database; 2],
 }
 
+/// The part of a configuration file that has these accounts, each with a database of its own.
+pub fn accounts(names: &[&str], databases: &[Database]) -> String {
+    names
+        .iter()
+        .zip(databases)
+        .map(|(name, database)| {
+            let url = url(database.cluster(), database.name(), "postgres");
+            format!("[[accounts]]\nname = \"{name}\"\nkeys = [\"a2V5\"]\ndatabase_url = \"{url}\"\n")
+        })
+        .collect()
+}
+
 impl Two {
     pub fn start(arguments: &[&str]) -> Two {
         let databases = [Database::new(), Database::new()];
-        let accounts: String = ["one", "two"]
-            .iter()
-            .zip(&databases)
-            .map(|(name, database)| {
-                let url = url(database.cluster(), database.name(), "postgres");
-                format!("[[accounts]]\nname = \"{name}\"\nkeys = [\"a2V5\"]\ndatabase_url = \"{url}\"\n")
-            })
-            .collect();
+        let accounts = accounts(&["one", "two"], &databases);
         let file = std::env::temp_dir().join(format!("gateway-shares-{}.toml", databases[0].name()));
         std::fs::write(&file, accounts).unwrap();
         let mut all = vec!["--config", file.to_str().unwrap()];

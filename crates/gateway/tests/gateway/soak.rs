@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use raw_http::{Client, Connection, account};
 use system_tests::{Database, wait_until};
 
-use crate::gateway::{Gateway, url};
+use crate::gateway::Gateway;
 use crate::memory::fill;
+use crate::shares::accounts;
 
 const MIB: f64 = 1024.0 * 1024.0;
 const MAX_MEMORY: f64 = 128.0;
@@ -25,14 +26,7 @@ struct Four {
 impl Four {
     fn start() -> Four {
         let databases: Vec<Database> = ACCOUNTS.iter().map(|_| Database::new()).collect();
-        let accounts: String = ACCOUNTS
-            .iter()
-            .zip(&databases)
-            .map(|(name, database)| {
-                let url = url(database.cluster(), database.name(), "postgres");
-                format!("[[accounts]]\nname = \"{name}\"\nkeys = [\"a2V5\"]\ndatabase_url = \"{url}\"\n")
-            })
-            .collect();
+        let accounts = accounts(&ACCOUNTS, &databases);
         let file = std::env::temp_dir().join(format!("gateway-soak-{}.toml", std::process::id()));
         std::fs::write(&file, accounts).unwrap();
         let memory = MAX_MEMORY.to_string();
