@@ -376,12 +376,7 @@ impl<'a> Attempt<'a> {
 
     /// Inserts the entity of a patch, which does not exist.
     fn insert_patched(&mut self, spi: &Connection, step: Step<'a>) -> Result<(), Failure> {
-        let missing = Entity {
-            partition_key: Some(self.partition_key.get()),
-            row_key: Some(step.row_key()),
-            timestamp: None,
-            properties: Properties::from_stored(&[]),
-        };
+        let missing = Entity::missing(self.partition_key.get(), step.row_key());
         let bag = match step.operation.changed(&missing) {
             Ok(bag) => bag,
             Err(error) => {

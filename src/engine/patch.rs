@@ -52,7 +52,7 @@ pub fn patch(
             Err(Error::EntityNotFound) if may_insert => {}
             outcome => return outcome,
         }
-        let missing = stored(keys, None, Properties::from_stored(&[]));
+        let missing = Entity::missing(keys.partition_key.get(), keys.row_key.get());
         let bag = Bag::new(patch.apply_to(&missing)?.as_properties());
         match insert(table, keys, bag.arg()) {
             Some(inserted) => return Ok(inserted),
@@ -91,7 +91,7 @@ fn change_locked(table: &Table, keys: Keys<'_>, patch: &Patch<'_>, if_match: IfM
         if version.is_some_and(|version| version != timestamp) {
             return Some(Err(Error::UpdateConditionNotSatisfied));
         }
-        match patch.apply_to(&stored(keys, Some(timestamp), properties)) {
+        match patch.apply_to(&stored(keys, timestamp, properties)) {
             Err(error) => Some(Err(error)),
             Ok(bag) => {
                 let bag = Bag::new(bag.as_properties());
@@ -120,11 +120,11 @@ fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Optio
     })
 }
 
-fn stored<'a>(keys: Keys<'a>, timestamp: Option<i64>, properties: Properties<'a>) -> Entity<'a> {
+fn stored<'a>(keys: Keys<'a>, timestamp: i64, properties: Properties<'a>) -> Entity<'a> {
     Entity {
         partition_key: Some(keys.partition_key.get()),
         row_key: Some(keys.row_key.get()),
-        timestamp: timestamp.and_then(Ticks::from_postgres_micros),
+        timestamp: Ticks::from_postgres_micros(timestamp),
         properties,
     }
 }

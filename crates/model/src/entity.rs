@@ -16,6 +16,18 @@ pub struct Entity<'a> {
     pub properties: Properties<'a>,
 }
 
+impl<'a> Entity<'a> {
+    /// Returns an entity that does not exist, as a patch that may insert it sees it: it has its keys and nothing else.
+    pub fn missing(partition_key: &'a str, row_key: &'a str) -> Entity<'a> {
+        Entity {
+            partition_key: Some(partition_key),
+            row_key: Some(row_key),
+            timestamp: None,
+            properties: Properties::from_stored(&[]),
+        }
+    }
+}
+
 /// Returns the size of an entity in bytes of the formula of semantics 1.5.
 ///
 /// ```
