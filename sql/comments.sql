@@ -97,6 +97,18 @@ COMMENT ON FUNCTION table_service.from_inverted_ticks(text) IS
     'Returns the point in time of inverted ticks.';
 COMMENT ON FUNCTION table_service.retry_delay(integer, interval, interval, interval) IS
     'Returns how long to wait before retry number retry.';
+COMMENT ON FUNCTION table_service.set_expiry(text, text, interval, boolean) IS
+    'Says when the entities of a table expire, and returns the index that keeps it.';
+COMMENT ON FUNCTION table_service.drop_expiry(text, boolean) IS
+    'Ends the expiry of a table, after it has removed the entities that have expired: they would appear again.';
+COMMENT ON FUNCTION table_service.expiry_sql(text, text, interval) IS
+    'Returns the statement that sets the expiry of a table while others read and write it.';
+COMMENT ON FUNCTION table_service.query_expiry(text) IS
+    'Returns when the entities of a table, or of all tables, expire: one row for each index.';
+COMMENT ON FUNCTION table_service.expire_entities(text, bigint, timestamptz) IS
+    'Removes entities that have expired, of a table or of all tables: of each at most top, those first that expired first.';
+COMMENT ON FUNCTION table_service.expires_at(timestamptz, table_service.properties, text, bigint) IS
+    'Returns when an entity expires, or NULL if never.';
 COMMENT ON SCHEMA table_service IS
     'The functions, types and operators of the extension.';
 COMMENT ON FUNCTION table_service.properties_in(cstring) IS

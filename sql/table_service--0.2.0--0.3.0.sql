@@ -162,6 +162,44 @@ CREATE FUNCTION table_service."batch_patch"(
 IMMUTABLE PARALLEL SAFE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'batch_patch_wrapper';
+CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
+IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
+CREATE FUNCTION table_service."set_expiry"(
+	"table_name" text,
+	"property" text DEFAULT NULL,
+	"time_to_live" interval DEFAULT NULL,
+	"if_not_exists" bool DEFAULT false
+) RETURNS regclass
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'set_expiry_wrapper';
+CREATE FUNCTION table_service."drop_expiry"(
+	"table_name" text,
+	"if_exists" bool DEFAULT false
+) RETURNS bool
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'drop_expiry_wrapper';
+CREATE FUNCTION table_service."expiry_sql"(
+	"table_name" text,
+	"property" text DEFAULT NULL,
+	"time_to_live" interval DEFAULT NULL
+) RETURNS text
+STABLE PARALLEL RESTRICTED
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'expiry_sql_wrapper';
+CREATE FUNCTION table_service."query_expiry"(
+	"table_name" text DEFAULT NULL
+) RETURNS TABLE (table_name text, property text, time_to_live interval, index regclass, is_valid boolean, oldest timestamptz)
+STABLE PARALLEL RESTRICTED
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'query_expiry_wrapper';
+CREATE FUNCTION table_service."expire_entities"(
+	"table_name" text DEFAULT NULL,
+	"top" bigint DEFAULT 10000,
+	"since" timestamp with time zone DEFAULT NULL
+) RETURNS TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz)
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'expire_entities_wrapper';
+
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
@@ -261,6 +299,18 @@ COMMENT ON FUNCTION table_service.from_inverted_ticks(text) IS
     'Returns the point in time of inverted ticks.';
 COMMENT ON FUNCTION table_service.retry_delay(integer, interval, interval, interval) IS
     'Returns how long to wait before retry number retry.';
+COMMENT ON FUNCTION table_service.set_expiry(text, text, interval, boolean) IS
+    'Says when the entities of a table expire, and returns the index that keeps it.';
+COMMENT ON FUNCTION table_service.drop_expiry(text, boolean) IS
+    'Ends the expiry of a table, after it has removed the entities that have expired: they would appear again.';
+COMMENT ON FUNCTION table_service.expiry_sql(text, text, interval) IS
+    'Returns the statement that sets the expiry of a table while others read and write it.';
+COMMENT ON FUNCTION table_service.query_expiry(text) IS
+    'Returns when the entities of a table, or of all tables, expire: one row for each index.';
+COMMENT ON FUNCTION table_service.expire_entities(text, bigint, timestamptz) IS
+    'Removes entities that have expired, of a table or of all tables: of each at most top, those first that expired first.';
+COMMENT ON FUNCTION table_service.expires_at(timestamptz, table_service.properties, text, bigint) IS
+    'Returns when an entity expires, or NULL if never.';
 COMMENT ON SCHEMA table_service IS
     'The functions, types and operators of the extension.';
 COMMENT ON FUNCTION table_service.properties_in(cstring) IS

@@ -7,6 +7,7 @@ pub mod bulk;
 pub mod contract;
 pub mod distribution;
 pub mod entities;
+pub mod expiry;
 pub mod filters;
 pub mod property_indexes;
 pub mod queries;

@@ -10,7 +10,8 @@ use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::catalog;
 use crate::postgres::error::OrRaise;
-use crate::postgres::property_index::{is_partitioned, of_index, qualified_name};
+use crate::postgres::indexes::{KnownIndex, of_index};
+use crate::postgres::property_index::{is_partitioned, qualified_name};
 use crate::postgres::result_set::{PropertyIndexes, ResultSet};
 use crate::postgres::spi::{connect, drop_objects};
 use crate::postgres::statement::index_expression;
@@ -150,7 +151,7 @@ fn query_property_indexes(
                 let (Some(name), Some(index)) = (row.text(1), row.relation(2)) else {
                     continue;
                 };
-                if let Some(found) = of_index(index) {
+                if let Some(KnownIndex::Property(found)) = of_index(index) {
                     rows.push((name, found, row.int8(3), row.int8(4)));
                 }
             }

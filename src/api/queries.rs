@@ -13,7 +13,7 @@ use table_service_model::token::{ContinuationToken, TOKEN_BYTES};
 
 use super::filters::parse;
 use crate::engine::page::{self, Measure, PageRequest, PageSink};
-use crate::engine::scan::{self, PAGE_ENTITIES, RowFilter, Wanted};
+use crate::engine::scan::{self, PAGE_ENTITIES, RowFilter, Wanted, predicate};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{required, top_out_of_range};
 use crate::postgres::error::OrRaise;
@@ -21,6 +21,7 @@ use crate::postgres::result_set::{Entities, Explanation, Page, PageChunks, Parti
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
+use crate::postgres::statement::ScanFilter;
 use crate::postgres::types::value::{Array, Text, Value};
 use crate::postgres::types::{JsonOut, PropertiesArg, TextArg};
 
@@ -51,7 +52,7 @@ fn query_entities(
             }),
             Some(0) => {}
             Some(top) => connect(|spi| {
-                let filter = RowFilter::of(&query.plan);
+                let filter = RowFilter::of(&table, query.plan.residual.as_ref());
                 let taken = Cell::new(0);
                 let wanted = Wanted {
                     entities: top,
@@ -231,14 +232,20 @@ fn partition_statistics(table_name: Option<TextArg<'_>>, fcinfo: pg_sys::Functio
     let statistics = || {
         let table = Table::open(required("table_name", table_name)?.get(), TableLock::Read)?;
         connect(|spi| {
+            let filter = predicate(&table, None).map(|predicate| ScanFilter::new(&predicate));
+            let (condition, parameters) = match &filter {
+                Some(filter) => (filter.condition("$1"), vec![filter.value()]),
+                None => (None, Vec::new()),
+            };
             let sql = format!(
-                "SELECT t.partition_key, pg_catalog.count(*), pg_catalog.sum(pg_catalog.pg_column_size(t.*))::pg_catalog.int8 FROM {} AS t GROUP BY t.partition_key ORDER BY t.partition_key",
-                table.name()
+                "SELECT t.partition_key, pg_catalog.count(*), pg_catalog.sum(pg_catalog.pg_column_size(t.*))::pg_catalog.int8 FROM {} AS t WHERE {} GROUP BY t.partition_key ORDER BY t.partition_key",
+                table.name(),
+                condition.as_deref().unwrap_or("true"),
             );
             // SAFETY: `fcinfo` is that of the running function, which returns TABLE (partition_key text, entities
             // bigint, bytes bigint).
             let mut result = unsafe { ResultSet::open(fcinfo) };
-            for row in spi.read(&sql, &[]).iter() {
+            for row in spi.read(&sql, &parameters).iter() {
                 result.push([
                     row.text(1).map(Value::text),
                     row.int8(2).map(Value::int8),

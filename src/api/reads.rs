@@ -8,6 +8,7 @@ use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::projection::Projection;
 
 use crate::engine::direct::{self, Purpose};
+use crate::engine::scan::RowFilter;
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{Keys, required};
 use crate::postgres::error::OrRaise;
@@ -38,14 +39,16 @@ fn get_entity(
         if !keys.within_limits() {
             return Ok(Entities);
         }
+        let filter = RowFilter::of(&table, None);
         let read = direct::with(&table, Purpose::Get, |table| {
-            if let Some(row) = table.get(keys) {
+            let row = table.get(keys);
+            if let Some(row) = row.filter(|row| filter.as_ref().is_none_or(|filter| filter.passes(row))) {
                 result.push_entity(&row, &projection, None);
             }
             Some(())
         });
         if read.is_none() {
-            read_into(&mut result, &table, &Statement::get(keys), &projection);
+            read_into(&mut result, &table, &Statement::get(keys), filter.as_ref(), &projection);
         }
         Ok(Entities)
     };
@@ -82,17 +85,26 @@ fn get_entities(
         let mut result = unsafe { ResultSet::open(fcinfo) };
         let wanted = Array::of_texts(wanted.into_iter());
         let statement = Statement::get_many(Value::text(partition_key), &wanted);
-        read_into(&mut result, &table, &statement, &projection);
+        let filter = RowFilter::of(&table, None);
+        read_into(&mut result, &table, &statement, filter.as_ref(), &projection);
         Ok(Entities)
     };
     get().or_raise()
 }
 
-/// Adds the entities that a statement selects to the result.
-fn read_into(result: &mut ResultSet<'_>, table: &Table, statement: &Statement<'_>, projection: &Projection) {
+/// Adds the entities that a statement selects, and that pass the filter, to the result.
+fn read_into(
+    result: &mut ResultSet<'_>,
+    table: &Table,
+    statement: &Statement<'_>,
+    filter: Option<&RowFilter>,
+    projection: &Projection,
+) {
     connect(|spi| {
         let sink = &mut |row: &Row<'_>| {
-            result.push_entity(row, projection, None);
+            if filter.is_none_or(|filter| filter.passes(row)) {
+                result.push_entity(row, projection, None);
+            }
             true
         };
         spi.receive(table.name(), statement, &mut Receiver::new(sink));

@@ -8,8 +8,9 @@ use table_service_model::patch::Patch;
 use table_service_model::{Error, Ticks};
 
 use super::filters::parse;
+use crate::engine::rewrite::Rewrite;
 use crate::engine::table::{Table, TableLock};
-use crate::engine::{patch, write};
+use crate::engine::write;
 use crate::postgres::arguments::{self, Keys, prevent_if_read_only, required};
 use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
@@ -104,7 +105,14 @@ fn patch_entity(
             .transpose()?;
         let condition = condition.map(|filter| Predicate::new(&filter));
         let patch = patch.only_if(condition.as_ref());
-        let patched = patch::patch(&target.table()?, target.keys, &patch, if_match, create_missing)?;
+        let rewrite = Rewrite {
+            table: &target.table()?,
+            keys: target.keys,
+            if_match,
+            create_missing,
+            make: &|stored| patch.apply_to(stored),
+        };
+        let patched = rewrite.run()?;
         Ok(EntityOut {
             partition_key: target.keys.partition_key.get().to_owned(),
             row_key: target.keys.row_key.get().to_owned(),

@@ -14,9 +14,11 @@ use table_service_model::entity::Entity;
 use table_service_model::etag::IfMatch;
 use table_service_model::{Error, Properties, PropertiesBuf, Ticks, key};
 
+use super::attempts::{Stamp, not_inserted, remove_expired, suppressed};
 use super::direct::{self, Purpose};
+use super::expiry::Expiries;
 use super::table::Table;
-use super::write::{Stamp, not_inserted, suppressed, with_primary_key};
+use super::write::with_primary_key;
 use crate::postgres::arguments::KeyTexts;
 use crate::postgres::raised::has_sqlstate;
 use crate::postgres::row::broken;
@@ -76,7 +78,8 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
     let mut known = Known {
         is_undoable: batch.operations().iter().any(is_conditional)
             || (batch.operations().len() > 1 && has_room_for_subtransactions())
-            || direct::needs_attempts(table),
+            || direct::needs_attempts(table)
+            || !Expiries::of(table).is_empty(),
         ..Known::default()
     };
     loop {
@@ -147,30 +150,23 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Run {
     Insert,
+    /// An insert where an entity has expired, which is removed first.
+    InsertOverExpired,
     Upsert(Change),
-    /// Replace, merge, delete and patch.
+    /// Operations on entities that exist: they are locked, and their new properties are made from the stored ones.
     Existing,
-    /// A patch that inserts the entity if it does not exist. It is a run of its own: the insert must come before the locks
-    /// on later keys.
-    PatchOrInsert,
+    /// Such operations on entities that do not exist, which they insert.
+    New,
 }
 
-impl Run {
-    fn of(operation: &Operation<'_>) -> Run {
-        match operation.action {
-            Action::Insert => Run::Insert,
-            Action::InsertOrReplace => Run::Upsert(Change::Replace),
-            Action::InsertOrMerge => Run::Upsert(Change::Merge),
-            Action::Patch if operation.may_insert() => Run::PatchOrInsert,
-            Action::Replace | Action::Merge | Action::Delete | Action::Patch => Run::Existing,
-        }
-    }
+/// What an attempt has found before its first lock: the RowKeys of entities that operations may insert and that are stored,
+/// and whether they have expired. It says in which order locks are taken; what is true then decides what is written.
+type Looked = HashMap<String, bool>;
 
-    /// Returns whether two neighbours are of one run.
-    fn is_shared(a: &Step<'_>, b: &Step<'_>) -> bool {
-        let run = Run::of(a.operation);
-        run == Run::of(b.operation) && run != Run::PatchOrInsert
-    }
+/// An entity that is stored, but not locked.
+struct Found {
+    timestamp: i64,
+    has_expired: bool,
 }
 
 /// One operation and its index in the batch.
@@ -193,6 +189,9 @@ struct Attempt<'a> {
     /// In key order.
     steps: Vec<Step<'a>>,
     known: &'a Known,
+    expiries: Expiries,
+    /// The latest Timestamp of an earlier version.
+    latest: Option<i64>,
     timestamps: Timestamps,
     failure: Option<(usize, Error)>,
 }
@@ -216,6 +215,8 @@ impl<'a> Attempt<'a> {
             operations,
             steps,
             known,
+            expiries: Expiries::of(table),
+            latest: known.latest,
             timestamps: vec![None; operations.len()],
             failure: None,
         }
@@ -223,14 +224,26 @@ impl<'a> Attempt<'a> {
 
     fn run(mut self) -> Result<Timestamps, Failure> {
         let steps = std::mem::take(&mut self.steps);
-        for run in steps.chunk_by(Run::is_shared) {
+        let looked = self.look_first(&steps);
+        let run_of = |step: &Step<'_>| self.run_of(step, &looked);
+        let runs: Vec<_> = steps.iter().map(run_of).collect();
+        let shared = |a: &(Step<'_>, Run), b: &(Step<'_>, Run)| a.1 == b.1 && a.1 != Run::InsertOverExpired;
+        let steps: Vec<_> = steps.into_iter().zip(runs).collect();
+        for run in steps.chunk_by(shared) {
             // After a failure, only an operation with a lower index can change the outcome.
-            let run: Vec<_> = run.iter().copied().filter(|step| self.matters(step.index)).collect();
-            let Some(first) = run.first() else { continue };
-            match Run::of(first.operation) {
-                Run::Insert => self.insert(&run)?,
-                Run::Upsert(change) => self.upsert(&run, change)?,
-                Run::Existing | Run::PatchOrInsert => self.change(&run)?,
+            let matters = |(step, _): &(Step<'a>, Run)| self.matters(step.index).then_some(*step);
+            let (Some((_, kind)), steps) = (run.first(), run.iter().filter_map(matters).collect::<Vec<_>>()) else {
+                continue;
+            };
+            if steps.is_empty() {
+                continue;
+            }
+            match kind {
+                Run::Insert => self.insert(&steps)?,
+                Run::InsertOverExpired => self.insert_over_expired(&steps)?,
+                Run::Upsert(change) => self.upsert(&steps, *change)?,
+                Run::Existing => self.change(&steps)?,
+                Run::New => self.create(&steps)?,
             }
         }
         match self.failure.take() {
@@ -238,6 +251,66 @@ impl<'a> Attempt<'a> {
             Some((index, error)) => Err(Failure::Error(error.at(index))),
             None => Ok(self.timestamps),
         }
+    }
+
+    /// Looks which of the entities that operations may insert are stored, if statements of their own insert and change them.
+    fn look_first(&self, steps: &[Step<'a>]) -> Looked {
+        let depends = |step: &&Step<'_>| step.operation.may_insert() && self.is_made_from_stored(step.operation);
+        let keys: Vec<_> = steps.iter().filter(depends).map(Step::row_key).collect();
+        // Whoever may insert, but not read, is told of no entity that has expired.
+        if keys.is_empty() || !direct::may_read(self.table) {
+            return Looked::new();
+        }
+        connect(|spi| {
+            let found = self.look(spi, keys.into_iter());
+            found
+                .into_iter()
+                .map(|(key, found)| (key.to_owned(), found.has_expired))
+                .collect()
+        })
+    }
+
+    /// Returns whether the stored entity decides what an operation writes. With expiries it does for all: it may have expired.
+    fn is_made_from_stored(&self, operation: &Operation<'_>) -> bool {
+        operation.action.is_conditional() || !self.expiries.is_empty()
+    }
+
+    fn run_of(&self, step: &Step<'_>, looked: &Looked) -> Run {
+        let looked = looked.get(step.row_key());
+        match step.operation.action {
+            Action::Insert if looked == Some(&true) => Run::InsertOverExpired,
+            Action::Insert => Run::Insert,
+            Action::InsertOrReplace if self.expiries.is_empty() => Run::Upsert(Change::Replace),
+            Action::InsertOrMerge if self.expiries.is_empty() => Run::Upsert(Change::Merge),
+            _ if step.operation.may_insert() && looked.is_none() => Run::New,
+            _ => Run::Existing,
+        }
+    }
+
+    /// Returns which of these entities are stored now, by RowKey, under a new snapshot.
+    fn look<'c>(&self, spi: &'c Connection, keys: impl ExactSizeIterator<Item = &'a str>) -> HashMap<&'c str, Found> {
+        let keys = Array::of_texts(keys);
+        if self.expiries.is_empty() {
+            let rows = spi.run(self.table.name(), &Statement::look_many(self.partition_key(), &keys));
+            let found = |timestamp| Found {
+                timestamp,
+                has_expired: false,
+            };
+            return timestamps(&rows)
+                .into_iter()
+                .map(|(key, timestamp)| (key, found(timestamp)))
+                .collect();
+        }
+        let rows = spi.run(
+            self.table.name(),
+            &Statement::look_entities(self.partition_key(), &keys),
+        );
+        let found = |stored: Stored<'_>| Found {
+            timestamp: stored.timestamp,
+            has_expired: stored.has_expired,
+        };
+        let stored = entities(&rows, &self.expiries);
+        stored.into_iter().map(|(key, stored)| (key, found(stored))).collect()
     }
 
     /// Returns whether the operation that failed would not fail any more.
@@ -263,9 +336,8 @@ impl<'a> Attempt<'a> {
             return false;
         }
         connect(|spi| {
-            let keys = Array::of_texts([&*operation.row_key].into_iter());
-            let rows = spi.run(self.table.name(), &Statement::look_many(self.partition_key(), &keys));
-            (rows.processed() > 0) != exists
+            let found = self.look(spi, [&*operation.row_key].into_iter());
+            found.values().any(|found| !found.has_expired) != exists
         })
     }
 
@@ -296,6 +368,16 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
+    /// Inserts an entity where one has expired.
+    fn insert_over_expired(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
+        for step in run {
+            let keys = KeyTexts::new(self.partition_key.get(), step.row_key());
+            let removed = remove_expired(self.table, &self.expiries, keys.keys());
+            self.latest = self.latest.max(removed);
+        }
+        self.insert(run)
+    }
+
     fn fail_to_insert(&mut self, step: Step<'a>, properties: Properties<'_>) {
         let keys = KeyTexts::new(self.partition_key.get(), step.row_key());
         let bag = Bag::new(properties);
@@ -323,7 +405,7 @@ impl<'a> Attempt<'a> {
     fn merge_error(&self, spi: &Connection, step: Step<'a>) -> Error {
         let key = Array::of_texts([step.row_key()].into_iter());
         let rows = spi.run(self.table.name(), &Statement::lock_many(self.partition_key(), &key));
-        match entities(&rows).values().next() {
+        match entities(&rows, &self.expiries).values().next() {
             Some(stored) => {
                 let changed = step.operation.changed(&stored.entity(self.partition_key.get(), step));
                 changed.err().unwrap_or_else(suppressed)
@@ -332,8 +414,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Replaces, merges, deletes and patches. It locks the entities in key order, checks each operation, and writes the locked
-    /// rows.
+    /// Changes and deletes entities that exist. It locks them in key order, checks each operation, and writes the locked rows.
     fn change(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
         let (known, unknown): (Vec<_>, Vec<_>) = run
             .iter()
@@ -345,25 +426,28 @@ impl<'a> Attempt<'a> {
         connect(|spi| {
             let keys = Array::of_texts(known.iter().map(Step::row_key));
             let rows = spi.run(self.table.name(), &Statement::lock_many(self.partition_key(), &keys));
-            let locked = entities(&rows);
+            let locked = entities(&rows, &self.expiries);
             let missing: Vec<_> = known
                 .iter()
                 .filter(|step| !locked.contains_key(step.row_key()))
                 .collect();
             if !missing.is_empty() {
-                let keys = Array::of_texts(missing.iter().map(|step| step.row_key()));
-                let rows = spi.run(self.table.name(), &Statement::look_many(self.partition_key(), &keys));
-                let found = timestamps(&rows);
+                let found = self.look(spi, missing.iter().map(|step| step.row_key()));
                 let mut moved = Vec::new();
                 for step in missing {
-                    match found.get(step.row_key()) {
-                        None if step.operation.may_insert() => self.insert_patched(spi, *step)?,
+                    let alive = found.get(step.row_key()).filter(|found| !found.has_expired);
+                    match alive.map(|found| found.timestamp) {
+                        // It was deleted after the look that came first.
+                        None if step.operation.may_insert() && !self.is_last_attempt(step.index) => {
+                            return Err(Failure::Outdated(step.index));
+                        }
+                        None if step.operation.may_insert() => self.fail(step.index, suppressed()),
                         None => self.fail(step.index, Error::EntityNotFound),
                         // The previous attempt found the same version, so no concurrent write prevents the lock.
-                        Some(&timestamp) if self.known.seen.contains(&(step.index, timestamp)) => {
+                        Some(timestamp) if self.known.seen.contains(&(step.index, timestamp)) => {
                             self.fail(step.index, suppressed());
                         }
-                        Some(&timestamp) => moved.push((step.index, timestamp)),
+                        Some(timestamp) => moved.push((step.index, timestamp)),
                     }
                 }
                 if !moved.is_empty() {
@@ -374,26 +458,34 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// Inserts the entity of a patch, which does not exist.
-    fn insert_patched(&mut self, spi: &Connection, step: Step<'a>) -> Result<(), Failure> {
-        let missing = Entity::missing(self.partition_key.get(), step.row_key());
-        let bag = match step.operation.changed(&missing) {
-            Ok(bag) => bag,
-            Err(error) => {
-                self.fail(step.index, error);
-                return Ok(());
+    /// Inserts the entities of operations that may insert, which do not exist.
+    fn create(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
+        let (mut created, mut bags) = (Vec::new(), Vec::new());
+        for &step in run {
+            let missing = Entity::missing(self.partition_key.get(), step.row_key());
+            match step.operation.changed(&missing) {
+                Ok(bag) => {
+                    created.push(step);
+                    bags.push(bag);
+                }
+                Err(error) => self.fail(step.index, error),
             }
-        };
-        let bags = [bag.as_properties()].into_iter();
-        let unwritten = self.write_bags(spi, WriteMany::Insert, None, &[step], bags)?;
-        if unwritten.is_empty() {
+        }
+        if created.is_empty() {
             return Ok(());
         }
+        let given = bags.iter().map(PropertiesBuf::as_properties);
+        let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Insert, None, &created, given))?;
+        let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) else {
+            return Ok(());
+        };
         // Another session may have inserted it meanwhile.
-        if !self.is_last_attempt(step.index) {
-            return Err(Failure::Outdated(step.index));
+        if !self.is_last_attempt(first.index) {
+            return Err(Failure::Outdated(first.index));
         }
-        self.fail_to_insert(step, bag.as_properties());
+        if let Some((_, bag)) = created.iter().zip(&bags).find(|(step, _)| step.index == first.index) {
+            self.fail_to_insert(first, bag.as_properties());
+        }
         Ok(())
     }
 
@@ -472,7 +564,7 @@ impl<'a> Attempt<'a> {
         run: &[Step<'a>],
         bags: impl ExactSizeIterator<Item = Properties<'b>>,
     ) -> Result<Vec<Step<'a>>, Failure> {
-        let stamp = Stamp::after(self.known.latest);
+        let stamp = Stamp::after(self.latest);
         let (table, partition_key) = (self.table.name(), self.partition_key());
         let rows = if self.table.is_distributed() && write != WriteMany::Replace {
             let keys = run.iter().map(|step| Text::new(step.row_key()));
@@ -510,6 +602,7 @@ impl<'a> Attempt<'a> {
 struct Stored<'a> {
     timestamp: i64,
     properties: Properties<'a>,
+    has_expired: bool,
 }
 
 impl Stored<'_> {
@@ -526,6 +619,13 @@ impl Stored<'_> {
 /// Returns the entity's new properties, or `None` if it is deleted. The limits are checked after the condition
 /// (semantics 0.2).
 fn outcome(partition_key: &str, step: Step<'_>, stored: &Stored<'_>) -> Result<Option<PropertiesBuf>, Error> {
+    if stored.has_expired {
+        let missing = Entity::missing(partition_key, step.row_key());
+        return match step.operation.may_insert() {
+            true => step.operation.changed(&missing).map(Some),
+            false => Err(Error::EntityNotFound),
+        };
+    }
     let matches = match step.operation.if_match {
         IfMatch::Any => true,
         IfMatch::Version(version) => Ticks::from_postgres_micros(stored.timestamp) == Some(version),
@@ -540,8 +640,8 @@ fn outcome(partition_key: &str, step: Step<'_>, stored: &Stored<'_>) -> Result<O
     }
 }
 
-/// Returns the rows of a statement that selects entities, by RowKey.
-fn entities<'c>(rows: &Rows<'c>) -> HashMap<&'c str, Stored<'c>> {
+/// Returns the rows of a statement that selects entities, by RowKey, and whether these have expired by now.
+fn entities<'c>(rows: &Rows<'c>, expiries: &Expiries) -> HashMap<&'c str, Stored<'c>> {
     rows.iter()
         .map(|row| {
             let key = row_key(&row, 2);
@@ -549,7 +649,12 @@ fn entities<'c>(rows: &Rows<'c>) -> HashMap<&'c str, Stored<'c>> {
             let (Some(timestamp), Some(properties)) = (row.timestamptz(3), row.properties(4, with_key)) else {
                 broken(&with_key(), "is NULL in its Timestamp or its properties");
             };
-            (key, Stored { timestamp, properties })
+            let stored = Stored {
+                timestamp,
+                properties,
+                has_expired: expiries.have_passed(timestamp, properties),
+            };
+            (key, stored)
         })
         .collect()
 }

@@ -13,9 +13,10 @@ use table_service_model::PropertiesBuf;
 use table_service_model::filter::{Plan, Predicate};
 use table_service_model::patch::Patch;
 
+use super::expiry::Expiries;
 use super::page::{self, Measure, PageRequest, PageSink};
 use super::property_index::FilterIndexes;
-use super::scan::RowFilter;
+use super::scan::{RowFilter, predicate};
 use super::table::Table;
 use crate::postgres::clock::now;
 use crate::postgres::receiver::{Keys, Receiver};
@@ -81,10 +82,7 @@ pub fn require_local(table: &Table, function: &CStr) -> Result<(), Error> {
 
 /// Counts the entities of a plan's ranges that pass its filter, under the caller's snapshot.
 pub fn count(table: &Table, plan: &Plan) -> i64 {
-    let filter = plan
-        .residual
-        .as_ref()
-        .map(|filter| ScanFilter::new(&Predicate::new(filter)));
+    let filter = predicate(table, plan.residual.as_ref()).map(|predicate| ScanFilter::new(&predicate));
     let knowledge = FilterIndexes::new(table, plan.residual.as_ref());
     let mut count = 0;
     for range in &plan.ranges {
@@ -116,7 +114,8 @@ impl Bulk<'_> {
     /// The errors of the limits, for the first entity that the change would take beyond them.
     pub fn run(&self, start: Option<Keys>, top: Option<u64>, time_limit: Duration) -> Result<Step, Refused> {
         let began = Instant::now();
-        let filter = RowFilter::of(self.plan);
+        let filter = self.plan.residual.as_ref();
+        let filter = filter.map(|filter| RowFilter::new(Predicate::new(filter)));
         let mut step = Step {
             changed: 0,
             next: start,
@@ -176,9 +175,12 @@ impl Bulk<'_> {
         let given = Array::of_texts(row_keys.iter().map(String::as_str));
         let (mut locked, mut bags, mut bytes) = (Vec::<String>::new(), Vec::<PropertiesBuf>::new(), 0);
         let (mut refused, mut last) = (None, None);
+        let expiries = Expiries::of(self.table);
         connect(|spi| {
             let sink = &mut |row: &Row<'_>| {
-                if filter.is_some_and(|filter| !filter.passes(row)) {
+                if filter.is_some_and(|filter| !filter.passes(row))
+                    || expiries.have_passed(row.timestamp(), row.properties())
+                {
                     return true;
                 }
                 let row_key = row.row_key();

@@ -5,6 +5,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::spi::quote_literal;
 use table_service_model::Error;
 
+use super::expiry::Expiries;
 use super::policies;
 use super::table::{Table, relation_in_data_schema};
 use crate::postgres::guc::distributing;
@@ -90,6 +91,15 @@ pub fn enable(shard_count: i32) -> Result<(), Error> {
     if !(1..=SHARDS).contains(&shard_count) {
         return Err(Error::ArgumentInvalid {
             reason: format!("shard_count is 1 to {SHARDS}"),
+        });
+    }
+    let with_expiry = connect(|spi| tables(spi).into_iter().find(|table| !Expiries::of(table).is_empty()));
+    if let Some(table) = with_expiry {
+        return Err(Error::NotImplemented {
+            reason: format!(
+                "Entities of distributed tables do not expire, and the table {} has an expiry. Call drop_expiry for it",
+                table.name()
+            ),
         });
     }
     // In sequence, whatever the names are: Citus does not turn from parallel to sequential in a transaction.

@@ -1,20 +1,23 @@
 //! How the SQL functions work: finding tables, reading and writing entities, filters, and pages. This storey stands
 //! between `api` and `postgres`.
 
+pub mod attempts;
 pub mod batch;
 pub mod bulk;
 pub mod contract;
 pub mod deadline;
 pub mod direct;
 pub mod distribution;
+pub mod expiry;
 pub mod fan_out;
 pub mod gateway_access;
 pub mod matches;
 pub mod page;
-pub mod patch;
 pub mod policies;
 pub mod property_index;
 pub mod residual;
+pub mod rewrite;
 pub mod scan;
+pub mod sweep;
 pub mod table;
 pub mod write;

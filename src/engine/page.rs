@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::time::Duration;
 
-use table_service_model::filter::{Filter, KeyRange, Predicate};
+use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::limits::{ENTITY_ROW_BYTES, PAGE_BYTES};
 use table_service_model::token::ContinuationToken;
 
@@ -72,7 +72,7 @@ pub fn read_until<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S)
     let taken = Cell::new(0);
     let mut reading = PageReading {
         sink,
-        filter: request.filter.map(|filter| RowFilter::new(Predicate::new(filter))),
+        filter: RowFilter::of(table, request.filter),
         left: request.top,
         full: false,
         deadline: Deadline::after(request.time_limit),

@@ -15,8 +15,9 @@ use super::direct::{EveryRow, reads_every_row};
 use super::table::{Table, relation_in_data_schema};
 use crate::postgres::btree::{self, Comparison};
 use crate::postgres::catalog::PropertyIndex;
+use crate::postgres::indexes;
 use crate::postgres::property_index::{
-    can_count, count_entries, count_pages, estimate_rows, has_statistics, of_table, part_between, primary_key,
+    can_count, count_entries, count_pages, estimate_rows, has_statistics, part_between, primary_key,
 };
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
@@ -28,7 +29,7 @@ const NAME_BYTES: usize = 63;
 
 /// Returns the property indexes of a table that the caller has locked, also those that are not valid.
 pub fn all(table: &Table) -> Rc<[PropertyIndex]> {
-    of_table(table.oid())
+    indexes::property_indexes(table.oid())
 }
 
 /// Returns an index on a property that queries can use. The caller must have locked the table.

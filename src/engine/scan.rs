@@ -8,6 +8,7 @@ use table_service_model::property_index::{Condition, Span};
 use table_service_model::read_strategy::{Decision, Step, Strategy};
 
 use super::direct::{self, Direct, Purpose};
+use super::expiry::Expiries;
 use super::fan_out;
 use super::property_index::{FilterIndexes, value_in};
 use super::table::Table;
@@ -31,16 +32,20 @@ impl RowFilter {
         }
     }
 
-    /// Returns the residual filter of a plan: the part that its key ranges do not cover.
-    pub fn of(plan: &Plan) -> Option<RowFilter> {
-        plan.residual
-            .as_ref()
-            .map(|filter| RowFilter::new(Predicate::new(filter)))
+    /// Returns what a read that begins now tests on the rows of a table: the residual filter of its plan, and that the
+    /// entities have not expired. `None` if all rows pass.
+    pub fn of(table: &Table, residual: Option<&Filter>) -> Option<RowFilter> {
+        predicate(table, residual).map(RowFilter::new)
     }
 
     pub fn passes(&self, row: &Row<'_>) -> bool {
         self.predicate.matches(&row.entity_of(self.columns))
     }
+}
+
+/// Returns what a read that begins now tests on the rows of a table. Every read tests this and nothing less.
+pub fn predicate(table: &Table, residual: Option<&Filter>) -> Option<Predicate> {
+    Predicate::of_query(residual, Expiries::of(table).alive())
 }
 
 /// What a caller wants of key ranges.
@@ -89,10 +94,8 @@ pub fn read_all(spi: &Connection, table: &Table, plan: &Plan, sink: &mut dyn FnM
         return;
     }
     let all_rows = AllRows {
-        filter: plan.residual.as_ref().map(|filter| {
-            let predicate = Predicate::new(filter);
-            (ScanFilter::new(&predicate), RowFilter::new(predicate))
-        }),
+        filter: predicate(table, plan.residual.as_ref())
+            .map(|predicate| (ScanFilter::new(&predicate), RowFilter::new(predicate))),
     };
     let sink = &mut |row: &Row<'_>| {
         sink(row);
@@ -435,10 +438,10 @@ impl<'a> RangeReader<'a> {
     ) -> bool {
         let own;
         let filter = match self.filter() {
-            Some(filter) => filter,
+            Some(filter) => Some(filter),
             None => {
-                own = ScanFilter::new(&Predicate::new(knowledge.filter));
-                &own
+                own = predicate(self.table, Some(knowledge.filter)).map(|predicate| ScanFilter::new(&predicate));
+                own.as_ref()
             }
         };
         let (table, indexes) = (self.table.name(), &knowledge.indexes);
@@ -447,7 +450,7 @@ impl<'a> RangeReader<'a> {
             .wanted()
             .filter(|_| ranges.len() == 1)
             .map(|wanted| wanted.saturating_add(1));
-        let filter = Tested::Compiled(filter);
+        let filter = tested(filter);
         let scan = IndexScan::sorted(table, ranges, (condition, indexes), filter, limit, bounds(planning));
         let (spi, oids) = (self.spi, knowledge.oids());
         let receive = |receiver: &mut Receiver<'_>| spi.receive_planned(&scan, planning, &oids, receiver);

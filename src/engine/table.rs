@@ -12,6 +12,7 @@ use table_service_model::{Error, table_name};
 
 use crate::postgres::catalog::{self, KnownTable};
 use crate::postgres::citus;
+use crate::postgres::indexes;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::types::name_bytes;
 
@@ -90,6 +91,16 @@ impl Table {
         }
     }
 
+    /// Returns whether the caller may delete what a look under a lock finds: it has the privileges SELECT, UPDATE and DELETE.
+    pub fn may_be_swept(&self) -> bool {
+        const RIGHTS: u32 = pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
+        // SAFETY: as above.
+        unsafe {
+            let rights = RIGHTS as pg_sys::AclMode;
+            pg_sys::pg_class_aclmask(self.oid, pg_sys::GetUserId(), rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights
+        }
+    }
+
     /// Raises PostgreSQL's own error (42501) if the caller does not own the table.
     fn require_owner(&self) {
         // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The name is a
@@ -141,7 +152,7 @@ impl Table {
     }
 
     fn open_checked(name: &str, lock: TableLock, check: impl Fn(&Table)) -> Result<Table, Error> {
-        let lock = lock.mode();
+        let mode = lock.mode();
         table_name::check_form(name)?;
         loop {
             let table = Table::find(name).ok_or(Error::TableNotFound)?;
@@ -151,17 +162,29 @@ impl Table {
             // the name up again.
             unsafe {
                 let before = pg_sys::SharedInvalidMessageCounter;
-                pg_sys::LockRelationOid(table.oid, lock);
+                pg_sys::LockRelationOid(table.oid, mode);
                 if before == pg_sys::SharedInvalidMessageCounter {
-                    return Ok(table);
+                    return table.with_expiry_it_keeps(lock);
                 }
                 // The table may have been renamed to another spelling.
                 if let Some(again) = Table::find(name).filter(|again| again.oid == table.oid) {
-                    return Ok(again);
+                    return again.with_expiry_it_keeps(lock);
                 }
-                pg_sys::UnlockRelationOid(table.oid, lock);
+                pg_sys::UnlockRelationOid(table.oid, mode);
             }
         }
+    }
+
+    /// Refuses to read and write entities of a distributed table that has an expiry. Somebody has made one of the other by hand:
+    /// the functions refuse both.
+    fn with_expiry_it_keeps(self, lock: TableLock) -> Result<Table, Error> {
+        let is_defined = matches!(lock, TableLock::Define | TableLock::Drop);
+        if self.is_distributed && !is_defined && !indexes::expiries(self.oid).is_empty() {
+            return Err(Error::NotImplemented {
+                reason: "Entities of distributed tables do not expire. Call drop_expiry for this table".to_owned(),
+            });
+        }
+        Ok(self)
     }
 
     /// Gives back a lock that [`Table::open`] took, before the transaction ends.

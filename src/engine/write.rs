@@ -3,23 +3,26 @@
 
 use std::panic::AssertUnwindSafe;
 
-use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
+use table_service_model::entity::{self, Entity};
 use table_service_model::etag::IfMatch;
-use table_service_model::{Error, entity, ticks};
+use table_service_model::{Error, ticks};
 
+use super::attempts::{
+    Stamp, broken_by_null, conditional, in_attempts, not_inserted, remove_expired, stored_entity, suppressed, version,
+};
 use super::direct::{self, Changed, Purpose};
+use super::expiry::Expiries;
+use super::rewrite::Rewrite;
 use super::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::clock::now;
 use crate::postgres::error::raise;
-use crate::postgres::raised::{has_sqlstate, says};
-use crate::postgres::row::{Row, broken_entity};
-use crate::postgres::spi::{Connection, Rows, connect};
+use crate::postgres::raised::says;
+use crate::postgres::row::Row;
+use crate::postgres::spi::{Rows, connect};
 use crate::postgres::statement::{Change, Statement};
-use crate::postgres::subtransaction::in_subtransaction;
-use crate::postgres::types::value::Text;
-use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::postgres::types::PropertiesArg;
 
 /// Inserts an entity and returns its Timestamp.
 ///
@@ -28,10 +31,12 @@ use crate::postgres::types::{PropertiesArg, TextArg};
 pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
     let stamp = Stamp::new();
     let clock = stamp.clock;
+    let expiries = Expiries::of(table);
     let direct = direct::with(table, Purpose::Insert, |table| {
         // With one snapshot, the existing entity may be one that the snapshot does not see. That is a serialization
-        // failure, which only a statement recognises.
-        (!direct::has_one_snapshot()).then(|| table.insert(keys, clock, properties))
+        // failure, which only a statement recognises. And it may have expired; a direct insert that met one would have left
+        // its row.
+        (!direct::has_one_snapshot() && expiries.is_empty()).then(|| table.insert(keys, clock, properties))
     });
     if let Some(inserted) = direct {
         inserted?;
@@ -40,106 +45,19 @@ pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> R
     }
     check_limits(keys, properties)?;
     in_attempts(table, keys, |clock| {
-        let inserted = connect(|spi| {
-            spi.run(table.name(), &Statement::insert(keys, clock, properties))
-                .processed()
-        });
-        match inserted {
-            0 => Err(not_inserted(table, keys, properties)),
-            _ => Ok(clock),
+        let insert = |clock| {
+            let statement = Statement::insert(keys, clock, properties);
+            connect(|spi| spi.run(table.name(), &statement).processed()) > 0
+        };
+        if insert(clock) {
+            return Ok(clock);
+        }
+        let removed = remove_expired(table, &expiries, keys);
+        match removed.map(|removed| ticks::next_timestamp(removed, clock)) {
+            Some(later) if insert(later) => Ok(later),
+            _ => Err(not_inserted(table, keys, properties)),
         }
     })
-}
-
-/// Why an attempt to insert is undone.
-enum Undone {
-    Error(Error),
-    /// It wrote a Timestamp that is not later than this one, which an earlier version has.
-    Late(i64),
-}
-
-/// Runs a statement that may insert, until the Timestamp that it writes is later than those of all earlier versions.
-/// `write` gets the clock and returns the Timestamp that it wrote.
-pub(super) fn in_attempts(
-    table: &Table,
-    keys: Keys<'_>,
-    write: impl Fn(i64) -> Result<i64, Error>,
-) -> Result<i64, Error> {
-    let needs_attempts = direct::needs_attempts(table);
-    let mut latest = None;
-    loop {
-        let stamp = Stamp::after(latest);
-        let attempt = || {
-            let written = write(stamp.clock).map_err(Undone::Error)?;
-            stamp.settle(table, keys, written).map_err(Undone::Late)
-        };
-        let outcome = if needs_attempts {
-            in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| error.rethrow())
-        } else {
-            attempt()
-        };
-        match outcome {
-            Ok(timestamp) => return Ok(timestamp),
-            Err(Undone::Error(error)) => return Err(error),
-            Err(Undone::Late(found)) => {
-                latest = Some(found);
-                pgrx::check_for_interrupts!();
-            }
-        }
-    }
-}
-
-/// The clock of an insert, read before the insert waits for locks.
-pub struct Stamp {
-    /// In microseconds since 2000-01-01.
-    pub clock: i64,
-    completed: u64,
-}
-
-impl Stamp {
-    pub fn new() -> Stamp {
-        Stamp::after(None)
-    }
-
-    /// A clock that is later than this Timestamp, if one is given.
-    pub fn after(latest: Option<i64>) -> Stamp {
-        let completed = direct::completed_transactions();
-        Stamp {
-            clock: latest.map_or_else(now, |latest| ticks::next_timestamp(latest, now())),
-            completed,
-        }
-    }
-
-    /// Makes the Timestamp of an entity that was just inserted later than those of all earlier versions, and returns
-    /// it. `written` is the Timestamp that the insert wrote.
-    ///
-    /// # Errors
-    /// The latest Timestamp of an earlier version, if only another attempt can write a later one.
-    pub fn settle(&self, table: &Table, keys: Keys<'_>, written: i64) -> Result<i64, i64> {
-        if self.completed == direct::completed_transactions() {
-            return Ok(written);
-        }
-        direct::settle(table, keys, written)
-    }
-
-    /// Does the same as [`Stamp::settle`], for one of many entities in a partition.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn settle_key(
-        &self,
-        table: &Table,
-        partition_key: TextArg<'_>,
-        row_key: &str,
-        written: i64,
-    ) -> Result<i64, i64> {
-        if self.completed == direct::completed_transactions() {
-            return Ok(written);
-        }
-        let row_key = Text::new(row_key);
-        let row_key = row_key.arg();
-        direct::settle(table, Keys { partition_key, row_key }, written)
-    }
 }
 
 /// Inserts an entity or changes the existing one with these keys, and returns its Timestamp.
@@ -148,6 +66,10 @@ impl Stamp {
 /// The errors of the limits, and `AuthorizationFailure` if a policy or a trigger prevented the write.
 pub fn upsert(table: &Table, change: Change, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
     check_limits(keys, properties)?;
+    if !Expiries::of(table).is_empty() {
+        // What the statement would merge with may expire while it waits for the lock.
+        return rewrite(table, change, keys, properties, IfMatch::Any, true);
+    }
     in_attempts(table, keys, |clock| {
         let written = with_primary_key(|| {
             connect(|spi| {
@@ -183,10 +105,40 @@ pub fn update(
     if let Some(updated) = direct {
         return updated.map(|(timestamp, _)| timestamp);
     }
+    if !Expiries::of(table).is_empty() {
+        return rewrite(table, change, keys, properties, if_match, false);
+    }
     conditional(table, keys, if_match, |spi, version| {
         let statement = Statement::update(change, keys, now(), properties, version);
         written(keys, &spi.run(table.name(), &statement))
     })
+}
+
+/// Changes an entity, or inserts it with `create_missing`, through the row that it replaces. Returns its new Timestamp.
+fn rewrite(
+    table: &Table,
+    change: Change,
+    keys: Keys<'_>,
+    properties: PropertiesArg<'_>,
+    if_match: IfMatch,
+    create_missing: bool,
+) -> Result<i64, Error> {
+    let make = |stored: &Entity<'_>| {
+        let made = match change {
+            Change::Replace => properties.get().to_buf(),
+            Change::Merge => stored.properties.merge(properties.get())?,
+        };
+        entity::check_size(keys.partition_key.get(), keys.row_key.get(), made.as_properties())?;
+        Ok(made)
+    };
+    let rewrite = Rewrite {
+        table,
+        keys,
+        if_match,
+        create_missing,
+        make: &make,
+    };
+    rewrite.run().map(|rewritten| rewritten.timestamp)
 }
 
 /// Deletes an existing entity if its version matches `if_match`.
@@ -194,10 +146,22 @@ pub fn update(
 /// # Errors
 /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, and `AuthorizationFailure`.
 pub fn delete(table: &Table, keys: Keys<'_>, if_match: IfMatch) -> Result<(), Error> {
+    let expiries = Expiries::of(table);
+    if expiries.is_empty() {
+        return conditional(table, keys, if_match, |spi, version| {
+            let rows = spi.run(table.name(), &Statement::delete(keys, version));
+            (rows.processed() > 0).then_some(())
+        });
+    }
+    // What has expired by now had expired when this got its lock: then it was not there to be deleted.
     conditional(table, keys, if_match, |spi, version| {
-        let rows = spi.run(table.name(), &Statement::delete(keys, version));
-        (rows.processed() > 0).then_some(())
-    })
+        let rows = spi.run(table.name(), &Statement::delete_returning(keys, version));
+        let (timestamp, properties) = stored_entity(keys, &rows)?;
+        Some(match expiries.have_passed(timestamp, properties) {
+            true => Err(Error::EntityNotFound),
+            false => Ok(()),
+        })
+    })?
 }
 
 /// Runs `upsert`, whose statement needs the primary key. Raises `InternalError` if a table that a user created has
@@ -234,104 +198,5 @@ fn written(keys: Keys<'_>, rows: &Rows<'_>) -> Option<i64> {
     match (row.timestamptz(1), row.boolean(2)) {
         (Some(timestamp), Some(false)) => Some(timestamp),
         _ => broken_by_null(keys),
-    }
-}
-
-/// Raises the error for a stored row with NULLs.
-pub(super) fn broken_by_null(keys: Keys<'_>) -> ! {
-    broken_entity(
-        keys.partition_key.get(),
-        keys.row_key.get(),
-        "is NULL in its Timestamp or its properties",
-    )
-}
-
-/// Runs `write` until it writes, or until a second statement with a new snapshot tells why it does not: 404 before 412
-/// (semantics 2.2). `write` gets the Timestamp that the entity must have, or `None` for any.
-pub(super) fn conditional<T>(
-    table: &Table,
-    keys: Keys<'_>,
-    if_match: IfMatch,
-    write: impl Fn(&Connection, Option<i64>) -> Option<T>,
-) -> Result<T, Error> {
-    if !keys.within_limits() {
-        return Err(Error::EntityNotFound);
-    }
-    let version = version(if_match);
-    let mut seen = None;
-    loop {
-        let outcome = connect(|spi| match write(spi, version) {
-            Some(written) => Ok(written),
-            None => {
-                let rows = spi.run(table.name(), &Statement::get_timestamp(keys));
-                Err(rows.first().map(|row| row.timestamptz(1)))
-            }
-        });
-        let found = match outcome {
-            Ok(written) => return Ok(written),
-            Err(found) => found.ok_or(Error::EntityNotFound)?,
-        };
-        if version.is_some_and(|version| Some(version) != found) {
-            return Err(Error::UpdateConditionNotSatisfied);
-        }
-        // The entity appeared between the two statements: retry. If the last attempt found the same version, no
-        // concurrent write prevents this one.
-        if seen == Some(found) {
-            return Err(suppressed());
-        }
-        seen = Some(found);
-        pgrx::check_for_interrupts!();
-    }
-}
-
-/// Returns the Timestamp that the entity must have, or `None` for any.
-pub(super) fn version(if_match: IfMatch) -> Option<i64> {
-    match if_match {
-        IfMatch::Any => None,
-        IfMatch::Version(version) => Some(version.to_postgres_micros()),
-        // The statement must run although it cannot match, because it checks the privilege to write.
-        IfMatch::Never => Some(NO_TIMESTAMP),
-    }
-}
-
-/// `-infinity`. No entity has it, because the CHECK constraint rejects it.
-const NO_TIMESTAMP: i64 = i64::MIN;
-
-/// Returns why an insert wrote nothing: the entity exists, or a trigger suppressed the row. A look-up would need the
-/// privilege to read, so this inserts again with a statement that raises.
-pub fn not_inserted(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Error {
-    // Without such a trigger the entity exists. A second insert could wait for a transaction that deletes it, out of
-    // key order.
-    if !table.may_suppress_inserts() {
-        return Error::EntityAlreadyExists;
-    }
-    let insert = || {
-        let statement = Statement::insert_or_raise(keys, now(), properties);
-        // An error, so that the subtransaction is rolled back.
-        Err::<(), _>(connect(|spi| spi.run(table.name(), &statement).processed()))
-    };
-    match in_subtransaction(AssertUnwindSafe(insert)) {
-        Ok(Err(0)) => suppressed(),
-        Ok(_) => Error::EntityAlreadyExists,
-        Err(error) if is_conflict(&error) => Error::EntityAlreadyExists,
-        Err(error) => error.rethrow(),
-    }
-}
-
-/// Returns whether ON CONFLICT DO NOTHING ignores this error.
-fn is_conflict(error: &CaughtError) -> bool {
-    has_sqlstate(
-        error,
-        &[
-            PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION,
-            PgSqlErrorCode::ERRCODE_EXCLUSION_VIOLATION,
-        ],
-    )
-}
-
-/// Returns the error for a row that a policy or a trigger kept from being written, although it may be read.
-pub fn suppressed() -> Error {
-    Error::NotAuthorized {
-        reason: "A row-level security policy or a trigger of the table kept the entity from being written".to_owned(),
     }
 }

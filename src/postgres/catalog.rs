@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_int};
 use std::rc::Rc;
 
 use pgrx::prelude::*;
+use table_service_model::expiry::Expiry;
 
 const SCHEMA: &CStr = c"table_service";
 /// The schema of the tables of the service.
@@ -30,6 +31,8 @@ pub struct Known {
     /// The function in the expression of every property index. A database whose extension has not been updated lacks
     /// it.
     pub index_function: pg_sys::Oid,
+    /// The function in the expression of every expiry index. The same holds for it.
+    pub expiry_function: pg_sys::Oid,
 }
 
 /// A table of the service.
@@ -51,6 +54,46 @@ pub struct PropertyIndex {
     pub is_plain: bool,
 }
 
+/// An index of a table that says when its entities expire.
+#[derive(Debug, Clone)]
+pub struct ExpiryIndex {
+    pub oid: pg_sys::Oid,
+    pub expiry: Expiry,
+    /// Whether the planner may read the index. Only then entities expire.
+    pub is_valid: bool,
+    /// Whether an entry needs nothing else: the index is neither unique nor has further columns.
+    pub is_plain: bool,
+}
+
+/// The indexes of a table that the extension knows.
+#[derive(Clone)]
+pub struct Indexes {
+    pub properties: Rc<[PropertyIndex]>,
+    pub expiries: Rc<[ExpiryIndex]>,
+    /// What the valid ones of `expiries` say, each once.
+    pub in_force: Rc<[Expiry]>,
+}
+
+impl Indexes {
+    pub fn new(properties: Vec<PropertyIndex>, expiries: Vec<ExpiryIndex>) -> Indexes {
+        let mut in_force: Vec<Expiry> = Vec::new();
+        for index in expiries.iter().filter(|index| index.is_valid) {
+            if !in_force.contains(&index.expiry) {
+                in_force.push(index.expiry.clone());
+            }
+        }
+        Indexes {
+            properties: properties.into(),
+            expiries: expiries.into(),
+            in_force: in_force.into(),
+        }
+    }
+
+    fn has(&self, index: pg_sys::Oid) -> bool {
+        self.properties.iter().any(|known| known.oid == index) || self.expiries.iter().any(|known| known.oid == index)
+    }
+}
+
 impl AsRef<str> for PropertyIndex {
     fn as_ref(&self) -> &str {
         &self.property
@@ -61,8 +104,8 @@ thread_local! {
     static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
     /// The tables of the service by name, in the spelling that is stored.
     static TABLES: RefCell<HashMap<Rc<str>, KnownTable>> = RefCell::default();
-    /// The property indexes of tables.
-    static PROPERTY_INDEXES: RefCell<HashMap<pg_sys::Oid, Rc<[PropertyIndex]>>> = RefCell::default();
+    /// The indexes of tables.
+    static INDEXES: RefCell<HashMap<pg_sys::Oid, Indexes>> = RefCell::default();
     /// Counts the invalidation messages.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
@@ -86,7 +129,7 @@ pub fn watch() {
 unsafe extern "C-unwind" fn changed(_argument: pg_sys::Datum, _cache: c_int, _hash: pg_sys::uint32) {
     KNOWN.set(None);
     TABLES.with_borrow_mut(HashMap::clear);
-    PROPERTY_INDEXES.with_borrow_mut(HashMap::clear);
+    INDEXES.with_borrow_mut(HashMap::clear);
     count_change();
 }
 
@@ -99,11 +142,11 @@ unsafe extern "C-unwind" fn table_changed(_argument: pg_sys::Datum, relation: pg
             tables.retain(|_, table| table.oid != relation);
         }
     });
-    PROPERTY_INDEXES.with_borrow_mut(|tables| {
+    INDEXES.with_borrow_mut(|tables| {
         if relation == pg_sys::InvalidOid {
             tables.clear();
         } else {
-            tables.retain(|&table, indexes| table != relation && indexes.iter().all(|index| index.oid != relation));
+            tables.retain(|&table, indexes| table != relation && !indexes.has(relation));
         }
     });
     count_change();
@@ -140,22 +183,24 @@ pub fn table(name: &str, look_up: impl FnOnce() -> Option<KnownTable>) -> Option
     Some((name, table))
 }
 
-/// Returns the property indexes of a table, from the cache or from `look_up`. The caller must have locked the table.
-pub fn property_indexes(table: pg_sys::Oid, look_up: impl FnOnce() -> Vec<PropertyIndex>) -> Rc<[PropertyIndex]> {
-    if let Some(indexes) = PROPERTY_INDEXES.with_borrow(|tables| tables.get(&table).cloned()) {
-        return indexes;
+/// Takes something of the indexes of a table that the extension knows, from the cache or from `look_up`. The caller must have
+/// locked the table.
+pub fn indexes<R>(table: pg_sys::Oid, look_up: impl FnOnce() -> Indexes, take: impl Fn(&Indexes) -> R) -> R {
+    if let Some(taken) = INDEXES.with_borrow(|tables| tables.get(&table).map(&take)) {
+        return taken;
     }
     let before = CHANGES.get();
-    let indexes: Rc<[PropertyIndex]> = look_up().into();
+    let indexes = look_up();
+    let taken = take(&indexes);
     if before == CHANGES.get() {
-        PROPERTY_INDEXES.with_borrow_mut(|tables| {
+        INDEXES.with_borrow_mut(|tables| {
             if tables.len() >= TABLES_KEPT {
                 tables.clear();
             }
-            tables.insert(table, Rc::clone(&indexes));
+            tables.insert(table, indexes);
         });
     }
-    indexes
+    taken
 }
 
 /// Returns the OIDs of the extension's own objects.
@@ -198,6 +243,12 @@ fn look_up() -> Known {
         properties_type,
     ];
     let index_arguments = [pg_sys::TEXTOID, pg_sys::TEXTOID, properties_type, pg_sys::TEXTOID];
+    let expiry_arguments = [
+        pg_sys::TIMESTAMPTZOID,
+        properties_type,
+        pg_sys::TEXTOID,
+        pg_sys::INT8OID,
+    ];
     Known {
         data_schema,
         entity_type: type_oid(schema, c"entity"),
@@ -206,6 +257,7 @@ fn look_up() -> Known {
         check_function: function_oid(schema, c"entity_is_valid", &check_arguments),
         trigger_function: function_oid(schema, c"rising_timestamp", &[]),
         index_function: function_oid(schema, c"property_index_key", &index_arguments),
+        expiry_function: function_oid(schema, c"expires_at", &expiry_arguments),
     }
 }
 

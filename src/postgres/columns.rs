@@ -10,6 +10,7 @@ use pgrx::prelude::*;
 pub struct ColumnNumbers {
     pub partition_key: i16,
     pub row_key: i16,
+    pub timestamp: i16,
     pub properties: i16,
 }
 
@@ -25,6 +26,7 @@ impl ColumnNumbers {
         Some(ColumnNumbers {
             partition_key: number(c"partition_key")?,
             row_key: number(c"row_key")?,
+            timestamp: number(c"timestamp")?,
             properties: number(c"properties")?,
         })
     }

@@ -11,6 +11,7 @@ mod descriptor;
 pub mod error;
 pub mod guarded;
 pub mod guc;
+pub mod indexes;
 pub mod memory;
 pub mod name;
 pub mod out_of_memory;

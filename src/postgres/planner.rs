@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 
 use super::catalog;
 use super::columns::ColumnNumbers;
-use super::property_index::{of_type, property_in};
+use super::indexes::{of_type, property_in};
 use super::types::{PropertiesArg, TextArg};
 use super::varlena;
 

@@ -281,3 +281,15 @@ set_of!(
     external_sql_type,
     "TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint)"
 );
+set_of!(
+    /// The expiries of tables.
+    ExpiryIndexes,
+    external_sql_type,
+    "TABLE (table_name text, property text, time_to_live interval, index regclass, is_valid boolean, oldest timestamptz)"
+);
+set_of!(
+    /// What a sweep has deleted.
+    Sweeps,
+    external_sql_type,
+    "TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz)"
+);

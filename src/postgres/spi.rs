@@ -164,6 +164,18 @@ impl Connection {
         }
     }
 
+    /// Runs a statement that finds its rows through an index, by a plan that is kept for all values. The caller has locked
+    /// `table`.
+    pub fn run_by_index(&self, table: &QualifiedName, scan: &IndexScan) -> Rows<'_> {
+        self.ready();
+        let plan = plan::kept_index_scan(table, scan);
+        let mut datums: Vec<_> = scan.values().iter().map(|value| value.datum()).collect();
+        // SAFETY: as in `run`.
+        let execute =
+            || unsafe { pg_sys::SPI_execute_plan(plan.as_ptr(), datums.as_mut_ptr(), std::ptr::null(), false, 0) };
+        rows(while_running(plan.text(), || with_kept_plans(execute)))
+    }
+
     /// Runs an index scan whose rows come in the order of the index, by a plan that is kept for all values. Its rows go
     /// to `receiver` one by one. Returns false, without running it, if the plan does not read one of these indexes.
     pub fn receive_in_order(

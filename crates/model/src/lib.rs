@@ -11,6 +11,7 @@ pub mod edm;
 pub mod entity;
 pub mod error;
 pub mod etag;
+pub mod expiry;
 pub mod filter;
 pub mod json;
 pub mod key;

@@ -9,8 +9,9 @@ use table_service_model::property_index::Span;
 use table_service_model::{Error, Properties, PropertiesBuf, ticks};
 
 use super::eligibility::{Purpose, is_allowed, is_plain, is_planned_plainly, primary_key};
-use super::property_entries::{PropertyEntries, entry_insertion};
+use super::index_entries::{IndexEntries, entry_insertion};
 use crate::engine::contract;
+use crate::engine::expiry::Expiries;
 use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::btree::{Comparison, Condition, each_row};
@@ -40,8 +41,10 @@ pub struct Direct {
     pub(super) relation: pg_sys::Relation,
     /// The primary key's index. Null for [`Purpose::Find`].
     index: pg_sys::Relation,
-    /// The property indexes, to which writes add entries. `None` if there are other indexes too.
-    pub(super) entries: Option<PropertyEntries>,
+    /// The property indexes and expiry indexes, to which writes add entries. `None` if there are other indexes too.
+    pub(super) entries: Option<IndexEntries>,
+    /// When the entities to update expire. `None` if never.
+    expiries: Option<Expiries>,
     /// The slot that holds the row of the last look-up. Null for inserts, which look up nothing.
     pub(super) stored: *mut pg_sys::TupleTableSlot,
 }
@@ -106,6 +109,9 @@ impl Direct {
                 relation,
                 index,
                 entries,
+                expiries: (purpose == Purpose::Update)
+                    .then(|| Expiries::of(table))
+                    .filter(|expiries| !expiries.is_empty()),
                 stored,
             })
         }
@@ -306,7 +312,8 @@ impl Direct {
     /// statement can do the work, as `change` may say too.
     ///
     /// # Errors
-    /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, and the errors of `change` and of the CHECK constraint.
+    /// `ResourceNotFound`, also for an entity that has expired; `UpdateConditionNotSatisfied`, and the errors of `change` and of
+    /// the CHECK constraint.
     pub fn update<'p>(
         &mut self,
         keys: Keys<'_>,
@@ -357,9 +364,21 @@ impl Direct {
         let Some(row) = (unsafe { Row::without_nulls(self.stored) }) else {
             return Ok(Attempt::Statement);
         };
+        self.require_alive(&row)?;
         if version.is_some_and(|version| version != row.timestamp()) {
             return Err(Error::UpdateConditionNotSatisfied);
         }
+        if self.expiries.is_some() {
+            // The entity may expire while this waits for the lock.
+            // SAFETY: the last look-up found a row.
+            match unsafe { self.lock_row() } {
+                Some(pg_sys::TM_Result::TM_Ok) => {}
+                result => return Ok(self.not_written(result)),
+            }
+        }
+        // SAFETY: as above. The lock has put the row into the slot again.
+        let row = unsafe { Row::of(self.stored) };
+        self.require_alive(&row)?;
         let timestamp = ticks::next_timestamp(row.timestamp(), now());
         let Some(changed) = change(&row)? else {
             return Ok(Attempt::Statement);
@@ -380,9 +399,23 @@ impl Direct {
             properties.datum(),
         ];
         // SAFETY: the last look-up found a row, and the values have the types of the columns.
-        let result = unsafe { self.write_version(values) };
-        Ok(match result {
-            Some(pg_sys::TM_Result::TM_Ok) => Attempt::Done((timestamp, changed)),
+        match unsafe { self.write_version(values) } {
+            Some(pg_sys::TM_Result::TM_Ok) => Ok(Attempt::Done((timestamp, changed))),
+            result => Ok(self.not_written(result)),
+        }
+    }
+
+    /// Refuses the entity in a row if it has expired.
+    fn require_alive(&self, row: &Row<'_>) -> Result<(), Error> {
+        match &self.expiries {
+            Some(expiries) if expiries.have_passed(row.timestamp(), row.properties()) => Err(Error::EntityNotFound),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says what follows from the result of an attempt to write or to lock that was in vain.
+    fn not_written<T>(&self, result: Option<pg_sys::TM_Result::Type>) -> Attempt<T> {
+        match result {
             Some(pg_sys::TM_Result::TM_Updated) => {
                 prevent_lost_update("could not serialize access due to concurrent update");
                 Attempt::Again
@@ -392,7 +425,36 @@ impl Direct {
                 Attempt::Again
             }
             _ => Attempt::Statement,
-        })
+        }
+    }
+
+    /// Locks the row of the last look-up as an update does, and waits for others who have locked it.
+    ///
+    /// # Safety
+    /// The last look-up must have found a row.
+    unsafe fn lock_row(&mut self) -> Option<pg_sys::TM_Result::Type> {
+        // SAFETY: the relation is open and locked. The table access method gets the arguments that the executor gives it for
+        // FOR NO KEY UPDATE: the row's place, which the caller promises, the active snapshot, and a slot for the row.
+        unsafe {
+            let tuple_lock = (*(*self.relation).rd_tableam).tuple_lock?;
+            let mut failure = pg_sys::TM_FailureData::default();
+            let mut place = (*self.stored).tts_tid;
+            let (command, snapshot) = (pg_sys::GetCurrentCommandId(true), GetActiveSnapshot());
+            let (relation, slot) = (self.relation, self.stored);
+            Some(guarded(|| {
+                tuple_lock(
+                    relation,
+                    &mut place,
+                    snapshot,
+                    slot,
+                    command,
+                    pg_sys::LockTupleMode::LockTupleNoKeyExclusive,
+                    pg_sys::LockWaitPolicy::LockWaitBlock,
+                    0,
+                    &mut failure,
+                )
+            }))
+        }
     }
 
     /// Writes a new version of the row of the last look-up.
@@ -517,7 +579,7 @@ impl Direct {
 unsafe fn open_indexes(
     relation: pg_sys::Relation,
     purpose: Purpose,
-) -> Option<(pg_sys::Relation, Option<PropertyEntries>)> {
+) -> Option<(pg_sys::Relation, Option<IndexEntries>)> {
     let lock = match purpose {
         Purpose::Find(_) => return Some((std::ptr::null_mut(), None)),
         Purpose::Get => pg_sys::AccessShareLock,
@@ -527,7 +589,7 @@ unsafe fn open_indexes(
     unsafe {
         let index = pg_sys::index_open(primary_key(relation)?, lock);
         if has_our_keys(index) {
-            let entries = PropertyEntries::open(relation, purpose);
+            let entries = IndexEntries::open(relation, purpose);
             if entries.is_some() || purpose == Purpose::Stamp {
                 return Some((index, entries));
             }

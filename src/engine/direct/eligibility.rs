@@ -9,7 +9,7 @@ use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::catalog::Known;
 use crate::postgres::guarded::{guarded, without_guards};
-use crate::postgres::property_index::indexes;
+use crate::postgres::indexes::indexes;
 use crate::postgres::row::is_entity;
 use crate::postgres::spi;
 use crate::postgres::statement::{Change, Statement};

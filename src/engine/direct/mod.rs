@@ -7,7 +7,7 @@
 
 mod access;
 mod eligibility;
-mod property_entries;
+mod index_entries;
 mod stamp;
 
 pub use access::{Changed, Direct, has_one_snapshot, with};

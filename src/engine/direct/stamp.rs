@@ -5,7 +5,7 @@ use table_service_model::ticks;
 
 use super::access::{Direct, with};
 use super::eligibility::{Purpose, is_changeable_after_insert};
-use super::property_entries::PropertyEntries;
+use super::index_entries::IndexEntries;
 use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
 use crate::postgres::clock::now;
@@ -63,7 +63,7 @@ unsafe fn can_restamp(relation: pg_sys::Relation) -> bool {
         if !is_changeable_after_insert(relation) {
             return false;
         }
-        let entries = PropertyEntries::open(relation, Purpose::Stamp);
+        let entries = IndexEntries::open(relation, Purpose::Stamp);
         if let Some(entries) = &entries {
             entries.close();
         }

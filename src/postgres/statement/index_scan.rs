@@ -1,9 +1,10 @@
 //! Scans of property indexes. Their texts depend on the filter, unlike those of the other statements.
 
+use table_service_model::expiry::Expiry;
 use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span};
 
-use super::expression::{index_expression, passes};
+use super::expression::{expiry_expression, index_expression, passes};
 use super::scan::{ENTITY, RangeKeys, RangeShape, ScanFilter, count, range_to_sql};
 use crate::postgres::name::QualifiedName;
 use crate::postgres::types::value::{Text, Value};
@@ -19,6 +20,8 @@ enum Parameter {
     Key(Text),
     Bytes(Varlena),
     Count(i64),
+    /// In microseconds since 2000-01-01.
+    Moment(i64),
     /// A condition in a text that users see.
     Shown(String),
 }
@@ -140,6 +143,43 @@ impl IndexScan {
         scan
     }
 
+    /// Deletes entities whose moment of expiry is from `since` to `until`, both in microseconds since 2000-01-01: the first
+    /// `limit` of them that nobody has locked. Returns how many it has deleted, how many it has locked, and the last moment among
+    /// these.
+    ///
+    /// A version that another transaction has just replaced is tested again when it is locked. The delete does not see the new
+    /// version, so that one stays for the next sweep.
+    pub fn sweep(table: &QualifiedName, expiry: &Expiry, (since, until): (i64, i64), limit: u64) -> IndexScan {
+        let mut scan = IndexScan::new();
+        let moment = expiry_expression("t.", expiry);
+        let until = scan.parameter(Parameter::Moment(until));
+        let since = scan.parameter(Parameter::Moment(since));
+        let limit = scan.parameter(Parameter::Count(i64::try_from(limit).unwrap_or(i64::MAX)));
+        // Each row is fetched by its place. The parts of a partitioned table have rows with the same ctid.
+        scan.text = format!(
+            "WITH expired AS MATERIALIZED (
+                SELECT t.tableoid AS part, t.ctid AS place, {moment} AS moment FROM {table} AS t
+                WHERE {moment} OPERATOR(pg_catalog.<=) {until} AND {moment} OPERATOR(pg_catalog.>=) {since}
+                ORDER BY {moment} LIMIT {limit} FOR UPDATE OF t SKIP LOCKED
+            ), deleted AS (
+                DELETE FROM {table} AS t USING expired AS e
+                WHERE t.ctid OPERATOR(pg_catalog.=) e.place AND t.tableoid OPERATOR(pg_catalog.=) e.part RETURNING 1
+            )
+            SELECT (SELECT pg_catalog.count(*) FROM deleted), pg_catalog.count(*), pg_catalog.max(e.moment)
+            FROM expired AS e"
+        );
+        scan
+    }
+
+    /// Deletes all entities that have expired at `until`, in microseconds since 2000-01-01.
+    pub fn sweep_all(table: &QualifiedName, expiry: &Expiry, until: i64) -> IndexScan {
+        let mut scan = IndexScan::new();
+        let moment = expiry_expression("t.", expiry);
+        let until = scan.parameter(Parameter::Moment(until));
+        scan.text = format!("DELETE FROM {table} AS t WHERE {moment} OPERATOR(pg_catalog.<=) {until}");
+        scan
+    }
+
     fn new() -> IndexScan {
         IndexScan {
             text: String::new(),
@@ -157,7 +197,7 @@ impl IndexScan {
         match filter {
             Tested::Compiled(filter) => {
                 let predicate = self.parameter(Parameter::Bytes(Varlena::new(filter.predicate().as_bytes())));
-                conditions.extend(filter.call(&predicate));
+                conditions.extend(filter.condition(&predicate));
             }
             Tested::Shown(filter) => {
                 let call = self.parameter(Parameter::Shown(passes("t.", filter)));
@@ -199,6 +239,7 @@ impl IndexScan {
     pub(in crate::postgres) fn values(&self) -> Vec<Value<'_>> {
         let value = |parameter| match parameter {
             &Parameter::Count(n) => Some(Value::int8(n)),
+            &Parameter::Moment(micros) => Some(Value::timestamptz(micros)),
             Parameter::Key(text) => Some(text.value()),
             Parameter::Bytes(bytes) => Some(Value::bytea(bytes)),
             Parameter::Shown(_) => None,
@@ -219,6 +260,7 @@ impl IndexScan {
             match parameter {
                 Some(Parameter::Key(text)) => sql.push_str(&pgrx::spi::quote_literal(text.arg().get())),
                 Some(Parameter::Count(n)) => sql.push_str(&n.to_string()),
+                Some(Parameter::Moment(_)) => sql.push_str("pg_catalog.now()"),
                 Some(Parameter::Shown(condition)) => sql.push_str(condition),
                 Some(Parameter::Bytes(bytes)) => {
                     let digits = bytes.as_bytes().iter().map(|byte| format!("{byte:02x}"));

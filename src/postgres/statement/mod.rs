@@ -8,7 +8,7 @@ mod expression;
 mod index_scan;
 mod scan;
 
-pub use expression::{index_expression, passes};
+pub use expression::{expiry_expression, index_expression, passes};
 pub use index_scan::{Bounds, IndexScan, Tested};
 pub use scan::{First, RangeKeys, ScanFilter, range_to_sql, scan_to_sql};
 
@@ -56,11 +56,15 @@ pub(super) enum Kind {
     ReplaceVersion,
     Delete,
     DeleteVersion,
+    DeleteReturning,
+    DeleteVersionReturning,
     Get,
+    Look,
     GetTimestamp,
     GetMany,
     LockMany,
     LookMany,
+    LookEntities,
     DeleteMany,
     DeleteLocked,
     DeleteVersions,
@@ -141,6 +145,21 @@ impl<'a> Statement<'a> {
         }
     }
 
+    /// Does the same as [`delete`](Statement::delete), and returns the entity.
+    pub fn delete_returning(keys: Keys<'a>, version: Option<i64>) -> Statement<'a> {
+        let mut statement = Statement::delete(keys, version);
+        statement.kind = match version {
+            None => Kind::DeleteReturning,
+            Some(_) => Kind::DeleteVersionReturning,
+        };
+        statement
+    }
+
+    /// Selects the entity with these keys, under a new snapshot.
+    pub fn look(keys: Keys<'a>) -> Statement<'a> {
+        Statement::new(Kind::Look, keys.values())
+    }
+
     /// Selects the entity with these keys, under the caller's snapshot.
     pub fn get(keys: Keys<'a>) -> Statement<'a> {
         Statement::new(Kind::Get, keys.values())
@@ -164,6 +183,11 @@ impl<'a> Statement<'a> {
     /// Selects the RowKeys and Timestamps of the entities that now exist, under a new snapshot.
     pub fn look_many(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
         Statement::new(Kind::LookMany, [partition_key, row_keys.value()])
+    }
+
+    /// Selects the entities that now exist, under a new snapshot.
+    pub fn look_entities(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
+        Statement::new(Kind::LookEntities, [partition_key, row_keys.value()])
     }
 
     /// Deletes entities. Returns their RowKeys.
@@ -349,13 +373,16 @@ impl Kind {
             }
             Kind::Delete => format!("DELETE FROM {table} AS t WHERE {POINT}"),
             Kind::DeleteVersion => format!("DELETE FROM {table} AS t WHERE {POINT} AND {}", version(3)),
-            Kind::Get => format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINT}"),
+            Kind::DeleteReturning => format!("{} RETURNING {ENTITY}", Kind::Delete.sql(table)),
+            Kind::DeleteVersionReturning => format!("{} RETURNING {ENTITY}", Kind::DeleteVersion.sql(table)),
+            Kind::Get | Kind::Look => format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINT}"),
             Kind::GetTimestamp => format!("SELECT t.\"timestamp\" FROM {table} AS t WHERE {POINT}"),
             Kind::GetMany => format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINTS} ORDER BY t.row_key"),
             Kind::LockMany => {
                 format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINTS} ORDER BY t.row_key FOR UPDATE")
             }
             Kind::LookMany => format!("SELECT t.row_key, t.\"timestamp\" FROM {table} AS t WHERE {POINTS}"),
+            Kind::LookEntities => format!("SELECT {ENTITY} FROM {table} AS t WHERE {POINTS}"),
             Kind::DeleteMany => format!("DELETE FROM {table} AS t WHERE {POINTS} RETURNING t.row_key"),
             Kind::DeleteLocked => format!("DELETE FROM {table} AS t WHERE {POINTS}"),
             Kind::ReplaceLocked => replace_many,
@@ -444,6 +471,8 @@ mod tests {
             Kind::ReplaceVersion,
             Kind::Delete,
             Kind::DeleteVersion,
+            Kind::DeleteReturning,
+            Kind::DeleteVersionReturning,
             Kind::DeleteMany,
             Kind::DeleteVersions,
             Kind::ReplaceVersions,
@@ -456,13 +485,15 @@ mod tests {
         kinds
     }
 
-    fn looks() -> [Kind; 5] {
+    fn looks() -> [Kind; 7] {
         [
             Kind::Get,
+            Kind::Look,
             Kind::GetTimestamp,
             Kind::GetMany,
             Kind::LockMany,
             Kind::LookMany,
+            Kind::LookEntities,
         ]
     }
 

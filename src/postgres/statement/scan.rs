@@ -96,8 +96,13 @@ impl ScanFilter {
         &self.predicate
     }
 
+    /// Returns the compiled form, the value of a parameter.
+    pub fn value(&self) -> Value<'_> {
+        Value::bytea(&self.predicate)
+    }
+
     /// Returns the condition that tests the filter, whose compiled form is in this parameter.
-    pub(super) fn call(&self, predicate: &str) -> Option<String> {
+    pub fn condition(&self, predicate: &str) -> Option<String> {
         self.arguments.call(predicate)
     }
 }

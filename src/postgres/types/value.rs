@@ -50,6 +50,10 @@ impl<'a> Value<'a> {
         Value::new(micros.into(), pg_sys::TIMESTAMPTZOID)
     }
 
+    pub fn interval(interval: &'a pg_sys::Interval) -> Value<'a> {
+        Value::new(pg_sys::Datum::from(std::ptr::from_ref(interval)), pg_sys::INTERVALOID)
+    }
+
     pub fn oid(oid: pg_sys::Oid) -> Value<'a> {
         Value::new(oid.into(), pg_sys::OIDOID)
     }

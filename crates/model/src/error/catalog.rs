@@ -75,6 +75,18 @@ catalog! {
             hint: "The table has no index on the property \"{property}\".",
         }
 
+        /// A table has an expiry.
+        ExpiryExists => {
+            code: ResourceAlreadyExists, sqlstate: "42P07", stage: BackEnd,
+            message: "The specified resource already exists.",
+            hint: "The table has an expiry. To change it, call drop_expiry and set_expiry in one transaction.",
+        }
+        ExpiryNotFound => {
+            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
+            message: "The specified resource does not exist.",
+            hint: "The table has no expiry.",
+        }
+
         /// A key is NULL or missing.
         KeyMissing { key: &'static str } => {
             code: PropertiesNeedValue, sqlstate: "23502", stage: FrontEnd,

@@ -11,14 +11,18 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::edm::EdmType;
 use crate::entity::Entity;
+use crate::expiry::Alive;
 use crate::filter::ast::{Column, Expression, Filter, Literal};
 use crate::filter::outcomes::Outcomes;
+use crate::ticks::Ticks;
 
 /// A compiled filter. It gives what [`Filter::matches`] gives, without allocating.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicate {
     first: Target,
     tests: Vec<Test>,
+    /// Who passes besides: entities that have not expired. `None` if none expire.
+    alive: Option<Alive>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +79,20 @@ pub struct Columns {
 }
 
 impl Predicate {
+    /// The predicate of a query: entities pass that pass its filter and have not expired. `None` if all pass.
+    pub fn of_query(filter: Option<&Filter>, alive: Option<Alive>) -> Option<Predicate> {
+        let everything = || Predicate {
+            first: Target::Pass,
+            tests: Vec::new(),
+            alive: None,
+        };
+        if filter.is_none() && alive.is_none() {
+            return None;
+        }
+        let predicate = filter.map_or_else(everything, Predicate::new);
+        Some(Predicate { alive, ..predicate })
+    }
+
     pub fn new(filter: &Filter) -> Predicate {
         // Backwards, so that the targets of a test are there before it.
         let mut compiler = Compiler(Vec::new());
@@ -93,11 +111,16 @@ impl Predicate {
         Predicate {
             first: turn(first),
             tests,
+            alive: None,
         }
     }
 
     /// Returns whether an entity passes.
     pub fn matches(&self, entity: &Entity<'_>) -> bool {
+        self.passes(entity) && self.alive.as_ref().is_none_or(|alive| is_alive(alive, entity))
+    }
+
+    fn passes(&self, entity: &Entity<'_>) -> bool {
         let mut target = self.first;
         loop {
             let test = match target {
@@ -117,7 +140,11 @@ impl Predicate {
     }
 
     pub fn columns(&self) -> Columns {
-        let mut columns = Columns::default();
+        let mut columns = Columns {
+            timestamp: self.alive.is_some(),
+            properties: self.alive.is_some(),
+            ..Columns::default()
+        };
         for test in &self.tests {
             match test.column {
                 Column::PartitionKey => columns.partition_key = true,
@@ -128,6 +155,12 @@ impl Predicate {
         }
         columns
     }
+}
+
+/// An entity without a Timestamp is not stored, so it does not expire.
+fn is_alive(alive: &Alive, entity: &Entity<'_>) -> bool {
+    let includes = |timestamp: Ticks| alive.includes(timestamp.to_postgres_micros(), entity.properties);
+    entity.timestamp.is_none_or(includes)
 }
 
 struct Compiler(Vec<Test>);

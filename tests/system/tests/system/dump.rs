@@ -52,7 +52,9 @@ fn fill(session: &Session) {
         INSERT INTO table_service_data.\"Renamed\" VALUES ('p', 'old', '1999-12-31 23:59:59.123456Z', '{\"A\": 1}');
         -- What users add to a table is dumped like that of any other.
         CREATE INDEX by_age ON table_service_data.plain (table_service.get_int32(properties, 'Age'));
-        SELECT table_service.create_property_index('mixedcase', property) FROM unnest('{Small,Text,_größe}'::text[]) AS property",
+        SELECT table_service.create_property_index('mixedcase', property) FROM unnest('{Small,Text,_größe}'::text[]) AS property;
+        SELECT table_service.set_expiry('plain', 'Until', '30 days');
+        INSERT INTO table_service_data.plain VALUES ('expired', 'r', '2020-01-01', '{}')",
     );
 }
 
@@ -80,6 +82,8 @@ fn everything(session: &Session) -> Vec<Vec<String>> {
         WHERE relation IN (SELECT oid FROM pg_class) ORDER BY relation::text COLLATE \"C\"");
     add("SELECT table_service.get_service_properties()");
     add("SELECT table_name, property, index, is_valid FROM table_service.query_property_indexes()");
+    add("SELECT table_name, property, time_to_live, index, is_valid FROM table_service.query_expiry()");
+    add("SELECT partition_key, row_key FROM table_service.query_entities('plain')");
     for filter in ["Small lt 0", "Text ge 'tab'", "_größe eq 'a name beyond ASCII'"] {
         add(&format!(
             "SELECT x.access, e.partition_key, e.row_key FROM table_service.explain_query('MixedCase', $${filter}$$) AS x,

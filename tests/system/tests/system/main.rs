@@ -11,6 +11,7 @@ mod crash;
 mod dump;
 mod encodings;
 mod errors;
+mod expiry;
 mod fuzz;
 mod golden;
 mod hostile_json;

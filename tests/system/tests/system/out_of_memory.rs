@@ -23,11 +23,13 @@ const OBJECTS: &str = r#"
 CREATE EXTENSION table_service;
 ALTER DATABASE postgres SET search_path = public, table_service;
 SET search_path = public, table_service;
-SELECT create_table(name) FROM unnest(ARRAY['Orders', 'Checked', 'Loud']) AS name;
+SELECT create_table(name) FROM unnest(ARRAY['Orders', 'Checked', 'Loud', 'Expiring']) AS name;
 SELECT insert_entity('Orders', p, r::text, jsonb_build_object('Kind', 'k' || r % 5, 'Text', repeat('x', 300), 'N', r))
   FROM unnest(ARRAY['p', 'q']) AS p, generate_series(100, 250) AS r;
 SELECT insert_entity('Checked', 'p', 'r', '{"A": 1}');
 SELECT create_property_index('Orders', 'Kind');
+SELECT set_expiry('Expiring', time_to_live => '1 hour');
+INSERT INTO table_service_data."Expiring" VALUES ('p', 'expired', '2020-01-01Z', '{"N": 1}'), ('p', 'alive', '2999-01-01Z', '{"N": 1}');
 CREATE FUNCTION loud() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '%', repeat('ä', 40000) USING HINT = repeat('h', 40000); END $$;
 CREATE TRIGGER loud BEFORE INSERT ON table_service_data."Loud" FOR EACH ROW EXECUTE FUNCTION loud();
 CREATE TABLE bags (bag properties);
@@ -41,6 +43,18 @@ const CALLS: &[(&str, &str)] = &[
     ("delete_table", "SELECT delete_table('Orders')"),
     ("create_property_index", "SELECT create_property_index('Orders', 'N')"),
     ("drop_property_index", "SELECT drop_property_index('Orders', 'Kind')"),
+    ("set_expiry", "SELECT set_expiry('Checked', 'E', '1 hour')"),
+    ("drop_expiry", "SELECT drop_expiry('Expiring')"),
+    ("expiry_sql", "SELECT expiry_sql('Orders', 'E', '1 hour')"),
+    ("query_expiry", "SELECT * FROM query_expiry()"),
+    ("expire_entities expires_at", "SELECT * FROM expire_entities()"),
+    ("insert_entity", "SELECT insert_entity('Expiring', 'p', 'expired', '{}')"),
+    ("insert_or_merge_entity", "SELECT insert_or_merge_entity('Expiring', 'p', 'expired', '{}')"),
+    (
+        "execute_batch",
+        "SELECT * FROM execute_batch('Expiring', 'p', batch_insert('expired', '{}'), batch_insert_or_merge('new', '{}'), batch_merge('alive', '{}', '*'))",
+    ),
+    ("query_entities", "SELECT count(*) FROM query_entities('Expiring', 'N gt 0')"),
     ("enable_citus", "SELECT enable_citus()"),
     ("disable_citus", "SELECT disable_citus()"),
     ("insert_entity", "SELECT insert_entity('Orders', 'p', 'new', '{\"A\": 1, \"B\": \"text\"}')"),

@@ -3,12 +3,19 @@
 use super::{LastIndex, Predicate, Target, Test};
 use crate::edm::EdmType;
 use crate::error::Error;
+use crate::expiry::{Alive, Expiry};
 use crate::filter::ast::{Column, Literal};
 use crate::filter::outcomes::Outcomes;
 use crate::ticks::Ticks;
 
 /// The first byte of a serialised predicate.
 const FORMAT: u8 = 1;
+/// The first byte of one that also says who is alive.
+const FORMAT_ALIVE: u8 = 2;
+/// In place of the length of the property's name in an expiry without one.
+const NO_PROPERTY: u32 = u32::MAX;
+/// In place of the time to live in an expiry without one.
+const NO_TIME_TO_LIVE: i64 = 0;
 /// Targets other than tests.
 const PASS: u32 = u32::MAX;
 const FAIL: u32 = u32::MAX - 1;
@@ -19,6 +26,13 @@ const TIMESTAMP: u32 = u32::MAX - 2;
 
 /// ```text
 /// u8   format
+/// if the format says who is alive:
+///   i64  moment
+///   u32  number of expiries
+///   per expiry:
+///     u32  length of the property's name, or a mark for none
+///     name
+///     i64  time to live in seconds, or 0 for none
 /// u32  first test
 /// per test, to the end:
 ///   u32  length of the property's name, or a mark for a system property
@@ -34,7 +48,10 @@ const TIMESTAMP: u32 = u32::MAX - 2;
 impl Predicate {
     /// Returns the predicate as bytes, for [`Predicate::from_bytes`] of the same version.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer(vec![FORMAT]);
+        let mut out = Writer(vec![if self.alive.is_some() { FORMAT_ALIVE } else { FORMAT }]);
+        if let Some(alive) = &self.alive {
+            out.alive(alive);
+        }
         out.target(self.first);
         for test in &self.tests {
             match &test.column {
@@ -76,6 +93,22 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
+    fn i64(&mut self, n: i64) {
+        self.0.extend_from_slice(&n.to_le_bytes());
+    }
+
+    fn alive(&mut self, alive: &Alive) {
+        self.i64(alive.at());
+        self.u32(u32::try_from(alive.expiries().len()).unwrap_or_default());
+        for expiry in alive.expiries() {
+            match expiry.property() {
+                Some(property) => self.text(property.as_bytes()),
+                None => self.u32(NO_PROPERTY),
+            }
+            self.i64(expiry.time_to_live().unwrap_or(NO_TIME_TO_LIVE));
+        }
+    }
+
     fn target(&mut self, target: Target) {
         self.u32(match target {
             Target::Pass => PASS,
@@ -105,9 +138,11 @@ struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn predicate(mut self) -> Option<Predicate> {
-        if self.u8()? != FORMAT {
-            return None;
-        }
+        let alive = match self.u8()? {
+            FORMAT => None,
+            FORMAT_ALIVE => Some(self.alive()?),
+            _ => return None,
+        };
         let first = self.target()?;
         let mut tests = Vec::new();
         while !self.0.is_empty() {
@@ -128,7 +163,7 @@ impl<'a> Reader<'a> {
             .iter()
             .enumerate()
             .all(|(index, test)| exists(test.then, index + 1) && exists(test.otherwise, index + 1));
-        (forward && exists(first, 0)).then_some(Predicate { first, tests })
+        (forward && exists(first, 0)).then_some(Predicate { first, tests, alive })
     }
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -143,6 +178,24 @@ impl<'a> Reader<'a> {
 
     fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    fn alive(&mut self) -> Option<Alive> {
+        let (at, count) = (self.i64()?, self.u32()?);
+        let mut expiries = Vec::new();
+        for _ in 0..count {
+            let property = match self.u32()? {
+                NO_PROPERTY => None,
+                length => Some(self.text(length)?),
+            };
+            let time_to_live = Some(self.i64()?).filter(|&seconds| seconds != NO_TIME_TO_LIVE);
+            expiries.push(Expiry::new(property, time_to_live).ok()?);
+        }
+        Some(Alive::new(&expiries, at))
     }
 
     fn bytes(&mut self, length: u32) -> Option<&'a [u8]> {

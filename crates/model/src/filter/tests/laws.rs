@@ -5,6 +5,7 @@ use proptest::test_runner::{Config, FileFailurePersistence};
 
 use super::{Sample, passes, planned};
 use crate::edm::Value;
+use crate::expiry::{Alive, Expiry};
 use crate::filter::{Column, Comparison, Expression, Filter, Literal, Operator, Plan, Position, Predicate, Property};
 use crate::key;
 use crate::properties::PropertiesBuilder;
@@ -293,6 +294,27 @@ proptest! {
             prop_assert_eq!(Filter::parse(&filter.to_string(), None), Ok(filter.clone()));
             Plan::new(filter.clone());
         }
+    }
+
+    #[test]
+    fn an_expired_entity_passes_no_filter(
+        expression in prop::option::of(expression()),
+        sample in sample(),
+        seconds in 1..1000_i64,
+        later in 0..2_000_000_000_000_i64,
+    ) {
+        let filter = expression.map(Filter);
+        let entity = sample.entity();
+        let expiries = [Expiry::new(Some("p"), Some(seconds)).unwrap(), Expiry::new(Some("q"), None).unwrap()];
+        let timestamp = entity.timestamp.map(Ticks::to_postgres_micros);
+        let alive = Alive::new(&expiries, timestamp.unwrap_or_default() + later);
+        let is_alive = timestamp.is_none_or(|timestamp| alive.includes(timestamp, entity.properties));
+        let expected = is_alive && filter.as_ref().is_none_or(|filter| filter.matches(&entity));
+        let predicate = Predicate::of_query(filter.as_ref(), Some(alive)).unwrap();
+        prop_assert_eq!(predicate.matches(&entity), expected);
+        let read = Predicate::from_bytes(&predicate.to_bytes()).unwrap();
+        prop_assert_eq!(&read, &predicate);
+        prop_assert!(predicate.columns().timestamp && predicate.columns().properties);
     }
 
     #[test]

@@ -1,0 +1,350 @@
+//! When entities expire: set and drop it, list it, and remove what has expired.
+
+use pgrx::datum::Interval;
+use pgrx::prelude::*;
+use pgrx::spi::quote_identifier;
+use table_service_model::Error;
+use table_service_model::expiry::{self as model, Expiry};
+
+use crate::engine::direct::{may_read, reads_every_row};
+use crate::engine::distribution::require_coordinator;
+use crate::engine::property_index::free_index_name;
+use crate::engine::sweep::{self, BEGINNING};
+use crate::engine::table::{Table, TableLock};
+use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
+use crate::postgres::catalog::{self, ExpiryIndex};
+use crate::postgres::error::OrRaise;
+use crate::postgres::indexes::{KnownIndex, of_index, of_table};
+use crate::postgres::property_index::{is_partitioned, qualified_name};
+use crate::postgres::result_set::{ExpiryIndexes, ResultSet, Sweeps};
+use crate::postgres::spi::{connect, drop_objects};
+use crate::postgres::statement::expiry_expression;
+use crate::postgres::types::value::{Text, Value};
+use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
+
+/// Returns when an entity expires, or NULL if never. If it has `property`, a DateTime there is the moment, an integer above 0 is
+/// so many seconds after its Timestamp, and any other value means never. If not, it lives for `seconds`.
+///
+/// Indexes on disk consist of these results, so name, arguments and results never change.
+#[pg_extern(sql = "
+CREATE FUNCTION table_service.expires_at(\"timestamp\" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
+IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn expires_at(
+    timestamp: Option<TimestampWithTimeZone>,
+    properties: Option<PropertiesArg<'_>>,
+    property: Option<TextArg<'_>>,
+    seconds: Option<i64>,
+) -> Option<TimestampWithTimeZone> {
+    let (timestamp, properties) = (timestamp?.into_inner(), properties?.get());
+    let moment = model::expires_at(timestamp, properties, property.map(TextArg::get), seconds)?;
+    TimestampWithTimeZone::try_from(moment).ok()
+}
+
+/// Says when the entities of a table expire, and returns the index that keeps it. The property `property` decides for an entity
+/// that has it; others live for `time_to_live` after their Timestamp, or for ever without it.
+///
+/// Raises `ResourceAlreadyExists` if the table has an expiry, unless `if_not_exists`. The caller must own the table.
+#[pg_extern]
+fn set_expiry(
+    table_name: Option<TextArg<'_>>,
+    property: default!(Option<TextArg<'_>>, "NULL"),
+    time_to_live: default!(Option<Interval>, "NULL"),
+    if_not_exists: default!(Option<bool>, "false"),
+) -> RegClass {
+    let set = || {
+        let name = required("table_name", table_name)?.get();
+        let expiry = checked(property, time_to_live)?;
+        let if_not_exists = required("if_not_exists", if_not_exists)?;
+        prevent_if_read_only(c"set_expiry()");
+        require_coordinator("Expiries are set")?;
+        let table = Table::open_as_owner(name, TableLock::Define)?;
+        require_local(&table)?;
+        if let Some(index) = in_force(&table) {
+            return if if_not_exists {
+                Ok(RegClass(index.oid))
+            } else {
+                Err(Error::ExpiryExists)
+            };
+        }
+        connect(|spi| spi.run_definition(&definition(&table, &expiry, "CREATE INDEX")));
+        match in_force(&table) {
+            Some(index) => Ok(RegClass(index.oid)),
+            // PostgreSQL takes the index of a partition for a part of the new one.
+            None => Err(invalid(
+                "A partition of the table has an expiry index that is not valid: drop that index first",
+            )),
+        }
+    };
+    set().or_raise()
+}
+
+/// Ends the expiry of a table, after it has removed the entities that have expired. Returns whether there was one.
+///
+/// Raises `ResourceNotFound` if there is none, unless `if_exists`. The caller must own the table.
+#[pg_extern]
+fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>, "false")) -> bool {
+    let drop = || {
+        let name = required("table_name", table_name)?.get();
+        let if_exists = required("if_exists", if_exists)?;
+        prevent_if_read_only(c"drop_expiry()");
+        require_coordinator("Expiries are dropped")?;
+        let names = |table: &Table| -> Vec<String> {
+            let expiries = of_table(table.oid()).expiries;
+            expiries.iter().filter_map(|index| qualified_name(index.oid)).collect()
+        };
+        // If there is none, nobody waits. The lock is that of a definition, which a distributed table has too.
+        let table = Table::open_as_owner(name, TableLock::Define)?;
+        let mut indexes = names(&table);
+        if !indexes.is_empty() {
+            // Two sessions that both kept this lock would wait for each other.
+            table.unlock(TableLock::Define);
+            let table = Table::open_as_owner(name, TableLock::Drop)?;
+            // Another session may have dropped them while this one waited.
+            indexes = names(&table);
+            if !indexes.is_empty() {
+                if reads_every_row(&table).is_none() {
+                    return Err(Error::NotAuthorized {
+                        reason: "What has expired is removed first, and the caller does not see all of it: policies of the table, \
+                                 or a missing privilege, hide entities, which would appear again"
+                            .to_owned(),
+                    });
+                }
+                sweep::sweep_all(&table);
+            }
+        }
+        if indexes.is_empty() {
+            return if if_exists {
+                Ok(false)
+            } else {
+                Err(Error::ExpiryNotFound)
+            };
+        }
+        drop_objects(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| error.rethrow());
+        Ok(true)
+    };
+    drop().or_raise()
+}
+
+/// Returns the statement that sets the expiry of a table while others read and write it. It runs outside of transactions only,
+/// so psql's `\gexec` must run it.
+///
+/// Raises `ResourceAlreadyExists` if the table has an expiry.
+#[pg_extern(stable, parallel_restricted)]
+fn expiry_sql(
+    table_name: Option<TextArg<'_>>,
+    property: default!(Option<TextArg<'_>>, "NULL"),
+    time_to_live: default!(Option<Interval>, "NULL"),
+) -> String {
+    let to_sql = || {
+        let name = required("table_name", table_name)?.get();
+        let expiry = checked(property, time_to_live)?;
+        let table = Table::open(name, TableLock::Read)?;
+        require_local(&table)?;
+        if in_force(&table).is_some() {
+            return Err(Error::ExpiryExists);
+        }
+        // PostgreSQL cannot create the index of a partitioned table concurrently.
+        let command = if is_partitioned(table.oid()) {
+            "CREATE INDEX"
+        } else {
+            "CREATE INDEX CONCURRENTLY"
+        };
+        Ok(definition(&table, &expiry, command))
+    };
+    to_sql().or_raise()
+}
+
+/// Returns when the entities of a table, or of all tables, expire: the property, the time to live, the index that keeps it,
+/// whether it is in force, and when the entity that expires first does or did so.
+#[pg_extern(stable, parallel_restricted)]
+fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), fcinfo: pg_sys::FunctionCallInfo) -> ExpiryIndexes {
+    let query = || {
+        let is_named = table_name.is_some();
+        let tables = tables_with_expiry(table_name)?;
+        // SAFETY: `fcinfo` is that of the running function, which returns the columns of `ExpiryIndexes`.
+        let mut result = unsafe { ResultSet::open(fcinfo) };
+        for (table, indexes) in tables {
+            // It may have been dropped meanwhile. Entities on other servers do not expire.
+            let is_here = !table.is_distributed();
+            if is_here && still_there(&table, TableLock::Read, is_named)?.is_none() {
+                continue;
+            }
+            for index in indexes {
+                let property = index.expiry.property().map(Text::new);
+                let time_to_live = index.expiry.time_to_live().map(interval);
+                let may_look = is_here && index.is_valid && may_read(&table);
+                let oldest = may_look.then(|| oldest(&table, &index.expiry)).flatten();
+                let name = Text::new(table.name().name());
+                result.push([
+                    Some(name.value()),
+                    property.as_ref().map(Text::value),
+                    time_to_live.as_ref().map(Value::interval),
+                    Some(Value::regclass(index.oid)),
+                    Some(Value::boolean(index.is_valid)),
+                    oldest.map(Value::timestamptz),
+                ]);
+            }
+        }
+        Ok(ExpiryIndexes)
+    };
+    query().or_raise()
+}
+
+/// Removes entities that have expired, of a table or of all tables: of each at most `top`, those first that expired first. It
+/// skips entities that others have locked. `since` is the moment at which it begins: the `oldest` of the sweep before.
+///
+/// Returns for each table how many it has deleted, whether there may be more, and where the next sweep may begin.
+#[pg_extern]
+fn expire_entities(
+    table_name: default!(Option<TextArg<'_>>, "NULL"),
+    top: default!(Option<i64>, "10000"),
+    since: default!(Option<TimestampWithTimeZone>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Sweeps {
+    let expire = || {
+        let top = u64::try_from(required("top", top)?).map_err(|_| top_out_of_range())?;
+        let since = since.map_or(BEGINNING, |since| since.into_inner());
+        prevent_if_read_only(c"expire_entities()");
+        let is_named = table_name.is_some();
+        let tables = tables_with_expiry(table_name)?;
+        // SAFETY: `fcinfo` is that of the running function, which returns the columns of `Sweeps`.
+        let mut result = unsafe { ResultSet::open(fcinfo) };
+        for (table, _) in tables {
+            // Of all tables, the caller sweeps those that it may. For one, PostgreSQL says which privilege is missing.
+            if !is_named && (!table.may_be_swept() || table.is_distributed()) {
+                continue;
+            }
+            let Some(table) = still_there(&table, TableLock::Write, is_named)? else {
+                continue;
+            };
+            if of_table(table.oid()).in_force.is_empty() {
+                continue;
+            }
+            let swept = sweep::sweep(&table, top, since);
+            let name = Text::new(table.name().name());
+            result.push([
+                Some(name.value()),
+                Some(Value::int8(i64::try_from(swept.deleted).unwrap_or(i64::MAX))),
+                Some(Value::boolean(swept.more)),
+                Some(Value::timestamptz(swept.oldest)),
+            ]);
+        }
+        Ok(Sweeps)
+    };
+    expire().or_raise()
+}
+
+/// Returns the tables that have expiry indexes, in the order of their names, or the one that is asked for.
+fn tables_with_expiry(table_name: Option<TextArg<'_>>) -> Result<Vec<(Table, Vec<ExpiryIndex>)>, Error> {
+    const SQL: &str = "SELECT i.indexrelid::pg_catalog.regclass, c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) c.oid WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND i.indexprs IS NOT NULL AND i.indpred IS NOT NULL";
+    /// The rest of the text if one table is asked for.
+    const OF_TABLE: &str = " AND c.oid OPERATOR(pg_catalog.=) $2";
+    // The lock keeps the table until the result is complete.
+    let table = table_name
+        .map(|name| Table::open(name.get(), TableLock::Read))
+        .transpose()?;
+    let mut tables: Vec<(Table, Vec<ExpiryIndex>)> = Vec::new();
+    connect(|spi| {
+        let mut sql = SQL.to_owned();
+        let mut parameters = vec![Value::oid(catalog::data_schema())];
+        if let Some(table) = &table {
+            sql.push_str(OF_TABLE);
+            parameters.push(Value::oid(table.oid()));
+        }
+        for row in spi.read_catalogs(&sql, &parameters).iter() {
+            let (Some(index), Some(oid)) = (row.relation(1), row.relation(2)) else {
+                continue;
+            };
+            let (Some(KnownIndex::Expiry(index)), Some(table)) = (of_index(index), Table::of(oid)) else {
+                continue;
+            };
+            match tables.iter_mut().find(|(known, _)| known.oid() == oid) {
+                Some((_, indexes)) => indexes.push(index),
+                None => tables.push((table, vec![index])),
+            }
+        }
+    });
+    // Names of tables are ASCII.
+    tables.sort_by_cached_key(|(table, _)| {
+        let name = table.name().name();
+        (name.to_ascii_lowercase(), name.to_owned())
+    });
+    for (_, indexes) in &mut tables {
+        indexes.sort_by_key(|index| index.oid.to_u32());
+    }
+    Ok(tables)
+}
+
+/// Locks a table. Returns `None` if it was dropped meanwhile and nobody has named it.
+fn still_there(table: &Table, lock: TableLock, is_named: bool) -> Result<Option<Table>, Error> {
+    match Table::open(table.name().name(), lock) {
+        Ok(table) => Ok(Some(table)),
+        Err(Error::TableNotFound) if !is_named => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns when the entity of a table that expires first does or did so, of those that the caller sees.
+fn oldest(table: &Table, expiry: &Expiry) -> Option<i64> {
+    let moment = expiry_expression("t.", expiry);
+    let sql = format!(
+        "SELECT {moment} FROM {} AS t WHERE {moment} IS NOT NULL ORDER BY {moment} LIMIT 1",
+        table.name()
+    );
+    connect(|spi| spi.read(&sql, &[]).first().and_then(|row| row.timestamptz(1)))
+}
+
+/// Returns the expiry that two arguments say.
+fn checked(property: Option<TextArg<'_>>, time_to_live: Option<Interval>) -> Result<Expiry, Error> {
+    let seconds = time_to_live
+        .map(|interval| model::time_to_live(interval.months(), interval.days(), interval.micros()))
+        .transpose()?;
+    Expiry::new(property.map(TextArg::get), seconds)
+}
+
+/// Returns a time to live in seconds as PostgreSQL's interval, with days of 24 hours.
+fn interval(seconds: i64) -> pg_sys::Interval {
+    const DAY: i64 = 24 * 3600;
+    pg_sys::Interval {
+        time: seconds % DAY * 1_000_000,
+        day: i32::try_from(seconds / DAY).unwrap_or(i32::MAX),
+        month: 0,
+    }
+}
+
+/// Returns an index that says when the entities of a table expire. The caller must have locked the table.
+fn in_force(table: &Table) -> Option<ExpiryIndex> {
+    of_table(table.oid())
+        .expiries
+        .iter()
+        .find(|index| index.is_valid)
+        .cloned()
+}
+
+fn require_local(table: &Table) -> Result<(), Error> {
+    if table.is_distributed() {
+        return Err(Error::NotImplemented {
+            reason: "Entities of distributed tables do not expire. Delete them with a filter on a property or on Timestamp, \
+                     in pages"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn invalid(reason: &str) -> Error {
+    Error::ArgumentInvalid {
+        reason: reason.to_owned(),
+    }
+}
+
+/// Returns the statement that creates an expiry index.
+fn definition(table: &Table, expiry: &Expiry, command: &str) -> String {
+    let expression = expiry_expression("", expiry);
+    format!(
+        "{command} {} ON {} ({expression}) WHERE {expression} IS NOT NULL",
+        quote_identifier(free_index_name(table, "expiry")),
+        table.name(),
+    )
+}

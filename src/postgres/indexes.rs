@@ -1,0 +1,254 @@
+//! The indexes of a table that the extension knows: ordinary indexes on `table_service.property_index_key(…)` and on
+//! `table_service.expires_at(…)`. There is no catalog of them but `pg_index`.
+
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use pgrx::prelude::*;
+use table_service_model::expiry::Expiry;
+
+use super::catalog::{self, ExpiryIndex, Indexes, PropertyIndex};
+use super::columns::ColumnNumbers;
+use super::types::TextArg;
+
+/// Returns the indexes of a table that the caller has locked.
+pub fn of_table(table: pg_sys::Oid) -> Indexes {
+    catalog::indexes(table, || look_up(table), Indexes::clone)
+}
+
+/// Returns the property indexes of a table that the caller has locked.
+pub fn property_indexes(table: pg_sys::Oid) -> Rc<[PropertyIndex]> {
+    catalog::indexes(table, || look_up(table), |indexes| indexes.properties.clone())
+}
+
+/// Returns when the entities of a table expire that the caller has locked.
+pub fn expiries(table: pg_sys::Oid) -> Rc<[Expiry]> {
+    catalog::indexes(table, || look_up(table), |indexes| indexes.in_force.clone())
+}
+
+fn look_up(table: pg_sys::Oid) -> Indexes {
+    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+    // SAFETY: the caller holds a lock on the table, so it can be opened without one. The list is copied before
+    // catalogs are read, which may make the table's entry of the relation cache anew.
+    let indexes = unsafe {
+        let relation = pg_sys::table_open(table, no_lock);
+        let indexes: Vec<_> = indexes(relation).collect();
+        pg_sys::table_close(relation, no_lock);
+        indexes
+    };
+    let (mut properties, mut expiries) = (Vec::new(), Vec::new());
+    for index in indexes {
+        match of_index(index) {
+            Some(KnownIndex::Property(index)) => properties.push(index),
+            Some(KnownIndex::Expiry(index)) => expiries.push(index),
+            None => {}
+        }
+    }
+    Indexes::new(properties, expiries)
+}
+
+/// Returns the indexes of a table.
+///
+/// # Safety
+/// The relation must be open. The iterator must not outlive the next look-up in a catalog.
+pub unsafe fn indexes(relation: pg_sys::Relation) -> impl ExactSizeIterator<Item = pg_sys::Oid> {
+    // SAFETY: an open relation points to a valid entry of the relation cache. `RelationGetIndexList` makes the entry's
+    // list and returns a copy, which is freed. From then on the entry's own list is valid, or NULL if it is empty. It is
+    // a list of OIDs, with `length` elements.
+    let list = unsafe {
+        if !(*relation).rd_indexvalid {
+            pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
+        }
+        (*relation).rd_indexlist.as_ref().map_or(&[][..], |list| {
+            std::slice::from_raw_parts(list.elements, usize::try_from(list.length).unwrap_or_default())
+        })
+    };
+    // SAFETY: as above.
+    list.iter().map(|cell| unsafe { cell.oid_value })
+}
+
+/// An index that the extension knows.
+pub enum KnownIndex {
+    Property(PropertyIndex),
+    Expiry(ExpiryIndex),
+}
+
+/// Returns what an index says, if it is a property index or an expiry index: a btree on one expression, with the usual order
+/// of its type. A property index has all entities; an expiry index has those that expire.
+pub fn of_index(index: pg_sys::Oid) -> Option<KnownIndex> {
+    if !is_btree(index) {
+        return None;
+    }
+    // SAFETY: a non-NULL tuple of INDEXRELID is a row of `pg_index`. Its fields are read before it is released. The
+    // array of columns has `indnatts` elements.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::INDEXRELID as c_int;
+        let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(index));
+        if tuple.is_null() {
+            return None;
+        }
+        let row = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_index>();
+        let attribute = |number: u32| {
+            let mut is_null = true;
+            let datum = pg_sys::SysCacheGetAttr(cache, tuple, number as pg_sys::AttrNumber, &mut is_null);
+            (!is_null).then_some(datum)
+        };
+        let node = |number: u32| {
+            attribute(number)
+                .and_then(|datum| TextArg::from_datum(datum, false))
+                .and_then(|text| std::ffi::CString::new(text.get()).ok())
+                // The text is that of a node tree in a catalog.
+                .map(|text| pg_sys::stringToNode(text.as_ptr()).cast::<pg_sys::Node>())
+        };
+        let is_simple = row.indnkeyatts == 1 && row.indkey.values.as_slice(1) == [0] && !row.indisexclusion;
+        let classes = attribute(pg_sys::Anum_pg_index_indclass).map(|datum| {
+            let classes = datum.cast_mut_ptr::<pg_sys::oidvector>();
+            (*classes).values.as_slice(1)[0]
+        });
+        let is_valid = row.indisvalid && row.indisready && row.indislive;
+        let is_plain = !row.indisunique && row.indnatts == 1;
+        let known = classes.filter(|_| is_simple && row.indislive).and_then(|class| {
+            let columns = ColumnNumbers::of(row.indrelid)?;
+            let list = node(pg_sys::Anum_pg_index_indexprs)?.cast::<pg_sys::List>();
+            let list = list.as_ref().filter(|list| list.length == 1)?;
+            let expression = (*list.elements).ptr_value.cast();
+            match node(pg_sys::Anum_pg_index_indpred) {
+                None if class == usual_order(pg_sys::BYTEAOID) => {
+                    let property = property_in(columns, expression)?.into();
+                    Some(KnownIndex::Property(PropertyIndex {
+                        oid: index,
+                        property,
+                        is_valid,
+                        is_plain,
+                    }))
+                }
+                Some(predicate) if class == usual_order(pg_sys::TIMESTAMPTZOID) => {
+                    let expiry = expiry_in(columns, expression)?;
+                    is_not_null(columns, predicate, &expiry).then_some(KnownIndex::Expiry(ExpiryIndex {
+                        oid: index,
+                        expiry,
+                        is_valid,
+                        is_plain,
+                    }))
+                }
+                _ => None,
+            }
+        });
+        pg_sys::ReleaseSysCache(tuple);
+        known
+    }
+}
+
+/// Returns the default operator class of a type for btrees.
+fn usual_order(of_type: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: a transaction is running, and the function takes any OIDs.
+    unsafe { pg_sys::GetDefaultOpClass(of_type, pg_sys::BTREE_AM_OID) }
+}
+
+fn is_btree(index: pg_sys::Oid) -> bool {
+    // SAFETY: a transaction is running. A non-NULL tuple of RELOID is a row of `pg_class`.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as c_int, pg_sys::Datum::from(index));
+        if tuple.is_null() {
+            return false;
+        }
+        let method = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relam;
+        pg_sys::ReleaseSysCache(tuple);
+        method == pg_sys::BTREE_AM_OID
+    }
+}
+
+/// Returns the property in an expression, if it is a call of `property_index_key` with these columns of a table and a
+/// constant.
+///
+/// # Safety
+/// The node must be NULL or a valid expression.
+pub unsafe fn property_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<String> {
+    // SAFETY: a node is what its tag says. The arguments of a function call are a list of expressions. A constant that
+    // is not NULL has a datum of its type.
+    unsafe {
+        let call = of_type::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
+        let function = catalog::known().index_function;
+        if function == pg_sys::InvalidOid || call.funcid != function || call.inputcollid != pg_sys::C_COLLATION_OID {
+            return None;
+        }
+        let arguments = call.args.as_ref().filter(|arguments| arguments.length == 4)?;
+        let argument = |number: usize| (*arguments.elements.add(number)).ptr_value.cast::<pg_sys::Node>();
+        for (number, column) in [columns.partition_key, columns.row_key, columns.properties]
+            .into_iter()
+            .enumerate()
+        {
+            let var = of_type::<pg_sys::Var>(argument(number), pg_sys::NodeTag::T_Var)?;
+            if var.varattno != column || var.varlevelsup != 0 {
+                return None;
+            }
+        }
+        let constant = of_type::<pg_sys::Const>(argument(3), pg_sys::NodeTag::T_Const)?;
+        if constant.constisnull || constant.consttype != pg_sys::TEXTOID {
+            return None;
+        }
+        TextArg::from_datum(constant.constvalue, false).map(|property| property.get().to_owned())
+    }
+}
+
+/// Returns the expiry in an expression, if it is a call of `expires_at` with these columns of a table and constants.
+///
+/// # Safety
+/// The node must be NULL or a valid expression.
+unsafe fn expiry_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<Expiry> {
+    // SAFETY: as in `property_in`. Folding constants makes one of a number that was written with another integer type.
+    unsafe {
+        let node = pg_sys::eval_const_expressions(std::ptr::null_mut(), node);
+        let call = of_type::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
+        let function = catalog::known().expiry_function;
+        if function == pg_sys::InvalidOid || call.funcid != function {
+            return None;
+        }
+        let arguments = call.args.as_ref().filter(|arguments| arguments.length == 4)?;
+        let argument = |number: usize| (*arguments.elements.add(number)).ptr_value.cast::<pg_sys::Node>();
+        for (number, column) in [columns.timestamp, columns.properties].into_iter().enumerate() {
+            let var = of_type::<pg_sys::Var>(argument(number), pg_sys::NodeTag::T_Var)?;
+            if var.varattno != column || var.varlevelsup != 0 {
+                return None;
+            }
+        }
+        let constant = |number: usize| {
+            of_type::<pg_sys::Const>(argument(number), pg_sys::NodeTag::T_Const)
+                .map(|constant| (!constant.constisnull).then_some(constant.constvalue))
+        };
+        let property = match constant(2)? {
+            None => None,
+            Some(datum) => Some(TextArg::from_datum(datum, false)?),
+        };
+        let seconds = constant(3)?.map(|datum| datum.value() as i64);
+        // What `set_expiry` refuses is no expiry.
+        Expiry::new(property.map(TextArg::get), seconds).ok()
+    }
+}
+
+/// Returns whether a predicate says that an expression with this expiry is not NULL.
+///
+/// # Safety
+/// The node must be NULL or a valid expression.
+unsafe fn is_not_null(columns: ColumnNumbers, predicate: *mut pg_sys::Node, expiry: &Expiry) -> bool {
+    // SAFETY: a node is what its tag says.
+    unsafe {
+        of_type::<pg_sys::NullTest>(predicate, pg_sys::NodeTag::T_NullTest).is_some_and(|test| {
+            test.nulltesttype == pg_sys::NullTestType::IS_NOT_NULL
+                && expiry_in(columns, test.arg.cast()).as_ref() == Some(expiry)
+        })
+    }
+}
+
+/// Returns a node as the type that its tag stands for.
+///
+/// # Safety
+/// The node must be NULL or valid, and `T` must be the type for `tag`.
+pub unsafe fn of_type<'n, T>(node: *mut pg_sys::Node, tag: pg_sys::NodeTag) -> Option<&'n T> {
+    // SAFETY: the caller promises a valid node, and that the type fits the tag.
+    unsafe {
+        node.as_ref()
+            .filter(|node| node.type_ == tag)
+            .map(|_| &*node.cast::<T>())
+    }
+}
