@@ -24,6 +24,7 @@ pub mod response;
 pub mod run;
 pub mod server;
 pub mod shares;
+mod sweeper;
 pub mod tls;
 pub mod work;
 pub mod write_limit;

@@ -21,6 +21,7 @@ use crate::needs::ONE_REQUEST;
 use crate::observe::Metrics;
 use crate::server::Server;
 use crate::shares::Shares;
+use crate::sweeper;
 use crate::tls;
 
 /// The default of `max_connections`.
@@ -128,6 +129,11 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
             tokio::time::sleep(TICK).await;
         }
     });
+    if let Some(interval) = config.expiry_interval {
+        for tenant in gateway.tenants.iter().cloned() {
+            tokio::spawn(sweeper::keep_sweeping(gateway.clone(), tenant, interval));
+        }
+    }
 
     announce(&Addresses {
         scheme: if tls.is_some() { "https" } else { "http" },

@@ -126,6 +126,11 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_timeout: Option<u64>,
 
+    /// How often entities that have expired are removed from the databases; 0 turns that off [default: 10]
+    #[arg(long, env = "TABLE_SERVICE_EXPIRY_INTERVAL", value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expiry_interval: Option<u64>,
+
     /// Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed [default: none]
     #[arg(
         long,

@@ -41,6 +41,8 @@ pub struct Config {
     pub header_timeout: Duration,
     pub body_timeout: Duration,
     pub response_timeout: Duration,
+    /// How often expired entities are removed. `None` if they are not.
+    pub expiry_interval: Option<Duration>,
     pub trusted_proxies: TrustedProxies,
     pub shutdown_timeout: Duration,
     pub log: String,
@@ -110,6 +112,10 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         header_timeout: seconds("header_timeout", settings.header_timeout, 60)?,
         body_timeout: seconds("body_timeout", settings.body_timeout, 30)?,
         response_timeout: seconds("response_timeout", settings.response_timeout, 120)?,
+        expiry_interval: match settings.expiry_interval.unwrap_or(10) {
+            0 => None,
+            interval => Some(Duration::from_secs(interval)),
+        },
         trusted_proxies: TrustedProxies::parse(&settings.trusted_proxies)
             .map_err(|problem| ConfigError::new("trusted_proxies", problem))?,
         shutdown_timeout: seconds("shutdown_timeout", settings.shutdown_timeout, 30)?,

@@ -18,7 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::statements::{READY, Statement};
 use super::types::{Json, Measured, Parameters};
-use super::version::{has_chunks, mismatch, outdated};
+use super::version::{has_functions_of_0_3, mismatch, outdated};
 use crate::failure::with_sources;
 
 /// How long it may take to connect. A server that hangs must not hold a request for minutes.
@@ -39,8 +39,8 @@ pub struct Connection {
     prepared: [Option<tokio_postgres::Statement>; Statement::ALL.len()],
     /// What the operator should know about the server's version.
     outdated: Option<String>,
-    /// Whether the database can give pages in chunks.
-    has_chunks: bool,
+    /// Whether the database has the functions of version 0.3 of the extension.
+    has_functions_of_0_3: bool,
     size: Size,
 }
 
@@ -90,7 +90,7 @@ impl Connection {
             wire: Some(wire),
             outdated,
             prepared: Default::default(),
-            has_chunks: false,
+            has_functions_of_0_3: false,
             size: Size {
                 has_grown: false,
                 some_have_grown,
@@ -233,8 +233,8 @@ impl Connection {
     }
 
     /// Whether the database can give pages in chunks.
-    pub fn has_chunks(&self) -> bool {
-        self.has_chunks
+    pub fn has_functions_of_0_3(&self) -> bool {
+        self.has_functions_of_0_3
     }
 
     /// Whether the driver's buffers may have grown. Then it is closed instead of being used again.
@@ -321,7 +321,7 @@ impl Manager {
                 self.told.call_once(|| tracing::warn!(node = self.node, "{problem}"));
             }
             let version = connection.extension_version().await?;
-            connection.has_chunks = version.as_deref().is_some_and(has_chunks);
+            connection.has_functions_of_0_3 = version.as_deref().is_some_and(has_functions_of_0_3);
             Ok::<_, Error>((connection, version))
         });
         in_words(opened.await)

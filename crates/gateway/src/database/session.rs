@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use table_service_model::access::ServiceProperties;
 use table_service_model::error::{RequestError, Retry};
@@ -25,6 +25,15 @@ use crate::failure::{Failure, with_sources};
 const RETRIES: u32 = 3;
 /// The pause before the first retry. It doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
+/// What a sweep of a table has done.
+pub struct Swept {
+    pub deleted: u64,
+    /// Whether there was more than the sweep might delete.
+    pub more: bool,
+    /// What expired before this moment was removed.
+    pub oldest: SystemTime,
+}
 
 /// The database of an account, for one request with its deadline.
 #[derive(Clone, Copy)]
@@ -76,7 +85,7 @@ impl<'a> Session<'a> {
             level,
         } = page;
         // Earlier versions of the extension have rows only.
-        let level = level.filter(|_| lease.connection().has_chunks());
+        let level = level.filter(|_| lease.connection().has_functions_of_0_3());
         let limit = i64::try_from(sink.begin(level.is_some())).unwrap_or(i64::MAX);
         let (statement, parameters): (_, &[&(dyn ToSql + Sync)]) = match &level {
             Some(level) => (Statement::QueryPageChunks, &[table, filter, top, from, level, &limit]),
@@ -231,6 +240,28 @@ impl<'a> Session<'a> {
         }
         self.set_service_properties(ServiceProperties::default().to_json())
             .await
+    }
+
+    /// Removes entities that have expired: at most `top` of each table, from a moment on or all. An earlier version of the
+    /// extension has none.
+    pub async fn expire_entities(&self, top: i64, since: Option<SystemTime>) -> Result<Vec<Swept>, Failure> {
+        let statement = Statement::ExpireEntities;
+        let attempt = || async {
+            let mut lease = self.lease(statement).await?;
+            if !lease.connection().has_functions_of_0_3() {
+                return Ok(Vec::new());
+            }
+            self.run(lease, statement, &[&top, &since]).await
+        };
+        let rows = self.retried(statement, attempt).await?;
+        let swept = |row| {
+            Ok(Swept {
+                deleted: u64::try_from(column::<i64>(row, 0)?).unwrap_or_default(),
+                more: column(row, 1)?,
+                oldest: column(row, 2)?,
+            })
+        };
+        rows.iter().map(swept).collect()
     }
 
     /// Inserts an entity and returns its ETag.

@@ -17,6 +17,7 @@ pub enum Statement {
     InsertOrMergeEntity,
     DeleteEntity,
     ExecuteBatch,
+    ExpireEntities,
     GetEntity,
     GetVersion,
     QueryPage,
@@ -37,13 +38,13 @@ pub enum Effect {
 /// Which of an account's nodes can execute a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Only the first one: what creates, deletes or lists tables, and what concerns access to them.
+    /// Only the first one: what creates, deletes or lists tables, what concerns access to them, and what concerns all of them.
     First,
     Any,
 }
 
 impl Statement {
-    pub const ALL: [Statement; 18] = [
+    pub const ALL: [Statement; 19] = [
         Statement::CreateTable,
         Statement::DeleteTable,
         Statement::QueryTables,
@@ -54,6 +55,7 @@ impl Statement {
         Statement::InsertOrMergeEntity,
         Statement::DeleteEntity,
         Statement::ExecuteBatch,
+        Statement::ExpireEntities,
         Statement::GetEntity,
         Statement::GetVersion,
         Statement::QueryPage,
@@ -78,6 +80,9 @@ impl Statement {
             Statement::InsertOrMergeEntity => "SELECT table_service.insert_or_merge_entity($1, $2, $3, $4)",
             Statement::DeleteEntity => "SELECT table_service.delete_entity($1, $2, $3, $4)",
             Statement::ExecuteBatch => "SELECT b.etag FROM table_service.execute_batch($1, $2, VARIADIC $3) AS b",
+            Statement::ExpireEntities => {
+                "SELECT e.deleted, e.more, e.oldest FROM table_service.expire_entities(NULL, $1, $2) AS e"
+            }
             Statement::GetEntity => {
                 "SELECT e.\"timestamp\", e.properties FROM table_service.get_entity($1, $2, $3) AS e"
             }
@@ -101,6 +106,7 @@ impl Statement {
         match self {
             Statement::CreateTable
             | Statement::DeleteTable
+            | Statement::ExpireEntities
             | Statement::QueryTables
             | Statement::GetAccessPolicies
             | Statement::SetAccessPolicies

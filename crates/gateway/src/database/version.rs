@@ -48,8 +48,8 @@ pub fn outdated(server_version: &str) -> Option<String> {
     })
 }
 
-/// Whether a version of the extension gives pages in chunks. The versions before 0.3 do not.
-pub fn has_chunks(extension: &str) -> bool {
+/// Whether a version of the extension has the functions of 0.3: pages in chunks, and expiry.
+pub fn has_functions_of_0_3(extension: &str) -> bool {
     let mut numbers = extension.split('.').map(|number| number.parse().unwrap_or(0u32));
     (numbers.next(), numbers.next()) >= (Some(0), Some(3))
 }
@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn pages_come_in_chunks_from_0_3_on() {
         for version in ["0.3.0", "0.10.0", GATEWAY] {
-            assert!(has_chunks(version), "{version}");
+            assert!(has_functions_of_0_3(version), "{version}");
         }
         for version in ["0.1.0", "0.2.0", "0.2.11", ""] {
-            assert!(!has_chunks(version), "{version}");
+            assert!(!has_functions_of_0_3(version), "{version}");
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::{Duration, SystemTime};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder};
@@ -29,6 +30,11 @@ struct RequestLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OperationLabels {
     operation: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AccountLabels {
+    account: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -71,6 +77,8 @@ pub struct Metrics {
     pub connections: Gauge<i64, AtomicI64>,
     pub refused_connections: Counter<u64, AtomicU64>,
     pub active_requests: Gauge<i64, AtomicI64>,
+    expired: Family<AccountLabels, Counter>,
+    expiry_staleness: Family<AccountLabels, Gauge<f64, AtomicU64>>,
     hot: Mutex<HotPartitions>,
 }
 
@@ -91,6 +99,8 @@ impl Default for Metrics {
             connections: Gauge::default(),
             refused_connections: Counter::default(),
             active_requests: Gauge::default(),
+            expired: Family::default(),
+            expiry_staleness: Family::default(),
             hot: Mutex::default(),
         }
     }
@@ -116,6 +126,18 @@ impl Metrics {
             let mut hot = self.hot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             hot.count(&event.account, &event.table, partition);
         }
+    }
+
+    /// Counts the entities that a sweep has removed because they have expired. What expired before `oldest` was removed; `None`
+    /// says that entities of no table expire.
+    pub fn swept(&self, account: &str, deleted: u64, oldest: Option<SystemTime>) {
+        let labels = AccountLabels {
+            account: account.to_owned(),
+        };
+        self.expired.get_or_create(&labels).inc_by(deleted);
+        // The clock of the database may be ahead.
+        let late = oldest.map_or(Duration::ZERO, |oldest| oldest.elapsed().unwrap_or_default());
+        self.expiry_staleness.get_or_create(&labels).set(late.as_secs_f64());
     }
 
     /// All metrics, as text.
@@ -150,6 +172,17 @@ impl Metrics {
             "active_requests",
             "Requests being served",
             Box::new(self.active_requests.clone()),
+        );
+
+        tell(
+            "expired_entities",
+            "Entities that were removed because they have expired",
+            Box::new(self.expired.clone()),
+        );
+        tell(
+            "expiry_staleness_seconds",
+            "How long ago the oldest entity expired that the last sweep left",
+            Box::new(self.expiry_staleness.clone()),
         );
 
         let held = Gauge::<i64, AtomicI64>::default();

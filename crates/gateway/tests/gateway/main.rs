@@ -9,6 +9,7 @@ mod access;
 mod batches;
 mod clients;
 mod entities;
+mod expiry;
 mod faults;
 mod gateway;
 mod hostile;
