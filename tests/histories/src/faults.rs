@@ -108,6 +108,15 @@ impl Service {
         service
     }
 
+    /// Lets entities expire, long after the test. So all reads and writes are those of a table with an expiry, and the gateways
+    /// sweep it.
+    pub fn set_expiry(&self) {
+        let session = self.cluster.try_session(self.database, self.role, "set-up").unwrap();
+        session.run(&format!(
+            "SET synchronous_commit = on; SELECT table_service.set_expiry('{TABLE}', 'ExpiresAt', '30 days')"
+        ));
+    }
+
     pub fn is_distributed(&self) -> bool {
         !self.workers.is_empty()
     }

@@ -30,6 +30,13 @@ fn one_order_explains_what_clients_saw() {
 }
 
 #[test]
+fn one_order_explains_what_clients_of_a_table_with_an_expiry_saw() {
+    let service = Service::start(&[], 2);
+    service.set_expiry();
+    all_seeds(&service);
+}
+
+#[test]
 #[ignore = "tests/citus/run.sh starts the servers, and says in CITUS_SERVERS where: the coordinator first"]
 fn one_order_explains_what_clients_of_three_servers_saw() {
     let servers = std::env::var("CITUS_SERVERS").unwrap();
