@@ -4,6 +4,7 @@
 #   run.sh compare [ARGUMENT...]   beside hand-written SQL (make bench)
 #   run.sh growth [ARGUMENT...]    small tables and large ones (cargo xtask bench growth)
 #   run.sh bulk [ARGUMENT...]      work by filter beside batches and hand-written SQL (cargo xtask bench bulk)
+#   run.sh expiry [ARGUMENT...]    a table with an expiry beside one without (cargo xtask bench expiry)
 #   run.sh indexes [ARGUMENT...]   what property indexes cost queries that gain nothing from them (cargo xtask bench indexes)
 #   run.sh stress [ARGUMENT...]    one partition under load (cargo xtask bench stress); with --database-url on a database of yours
 #   run.sh model                   the model alone
@@ -16,7 +17,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-program=${1:?compare, growth, bulk, indexes, stress or model}
+program=${1:?compare, growth, bulk, expiry, indexes, stress or model}
 shift
 
 if [[ $program == model ]]; then exec cargo bench -p table_service_model "$@"; fi
@@ -55,6 +56,10 @@ growth)
   "$run" "$@"
   ;;
 bulk)
+  start "${settings[@]}" shared_buffers=1GB autovacuum=off
+  "$run" "$@"
+  ;;
+expiry)
   start "${settings[@]}" shared_buffers=1GB autovacuum=off
   "$run" "$@"
   ;;
