@@ -35,11 +35,15 @@ SELECT get_access_policies('Employees');
 SELECT set_access_policies('Employees', '[]');
 SELECT create_property_index('Employees', 'FirstName');
 SELECT drop_property_index('Employees', 'FirstName');
+SELECT set_expiry('Employees', 'Until');
 SELECT enable_citus();
 SELECT disable_citus();
 
 \c - - - :coordinator_port
 SET search_path = table_service, public;
+-- Entities of distributed tables do not expire.
+SELECT set_expiry('Employees', 'Until');
+SELECT expiry_sql('Employees', 'Until');
 SELECT partition_key, row_key, properties FROM query_entities('Employees');
 SELECT delete_table(repeat('N', 63));
 -- In a transaction that is rolled back.
