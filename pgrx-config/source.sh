@@ -1,0 +1,50 @@
+# shellcheck shell=bash disable=SC2154
+# The source of PostgreSQL. To be sourced after env.sh, with functions `die` and `say`.
+
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+
+# fetch_source MAJOR: the source of PostgreSQL, in the directory `work`. Goes into it.
+fetch_source() {
+  local want=$1
+  rm -rf "$work"
+  mkdir -p "$work"/{lists,cache,source}
+  if [[ -n ${POSTGRES_SOURCE:-} ]]; then
+    tar xf "$POSTGRES_SOURCE" -C "$work/source" || die "POSTGRES_SOURCE is no archive that tar can read: $POSTGRES_SOURCE"
+  else
+    fetch_debian_source "$want"
+  fi
+  cd "$work/source"
+  cd "postgresql-$want"*/ 2>/dev/null || die "this is not the source of PostgreSQL $want: ${POSTGRES_SOURCE:-$(ls)}"
+  # PostgreSQL's makefiles leave out their first steps when another make has called them.
+  unset MAKELEVEL MAKEFLAGS MFLAGS MAKEOVERRIDES
+}
+
+# Debian's source package, from the mirror that this machine uses already.
+fetch_debian_source() {
+  local want=$1 suite=${source_suite[$want]:-} mirror
+  local instead=("Install it from apt.postgresql.org, or get its source from postgresql.org and give that:"
+    "    make setup PG=$want POSTGRES_SOURCE=/path/to/postgresql-$want.N.tar.bz2")
+  [[ -n $suite ]] || die "no release of Debian has PostgreSQL $want." "${instead[@]}"
+  # shellcheck disable=SC2016 # apt-get expands it
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | grep -v -- -security | head -n 1)
+  [[ -n $mirror ]] || die "this machine's apt knows no mirror of Debian, so there is no PostgreSQL $want." "${instead[@]}"
+
+  echo "deb-src [signed-by=$keyring] $mirror $suite main" >"$work/sources.list"
+  cat >"$work/apt.conf" <<EOF
+Dir::Etc::SourceList "$work/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State::Lists "$work/lists";
+Dir::Cache "$work/cache";
+APT::Sandbox::User "$(id -un)";
+EOF
+  cd "$work/source"
+  say "Fetching the source of PostgreSQL $want from Debian $suite"
+  {
+    APT_CONFIG=$work/apt.conf apt-get update || true # the machine's own hooks may fail; the next line tells
+    APT_CONFIG=$work/apt.conf apt-get source --download-only "postgresql-$want" &&
+      tar xf "postgresql-${want}"_*.orig.tar.*
+  } >"$work/log" 2>&1 || {
+    tail -n 20 "$work/log" >&2
+    die "Debian's mirror $mirror does not give the source of PostgreSQL $want." "${instead[@]}"
+  }
+}
