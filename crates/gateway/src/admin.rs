@@ -1,4 +1,4 @@
-//! The port for operators: /live, /ready and /metrics.
+//! The port for operators: /live, /ready and /metrics; of an emulator also /reset and /faults.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -10,16 +10,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::database::{Node, Session, usable};
+use crate::faults::FaultSettings;
 use crate::gateway::Gateway;
 use crate::request::Host;
 use crate::response::error::HINT;
@@ -34,6 +35,9 @@ pub const CONNECTIONS: usize = 64;
 /// How long a client may take to send the head of a request, or be idle before it, and to read the answer.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const ANSWER_TIME: Duration = Duration::from_secs(30);
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The most bytes of the body of `POST /faults`.
+const FAULTS_BYTES: usize = 64 * 1024;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// The admin endpoint.
@@ -43,6 +47,8 @@ pub struct Admin {
     pub stopping: AtomicBool,
     /// Whether `POST /reset` deletes all tables.
     pub allow_reset: bool,
+    /// Whether `/faults` shows and changes the faults that are injected.
+    pub allow_faults: bool,
     /// Whether only this machine reaches the port.
     pub is_loopback: bool,
     /// The names, beside `localhost`, by which requests may call the port.
@@ -112,7 +118,7 @@ impl Admin {
                     idle.remove(&closed);
                     let (admin, idle, closed) = (admin.clone(), idle.clone(), closed.clone());
                     async move {
-                        let response = admin.answer(&request).await;
+                        let response = admin.answer(request).await;
                         idle.add(&closed);
                         Ok::<_, Infallible>(response)
                     }
@@ -132,12 +138,15 @@ impl Admin {
         }
     }
 
-    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        if !self.may_call(request) {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if !self.may_call(&request) {
             return misdirected();
         }
         if self.allow_reset && request.method() == Method::POST && request.uri().path() == "/reset" {
-            return self.reset(request).await;
+            return self.reset(&request).await;
+        }
+        if self.allow_faults && request.method() == Method::POST && request.uri().path() == "/faults" {
+            return self.set_faults(request).await;
         }
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return text(
@@ -168,6 +177,7 @@ impl Admin {
                     }),
                 ),
             ),
+            "/faults" if self.allow_faults => faults(&self.gateway.faults.settings()),
             _ => text(
                 StatusCode::NOT_FOUND,
                 TEXT,
@@ -192,8 +202,7 @@ impl Admin {
 
     /// Deletes all tables and the properties of the service, so that tests begin with nothing.
     async fn reset(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        // Browsers send this header with every POST. A web page must not empty the emulator of who visits it.
-        if request.headers().contains_key(ORIGIN) {
+        if is_of_a_page(request) {
             let refused = "Web pages may not reset the emulator\n".to_owned();
             return text(StatusCode::FORBIDDEN, TEXT, refused);
         }
@@ -204,7 +213,36 @@ impl Admin {
             }
             tenant.cors.changed(&session).await;
         }
+        self.gateway.faults.begin_anew();
         text(StatusCode::OK, TEXT, "empty\n".to_owned())
+    }
+
+    /// Sets the faults that are injected to those of the body, and no others. Without a body there are none.
+    async fn set_faults(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if is_of_a_page(&request) {
+            let refused = "Web pages may not inject faults\n".to_owned();
+            return text(StatusCode::FORBIDDEN, TEXT, refused);
+        }
+        let body = Limited::new(request.into_body(), FAULTS_BYTES).collect();
+        let Ok(Ok(body)) = timeout(HEAD_TIME, body).await else {
+            return text(StatusCode::BAD_REQUEST, TEXT, "The body cannot be read\n".to_owned());
+        };
+        let body = body.to_bytes();
+        let settings = match body.trim_ascii().is_empty() {
+            true => Ok(FaultSettings::default()),
+            false => serde_json::from_slice(&body),
+        };
+        match settings {
+            Ok(settings) => {
+                self.gateway.faults.set(settings);
+                faults(&self.gateway.faults.settings())
+            }
+            Err(error) => {
+                let example = r#"{"throttle": "partition=2000", "inject": "503=1%,timeout=0.1%", "seed": 7}"#;
+                let problem = format!("These are no faults: {error}. They look like {example}\n");
+                text(StatusCode::BAD_REQUEST, TEXT, problem)
+            }
+        }
     }
 
     /// Whether every account can be served, and a line about each of its nodes. One node is enough for an account: if another
@@ -247,6 +285,18 @@ async fn state(node: &Node, is_single: bool) -> Result<String, String> {
         return Err(away(problem));
     }
     usable(node.extension_version().await.map_err(away)?)
+}
+
+/// Whether a web page has sent a request: browsers send this header with every POST. A page must not change the emulator of who
+/// visits it.
+fn is_of_a_page(request: &Request<Incoming>) -> bool {
+    request.headers().contains_key(ORIGIN)
+}
+
+fn faults(settings: &FaultSettings) -> Response<Full<Bytes>> {
+    let mut json = serde_json::to_string(settings).unwrap_or_default();
+    json.push('\n');
+    text(StatusCode::OK, JSON, json)
 }
 
 fn misdirected() -> Response<Full<Bytes>> {

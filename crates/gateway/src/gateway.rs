@@ -1,5 +1,5 @@
-//! Takes a request through its stages: head, account, operation, credentials, body, execution, response. Each stage can
-//! end it.
+//! Takes a request through its stages: head, account, operation, credentials, body, faults, execution, response. Each stage
+//! can end it.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +22,7 @@ use crate::body::Pending;
 use crate::cors::{self, Preflight};
 use crate::database::Session;
 use crate::failure::Failure;
+use crate::faults::{Asked, Faults};
 use crate::finished::Finished;
 use crate::needs::Need;
 use crate::observe::{self, Event, Metrics, Outcome};
@@ -57,6 +58,8 @@ pub struct Gateway {
     pub memory: Arc<Shares>,
     pub limits: TimeLimits,
     pub proxies: TrustedProxies,
+    /// Faults that an emulator injects. A gateway has none.
+    pub faults: Faults,
 }
 
 impl Gateway {
@@ -208,6 +211,12 @@ impl Gateway {
         let bytes = body.read(length, self.limits.body).await?;
         event.request_bytes = bytes.len();
         memory.shrink(Need::of(&operation, &head.query, bytes.len()).most);
+        let fault = self
+            .faults
+            .of(tenant.number, || Asked::of(head, &operation, &bytes, target.account));
+        if let Some(answer) = fault.before().await {
+            return answer;
+        }
         let _place = self.place(tenant)?;
         let context = Context {
             tenant,
@@ -230,7 +239,7 @@ impl Gateway {
         if matches!(&result, Err(failure) if failure.status().is_client_error() && !failure.is_of_data()) {
             event.partition = None;
         }
-        let mut reply = result?;
+        let mut reply = fault.after(result)?;
         memory.shrink(reply.body.len());
         reply.body = Bytes::from_owner(Unsent {
             body: reply.body,
@@ -315,12 +324,20 @@ fn plain_error(error: Error, form: Form, id: Uuid) -> Reply {
     error::reply(&error.into(), form, None, id)
 }
 
+/// The mark of a response that is not sent: the connection is closed instead.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("an injected fault")]
+pub struct NoAnswer;
+
 fn into_http(reply: Reply) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(reply.body));
     *response.status_mut() = reply.status;
     *response.headers_mut() = reply.headers;
     if let Some(reason) = reply.reason {
         response.extensions_mut().insert(reason);
+    }
+    if reply.is_none {
+        response.extensions_mut().insert(NoAnswer);
     }
     response
 }

@@ -13,6 +13,7 @@ pub mod config;
 pub mod cors;
 pub mod database;
 pub mod failure;
+pub mod faults;
 pub mod finished;
 pub mod gateway;
 pub mod head_limit;

@@ -1,20 +1,23 @@
 //! Start and shutdown.
 
 use std::error::Error;
+use std::fs::File;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot::{self, error::RecvError};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use crate::account::{Tenant, Tenants};
 use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
 use crate::config::{Config, ConfigError, LogFormat};
 use crate::database::{Node, usable};
+use crate::faults::Faults;
 use crate::gateway::{Gateway, TimeLimits};
 use crate::head_limit::LONG_BYTES;
 use crate::needs::ONE_REQUEST;
@@ -40,12 +43,18 @@ const NODE_FILES: usize = 8;
 /// Starts the log, on standard error.
 ///
 /// # Errors
-/// For a filter that does not parse.
+/// For a filter that does not parse, and a file that cannot be written.
 pub fn start_log(config: &Config) -> Result<(), ConfigError> {
     let filter = EnvFilter::try_new(&config.log).map_err(|error| ConfigError::new("log", error))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let writer = match &config.log_file {
+        None => BoxMakeWriter::new(std::io::stderr),
+        Some(path) => {
+            let file = File::options().create(true).append(true).open(path);
+            let file = file.map_err(|error| ConfigError::new("log_file", format!("{}: {error}", path.display())))?;
+            BoxMakeWriter::new(Mutex::new(file))
+        }
+    };
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     match config.log_format {
         LogFormat::Text => log.with_ansi(false).init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
@@ -109,6 +118,7 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
         tenants,
         metrics: Metrics::default(),
         proxies: config.trusted_proxies.clone(),
+        faults: Faults::new(config.faults.clone().unwrap_or_default()),
         limits: TimeLimits {
             request: config.statement_timeout,
             body: config.body_timeout,
@@ -119,6 +129,7 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
         gateway: gateway.clone(),
         stopping: AtomicBool::new(false),
         allow_reset: config.allow_reset,
+        allow_faults: config.faults.is_some(),
         is_loopback: admin_address.ip().to_canonical().is_loopback(),
         hosts: config.admin_hosts.clone(),
     });

@@ -1,6 +1,5 @@
 //! Connections: listening, TLS, limits, shutdown.
 
-use std::convert::Infallible;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::failure::with_sources;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, NoAnswer};
 use crate::head_limit::{HEAD_BYTES, HeadLimited, HeadMeter};
 use crate::request::Peer;
 use crate::shares::Shares;
@@ -150,7 +149,10 @@ async fn serve(
         async move {
             let response = gateway.serve(peer, request).await;
             head.expect_next();
-            Ok::<_, Infallible>(response)
+            match response.extensions().get::<NoAnswer>() {
+                None => Ok(response),
+                Some(closed) => Err(*closed),
+            }
         }
     });
     let connection = http1::Builder::new()

@@ -10,6 +10,7 @@ use tokio_postgres::config::{Host, SslMode};
 use super::error::ConfigError;
 use super::file::BearerSettings;
 use super::settings::{LogFormat, Settings};
+use crate::faults::FaultSettings;
 use crate::request::forwarded::TrustedProxies;
 
 /// The account of `UseDevelopmentStorage=true`, and its key, which is built into every SDK.
@@ -49,6 +50,11 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Whether `POST /reset` on the admin port deletes all tables. No setting of the gateway: only the emulator sets it.
     pub allow_reset: bool,
+    /// The faults that are injected from the start, and whether `POST /faults` on the admin port changes them. Only the emulator
+    /// sets it too.
+    pub faults: Option<FaultSettings>,
+    /// A file for the log instead of standard error. Only the emulator sets it.
+    pub log_file: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -122,6 +128,8 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         log: settings.log.unwrap_or_else(|| "info".to_owned()),
         log_format: settings.log_format.unwrap_or_default(),
         allow_reset: false,
+        faults: None,
+        log_file: None,
     })
 }
 

@@ -37,6 +37,8 @@ pub struct Reply {
     pub reason: Option<ReasonPhrase>,
     /// The error in the response, for metrics and the log.
     pub error: Option<(Code, Option<String>)>,
+    /// Whether the connection is closed instead of an answer: an injected fault.
+    pub is_none: bool,
 }
 
 impl Reply {
@@ -47,6 +49,19 @@ impl Reply {
             body: Bytes::new(),
             reason: None,
             error: None,
+            is_none: false,
+        }
+    }
+
+    /// No answer at all.
+    pub fn none() -> Reply {
+        Reply {
+            error: Some((
+                Code::ServerBusy,
+                Some("An injected fault: the connection is closed".to_owned()),
+            )),
+            is_none: true,
+            ..Reply::new(StatusCode::SERVICE_UNAVAILABLE)
         }
     }
 

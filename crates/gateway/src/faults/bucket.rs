@@ -1,0 +1,62 @@
+//! A limit of entities a second.
+
+use tokio::time::Instant;
+
+/// What may still be used. It fills up again within a second.
+#[derive(Debug, Clone, Copy)]
+pub struct Bucket {
+    left: f64,
+    filled: Instant,
+}
+
+impl Bucket {
+    pub fn full(limit: u32, now: Instant) -> Bucket {
+        Bucket {
+            left: f64::from(limit),
+            filled: now,
+        }
+    }
+
+    /// Whether so many entities are within the limit now.
+    pub fn has(&mut self, limit: u32, entities: u32, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.filled).as_secs_f64();
+        self.left = (self.left + passed * f64::from(limit)).min(f64::from(limit));
+        self.filled = now;
+        self.left >= f64::from(entities)
+    }
+
+    /// Uses what it has.
+    pub fn take(&mut self, entities: u32) {
+        self.left -= f64::from(entities);
+    }
+
+    /// Whether it would be full by now: then it tells nothing.
+    pub fn is_full(&self, limit: u32, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.filled).as_secs_f64();
+        self.left + passed * f64::from(limit) >= f64::from(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_second_has_its_limit_and_time_fills_it_again() {
+        let begin = Instant::now();
+        let mut bucket = Bucket::full(10, begin);
+        for _ in 0..10 {
+            assert!(bucket.has(10, 1, begin));
+            bucket.take(1);
+        }
+        assert!(!bucket.has(10, 1, begin));
+        assert!(!bucket.is_full(10, begin + Duration::from_millis(900)));
+        assert!(bucket.is_full(10, begin + Duration::from_secs(1)));
+        assert!(bucket.has(10, 5, begin + Duration::from_millis(500)));
+        assert!(!bucket.has(10, 6, begin + Duration::from_millis(500)));
+        assert!(bucket.has(10, 10, begin + Duration::from_secs(60)));
+        assert!(!bucket.has(10, 11, begin + Duration::from_secs(120)));
+    }
+}
