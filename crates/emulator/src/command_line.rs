@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::voice::Voice;
+use crate::wanted::{More, Wanted};
+
 /// Emulates the Azure Table service on this machine: UseDevelopmentStorage=true reaches it.
 ///
 /// It starts a PostgreSQL server of its own, which only this program can reach. What it stores is gone when it ends, unless --data
@@ -29,9 +32,8 @@ pub struct CommandLine {
     #[arg(long, short, env = "TABLE_SERVICE_EMULATOR_QUIET", global = true)]
     pub quiet: bool,
 
-    /// The directory of PostgreSQL's programs [default: the latest in /usr/lib/postgresql that has the extension]
-    #[arg(long, env = "TABLE_SERVICE_EMULATOR_POSTGRES", value_name = "DIRECTORY")]
-    pub postgres: Option<PathBuf>,
+    #[command(flatten)]
+    pub more: More,
 }
 
 #[derive(Debug, Args)]
@@ -46,7 +48,7 @@ pub struct Ports {
     )]
     pub port: u16,
 
-    /// Where to listen for /live, /ready, /metrics and /reset; 0 takes a free port [default: the one after --port]
+    /// Where to listen for /live, /ready, /metrics, /reset and /faults; 0 takes a free port [default: the one after --port]
     #[arg(long, env = "TABLE_SERVICE_EMULATOR_ADMIN_PORT", value_name = "PORT", global = true)]
     admin_port: Option<u16>,
 }
@@ -71,7 +73,32 @@ impl Ports {
 pub enum Command {
     /// Succeed if the emulator on this machine with these ports is ready for clients
     Healthcheck,
+    /// Take the options of azurite-table, print what it prints, and keep the tables as it does; --help behind it lists them
+    AzuriteTable,
     /// Waits for the end of an emulator and removes what it leaves
     #[command(hide = true)]
     Keep { directory: PathBuf },
+}
+
+impl CommandLine {
+    /// What it asks for.
+    ///
+    /// # Errors
+    /// For options that do not go together.
+    pub fn wanted(self) -> Result<Wanted, String> {
+        let host = if self.expose { "0.0.0.0" } else { "127.0.0.1" };
+        Ok(Wanted {
+            listen: format!("{host}:{}", self.ports.port),
+            admin_port: self.ports.admin()?,
+            data: self.data,
+            accounts: Vec::new(),
+            expose: self.expose,
+            certificate: None,
+            idle_seconds: None,
+            log: "warn",
+            log_file: None,
+            voice: if self.quiet { Voice::Quiet } else { Voice::Own },
+            more: self.more,
+        })
+    }
 }

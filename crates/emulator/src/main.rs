@@ -1,25 +1,48 @@
 //! The program `table-service-emulator`.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use table_service_emulator::azurite::{self, AzuriteTable};
 use table_service_emulator::command_line::{Command, CommandLine};
 use table_service_emulator::{emulator, health, keeper};
 
 fn main() -> ExitCode {
-    let command_line = CommandLine::parse();
-    let result = match &command_line.command {
-        None => emulator::run(&command_line),
-        Some(Command::Healthcheck) => healthcheck(&command_line),
-        Some(Command::Keep { directory }) => keeper::keep(directory),
-    };
-    match result {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("table-service-emulator: {problem}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(arguments: &[OsString]) -> Result<(), String> {
+    if let Some(arguments) = of_azurite(arguments) {
+        return emulator::run(AzuriteTable::parse_from(arguments).wanted()?);
+    }
+    let command_line = CommandLine::parse_from(arguments);
+    match &command_line.command {
+        None => emulator::run(command_line.wanted()?),
+        Some(Command::Healthcheck) => healthcheck(&command_line),
+        Some(Command::AzuriteTable) => Err(format!("{} has options of its own: write it first", azurite::NAME)),
+        Some(Command::Keep { directory }) => keeper::keep(directory),
+    }
+}
+
+/// The arguments of azurite-table, if this program was started under its name, or with it first.
+fn of_azurite(arguments: &[OsString]) -> Option<&[OsString]> {
+    let (program, behind) = arguments.split_first()?;
+    if Path::new(program).file_name().is_some_and(|name| name == azurite::NAME) {
+        return Some(arguments);
+    }
+    behind
+        .first()
+        .is_some_and(|first| first == azurite::NAME)
+        .then_some(behind)
 }
 
 fn healthcheck(command_line: &CommandLine) -> Result<(), String> {

@@ -22,7 +22,7 @@ impl Owner {
         geteuid().is_root()
     }
 
-    /// This user; for root the user `postgres`.
+    /// This user; for root the user `postgres`, or `nobody` where there is none.
     ///
     /// # Errors
     /// If there is no such user.
@@ -35,14 +35,17 @@ impl Owner {
         }
         let users =
             fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd cannot be read: {error}"))?;
-        users.lines().find_map(user_postgres).ok_or_else(|| {
-            "PostgreSQL does not run as root, and there is no user postgres to run it as: run this as an ordinary user".to_owned()
+        let user = |name| users.lines().find_map(|line| user(line, name));
+        user("postgres").or_else(|| user("nobody")).ok_or_else(|| {
+            "PostgreSQL does not run as root, and there is no user postgres or nobody to run it as: run this as an ordinary user"
+                .to_owned()
         })
     }
 }
 
-fn user_postgres(line: &str) -> Option<Owner> {
-    let mut fields = line.strip_prefix("postgres:")?.split(':').skip(1);
+/// The user of a line of /etc/passwd, if it has that name.
+fn user(line: &str, name: &str) -> Option<Owner> {
+    let mut fields = line.strip_prefix(name)?.strip_prefix(':')?.split(':').skip(1);
     Some(Owner {
         uid: fields.next()?.parse().ok()?,
         gid: fields.next()?.parse().ok()?,
@@ -73,7 +76,7 @@ pub fn make(directory: &Path, mode: u32) -> Result<(), String> {
     let made = DirBuilder::new().recursive(true).mode(mode).create(directory);
     made.map_err(|error| problem(directory, &error))?;
     require_trusted(directory)?;
-    // Whatever the umask is: the user postgres must get through.
+    // Whatever the umask is: the server's user must get through.
     fs::set_permissions(directory, Permissions::from_mode(mode)).map_err(|error| problem(directory, &error))
 }
 

@@ -26,6 +26,8 @@ const LOCK: &str = "lock";
 const SERVER: &str = "server";
 /// What the server says. Only its emulator has made this file, so a process that writes there is its server.
 const LOG: &str = "log";
+/// PostgreSQL's programs, if the server's user cannot reach them where they are.
+const PROGRAMS: &str = "postgresql";
 
 impl Place {
     /// Makes a directory, and removes those of emulators that were killed.
@@ -51,6 +53,11 @@ impl Place {
     /// The directory of the server.
     pub fn server(&self) -> PathBuf {
         self.directory.join(SERVER)
+    }
+
+    /// Where a copy of PostgreSQL's programs may be.
+    pub fn programs(&self) -> PathBuf {
+        self.directory.join(PROGRAMS)
     }
 
     /// Makes the log of the server.

@@ -3,7 +3,6 @@
 use std::fs::{self, File, Metadata};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -13,10 +12,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::process::{Child, Command};
 use tokio_postgres::{Client, NoTls};
 
+use crate::installation::Installation;
 use crate::owner::{Owner, owned, problem, read_of_server, remove_tree};
 
-/// Where Debian and apt.postgresql.org install PostgreSQL: a directory for each major version.
-const PACKAGED: &str = "/usr/lib/postgresql";
 /// How long the server may take to start: it may have to recover.
 const START: Duration = Duration::from_secs(120);
 /// How much of the server's log a message has.
@@ -25,87 +23,6 @@ const LOG_LINES: usize = 20;
 const LOG_BYTES: u64 = 64 << 10;
 /// Between two looks whether something has happened.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// PostgreSQL's programs, of a version that has the extension.
-#[derive(Debug)]
-pub struct Installation {
-    programs: PathBuf,
-    major: u32,
-}
-
-impl Installation {
-    /// The given directory of programs; else the latest major version that has the extension, or the one that has made the data.
-    ///
-    /// # Errors
-    /// What is missing.
-    pub fn find(given: Option<&Path>, data: Option<&Path>) -> Result<Installation, String> {
-        let made_by = data.and_then(|data| read_of_server(&data.join("PG_VERSION")).ok());
-        let made_by: Option<u32> = made_by.and_then(|major| major.trim().parse().ok());
-        let mut found = match given {
-            Some(programs) => vec![Installation::of(programs)?],
-            None => packaged(),
-        };
-        found.sort_by_key(|installation| std::cmp::Reverse(installation.major));
-        let Some(latest) = found.first().map(|installation| installation.major) else {
-            return Err(format!(
-                "no PostgreSQL in {PACKAGED} has the extension: install the package postgresql-<major>-table-service, \
-                 or name the directory of PostgreSQL's programs with --postgres"
-            ));
-        };
-        let wanted = made_by.unwrap_or(latest);
-        found.into_iter().find(|installation| installation.major == wanted).ok_or_else(|| {
-            format!("the data were made with PostgreSQL {wanted}, and only PostgreSQL {latest} has the extension here; pg_upgrade moves data to it")
-        })
-    }
-
-    fn of(programs: &Path) -> Result<Installation, String> {
-        let ask = |option: &str| {
-            let output = std::process::Command::new(programs.join("pg_config"))
-                .arg(option)
-                .output();
-            let output =
-                output.map_err(|error| format!("{} does not run: {error}", programs.join("pg_config").display()))?;
-            Ok::<_, String>(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-        };
-        let control = Path::new(&ask("--sharedir")?).join("extension/table_service.control");
-        if !control.exists() {
-            return Err(format!(
-                "the PostgreSQL of {} lacks the extension: {} is not there",
-                programs.display(),
-                control.display()
-            ));
-        }
-        let version = ask("--version")?;
-        let number = version.trim_start_matches(|c: char| !c.is_ascii_digit());
-        let major = number
-            .split(|c: char| !c.is_ascii_digit())
-            .next()
-            .and_then(|major| major.parse().ok());
-        let major = major.ok_or_else(|| format!("{} says {version}", programs.join("pg_config").display()))?;
-        Ok(Installation {
-            programs: programs.to_owned(),
-            major,
-        })
-    }
-
-    fn program(&self, name: &str, owner: Owner) -> Command {
-        let mut command = std::process::Command::new(self.programs.join(name));
-        command.current_dir("/").stdin(Stdio::null()).env_remove("PGOPTIONS");
-        // In a process group of its own: Ctrl-C ends the emulator, which finishes its requests and then stops the server.
-        command.process_group(0);
-        if Owner::is_root() {
-            command.gid(owner.gid).uid(owner.uid);
-        }
-        command.into()
-    }
-}
-
-fn packaged() -> Vec<Installation> {
-    let directories = fs::read_dir(PACKAGED).into_iter().flatten().flatten();
-    directories
-        .filter_map(|directory| Installation::of(&directory.path().join("bin")).ok())
-        .collect()
-}
 
 /// What the server needs to know.
 pub struct Settings {
@@ -117,7 +34,12 @@ pub struct Settings {
     pub log: File,
     /// Whether the data outlive the emulator.
     pub durable: bool,
+    /// The databases that have the extension.
+    pub databases: Vec<String>,
 }
+
+/// The database that every server has.
+pub const FIRST_DATABASE: &str = "postgres";
 
 /// A running server.
 pub struct Server {
@@ -126,7 +48,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the data if they do not exist, starts the server and waits for it. Its database has the extension.
+    /// Makes the data if they do not exist, starts the server and waits for it. Its databases have the extension.
     ///
     /// # Errors
     /// What PostgreSQL says.
@@ -137,7 +59,7 @@ impl Server {
             initialise(installation, settings).await?;
         }
         let log = same(&settings.log)?;
-        let mut command = installation.program("postgres", settings.owner);
+        let mut command = Command::from(installation.program("postgres", settings.owner));
         command
             .arg("-D")
             .arg(&settings.data)
@@ -150,6 +72,9 @@ impl Server {
         for setting in ["listen_addresses=", "port=5432", "unix_socket_permissions=0700"] {
             command.args(["-c", setting]);
         }
+        for setting in installation.settings() {
+            command.args(["-c", &setting]);
+        }
         if !settings.durable {
             for setting in ["fsync=off", "synchronous_commit=off", "full_page_writes=off"] {
                 command.args(["-c", setting]);
@@ -159,23 +84,22 @@ impl Server {
             .spawn()
             .map_err(|error| format!("postgres does not start: {error}"))?;
         let mut server = Server { process, log };
-        let client = server.connect(&settings.directory).await?;
-        for statement in [
-            "CREATE EXTENSION IF NOT EXISTS table_service",
-            "ALTER EXTENSION table_service UPDATE",
-        ] {
-            let done = client
-                .batch_execute(&format!("SET client_min_messages = warning; {statement}"))
-                .await;
-            done.map_err(|error| format!("{statement}: {error}"))?;
+        let first = server.connect(&settings.directory, FIRST_DATABASE).await?;
+        for database in &settings.databases {
+            if database == FIRST_DATABASE {
+                with_extension(&first).await?;
+            } else {
+                create_database(&first, database).await?;
+                with_extension(&server.connect(&settings.directory, database).await?).await?;
+            }
         }
         Ok(server)
     }
 
-    async fn connect(&mut self, directory: &Path) -> Result<Client, String> {
+    async fn connect(&mut self, directory: &Path, database: &str) -> Result<Client, String> {
         let begin = Instant::now();
         let mut config = tokio_postgres::Config::new();
-        config.host_path(directory).user("postgres").dbname("postgres");
+        config.host_path(directory).user("postgres").dbname(database);
         loop {
             let failure = match config.connect(NoTls).await {
                 Ok((client, connection)) => {
@@ -203,6 +127,35 @@ impl Server {
         };
         format!("{problem}; {}", end_of_log(&self.log))
     }
+}
+
+/// Makes a database if it does not exist.
+async fn create_database(client: &Client, name: &str) -> Result<(), String> {
+    let of_database = |error: tokio_postgres::Error| format!("the database {name}: {error}");
+    let exists = client
+        .query_opt("SELECT FROM pg_catalog.pg_database WHERE datname = $1", &[&name])
+        .await
+        .map_err(of_database)?;
+    match exists {
+        Some(_) => Ok(()),
+        None => client
+            .batch_execute(&format!("CREATE DATABASE \"{name}\""))
+            .await
+            .map_err(of_database),
+    }
+}
+
+async fn with_extension(client: &Client) -> Result<(), String> {
+    for statement in [
+        "CREATE EXTENSION IF NOT EXISTS table_service",
+        "ALTER EXTENSION table_service UPDATE",
+    ] {
+        let done = client
+            .batch_execute(&format!("SET client_min_messages = warning; {statement}"))
+            .await;
+        done.map_err(|error| format!("{statement}: {error}"))?;
+    }
+    Ok(())
 }
 
 /// Another handle of the same file, for a process that is started.
@@ -238,9 +191,11 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
     }
     let unfinished = parent.join(format!("{prefix}{}", std::process::id()));
     owned(&unfinished, settings.owner)?;
-    let mut command = installation.program("initdb", settings.owner);
+    let mut command = Command::from(installation.program("initdb", settings.owner));
     command
-        .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-D"])
+        .args(["-U", "postgres", "-A", "trust", "-E", "UTF8"])
+        .args(installation.locale())
+        .arg("-D")
         .arg(&unfinished);
     if !settings.durable {
         command.arg("--no-sync");
@@ -254,7 +209,7 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
         .map_err(|error| format!("initdb does not start: {error}"))?;
     if !status.success() {
         let hint = if Owner::is_root() {
-            "\n(As root, PostgreSQL runs as the user postgres, who must be able to reach the directory.)"
+            "\n(As root, PostgreSQL runs as the user postgres or nobody, who must be able to reach the directory.)"
         } else {
             ""
         };

@@ -621,6 +621,274 @@ fn quiet_prints_nothing() {
     assert_eq!(printed, "");
 }
 
+/// The lines that an emulator prints until it ends.
+fn lines(child: &mut Child) -> impl Iterator<Item = String> + use<> {
+    BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap)
+}
+
+#[test]
+fn it_ends_when_its_parent_does() {
+    let temporary = Temporary::new();
+    let mut parent = Command::new("sleep").arg("1000").spawn().unwrap();
+    let process = parent.id().to_string();
+    let mut emulator = Emulator::start(&temporary, &["--parent", &process]);
+    create_table(&emulator, "Things");
+    parent.kill().unwrap();
+    assert!(emulator.child.wait().unwrap().success());
+    assert!(temporary.is_clean());
+    parent.wait().unwrap();
+    let gone = program(&temporary, &["--port", "0", "--parent", &process])
+        .output()
+        .unwrap();
+    let said = error(&gone);
+    assert!(
+        said.contains(&format!("--parent: there is no process {process}")),
+        "{said}"
+    );
+}
+
+#[test]
+fn it_stands_for_azurite_table() {
+    let temporary = Temporary::new();
+    let location = temporary.path().join("data");
+    let location = location.to_str().unwrap();
+    let options = [
+        "azurite-table",
+        "--tablePort=0",
+        "--silent",
+        "--skipApiVersionCheck",
+        "-l",
+        location,
+    ];
+    for round in 0..2 {
+        let mut child = program(&temporary, &options).spawn().unwrap();
+        let mut lines = lines(&mut child);
+        let starting = lines.next().unwrap();
+        let address = starting
+            .strip_prefix("Azurite Table service is starting on ")
+            .unwrap()
+            .to_owned();
+        assert_eq!(
+            lines.next().unwrap(),
+            format!("Azurite Table service successfully started on {address}")
+        );
+        assert_eq!(
+            lines.next().unwrap(),
+            format!("Azurite Table service is successfully listening at http://{address}")
+        );
+        let client = Client::new(address.parse().unwrap());
+        if round == 0 {
+            client.post("Tables", "{\"TableName\":\"Kept\"}").expect(201);
+        } else {
+            client.get("Tables('Kept')").expect(200);
+        }
+        kill(["INT", "TERM"][round], child.id());
+        let ending: Vec<String> = lines.collect();
+        assert_eq!(
+            ending,
+            [
+                "Azurite Table service is closing...",
+                "Azurite Table service successfully closed"
+            ]
+        );
+        assert!(child.wait().unwrap().success());
+    }
+    assert!(
+        Path::new(location)
+            .join("table-service-emulator/postgresql/PG_VERSION")
+            .exists()
+    );
+    assert_eq!(temporary.entries(), [PathBuf::from(location)]);
+}
+
+#[test]
+fn under_the_name_of_azurite_table_it_has_its_accounts() {
+    let temporary = Temporary::new();
+    let link = temporary.path().join("data");
+    fs::create_dir(&link).unwrap();
+    let link = link.join("azurite-table");
+    std::os::unix::fs::symlink(PROGRAM, &link).unwrap();
+    let key = raw_http::KEY;
+    let other = "b3RoZXIga2V5";
+    let run = |accounts: &str| {
+        let environment = program(&temporary, &[]);
+        let mut command = Command::new("env");
+        command
+            .arg("--default-signal")
+            .arg(&link)
+            .args(["--inMemoryPersistence", "--tablePort", "0"])
+            .envs(environment.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .env("AZURITE_ACCOUNTS", accounts)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    };
+    let mut child = run(&format!("first:{key};second:{other}:{key}")).spawn().unwrap();
+    let mut lines = lines(&mut child);
+    let started = lines.nth(1).unwrap();
+    let address: SocketAddr = started.rsplit(' ').next().unwrap().parse().unwrap();
+    let client = |name: &str, key: &str| Client {
+        account: raw_http::account(name, key),
+        prefix: format!("/{name}"),
+        ..Client::new(address)
+    };
+    let table = "{\"TableName\":\"Things\"}";
+    client("first", key).post("Tables", table).expect(201);
+    // Each account has tables of its own, and all of its keys are good.
+    client("second", other).post("Tables", table).expect(201);
+    client("second", key).post("Tables", table).expect(409);
+    client(raw_http::ACCOUNT, key).get("Tables").expect(403);
+    kill("TERM", child.id());
+    assert_eq!(lines.last().unwrap(), "Azurite Table service successfully closed");
+    child.wait().unwrap();
+    let refused = run(&format!("first:{key}:{key}:{key}")).output().unwrap();
+    let said = error(&refused);
+    assert!(said.contains("AZURITE_ACCOUNTS") && !said.contains(key), "{said}");
+}
+
+/// What comes back for the same 200 inserts: a status, or 0 for no answer.
+fn outcomes(emulator: &Emulator, table: &str) -> Vec<u16> {
+    let client = emulator.client();
+    (0..200)
+        .map(|row| {
+            let entity = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}");
+            let bytes = client.request(
+                "POST",
+                table,
+                &[("Content-Type", "application/json")],
+                entity.as_bytes(),
+            );
+            let mut connection = raw_http::Connection::open(emulator.address);
+            connection.write(&bytes);
+            connection.answer().map_or(0, |answer| answer.status)
+        })
+        .collect()
+}
+
+fn entities(emulator: &Emulator, table: &str) -> usize {
+    let answer = emulator.client().get(&format!("{table}()")).expect(200);
+    answer.json()["value"].as_array().unwrap().len()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bad_day() {
+    let temporary = Temporary::new();
+    let faults = ["--inject", "503=10%,timeout=10%,reset=10%", "--seed", "7"];
+    let emulator = Emulator::start(&temporary, &faults);
+    // A retry may succeed.
+    let create = || {
+        let created = (0..100).map(|_| {
+            let bytes = emulator.client().request(
+                "POST",
+                "Tables",
+                &[("Content-Type", "application/json")],
+                b"{\"TableName\":\"Things\"}",
+            );
+            let mut connection = raw_http::Connection::open(emulator.address);
+            connection.write(&bytes);
+            connection.answer().map_or(0, |answer| answer.status)
+        });
+        assert!(created.into_iter().any(|status| [201, 409].contains(&status)));
+    };
+    create();
+    let first = outcomes(&emulator, "Things");
+    for status in [0, 201, 500, 503] {
+        assert!(first.contains(&status), "{status}: {first:?}");
+    }
+    // Nothing is injected into the port for operators.
+    for _ in 0..50 {
+        emulator.admin("GET", "/ready", &[]).expect(200);
+    }
+    emulator.admin("POST", "/reset", &[]).expect(200);
+    create();
+    assert_eq!(outcomes(&emulator, "Things"), first);
+    emulator.admin("POST", "/faults", &[]).expect(200);
+    // Some of those that got no answer, or a timeout, have happened, and some have not.
+    let succeeded = first.iter().filter(|status| **status == 201).count();
+    let unknown = first.iter().filter(|status| [0, 500].contains(*status)).count();
+    let stored = entities(&emulator, "Things");
+    assert!(
+        succeeded < stored && stored < succeeded + unknown,
+        "{succeeded} {stored} {unknown}"
+    );
+}
+
+#[test]
+fn faults_are_set_while_it_runs() {
+    let temporary = Temporary::new();
+    let emulator = Emulator::start(&temporary, &[]);
+    create_table(&emulator, "Things");
+    let host = emulator.admin.to_string();
+    let set = |body: &str, headers: &[(&str, &str)]| {
+        let mut all = headers.to_vec();
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            all.push(("Host", &host));
+        }
+        let length = body.len().to_string();
+        all.push(("Content-Length", &length));
+        Client::new(emulator.admin).exchange(&raw("POST", "/faults", &all, body.as_bytes()))
+    };
+    let always = "{\"inject\":\"503=100%\",\"seed\":7}";
+    set(always, &[("Origin", "http://example.com")]).expect(403);
+    set(always, &[("Host", "evil.example")]).expect(421);
+    let wrong = set("{\"inject\":\"500=1%\"}", &[]).expect(400);
+    assert!(wrong.text().contains("there is no fault 500"), "{}", wrong.text());
+    emulator.client().get("Tables").expect(200);
+    set(always, &[]).expect(200);
+    assert_eq!(emulator.admin("GET", "/faults", &[]).expect(200).text().trim(), always);
+    let busy = emulator.client().get("Tables").expect(503);
+    assert_eq!(busy.header("retry-after"), Some("1"));
+    busy.fails_with(503, "ServerBusy", "");
+    set("{\"inject\":\"timeout=100%\"}", &[]).expect(200);
+    emulator.client().get("Tables").fails_with(500, "OperationTimedOut", "");
+    set("", &[]).expect(200);
+    emulator.client().get("Tables").expect(200);
+}
+
+#[test]
+fn a_batch_is_throttled_by_its_operations_and_may_have_happened_when_it_times_out() {
+    let temporary = Temporary::new();
+    let emulator = Emulator::start(&temporary, &["--throttle", "partition=50"]);
+    create_table(&emulator, "Things");
+    let batch = |partition: &str, operations: usize| {
+        let address = emulator.address;
+        let changes: String = (0..operations)
+            .map(|row| {
+                format!(
+                    "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+                     POST http://{address}/devstoreaccount1/Things HTTP/1.1\r\nContent-Type: application/json\r\n\r\n\
+                     {{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}\r\n"
+                )
+            })
+            .collect();
+        let body = format!("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{changes}--c--\r\n--b--\r\n");
+        let headers = [("Content-Type", "multipart/mixed; boundary=b")];
+        emulator
+            .client()
+            .send("POST", "$batch", &headers, body.as_bytes())
+            .status
+    };
+    assert_eq!(batch("too-large", 51), 503);
+    assert_eq!(batch("as-large", 50), 202);
+    let body = b"{\"inject\":\"timeout=100%\"}";
+    let (host, length) = (emulator.admin.to_string(), body.len().to_string());
+    let faults = raw("POST", "/faults", &[("Host", &host), ("Content-Length", &length)], body);
+    Client::new(emulator.admin).exchange(&faults).expect(200);
+    for partition in 0..20 {
+        assert_eq!(batch(&format!("unknown-{partition}"), 2), 500);
+    }
+    emulator.admin("POST", "/faults", &[]).expect(200);
+    let happened = (0..20)
+        .filter(|partition| {
+            let answer = emulator
+                .client()
+                .get(&format!("Things(PartitionKey='unknown-{partition}',RowKey='1')"));
+            answer.status == 200
+        })
+        .count();
+    assert!((1..20).contains(&happened), "{happened} of 20 batches have happened");
+}
+
 fn error(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -1,0 +1,247 @@
+//! The command line of azurite-table 3.37, the emulator that test set-ups start today.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser};
+use table_service_gateway::config::AccountSettings;
+
+use crate::voice::Voice;
+use crate::wanted::{Certificate, More, Wanted};
+
+/// The name of the command, and of this program where it stands for azurite-table.
+pub const NAME: &str = "azurite-table";
+/// Where the tables are kept, in the directory of --location.
+const DATA: &str = "table-service-emulator";
+/// Accounts with their keys, instead of the development account.
+const ACCOUNTS: &str = "AZURITE_ACCOUNTS";
+
+/// Takes the options of azurite-table, and prints what it prints.
+///
+/// The environment variable AZURITE_ACCOUNTS may name accounts instead of the development account, as
+/// `account1:key1[:key2];account2:key1`.
+#[derive(Debug, Parser)]
+#[command(name = NAME, version, args_override_self = true, disable_version_flag = true)]
+pub struct AzuriteTable {
+    /// Where to listen for clients. With another address than one of this machine's own, other machines can connect
+    #[arg(long = "tableHost", value_name = "HOST", default_value = "127.0.0.1")]
+    host: String,
+
+    /// The port for clients; 0 takes a free one
+    #[arg(long = "tablePort", value_name = "PORT", default_value_t = 10002)]
+    port: u16,
+
+    /// How many seconds a connection may be idle
+    #[arg(long = "tableKeepAliveTimeout", value_name = "SECONDS")]
+    keep_alive_timeout: Option<u64>,
+
+    /// Keep the tables in the directory table-service-emulator of this one [default: the current directory]
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "DIRECTORY",
+        conflicts_with = "in_memory_persistence"
+    )]
+    location: Option<PathBuf>,
+
+    /// Keep no tables: they are gone at the end
+    #[arg(long = "inMemoryPersistence")]
+    in_memory_persistence: bool,
+
+    /// Write what happens to this file
+    #[arg(short = 'd', long, value_name = "FILE")]
+    debug: Option<PathBuf>,
+
+    /// Not supported: bearer tokens are not checked here
+    #[arg(long, value_name = "LEVEL")]
+    oauth: Option<String>,
+
+    /// Serve HTTPS with this PEM certificate
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+
+    /// The PEM private key of the certificate
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+
+    /// Not supported: the certificate is in PEM files
+    #[arg(long, value_name = "PASSWORD")]
+    pwd: Option<String>,
+
+    /// Where to listen for /live, /ready, /metrics, /reset and /faults; 0 takes a free port
+    #[arg(
+        long,
+        env = "TABLE_SERVICE_EMULATOR_ADMIN_PORT",
+        value_name = "PORT",
+        default_value_t = 0
+    )]
+    admin_port: u16,
+
+    /// Print the version
+    #[arg(short = 'v', long, action = ArgAction::Version)]
+    version: Option<bool>,
+
+    #[command(flatten)]
+    not_needed: NotNeeded,
+
+    #[command(flatten)]
+    more: More,
+}
+
+/// Options that ask for what is so anyway.
+#[derive(Debug, Args)]
+struct NotNeeded {
+    /// Taken, and not needed: requests are not printed
+    #[arg(short = 's', long)]
+    silent: bool,
+
+    /// Taken, and not needed: unknown headers and parameters are ignored
+    #[arg(short = 'L', long)]
+    loose: bool,
+
+    /// Taken, and not needed: every version is served
+    #[arg(long = "skipApiVersionCheck")]
+    skip_api_version_check: bool,
+
+    /// Taken, and not needed: only a host name like ACCOUNT.table.localhost names an account
+    #[arg(long = "disableProductStyleUrl")]
+    disable_product_style_url: bool,
+
+    /// Taken, and not needed: nothing is collected
+    #[arg(long = "disableTelemetry")]
+    disable_telemetry: bool,
+}
+
+impl AzuriteTable {
+    /// What it asks for.
+    ///
+    /// # Errors
+    /// For an option that is not supported, and for accounts that cannot be read.
+    pub fn wanted(self) -> Result<Wanted, String> {
+        if self.oauth.is_some() {
+            let instead = "table-service-gateway can check them";
+            return Err(format!("--oauth: bearer tokens are not checked here; {instead}"));
+        }
+        // clap demands --cert and --key together, so a password belongs to a .pfx file.
+        if self.pwd.is_some() {
+            return Err("--pwd: there are no .pfx files here; give --cert and --key in PEM files".to_owned());
+        }
+        let data = match self.in_memory_persistence {
+            true => None,
+            false => Some(self.location.unwrap_or_else(|| PathBuf::from(".")).join(DATA)),
+        };
+        let listen = match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        };
+        let accounts = std::env::var(ACCOUNTS).unwrap_or_default();
+        let accounts = accounts_of(&accounts).map_err(|problem| format!("{ACCOUNTS}: {problem}"))?;
+        let log = if self.debug.is_some() { "debug" } else { "warn" };
+        Ok(Wanted {
+            listen,
+            admin_port: self.admin_port,
+            data,
+            accounts,
+            // Who names the address wants what it means.
+            expose: true,
+            certificate: self.cert.zip(self.key).map(|(chain, key)| Certificate { chain, key }),
+            idle_seconds: self.keep_alive_timeout.filter(|seconds| *seconds > 0),
+            log,
+            log_file: self.debug,
+            voice: Voice::Azurite {
+                host: self.host,
+                port: self.port,
+            },
+            more: self.more,
+        })
+    }
+}
+
+/// Reads `account1:key1[:key2];account2:key1`. Problems repeat no key.
+fn accounts_of(text: &str) -> Result<Vec<AccountSettings>, String> {
+    let entries = text.trim().split(';').map(str::trim).filter(|entry| !entry.is_empty());
+    let read = |entry: &str| {
+        let mut parts = entry.split(':');
+        let name = parts.next().unwrap_or_default().to_owned();
+        let keys: Vec<_> = parts.map(Into::into).collect();
+        match keys.len() {
+            1 | 2 => Ok(AccountSettings {
+                name,
+                keys,
+                database_url: Vec::new(),
+                bearer: None,
+            }),
+            number => Err(format!(
+                "an account has one or two keys, and one here has {number}: write account1:key1;account2:key1:key2"
+            )),
+        }
+    };
+    entries.map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Result<Vec<(String, usize)>, String> {
+        let accounts = accounts_of(text)?;
+        Ok(accounts
+            .into_iter()
+            .map(|account| (account.name, account.keys.len()))
+            .collect())
+    }
+
+    #[test]
+    fn accounts_are_read_as_azurite_reads_them() {
+        assert_eq!(names(""), Ok(vec![]));
+        assert_eq!(
+            names("one:a2V5;two:a2V5:a2V5;\n"),
+            Ok(vec![("one".to_owned(), 1), ("two".to_owned(), 2)])
+        );
+        for text in ["one", "one:a2V5:a2V5:a2V5"] {
+            let problem = names(text).unwrap_err();
+            assert!(
+                problem.contains("one or two keys") && !problem.contains("a2V5"),
+                "{problem}"
+            );
+        }
+    }
+
+    #[test]
+    fn its_options_are_taken_in_both_forms() {
+        let line = "azurite-table -s -L --tableHost=0.0.0.0 --tablePort 0 --tableKeepAliveTimeout=5 --location /tmp/x --loose \
+                    --skipApiVersionCheck --disableProductStyleUrl --disableTelemetry -d /tmp/log --cert c --key k";
+        let wanted = AzuriteTable::try_parse_from(line.split_whitespace())
+            .unwrap()
+            .wanted()
+            .unwrap();
+        assert_eq!(wanted.listen, "0.0.0.0:0");
+        assert_eq!(wanted.data, Some(PathBuf::from("/tmp/x/table-service-emulator")));
+        assert_eq!((wanted.idle_seconds, wanted.admin_port), (Some(5), 0));
+        assert!(wanted.expose && wanted.certificate.is_some());
+        assert_eq!(
+            (wanted.log, wanted.log_file),
+            ("debug", Some(PathBuf::from("/tmp/log")))
+        );
+    }
+
+    #[test]
+    fn what_is_not_supported_is_said() {
+        let problem = |arguments: &[&str]| {
+            let all = [NAME].iter().chain(arguments);
+            match AzuriteTable::try_parse_from(all) {
+                Ok(line) => line.wanted().map(|_| ()).unwrap_err(),
+                Err(error) => error.to_string(),
+            }
+        };
+        for (arguments, expected) in [
+            (&["--oauth", "basic"][..], "bearer tokens are not checked here"),
+            (&["--pwd", "secret"], "no .pfx files here"),
+            (&["--blobPort", "1"], "unexpected argument '--blobPort'"),
+            (&["--inMemoryPersistence", "--location", "/tmp"], "cannot be used with"),
+            (&["--cert", "c"], "--key"),
+        ] {
+            let problem = problem(arguments);
+            assert!(problem.contains(expected) && !problem.contains("secret"), "{problem}");
+        }
+    }
+}

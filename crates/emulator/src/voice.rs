@@ -1,0 +1,85 @@
+//! What an emulator says about itself, on standard output.
+
+use std::io::Write;
+
+use table_service_gateway::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use table_service_gateway::run::Addresses;
+
+/// The port that SDKs connect to with `UseDevelopmentStorage=true`.
+const DEVELOPMENT_PORT: u16 = 10002;
+
+/// Which words are used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Voice {
+    Quiet,
+    Own,
+    /// The words of azurite-table, for which test set-ups wait. Host and port are those of the command line.
+    Azurite {
+        host: String,
+        port: u16,
+    },
+}
+
+impl Voice {
+    /// Before the start. If the port is a free one, it is not known yet.
+    pub fn starts(&self) {
+        if let Voice::Azurite { host, port: port @ 1.. } = self {
+            say(&is_starting(host, *port));
+        }
+    }
+
+    pub fn listens(&self, addresses: &Addresses) {
+        let port = addresses.clients.port();
+        match self {
+            Voice::Quiet => {}
+            Voice::Own => say(&ready(addresses)),
+            Voice::Azurite { host, port: asked } => {
+                if *asked == 0 {
+                    say(&is_starting(host, port));
+                }
+                say(&format!("Azurite Table service successfully started on {host}:{port}"));
+                let (scheme, address) = (addresses.scheme, addresses.clients);
+                say(&format!(
+                    "Azurite Table service is successfully listening at {scheme}://{address}"
+                ));
+            }
+        }
+    }
+
+    pub fn closes(&self) {
+        if let Voice::Azurite { .. } = self {
+            say("Azurite Table service is closing...");
+        }
+    }
+
+    pub fn closed(&self) {
+        if let Voice::Azurite { .. } = self {
+            say("Azurite Table service successfully closed");
+        }
+    }
+}
+
+fn is_starting(host: &str, port: u16) -> String {
+    format!("Azurite Table service is starting on {host}:{port}")
+}
+
+fn ready(addresses: &Addresses) -> String {
+    let port = addresses.clients.port();
+    let connection_string = if port == DEVELOPMENT_PORT {
+        "UseDevelopmentStorage=true".to_owned()
+    } else {
+        format!(
+            "DefaultEndpointsProtocol=http;AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};\
+             TableEndpoint=http://127.0.0.1:{port}/{DEVELOPMENT_ACCOUNT};"
+        )
+    };
+    format!(
+        "The emulator is ready on http://{}, for operators on http://{}.\nConnection string: {connection_string}",
+        addresses.clients, addresses.admin
+    )
+}
+
+fn say(line: &str) {
+    // Whoever reads this may stop reading.
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}

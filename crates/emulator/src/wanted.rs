@@ -1,0 +1,55 @@
+//! What an emulator is asked for, whichever command line says it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use table_service_gateway::config::AccountSettings;
+use table_service_gateway::faults::FaultSettings;
+
+use crate::voice::Voice;
+
+#[derive(Debug)]
+pub struct Wanted {
+    /// HOST:PORT for clients.
+    pub listen: String,
+    pub admin_port: u16,
+    /// The directory that keeps the tables; without it they are gone at the end.
+    pub data: Option<PathBuf>,
+    /// Without their databases. If there are none, the development account is served.
+    pub accounts: Vec<AccountSettings>,
+    /// Whether other machines may connect, although keys are public.
+    pub expose: bool,
+    /// Of HTTPS.
+    pub certificate: Option<Certificate>,
+    /// How long a connection may be idle.
+    pub idle_seconds: Option<u64>,
+    /// The level of the log.
+    pub log: &'static str,
+    /// Instead of standard error.
+    pub log_file: Option<PathBuf>,
+    pub voice: Voice,
+    pub more: More,
+}
+
+/// PEM files.
+#[derive(Debug)]
+pub struct Certificate {
+    pub chain: PathBuf,
+    pub key: PathBuf,
+}
+
+/// Options that both command lines have.
+#[derive(Debug, Args)]
+pub struct More {
+    /// The directory of PostgreSQL's programs [default: those that came with this program, else the latest in /usr/lib/postgresql
+    /// that has the extension]
+    #[arg(long, env = "TABLE_SERVICE_EMULATOR_POSTGRES", value_name = "DIRECTORY")]
+    pub postgres: Option<PathBuf>,
+
+    /// End when this process ends, however it does
+    #[arg(long, env = "TABLE_SERVICE_EMULATOR_PARENT", value_name = "PID")]
+    pub parent: Option<u32>,
+
+    #[command(flatten)]
+    pub faults: FaultSettings,
+}
