@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Builds the Debian packages of the last commit into target/packages.
+# Builds the Debian packages of the last commit into target/packages, and the emulator's packages for Python and Node.js.
 #
 #   build.sh [MAJOR ...]   for these majors of PostgreSQL; by default for all that this machine has: Debian's, and those that
 #                          `make setup PG=MAJOR` has built
 #
-# Packages: postgresql-MAJOR-table-service, table-service-gateway (with table-service-copy), table-service-emulator. Times and paths of the build are not in them.
+# Packages: postgresql-MAJOR-table-service, table-service-gateway (with table-service-copy), table-service-emulator. The wheel and the npm
+# package have a PostgreSQL of their own. Times and paths of the build are not in them.
+# BUNDLE=only leaves the Debian packages out.
 # Cargo's results stay in target/packages/build.
 set -euo pipefail
 
@@ -15,9 +17,11 @@ project=$PWD
 unset PG_CONFIG
 pgrx-config/setup.sh tools
 
-for program in dpkg-buildpackage dh help2man python3; do
+programs=(python3 strip objdump bison flex)
+[[ ${BUNDLE:-} == only ]] || programs+=(dpkg-buildpackage dh help2man)
+for program in "${programs[@]}"; do
   command -v "$program" >/dev/null || {
-    echo "build.sh: $program is missing: apt-get install dpkg-dev debhelper help2man python3" >&2
+    echo "build.sh: $program is missing: apt-get install dpkg-dev debhelper help2man python3 binutils bison flex" >&2
     exit 1
   }
 done
@@ -56,7 +60,8 @@ packages=$project/target/packages
 source=$packages/source
 export BUILD=$packages/build
 mkdir -p "$packages" "$BUILD/sbom"
-rm -rf "$source" "$packages"/*.deb
+rm -rf "$source"
+[[ ${BUNDLE:-} == only ]] || rm -f "$packages"/*.deb
 mkdir "$source"
 [[ -z $(git status --porcelain --untracked-files=no) ]] || echo "Changes that are not committed are not in the packages."
 git archive HEAD | tar x -C "$source"
@@ -103,8 +108,9 @@ for part in .:table_service crates/gateway:table_service_gateway crates/copy:tab
   # Serial number, time and paths differ between builds.
   python3 packaging/reproducible_sbom.py "${part%%:*}/bom.json" "$SOURCE_DATE_EPOCH" "$source" >"$BUILD/sbom/${part##*:}.cdx.json"
 done
-dpkg-buildpackage --build=binary --no-sign --no-check-builddeps
+[[ ${BUNDLE:-} == only ]] || dpkg-buildpackage --build=binary --no-sign --no-check-builddeps
+packaging/bundle.sh
 cd "$packages"
 rm -rf "$source"
 rm -f ./*.buildinfo ./*.changes
-sha256sum ./*.deb
+find . -maxdepth 1 \( -name '*.deb' -o -name '*.whl' -o -name '*.tgz' \) -exec sha256sum {} +

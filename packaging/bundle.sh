@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Makes the emulator's packages for Python and Node.js in target/packages: the program, the extension, and a PostgreSQL of its own.
+#
+# packaging/build.sh calls this in the source that it has unpacked. BUILD is the directory that keeps what Cargo builds, and the bills of
+# materials; SOURCE_DATE_EPOCH is the time of all files.
+set -euo pipefail
+
+source=$PWD
+packages=$(dirname "$BUILD")
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+# wheels name the oldest C library that they run with; npm has no name for it.
+glibc=2.34
+machine=x86_64
+
+postgresql=$(packaging/postgresql.sh)
+die() {
+  echo "bundle.sh: $*" >&2
+  exit 1
+}
+[[ $(uname -m) == "$machine" ]] || die "these packages are for $machine, and this machine is $(uname -m)"
+# The same bytes wherever the source, Cargo's crates and what they generate are.
+export RUSTFLAGS="--remap-path-prefix=$source=. --remap-path-prefix=$BUILD=/build --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+CARGO_TARGET_DIR=$BUILD/programs cargo build --release --locked -p table_service_emulator
+CARGO_TARGET_DIR=$BUILD/bundle PGRX_PG_CONFIG_PATH=$postgresql/bin/pg_config \
+  cargo build --release --locked -p table_service --lib --no-default-features --features pg18
+
+# --- What both packages have: bin and share -----------------------------------------------------------------------------------
+
+tree=$packages/bundle
+rm -rf "$tree"
+own=$tree/share/table-service-emulator
+install -d "$tree/bin" "$own"/{bin,lib/postgresql,share/postgresql,share/extension,licences}
+install -m 755 "$BUILD/programs/release/table-service-emulator" "$tree/bin/"
+install -m 755 "$postgresql"/bin/{postgres,initdb} "$own/bin/"
+# Neither zip archives nor npm keep links.
+install -m 755 "$(realpath "$postgresql/lib/libpq.so.5")" "$own/lib/libpq.so.5"
+install -m 755 "$postgresql"/lib/postgresql/{plpgsql,dict_snowball,pgoutput}.so "$own/lib/postgresql/"
+cp -r "$postgresql/share/postgresql/." "$own/share/postgresql/"
+rm -r "$own"/share/postgresql/{errcodes.txt,pg_service.conf.sample,psqlrc.sample}
+install -m 755 "$BUILD/bundle/release/libtable_service.so" "$own/lib/table_service.so"
+sed "s/@CARGO_VERSION@/$version/" table_service.control >"$own/share/extension/table_service.control"
+install -m 644 sql/install.sql "$own/share/extension/table_service--$version.sql"
+install -m 644 sql/table_service--*--*.sql "$own/share/extension/"
+find "$tree" -type f -perm -100 -exec strip --strip-unneeded {} +
+
+install -m 644 LICENSE "$own/licences/table_service"
+install -m 644 packaging/debian/copyright "$own/licences/table_service-emulator"
+install -m 644 "$postgresql/COPYRIGHT" "$own/licences/postgresql"
+python3 packaging/emulator/bill.py "$BUILD/sbom/table_service_emulator.cdx.json" "$BUILD/sbom/table_service.cdx.json" \
+  "$("$own/bin/postgres" --version)" >"$own/sbom.cdx.json"
+
+# What the names of the packages promise.
+needed=$(find "$tree" -type f -perm -100 -exec objdump -T {} + | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
+[[ $(printf '%s\n' "GLIBC_$glibc" "$needed" | sort -V | tail -n 1) == "GLIBC_$glibc" ]] || die "the programs need $needed, later than $glibc"
+others=$(find "$tree" -type f -perm -100 -exec objdump -p {} + | awk '$1 == "NEEDED" {print $2}' | sort -u |
+  grep -Ev '^(libc|libm|libgcc_s|ld-linux-x86-64|libpq)\.so\.[0-9]+$' || true)
+[[ -z $others ]] || die "the programs need libraries that systems may lack: $others"
+
+# --- The packages -------------------------------------------------------------------------------------------------------------
+
+rm -f "$packages"/table_service_emulator-*.whl "$packages"/table-service-emulator-*.tgz
+python3 packaging/emulator/archives.py "$version" "manylinux_${glibc/./_}_$machine" "$tree" "$packages"
+rm -rf "$tree"

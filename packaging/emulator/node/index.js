@@ -1,0 +1,63 @@
+"use strict";
+// Starts the emulator from Node.js. index.d.ts says what is there.
+
+const { spawn } = require("node:child_process");
+const path = require("node:path");
+
+const PROGRAM = path.join(__dirname, "bin", "table-service-emulator");
+const READY = /on http:\/\/(\S+)\.\nConnection string: (.*)\n/;
+// Most characters of its errors that are kept for a message.
+const ERRORS = 64 * 1024;
+
+function argumentsOf({ port, adminPort = 0, data, throttle, inject, seed }) {
+  const options = { port, "admin-port": adminPort, data, throttle, inject, seed, parent: process.pid };
+  return Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, String(value)]));
+}
+
+/** The environment without what would hide the lines that are waited for. */
+function environment() {
+  const { TABLE_SERVICE_EMULATOR_QUIET: _, ...others } = process.env;
+  return others;
+}
+
+function start(options = {}) {
+  const child = spawn(PROGRAM, argumentsOf(options), { env: environment(), stdio: ["ignore", "pipe", "pipe"] });
+  const ended = new Promise((resolve) => {
+    child.once("exit", resolve);
+    child.once("error", resolve);
+  });
+  let errors = "";
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    errors = (errors + text).slice(-ERRORS);
+  });
+  return new Promise((resolve, reject) => {
+    let output = "";
+    child.once("error", (error) => reject(new Error(`${PROGRAM} does not run: ${error.message}`)));
+    child.once("close", () => reject(new Error(`the emulator does not start: ${errors.trim()}`)));
+    child.stdout.setEncoding("utf8").on("data", (text) => {
+      output += text;
+      const ready = READY.exec(output);
+      if (ready) resolve(running(child, ended, `http://${ready[1]}`, ready[2]));
+    });
+  });
+}
+
+function running(child, ended, adminUrl, connectionString) {
+  async function post(where, body) {
+    const answer = await fetch(`${adminUrl}${where}`, { method: "POST", body });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(text.trim());
+  }
+  return {
+    connectionString,
+    adminUrl,
+    reset: () => post("/reset"),
+    faults: (faults = {}) => post("/faults", JSON.stringify(faults)),
+    async stop() {
+      child.kill("SIGTERM");
+      await ended;
+    },
+  };
+}
+
+module.exports = { start };

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Builds the PostgreSQL that the emulator brings along in its packages for Python and Node.js, and prints where it is. It asks nothing
+# of the system that it runs on but the C library, and finds its files from wherever it stands.
+#
+#   postgresql.sh     into a directory of the cache, once
+#
+# The source is Debian's, as for `make setup`.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
+major=18
+tree=$cache/emulator-pg$major
+work=$cache/build-emulator-pg$major
+log=$cache/build-emulator-pg$major.log
+say() { echo "$*" >&2; }
+die() {
+  printf 'postgresql.sh: %s\n' "$1" >&2
+  if (($# > 1)); then printf '%s\n' "${@:2}" >&2; fi
+  exit 1
+}
+# shellcheck source=pgrx-config/source.sh
+. pgrx-config/source.sh
+
+# Another set of options is another build.
+options=(--prefix="$tree" --without-icu --without-readline --without-zlib --without-llvm --disable-rpath CFLAGS='-O2'
+  "LDFLAGS_EX=-Wl,-rpath,'\$\$ORIGIN/../lib'")
+stamp=$(printf '%s\n' "${options[@]}" | sha256sum | cut -c1-16)
+mkdir -p "$cache"
+exec 9>"$tree.lock"
+flock 9
+if [[ $(cat "$tree/.complete" 2>/dev/null) == "$stamp" ]]; then
+  echo "$tree"
+  exit
+fi
+for program in bison flex perl cc make; do
+  command -v "$program" >/dev/null || die "$program is missing: apt-get install bison flex perl gcc make libc6-dev"
+done
+fetch_source "$major"
+say "Building the emulator's PostgreSQL $major (5 minutes or so; its output is in $log)"
+{
+  ./configure "${options[@]}" &&
+    make -j"$(nproc)" &&
+    make install DESTDIR="$work/installed" &&
+    install -m 644 COPYRIGHT "$work/installed$tree/COPYRIGHT"
+} >"$log" 2>&1 || {
+  tail -n 20 "$log" >&2
+  die "PostgreSQL $major could not be built."
+}
+# The stamp comes last: an interrupted build is none.
+rm -rf "$tree"
+mv "$work/installed$tree" "$tree"
+echo "$stamp" >"$tree/.complete"
+rm -rf "$work" "$log"
+echo "$tree"
