@@ -3,7 +3,7 @@
 PG ?= 15
 PG_CONFIG ?= pg_config
 
-.PHONY: help setup run quick test bench install packages clean
+.PHONY: help setup run quick test bench install packages test-packages clean
 
 help:
 	@echo 'make run        build, start a throwaway PostgreSQL, load data and take the tour'
@@ -13,7 +13,9 @@ help:
 	@echo 'make bench      speed beside hand-written SQL, and of the gateway beside azurite (15 minutes)'
 	@echo 'make install PG_CONFIG=/path/to/pg_config'
 	@echo '                install the extension into a PostgreSQL server of yours'
-	@echo 'make packages   Debian packages of the last commit, in target/packages'
+	@echo 'make packages   Debian packages of the last commit, and the emulator for pip and npm, in target/packages'
+	@echo 'make test-packages'
+	@echo '                use these packages in bare systems (root; 20 minutes)'
 	@echo 'make setup      only provide what is missing to build and test; POSTGRES_SOURCE=/path/to/postgresql-16.10.tar.bz2 builds'
 	@echo '                the PostgreSQL of PG from this source, if Debian does not have it'
 	@echo 'make clean      remove what was built here'
@@ -44,6 +46,9 @@ install:
 
 packages:
 	@packaging/build.sh
+
+test-packages:
+	$(xtask) test-packages
 
 clean:
 	cargo clean

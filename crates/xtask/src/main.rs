@@ -106,7 +106,7 @@ enum Task {
     Pgspot,
     /// Licences of the dependencies, and where they come from
     Licences,
-    /// Installs, uses, upgrades and purges the packages in a bare Debian system (root)
+    /// Installs, uses, upgrades and removes the packages in bare systems: Debian's, and the emulator's for pip and npm (root)
     TestPackages {
         /// Another release of Debian than this machine's
         #[arg(long, value_name = "NAME")]
@@ -171,7 +171,7 @@ const GROUPS: [(&str, &[Duration]); 5] = [
             ("pgspot", "a minute"),
             ("licences", "seconds"),
             ("cold", "hours"),
-            ("test-packages", "10 minutes"),
+            ("test-packages", "20 minutes"),
             ("images", "minutes"),
             ("test-images", "minutes"),
             ("containers", "a minute"),
@@ -237,7 +237,11 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Containers => requests::containers(pg),
         Task::Pgspot => requests::pgspot(pg),
         Task::Licences => requests::licences(pg),
-        Task::TestPackages { release } => scripts::script(&load()?, "packaging/test.sh", release.as_slice()),
+        Task::TestPackages { release } => {
+            let environment = load()?;
+            scripts::script(&environment, "packaging/test.sh", release.as_slice())?;
+            scripts::script(&environment, "packaging/test_bundle.sh", &[])
+        }
         Task::Images { release } => scripts::script(&load()?, "packaging/image.sh", release.as_slice()),
         Task::TestImages => scripts::script(&load()?, "packaging/test_images.sh", &[]),
         Task::Cold(options) => scripts::cold(&load()?, &options),

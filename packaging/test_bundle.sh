@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# Installs, uses, upgrades and removes the emulator's wheel and npm package of target/packages in bare Debian systems that have only
+# Python and pip, or Node.js and npm, and no network while it is used. Needs root.
+#
+#   test_bundle.sh [RELEASE]    Debian's release (default: trixie, the first whose Node.js the SDK takes)
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+project=$PWD
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
+die() {
+  echo "packaging/test_bundle.sh: $*" >&2
+  exit 1
+}
+# shellcheck source=tests/chroot.sh
+. tests/chroot.sh
+# shellcheck source=tests/sdk/packages.sh
+. tests/sdk/packages.sh
+release=${1:-trixie}
+packages=$project/target/packages
+wheel=$(compgen -G "$packages/table_service_emulator-*.whl") || die "there is no wheel: make packages"
+npm=$(compgen -G "$packages/table-service-emulator-*.tgz") || die "there is no npm package: make packages"
+pgrx-config/setup.sh sdks
+install_python python tests/sdk/requirements.txt
+install_javascript javascript tests/sdk/javascript
+
+ok() { printf 'ok       %s\n' "$*"; }
+# same WHAT EXPECTED GOT
+same() {
+  [[ $2 == "$3" ]] || die "$1
+   expected: $2
+   got:      $3"
+  ok "$1"
+}
+# offline USER COMMAND: as `inside`, but without a network. Processes that outlive the command are in $work/left.
+offline() {
+  unshare --net --mount --pid --fork --kill-child bash -c "ip link set lo up && mount -t proc proc '$system/proc' && chroot '$system' \"\$@\"
+    result=\$?; chroot '$system' bash -c 'for process in /proc/[0-9]*; do tr \"\\\\0\" \" \" <\$process/cmdline; echo; done' |
+      grep -E 'table-service|postgres' | grep -v chroot >'$work/left' || true; exit \$result" - \
+    runuser -u "$1" -- env -i PATH=/usr/local/bin:/usr/bin:/bin HOME="$(if [[ $1 == root ]]; then echo /root; else echo "/home/$1"; fi)" \
+    LANG=C.UTF-8 bash -euc "cd /tests && $2"
+}
+nothing_is_left() {
+  same "no process is left: $1" "" "$(<"$work/left")"
+  same "no file is left: $1" "" "$(inside "find / -xdev \( -path /proc -o -path /dev -o -path /opt -o -path /project -o -path /packages -o -path /tests -o -path /home/somebody/installed \
+    -o -path /root/installed -o -path /var -o -path /usr \) -prune -o -newer /started -type f -print | grep -Ev '__pycache__|/\.npm/|/\.cache/|^/etc/|^/sys/' || true")"
+}
+# A session of the SDK with the emulator that a command starts. It is told to end, and must.
+session='session() {
+  "$1" --port 0 --admin-port 0 >/tmp/said & emulator=$!
+  until [[ -s /tmp/said ]]; do sleep 0.02; kill -0 $emulator; done
+  connection=$(sed -n "s/^Connection string: //p" /tmp/said)
+  while [[ -z $connection ]]; do sleep 0.02; connection=$(sed -n "s/^Connection string: //p" /tmp/said); done
+  shift
+  "$@" "$connection"
+  kill -TERM $emulator; wait $emulator; rm -f /tmp/said
+}; '
+
+make_base "$release"
+
+# --- Python -------------------------------------------------------------------------------------------------------------------
+
+enter "$release"
+apt_install python3 python3-pip python3-venv
+inside "useradd --create-home somebody"
+mkdir -p "$system"/{packages,tests}
+cp "$wheel" "$system/packages/"
+cp packaging/session.py packaging/emulator/tests/test_service.py "$system/tests/"
+python=$(inside "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
+"$venv/bin/pip" download --quiet --disable-pip-version-check --only-binary=:all: --python-version "$python" \
+  --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+  -d "$system/packages" "$(grep azure-data-tables tests/sdk/requirements.txt)" pytest pytest-xdist
+for program in gcc cargo psql postgres; do
+  ! chroot "$system" sh -c "command -v $program" >/dev/null || die "the system has $program"
+done
+touch "$system/started"
+installed='/home/somebody/installed/my tests'
+offline somebody "python3 -m venv '$installed' && '$installed/bin/pip' install -q --no-index --find-links /packages table-service-emulator azure-data-tables pytest pytest-xdist"
+ok "installed by an ordinary user without a network, in a path with a blank"
+echo "         wheel: $(du -k "$wheel" | cut -f1) kB, installed: $(chroot "$system" du -sk "$installed/share" | cut -f1) kB and the program $(chroot "$system" du -k "$installed/bin/table-service-emulator" | cut -f1) kB"
+for round in first second; do
+  same "a session of the SDK, the $round time" "[7, 8, 9]" \
+    "$(offline somebody "$session session '$installed/bin/table-service-emulator' '$installed/bin/python' session.py")"
+  nothing_is_left "the $round time"
+done
+chmod a-w "$system/home/somebody"
+same "two at a time, with a home that cannot be written" "[7, 8, 9] [7, 8, 9]" "$(offline somebody "
+  e='$installed/bin/table-service-emulator'; p='$installed/bin/python'
+  \"\$p\" - <<'PROGRAM'
+import subprocess, sys
+import table_service_emulator
+with table_service_emulator.start() as one, table_service_emulator.start() as two:
+    both = [subprocess.run([sys.executable, 'session.py', each.connection_string], capture_output=True, text=True, check=True) for each in (one, two)]
+    print(*(each.stdout.strip() for each in both))
+PROGRAM")"
+nothing_is_left "two at a time"
+pytest="'$installed/bin/python' -m pytest -q -p no:cacheprovider test_service.py"
+offline somebody "$pytest" | tail -n 1 | grep -E '^11 passed, 1 skipped' >/dev/null || die "pytest fails"
+ok "pytest"
+offline somebody "$pytest -n 4" | tail -n 1 | grep -E '^11 passed, 1 skipped' >/dev/null || die "pytest-xdist fails"
+ok "pytest-xdist with 4 workers"
+nothing_is_left "pytest"
+! offline somebody "FAIL=yes $pytest" >"$work/log" || die "the failing test passes"
+grep -E '^1 failed, 11 passed' "$work/log" >/dev/null || die "a failing test harms others: $(<"$work/log")"
+ok "a failing test fails alone"
+# What a killed run leaves ends a moment later.
+! offline somebody "FAIL=abort $pytest; sleep 5" >"$work/log" 2>&1 || true
+nothing_is_left "an aborted run"
+for user in nobody postgres; do
+  inside "id $user >/dev/null 2>&1 || useradd --system $user"
+  inside "rm -rf /root/installed; python3 -m venv /root/installed" >/dev/null
+  offline root "/root/installed/bin/pip install -q --no-index --find-links /packages table-service-emulator azure-data-tables && chmod 700 /root"
+  same "root, whose server runs as $user" "[7, 8, 9]" \
+    "$(offline root "$session session /root/installed/bin/table-service-emulator /root/installed/bin/python session.py")"
+  nothing_is_left "root, $user"
+done
+chmod u+w "$system/home/somebody"
+same "the lines of azurite-table, in a current directory that keeps the tables" "Azurite Table service is successfully listening at http://127.0.0.1:10002
+Azurite Table service successfully closed" "$(offline somebody "mkdir -p /tmp/kept && cd /tmp/kept && '$installed/bin/table-service-emulator' azurite-table --silent >/tmp/said & e=\$!
+  until grep -q listening /tmp/said 2>/dev/null; do sleep 0.05; done; kill -INT \$e; wait \$e; grep -E 'listening|closed' /tmp/said; rm -r /tmp/said /tmp/kept")"
+# A version before: the same files under another number.
+"$venv/bin/python" - "$wheel" "$system/packages" <<'PROGRAM'
+import re, sys, zipfile
+source, directory = sys.argv[1:]
+version = re.search(r"emulator-([\d.]+)-py3", source)[1]
+with zipfile.ZipFile(source) as old, zipfile.ZipFile(f"{directory}/table_service_emulator-0.0.1-py3-none-any.whl", "w") as new:
+    for entry in old.infolist():
+        content = old.read(entry)
+        if ".dist-info/" in entry.filename:
+            content = content.replace(version.encode(), b"0.0.1")
+        entry.filename = entry.filename.replace(version, "0.0.1")
+        new.writestr(entry, content)
+PROGRAM
+pip="'$installed/bin/pip'"
+offline somebody "$pip install -q --no-index --find-links /packages table-service-emulator==0.0.1 && $pip install -q --no-index --find-links /packages --upgrade table-service-emulator"
+same "a session after an upgrade" "[7, 8, 9]" \
+  "$(offline somebody "$session session '$installed/bin/table-service-emulator' '$installed/bin/python' session.py")"
+offline somebody "$pip uninstall -q -y table-service-emulator"
+same "what is left when it is uninstalled" "" "$(inside "find /home/somebody/installed -name '*table?service*'")"
+leave
+
+# --- Node.js ------------------------------------------------------------------------------------------------------------------
+
+enter "$release"
+apt_install nodejs npm
+inside "useradd --create-home somebody"
+mkdir -p "$system"/{packages,tests} "$system/usr/local/lib/sdk"
+cp "$npm" "$system/packages/"
+cp -r "$modules/node_modules" "$system/usr/local/lib/sdk/"
+touch "$system/started"
+for options in "" --ignore-scripts; do
+  offline somebody "rm -rf ~/installed; mkdir ~/installed && cd ~/installed && npm init -y >/dev/null && npm install --offline --no-audit --no-fund --silent $options /packages/$(basename "$npm")"
+  cp packaging/emulator/tests/service.test.mjs "$system/home/somebody/installed/"
+  offline somebody "cd ~/installed && ./node_modules/.bin/table-service-emulator --version >/dev/null && NODE_PATH=/usr/local/lib/sdk/node_modules node --test" >"$work/log" 2>&1 ||
+    { tail -n 60 "$work/log" >&2; die "the tests in Node.js fail"; }
+  grep -E '^# pass 4$|pass 4$' "$work/log" >/dev/null || { tail -n 60 "$work/log" >&2; die "not all tests in Node.js have run"; }
+  ok "npm install $options, and the tests of Node.js"
+  nothing_is_left "npm install $options"
+done
+offline somebody "cd ~/installed && npm install --offline --no-audit --no-fund --silent /packages/$(basename "$npm") && npm uninstall --offline --no-audit --no-fund --silent table-service-emulator"
+same "what is left when it is uninstalled" "" "$(inside "find /home/somebody/installed/node_modules -name 'table-service*' 2>/dev/null || true")"
+leave
+echo "Passed: $(basename "$wheel"), $(basename "$npm")"
