@@ -1,6 +1,7 @@
 //! Start and end of the emulator.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use table_service_gateway::config::{self, AccountSettings, Config, Settings};
@@ -115,20 +116,20 @@ async fn serve(
         listens.store(true, Ordering::Relaxed);
         voice.listens(addresses);
     });
+    // The gateway may end before anybody else looks at the signal.
+    let closes = Once::new();
     let stopped_early = async {
         signals.any().await;
-        voice.closes();
+        closes.call_once(|| voice.closes());
         // Once it listens, the gateway takes the signals and finishes its requests.
         if listens.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
     };
     tokio::select! {
-        // The gateway may end with the same signal: what is said of it comes first.
-        biased;
-        () = stopped_early => Ok(()),
-        ended = gateway => ended.map_err(|error| error.to_string()),
+        ended = gateway => ended.map_err(|error| error.to_string()).map(|()| closes.call_once(|| voice.closes())),
         problem = server.ended() => Err(problem),
+        () = stopped_early => Ok(()),
     }
 }
 

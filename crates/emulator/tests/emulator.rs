@@ -702,6 +702,39 @@ fn it_stands_for_azurite_table() {
 }
 
 #[test]
+fn the_set_ups_of_the_guide_start() {
+    const COMMAND: &str = "table-service-emulator azurite-table ";
+    let guide = guide();
+    let section = guide.split("## In the place of azurite-table\n").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let commands: BTreeSet<&str> = section
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .filter_map(|line| line.rsplit_once(COMMAND)?.1.split(['`', '"']).next())
+        .map(|options| options.trim_end_matches(['&', ' ']))
+        .collect();
+    assert!(commands.len() >= 5, "{commands:?}");
+    let temporary = Temporary::new();
+    let data = temporary.path().join("data");
+    fs::create_dir(&data).unwrap();
+    for options in commands {
+        let options = options.replace(" /data", &format!(" {}/in-a-volume", data.display()));
+        let mut arguments = vec!["azurite-table"];
+        arguments.extend(options.split_whitespace());
+        arguments.push("--tablePort=0");
+        let mut child = program(&temporary, &arguments).current_dir(&data).spawn().unwrap();
+        let said: Vec<String> = lines(&mut child)
+            .inspect(|line| {
+                if line.contains("successfully listening") {
+                    kill("TERM", child.id());
+                }
+            })
+            .collect();
+        assert_eq!(said.len(), 5, "{options}: {said:?}");
+    }
+}
+
+#[test]
 fn under_the_name_of_azurite_table_it_has_its_accounts() {
     let temporary = Temporary::new();
     let link = temporary.path().join("data");
