@@ -8,16 +8,19 @@ set -euo pipefail
 source=$PWD
 packages=$(dirname "$BUILD")
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
-# wheels name the oldest C library that they run with; npm has no name for it.
+# The names of wheels have the machine and the oldest C library that they run with.
 glibc=2.34
 machine=x86_64
+if [[ $(uname -m) != "$machine" ]]; then
+  echo "The emulator's packages for Python and Node.js are made on $machine only; this machine is $(uname -m)."
+  exit
+fi
 
 postgresql=$(packaging/postgresql.sh)
 die() {
   echo "bundle.sh: $*" >&2
   exit 1
 }
-[[ $(uname -m) == "$machine" ]] || die "these packages are for $machine, and this machine is $(uname -m)"
 # The same bytes wherever the source, Cargo's crates and what they generate are.
 export RUSTFLAGS="--remap-path-prefix=$source=. --remap-path-prefix=$BUILD=/build --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 CARGO_TARGET_DIR=$BUILD/programs cargo build --release --locked -p table_service_emulator

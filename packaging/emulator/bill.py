@@ -31,6 +31,5 @@ components["postgresql"] = {
 bill["components"] = [components[name] for name in sorted(components)]
 known = {dependency["ref"] for dependency in bill["dependencies"]}
 bill["dependencies"] += [dependency for dependency in other["dependencies"] if dependency["ref"] not in known]
-bill["dependencies"].append({"ref": root["bom-ref"], "dependsOn": []} if root["bom-ref"] not in
-                            {dependency["ref"] for dependency in bill["dependencies"]} else {"ref": "postgresql"})
+bill["dependencies"].append({"ref": "postgresql"})
 json.dump(bill, sys.stdout, indent=1, sort_keys=True)
