@@ -67,7 +67,9 @@ image() {
 # In a container, 127.0.0.1 is the container's own, so the emulator listens on every address. Publish its port on 127.0.0.1 only:
 #   docker run -p 127.0.0.1:10002:10002 table-service-emulator:VERSION
 files=()
+# As azurite-table it would take a free port for operators, and the current directory for its tables.
 config=(--user postgres --port 10002 --env TABLE_SERVICE_EMULATOR_EXPOSE=true
+  --env TABLE_SERVICE_EMULATOR_ADMIN_PORT=10003 --workingdir /var/lib/postgresql
   --entrypoint '["table-service-emulator"]' --healthcheck 'CMD table-service-emulator healthcheck'
   --healthcheck-interval 5s --healthcheck-start-period 10s)
 image table-service-emulator "postgresql-$PG-table-service" table-service-emulator

@@ -703,7 +703,7 @@ fn it_stands_for_azurite_table() {
 
 #[test]
 fn the_set_ups_of_the_guide_start() {
-    const COMMAND: &str = "table-service-emulator azurite-table ";
+    const COMMAND: &str = "azurite-table ";
     let guide = guide();
     let section = guide.split("## In the place of azurite-table\n").nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
@@ -718,7 +718,7 @@ fn the_set_ups_of_the_guide_start() {
     let data = temporary.path().join("data");
     fs::create_dir(&data).unwrap();
     for options in commands {
-        let options = options.replace(" /data", &format!(" {}/in-a-volume", data.display()));
+        let options = options.replace("/var/lib/postgresql", &format!("{}/in-a-volume", data.display()));
         let mut arguments = vec!["azurite-table"];
         arguments.extend(options.split_whitespace());
         arguments.push("--tablePort=0");
