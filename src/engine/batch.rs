@@ -24,7 +24,7 @@ use crate::postgres::raised::has_sqlstate;
 use crate::postgres::row::broken;
 use crate::postgres::spi::{Connection, Rows, Tuple, connect};
 use crate::postgres::statement::{Change, Statement, WriteMany};
-use crate::postgres::subtransaction::in_subtransaction;
+use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
 
@@ -77,7 +77,7 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
     let is_conditional = |operation: &Operation<'_>| operation.action.is_conditional();
     let mut known = Known {
         is_undoable: batch.operations().iter().any(is_conditional)
-            || (batch.operations().len() > 1 && has_room_for_subtransactions())
+            || (batch.operations().len() > 1 && has_room())
             || direct::needs_attempts(table)
             || !Expiries::of(table).is_empty(),
         ..Known::default()
@@ -106,22 +106,11 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
 /// The smallest batch that is inserted directly. For fewer operations the subtransaction costs more than it saves.
 const WORTH_IT: usize = 8;
 
-/// The number of subtransactions in a transaction at which batches stop adding more. Each backend has 64 places for
-/// them in shared memory; beyond that, other sessions must look them up in `pg_subtrans`.
-const SUBTRANSACTIONS: u8 = 48;
-
-fn has_room_for_subtransactions() -> bool {
-    // SAFETY: `MyProc` points to the entry of this process in shared memory. Only this process writes its
-    // `subxidStatus`.
-    let subtransactions = unsafe { (*pg_sys::MyProc).subxidStatus };
-    !subtransactions.overflowed && subtransactions.count < SUBTRANSACTIONS
-}
-
 /// Inserts a batch of inserts by direct access, if the table allows it and all of them succeed. It inserts in key
 /// order, so that it waits for locks in the same order as statements do.
 fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Operation<'_>]) -> Option<Timestamps> {
     let is_insert = |operation: &Operation<'_>| operation.action == Action::Insert;
-    if operations.len() < WORTH_IT || !operations.iter().all(is_insert) || !has_room_for_subtransactions() {
+    if operations.len() < WORTH_IT || !operations.iter().all(is_insert) || !has_room() {
         return None;
     }
     let mut entities: Vec<_> = operations

@@ -4,7 +4,7 @@
 //! and tests every row. A write takes it when it holds the lock on the row: nobody can renew the entity after that, and the
 //! write cannot bring back what was gone before.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use table_service_model::Properties;
 use table_service_model::expiry::{self, Alive, Expiry};
@@ -15,7 +15,7 @@ use crate::postgres::indexes;
 
 /// When the entities of a table expire. With several expiries the earliest counts.
 #[derive(Clone)]
-pub struct Expiries(Rc<[Expiry]>);
+pub struct Expiries(Arc<[Expiry]>);
 
 impl Expiries {
     /// Returns those of a table that the caller has locked.
@@ -35,7 +35,7 @@ impl Expiries {
 
     /// Returns who is alive for a read that begins now; `None` if entities never expire.
     pub fn alive(&self) -> Option<Alive> {
-        (!self.is_empty()).then(|| Alive::new(&self.0, now()))
+        (!self.is_empty()).then(|| Alive::new(self.0.clone(), now()))
     }
 
     /// Returns whether an entity with this Timestamp, in microseconds since 2000-01-01, has expired by now. A write asks this

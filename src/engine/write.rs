@@ -22,6 +22,7 @@ use crate::postgres::raised::says;
 use crate::postgres::row::Row;
 use crate::postgres::spi::{Rows, connect};
 use crate::postgres::statement::{Change, Statement};
+use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::PropertiesArg;
 
 /// Inserts an entity and returns its Timestamp.
@@ -34,9 +35,20 @@ pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> R
     let expiries = Expiries::of(table);
     let direct = direct::with(table, Purpose::Insert, |table| {
         // With one snapshot, the existing entity may be one that the snapshot does not see. That is a serialization
-        // failure, which only a statement recognises. And it may have expired; a direct insert that met one would have left
-        // its row.
-        (!direct::has_one_snapshot() && expiries.is_empty()).then(|| table.insert(keys, clock, properties))
+        // failure, which only a statement recognises.
+        if direct::has_one_snapshot() {
+            return None;
+        }
+        if expiries.is_empty() {
+            return Some(table.insert(keys, clock, properties));
+        }
+        // The existing entity may have expired. A direct insert that met it has left its row, which is undone here.
+        let insert = || table.insert(keys, clock, properties);
+        let inserted = has_room().then(|| in_subtransaction(AssertUnwindSafe(insert)))?;
+        match inserted.unwrap_or_else(|error| error.rethrow()) {
+            Err(Error::EntityAlreadyExists) => None,
+            inserted => Some(inserted),
+        }
     });
     if let Some(inserted) = direct {
         inserted?;

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use pgrx::prelude::*;
 use table_service_model::expiry::Expiry;
@@ -71,7 +72,7 @@ pub struct Indexes {
     pub properties: Rc<[PropertyIndex]>,
     pub expiries: Rc<[ExpiryIndex]>,
     /// What the valid ones of `expiries` say, each once.
-    pub in_force: Rc<[Expiry]>,
+    pub in_force: Arc<[Expiry]>,
 }
 
 impl Indexes {

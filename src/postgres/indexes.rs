@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use pgrx::prelude::*;
 use table_service_model::expiry::Expiry;
@@ -22,7 +23,7 @@ pub fn property_indexes(table: pg_sys::Oid) -> Rc<[PropertyIndex]> {
 }
 
 /// Returns when the entities of a table expire that the caller has locked.
-pub fn expiries(table: pg_sys::Oid) -> Rc<[Expiry]> {
+pub fn expiries(table: pg_sys::Oid) -> Arc<[Expiry]> {
     catalog::indexes(table, || look_up(table), |indexes| indexes.in_force.clone())
 }
 

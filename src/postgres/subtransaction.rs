@@ -5,6 +5,18 @@ use std::ffi::c_char;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
+/// The number of subtransactions in a transaction at which no more are begun only to be faster. Each backend has 64 places for
+/// them in shared memory; beyond that, other sessions must look them up in `pg_subtrans`.
+const SUBTRANSACTIONS: u8 = 48;
+
+/// Returns whether the transaction may have another subtransaction without making other sessions slower.
+pub fn has_room() -> bool {
+    // SAFETY: `MyProc` points to the entry of this process in shared memory. Only this process writes its
+    // `subxidStatus`.
+    let subtransactions = unsafe { (*pg_sys::MyProc).subxidStatus };
+    !subtransactions.overflowed && subtransactions.count < SUBTRANSACTIONS
+}
+
 /// Runs `f` in a subtransaction.
 ///
 /// If `f` fails or raises, the subtransaction is rolled back: its changes are undone and its locks are released. The

@@ -1,5 +1,7 @@
 //! When entities expire: at a moment that a property or the table says, and not when somebody deletes them.
 
+use std::sync::Arc;
+
 use crate::edm::Value;
 use crate::error::Error;
 use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -116,18 +118,15 @@ pub fn time_to_live(months: i32, days: i32, micros: i64) -> Result<i64, Error> {
 /// The moment of a call, and the expiries of the table: who is alive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alive {
-    expiries: Box<[Expiry]>,
+    expiries: Arc<[Expiry]>,
     /// In microseconds since 2000-01-01.
     at: i64,
 }
 
 impl Alive {
     /// Those entities of a table that have not expired at a moment, in microseconds since 2000-01-01.
-    pub fn new(expiries: &[Expiry], at: i64) -> Alive {
-        Alive {
-            expiries: expiries.into(),
-            at,
-        }
+    pub fn new(expiries: Arc<[Expiry]>, at: i64) -> Alive {
+        Alive { expiries, at }
     }
 
     /// Returns whether an entity with this Timestamp has not expired. With several expiries the earliest counts.
@@ -243,9 +242,9 @@ mod tests {
             Expiry::new(None, Some(10)).unwrap(),
         ];
         let bag = parse_properties(r#"{"E": 60}"#).unwrap();
-        let alive = |at| Alive::new(&expiries, at).includes(0, bag.as_properties());
+        let alive = |at| Alive::new(expiries.clone().into(), at).includes(0, bag.as_properties());
         // Gone at the moment itself.
         assert!(alive(9_999_999) && !alive(10_000_000) && !alive(60_000_000));
-        assert!(Alive::new(&[], i64::MAX).includes(0, bag.as_properties()));
+        assert!(Alive::new([].into(), i64::MAX).includes(0, bag.as_properties()));
     }
 }

@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
             let time_to_live = Some(self.i64()?).filter(|&seconds| seconds != NO_TIME_TO_LIVE);
             expiries.push(Expiry::new(property, time_to_live).ok()?);
         }
-        Some(Alive::new(&expiries, at))
+        Some(Alive::new(expiries.into(), at))
     }
 
     fn bytes(&mut self, length: u32) -> Option<&'a [u8]> {

@@ -307,7 +307,7 @@ proptest! {
         let entity = sample.entity();
         let expiries = [Expiry::new(Some("p"), Some(seconds)).unwrap(), Expiry::new(Some("q"), None).unwrap()];
         let timestamp = entity.timestamp.map(Ticks::to_postgres_micros);
-        let alive = Alive::new(&expiries, timestamp.unwrap_or_default() + later);
+        let alive = Alive::new(expiries.into(), timestamp.unwrap_or_default() + later);
         let is_alive = timestamp.is_none_or(|timestamp| alive.includes(timestamp, entity.properties));
         let expected = is_alive && filter.as_ref().is_none_or(|filter| filter.matches(&entity));
         let predicate = Predicate::of_query(filter.as_ref(), Some(alive)).unwrap();
