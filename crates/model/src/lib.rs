@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod batch;
+pub mod change_feed;
 pub mod connection;
 pub mod edm;
 pub mod entity;
@@ -17,6 +18,7 @@ pub mod json;
 pub mod key;
 pub mod limits;
 pub mod patch;
+pub mod pgoutput;
 pub mod projection;
 pub mod properties;
 pub mod property_index;

@@ -59,12 +59,40 @@ fn bag() {
     }
 }
 
+/// What servers have sent for the same writes. Each major version sends the same changes.
+#[test]
+fn changes() {
+    let files = corpus("changes");
+    assert!(!files.is_empty());
+    for (name, bytes) in files {
+        assert_eq!(
+            checks::changes(&bytes),
+            [
+                r#"insert Orders p 1 {"A":1} -"#,
+                r#"update Orders p 1 {"A":1,"B":2.5} -"#,
+                r#"insert Items é😀  {"T":"é😀"} -"#,
+                "update Orders q out of line - -",
+                "delete Items é😀  - -",
+                r#"insert Items é😀 r {"T":"é😀"} -"#,
+                r#"update Full p 1 {"A":2} {"A":1}"#,
+                r#"delete Full p 1 - {"A":2}"#,
+                "clear Orders - - - -",
+                "clear Items - - - -",
+            ],
+            "{name}"
+        );
+    }
+}
+
 #[test]
 #[ignore = "takes as long as FUZZ_SECONDS says"]
 fn changed_corpora() {
     let contents = |target: &str| corpus(target).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
     mutate::mutate(&contents("json"), |bytes| checks::json(&String::from_utf8_lossy(bytes)));
     mutate::mutate(&contents("bag"), checks::bag);
+    mutate::mutate(&contents("changes"), |bytes| {
+        checks::changes(bytes);
+    });
 }
 
 /// Writes the corpus of bags anew after a change of the format: those of the JSON corpus, and damaged ones.

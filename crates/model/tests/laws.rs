@@ -255,6 +255,15 @@ proptest! {
     }
 
     #[test]
+    fn any_bytes_are_changes_or_refused(messages in vec((proptest::sample::select(b"BCORYIUDTM".to_vec()), vec(any::<u8>(), 0..60)), 0..6)) {
+        let framed = messages.iter().map(|(kind, rest)| {
+            let length = u16::try_from(1 + rest.len()).unwrap_or(u16::MAX).to_be_bytes();
+            [&length[..], &[*kind], rest].concat()
+        });
+        checks::changes(&framed.collect::<Vec<_>>().concat());
+    }
+
+    #[test]
     fn any_bytes_are_a_bag_or_refused(bytes in vec(any::<u8>(), 0..200), format in 0usize..3) {
         let mut bytes = bytes;
         if let (Some(first), Some(format)) = (bytes.first_mut(), [0x01, 0x81].get(format)) {

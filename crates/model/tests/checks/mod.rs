@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use table_service_model::change_feed::{Decoder, Kind};
 use table_service_model::entity::Entity;
 use table_service_model::json::{
     Metadata, entity_to_json, jsonb_text, parse_entity, parse_properties, properties_to_json, value_to_json,
@@ -49,6 +50,43 @@ pub fn bag(bytes: &[u8]) {
         }
         Err(error) => presentable(&error),
     }
+}
+
+/// The OID of the type `properties` in the corpus of changes.
+const TYPE_OF_BAGS: u32 = 16_387;
+
+/// Any bytes are messages of pgoutput, each behind its length, that are changes or refused. Returns the changes.
+pub fn changes(mut bytes: &[u8]) -> Vec<String> {
+    let mut decoder = Decoder::new("table_service_data", TYPE_OF_BAGS);
+    let mut lines = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_be_bytes(*length));
+        let (message, rest) = rest.split_at(length.min(rest.len()));
+        bytes = rest;
+        let _ = decoder.decode(message, &mut |change| {
+            match change.kind {
+                Kind::Clear => assert_eq!((change.partition_key, change.row_key), (None, None)),
+                Kind::Delete => assert_eq!((change.timestamp, change.properties), (None, None)),
+                Kind::Insert => assert_eq!(change.old_properties, None),
+                Kind::Update => {}
+            }
+            let bag = |bag: Option<&[u8]>| match bag.map(Properties::validate) {
+                Some(Ok(bag)) => utf8(properties_to_json(bag)),
+                Some(Err(_)) => "?".to_owned(),
+                None => "-".to_owned(),
+            };
+            lines.push(format!(
+                "{} {} {} {} {} {}",
+                change.kind.as_str(),
+                change.table,
+                change.partition_key.unwrap_or("-"),
+                change.row_key.unwrap_or("-"),
+                bag(change.properties),
+                bag(change.old_properties)
+            ));
+        });
+    }
+    lines
 }
 
 /// The laws of every valid bag.

@@ -1,0 +1,467 @@
+//! From the messages of a slot to changes of entities.
+
+use std::collections::HashMap;
+use std::str;
+
+use super::Position;
+use crate::pgoutput::{Datum, Malformed, Message, Oid, Old, Relation, Tuple};
+
+/// The OIDs of PostgreSQL's types of keys and Timestamps.
+const TEXT: Oid = 25;
+const TIMESTAMPTZ: Oid = 1184;
+
+/// What has happened to an entity, or to all entities of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Insert,
+    Update,
+    Delete,
+    /// The table was truncated.
+    Clear,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Insert => "insert",
+            Kind::Update => "update",
+            Kind::Delete => "delete",
+            Kind::Clear => "clear",
+        }
+    }
+}
+
+/// A change of a table of the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change<'m> {
+    pub table: &'m str,
+    pub kind: Kind,
+    /// The keys are `None` in [`Kind::Clear`], and where a table of the user's own shape has NULL.
+    pub partition_key: Option<&'m str>,
+    pub row_key: Option<&'m str>,
+    /// The Timestamp after the change, in microseconds since 2000-01-01.
+    pub timestamp: Option<i64>,
+    /// The bag after the change, as it is stored. `None` after a delete, and if an update has left it as it was, stored out
+    /// of line.
+    pub properties: Option<&'m [u8]>,
+    /// The bag before the change, if the table's replica identity is FULL.
+    pub old_properties: Option<&'m [u8]>,
+}
+
+/// Where a transaction begins or ends in the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boundary {
+    /// In microseconds since 2000-01-01.
+    Begin {
+        committed: i64,
+    },
+    End(Position),
+}
+
+/// Makes changes of messages. It keeps what the messages say of tables.
+#[derive(Debug)]
+pub struct Decoder {
+    schema: &'static str,
+    properties_type: Oid,
+    /// The names of relations. `None` for those that are no tables of the service: their changes are none.
+    tables: HashMap<Oid, Option<String>>,
+}
+
+impl Decoder {
+    /// For the tables in this schema whose bags have this type.
+    pub fn new(schema: &'static str, properties_type: Oid) -> Decoder {
+        Decoder {
+            schema,
+            properties_type,
+            tables: HashMap::new(),
+        }
+    }
+
+    /// Reads the next message, whose values must be in binary form and whose texts must be UTF-8. The changes that it stands for
+    /// go to `sink`: an update that changes a key is a delete and an insert.
+    ///
+    /// # Errors
+    /// [`Malformed`] for bytes that are no such message.
+    pub fn decode<'m>(
+        &'m mut self,
+        message: &'m [u8],
+        sink: &mut dyn FnMut(Change<'m>),
+    ) -> Result<Option<Boundary>, Malformed> {
+        match Message::parse(message)? {
+            Message::Begin { committed, .. } => return Ok(Some(Boundary::Begin { committed })),
+            Message::Commit { end } => return Ok(Some(Boundary::End(Position(end)))),
+            Message::Relation(relation) => {
+                let name = self.table_name(&relation)?;
+                self.tables.insert(relation.oid, name);
+            }
+            Message::Insert { relation, new } => {
+                if let Some(table) = self.table(relation)? {
+                    sink(change(table, Kind::Insert, &Columns::of(&new, None)?, None));
+                }
+            }
+            Message::Update { relation, old, new } => {
+                if let Some(table) = self.table(relation)? {
+                    update(table, old.as_ref(), &new, sink)?;
+                }
+            }
+            Message::Delete { relation, old } => {
+                if let Some(table) = self.table(relation)? {
+                    sink(deletion(table, &old)?);
+                }
+            }
+            Message::Truncate { relations } => {
+                let this: &'m Decoder = self;
+                for relation in relations {
+                    if let Some(table) = this.table(relation)? {
+                        sink(change(table, Kind::Clear, &Columns::default(), None));
+                    }
+                }
+            }
+            Message::Origin { .. } | Message::Type { .. } | Message::Emitted { .. } => {}
+        }
+        Ok(None)
+    }
+
+    /// Returns the name of a table of the service: one in its schema whose first four columns have the types of an entity's.
+    fn table_name(&self, relation: &Relation<'_>) -> Result<Option<String>, Malformed> {
+        let types = [TEXT, TEXT, TIMESTAMPTZ, self.properties_type];
+        let columns = relation.columns.iter().map(|column| column.type_oid);
+        let is_table = relation.schema == self.schema.as_bytes()
+            && relation.columns.len() >= types.len()
+            && columns.zip(types).all(|(column, expected)| column == expected);
+        if !is_table {
+            return Ok(None);
+        }
+        utf8(relation.name).map(|name| Some(name.to_owned()))
+    }
+
+    fn table(&self, relation: Oid) -> Result<Option<&str>, Malformed> {
+        match self.tables.get(&relation) {
+            Some(name) => Ok(name.as_deref()),
+            None => Err(malformed("a change of a relation that was not described")),
+        }
+    }
+}
+
+fn malformed(what: &'static str) -> Malformed {
+    Malformed { what, at: 0 }
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
+    str::from_utf8(bytes).map_err(|_| malformed("a text that is not UTF-8"))
+}
+
+/// The columns of an entity, as far as a message has them.
+#[derive(Default)]
+struct Columns<'m> {
+    partition_key: Option<&'m str>,
+    row_key: Option<&'m str>,
+    timestamp: Option<i64>,
+    properties: Option<&'m [u8]>,
+}
+
+impl<'m> Columns<'m> {
+    /// Reads the columns of a row. What an update has left as it was, stored out of line, is taken from the old row if that has it.
+    fn of(tuple: &Tuple<'m>, old: Option<&Old<'m>>) -> Result<Columns<'m>, Malformed> {
+        let datum = |column: usize| -> Option<Datum<'m>> {
+            let own = tuple.get(column).copied()?;
+            match own {
+                Datum::Unchanged => old?.tuple().get(column).copied(),
+                other => Some(other),
+            }
+        };
+        let text = |column: usize| match datum(column) {
+            Some(Datum::Binary(bytes) | Datum::Text(bytes)) => utf8(bytes).map(Some),
+            _ => Ok(None),
+        };
+        let timestamp = match datum(2) {
+            Some(Datum::Binary(bytes)) => {
+                let bytes: [u8; 8] = bytes
+                    .try_into()
+                    .map_err(|_| malformed("a Timestamp that has not 8 bytes"))?;
+                Some(i64::from_be_bytes(bytes))
+            }
+            Some(Datum::Text(_)) => return Err(malformed("a Timestamp in text form")),
+            _ => None,
+        };
+        let properties = match datum(3) {
+            Some(Datum::Binary(bytes)) => Some(bytes),
+            Some(Datum::Text(_)) => return Err(malformed("a bag in text form")),
+            _ => None,
+        };
+        Ok(Columns {
+            partition_key: text(0)?,
+            row_key: text(1)?,
+            timestamp,
+            properties,
+        })
+    }
+
+    fn keys(&self) -> Option<(&'m str, &'m str)> {
+        self.partition_key.zip(self.row_key)
+    }
+}
+
+fn change<'m>(table: &'m str, kind: Kind, columns: &Columns<'m>, old_properties: Option<&'m [u8]>) -> Change<'m> {
+    Change {
+        table,
+        kind,
+        partition_key: columns.partition_key,
+        row_key: columns.row_key,
+        timestamp: columns.timestamp,
+        properties: columns.properties,
+        old_properties,
+    }
+}
+
+fn deletion<'m>(table: &'m str, old: &Old<'m>) -> Result<Change<'m>, Malformed> {
+    let columns = Columns::of(old.tuple(), None)?;
+    let keys = Columns {
+        partition_key: columns.partition_key,
+        row_key: columns.row_key,
+        ..Columns::default()
+    };
+    Ok(change(table, Kind::Delete, &keys, columns.properties))
+}
+
+fn update<'m>(
+    table: &'m str,
+    old: Option<&Old<'m>>,
+    new: &Tuple<'m>,
+    sink: &mut dyn FnMut(Change<'m>),
+) -> Result<(), Malformed> {
+    let after = Columns::of(new, old)?;
+    let Some(old) = old else {
+        sink(change(table, Kind::Update, &after, None));
+        return Ok(());
+    };
+    let before = Columns::of(old.tuple(), None)?;
+    let is_moved = before
+        .keys()
+        .is_some_and(|keys| after.keys().is_some_and(|new| new != keys));
+    if is_moved {
+        sink(deletion(table, old)?);
+        sink(change(table, Kind::Insert, &after, None));
+    } else {
+        sink(change(table, Kind::Update, &after, before.properties));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    const PROPERTIES: Oid = 16_385;
+
+    /// A value of a row in a message.
+    enum Sent<'s> {
+        Null,
+        Unchanged,
+        Bytes(&'s [u8]),
+    }
+    use Sent::{Bytes, Null, Unchanged};
+
+    fn tuple(values: &[Sent<'_>]) -> Vec<u8> {
+        let mut bytes = i16::try_from(values.len()).unwrap().to_be_bytes().to_vec();
+        for value in values {
+            match value {
+                Null => bytes.push(b'n'),
+                Unchanged => bytes.push(b'u'),
+                Bytes(value) => {
+                    bytes.push(b'b');
+                    bytes.extend(u32::try_from(value.len()).unwrap().to_be_bytes());
+                    bytes.extend(*value);
+                }
+            }
+        }
+        bytes
+    }
+
+    fn message(kind: u8, relation: Oid, rest: &[u8]) -> Vec<u8> {
+        [&[kind], &relation.to_be_bytes()[..], rest].concat()
+    }
+
+    fn described(relation: Oid, schema: &str, name: &str, types: &[Oid]) -> Vec<u8> {
+        let mut rest = format!("{schema}\0{name}\0d").into_bytes();
+        rest.extend(i16::try_from(types.len()).unwrap().to_be_bytes());
+        for type_oid in types {
+            rest.extend(b"\0column\0");
+            rest.extend(type_oid.to_be_bytes());
+            rest.extend((-1i32).to_be_bytes());
+        }
+        message(b'R', relation, &rest)
+    }
+
+    /// A decoder that knows the table Orders, by the number 1.
+    fn decoder() -> Decoder {
+        let mut decoder = Decoder::new("table_service_data", PROPERTIES);
+        let orders = described(
+            1,
+            "table_service_data",
+            "Orders",
+            &[TEXT, TEXT, TIMESTAMPTZ, PROPERTIES],
+        );
+        assert_eq!(changes(&mut decoder, &orders), [""; 0]);
+        decoder
+    }
+
+    /// The changes of a message, as a line each.
+    fn changes(decoder: &mut Decoder, message: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut sink = |change: Change<'_>| {
+            let bag = |bag: Option<&[u8]>| bag.map_or("-".to_owned(), |bag| String::from_utf8_lossy(bag).into_owned());
+            lines.push(format!(
+                "{} {} {} {} {} {} {}",
+                change.table,
+                change.kind.as_str(),
+                change.partition_key.unwrap_or("-"),
+                change.row_key.unwrap_or("-"),
+                change.timestamp.map_or("-".to_owned(), |micros| micros.to_string()),
+                bag(change.properties),
+                bag(change.old_properties)
+            ));
+        };
+        decoder.decode(message, &mut sink).unwrap();
+        lines
+    }
+
+    fn row<'s>(partition: &'s str, row: &'s str, properties: Sent<'s>) -> Vec<u8> {
+        tuple(&[
+            Bytes(partition.as_bytes()),
+            Bytes(row.as_bytes()),
+            Bytes(&[0, 0, 0, 0, 0, 0, 0, 7]),
+            properties,
+        ])
+    }
+
+    fn keys(partition: &str, row: &str) -> Vec<u8> {
+        tuple(&[Bytes(partition.as_bytes()), Bytes(row.as_bytes()), Null, Null])
+    }
+
+    #[test]
+    fn an_insert_an_update_and_a_delete_are_a_change_each() {
+        let decoder = &mut decoder();
+        let insert = message(b'I', 1, &[b"N", row("p", "r", Bytes(b"bag")).as_slice()].concat());
+        assert_eq!(changes(decoder, &insert), ["Orders insert p r 7 bag -"]);
+        let update = message(b'U', 1, &[b"N", row("p", "r", Bytes(b"bag")).as_slice()].concat());
+        assert_eq!(changes(decoder, &update), ["Orders update p r 7 bag -"]);
+        let delete = message(b'D', 1, &[b"K", keys("p", "r").as_slice()].concat());
+        assert_eq!(changes(decoder, &delete), ["Orders delete p r - - -"]);
+    }
+
+    #[test]
+    fn an_unchanged_bag_is_that_of_the_old_row_or_none() {
+        let decoder = &mut decoder();
+        let update = message(b'U', 1, &[b"N", row("p", "r", Unchanged).as_slice()].concat());
+        assert_eq!(changes(decoder, &update), ["Orders update p r 7 - -"]);
+        let with_old = [
+            b"O",
+            row("p", "r", Bytes(b"old")).as_slice(),
+            b"N",
+            &row("p", "r", Unchanged),
+        ]
+        .concat();
+        assert_eq!(
+            changes(decoder, &message(b'U', 1, &with_old)),
+            ["Orders update p r 7 old old"]
+        );
+        // A key that is stored out of line is in the old key.
+        let new = tuple(&[Unchanged, Bytes(b"r"), Bytes(&[0; 8]), Bytes(b"bag")]);
+        let with_key = [b"K", keys("p", "r").as_slice(), b"N", &new].concat();
+        assert_eq!(
+            changes(decoder, &message(b'U', 1, &with_key)),
+            ["Orders update p r 0 bag -"]
+        );
+    }
+
+    #[test]
+    fn an_update_of_a_key_is_a_delete_and_an_insert() {
+        let decoder = &mut decoder();
+        let moved = [b"K", keys("p", "r").as_slice(), b"N", &row("p", "s", Bytes(b"bag"))].concat();
+        let expected = ["Orders delete p r - - -", "Orders insert p s 7 bag -"];
+        assert_eq!(changes(decoder, &message(b'U', 1, &moved)), expected);
+        let moved = [
+            b"O",
+            row("p", "r", Bytes(b"old")).as_slice(),
+            b"N",
+            &row("q", "r", Unchanged),
+        ]
+        .concat();
+        let expected = ["Orders delete p r - - old", "Orders insert q r 7 old -"];
+        assert_eq!(changes(decoder, &message(b'U', 1, &moved)), expected);
+    }
+
+    #[test]
+    fn a_truncation_clears_each_table_of_the_service() {
+        let decoder = &mut decoder();
+        changes(
+            decoder,
+            &described(2, "public", "other", &[TEXT, TEXT, TIMESTAMPTZ, PROPERTIES]),
+        );
+        changes(
+            decoder,
+            &described(
+                3,
+                "table_service_data",
+                "Items",
+                &[TEXT, TEXT, TIMESTAMPTZ, PROPERTIES, 23],
+            ),
+        );
+        let relations: Vec<u8> = [2u32, 1, 3].iter().flat_map(|oid| oid.to_be_bytes()).collect();
+        let truncate = message(b'T', 3, &[b"\0", relations.as_slice()].concat());
+        assert_eq!(
+            changes(decoder, &truncate),
+            ["Orders clear - - - - -", "Items clear - - - - -"]
+        );
+    }
+
+    #[test]
+    fn changes_of_other_tables_are_none() {
+        let decoder = &mut decoder();
+        for types in [&[TEXT, TEXT, TIMESTAMPTZ, 17][..], &[TEXT, TEXT, TIMESTAMPTZ], &[]] {
+            changes(decoder, &described(2, "table_service_data", "other", types));
+            let insert = message(b'I', 2, &[b"N", tuple(&[Bytes(b"\xFF")]).as_slice()].concat());
+            assert_eq!(changes(decoder, &insert), [""; 0]);
+        }
+        // A table that is renamed or gets other columns is described again.
+        changes(
+            decoder,
+            &described(2, "table_service_data", "Items", &[TEXT, TEXT, TIMESTAMPTZ, PROPERTIES]),
+        );
+        let delete = message(b'D', 2, &[b"K", keys("p", "r").as_slice()].concat());
+        assert_eq!(changes(decoder, &delete), ["Items delete p r - - -"]);
+    }
+
+    #[test]
+    fn a_transaction_has_a_beginning_and_an_end() {
+        let decoder = &mut decoder();
+        let begin = [b"B", &[0; 8][..], &5i64.to_be_bytes(), &[0; 4]].concat();
+        let boundary = decoder.decode(&begin, &mut |_| panic!("no change")).unwrap();
+        assert_eq!(boundary, Some(Boundary::Begin { committed: 5 }));
+        let commit = [b"C\0", &[0; 8][..], &9u64.to_be_bytes(), &[0; 8]].concat();
+        let boundary = decoder.decode(&commit, &mut |_| panic!("no change")).unwrap();
+        assert_eq!(boundary, Some(Boundary::End(Position(9))));
+    }
+
+    #[test]
+    fn what_is_no_entity_is_malformed() {
+        let cases: [(&[Sent<'_>], &str); 3] = [
+            (&[Bytes(b"\xFF"), Bytes(b"r"), Null, Null], "a text that is not UTF-8"),
+            (
+                &[Bytes(b"p"), Bytes(b"r"), Bytes(b"7"), Null],
+                "a Timestamp that has not 8 bytes",
+            ),
+            (&[Bytes(b"p"), Bytes(b"\xC3"), Null, Null], "a text that is not UTF-8"),
+        ];
+        for (values, what) in cases {
+            let insert = message(b'I', 1, &[b"N", tuple(values).as_slice()].concat());
+            let error = decoder().decode(&insert, &mut |_| {}).unwrap_err();
+            assert_eq!(error.what, what);
+        }
+        let unknown = message(b'I', 9, &[b"N", tuple(&[]).as_slice()].concat());
+        let error = decoder().decode(&unknown, &mut |_| {}).unwrap_err();
+        assert_eq!(error.what, "a change of a relation that was not described");
+    }
+}
