@@ -67,6 +67,16 @@ COMMENT ON PROCEDURE table_service.update_entities_in_steps(table_name text, fil
     'Changes the entities that pass a filter, as update_entities does, in steps, and commits after each.';
 COMMENT ON FUNCTION table_service.clear_table(text) IS
     'Removes all entities of a table by TRUNCATE.';
+COMMENT ON FUNCTION table_service.create_change_feed(text, text[], boolean, boolean) IS
+    'Creates a change feed of tables, and returns its first position.';
+COMMENT ON FUNCTION table_service.query_changes(text, bigint) IS
+    'Returns the changes that are not confirmed, in the order of commits.';
+COMMENT ON FUNCTION table_service.confirm_changes(text, text) IS
+    'Confirms all changes of a feed up to a position, when the transaction commits: they do not come again.';
+COMMENT ON FUNCTION table_service.query_change_feeds() IS
+    'Returns the change feeds of the database, with their tables and with how much of PostgreSQL''s log they retain.';
+COMMENT ON FUNCTION table_service.drop_change_feed(text, boolean) IS
+    'Drops a change feed when the transaction commits, and returns whether there was one.';
 COMMENT ON TYPE table_service.entity IS
     'The type of all tables of the service.';
 COMMENT ON COLUMN table_service.entity."partition_key" IS

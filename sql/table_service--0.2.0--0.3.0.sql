@@ -200,6 +200,36 @@ CREATE FUNCTION table_service."expire_entities"(
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'expire_entities_wrapper';
 
+CREATE FUNCTION table_service."create_change_feed"(
+	"feed_name" text,
+	"table_names" text[] DEFAULT NULL,
+	"old_images" bool DEFAULT false,
+	"if_not_exists" bool DEFAULT false
+) RETURNS TEXT
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'create_change_feed_wrapper';
+CREATE FUNCTION table_service."drop_change_feed"(
+	"feed_name" text,
+	"if_exists" bool DEFAULT false
+) RETURNS bool
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'drop_change_feed_wrapper';
+CREATE FUNCTION table_service."query_change_feeds"() RETURNS TABLE (feed_name text, table_names text[], is_active boolean, wal_status text, retained_bytes bigint, "position" text)
+STRICT STABLE PARALLEL RESTRICTED
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'query_change_feeds_wrapper';
+CREATE FUNCTION table_service."query_changes"(
+	"feed_name" text,
+	"top" bigint DEFAULT 1000
+) RETURNS TABLE ("position" text, committed timestamptz, table_name text, kind text, partition_key text, row_key text, "timestamp" timestamptz, properties table_service.properties, old_properties table_service.properties)
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'query_changes_wrapper';
+CREATE FUNCTION table_service."confirm_changes"(
+	"feed_name" text,
+	"position" text
+) RETURNS VOID
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'confirm_changes_wrapper';
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
@@ -269,6 +299,16 @@ COMMENT ON PROCEDURE table_service.update_entities_in_steps(table_name text, fil
     'Changes the entities that pass a filter, as update_entities does, in steps, and commits after each.';
 COMMENT ON FUNCTION table_service.clear_table(text) IS
     'Removes all entities of a table by TRUNCATE.';
+COMMENT ON FUNCTION table_service.create_change_feed(text, text[], boolean, boolean) IS
+    'Creates a change feed of tables, and returns its first position.';
+COMMENT ON FUNCTION table_service.query_changes(text, bigint) IS
+    'Returns the changes that are not confirmed, in the order of commits.';
+COMMENT ON FUNCTION table_service.confirm_changes(text, text) IS
+    'Confirms all changes of a feed up to a position, when the transaction commits: they do not come again.';
+COMMENT ON FUNCTION table_service.query_change_feeds() IS
+    'Returns the change feeds of the database, with their tables and with how much of PostgreSQL''s log they retain.';
+COMMENT ON FUNCTION table_service.drop_change_feed(text, boolean) IS
+    'Drops a change feed when the transaction commits, and returns whether there was one.';
 COMMENT ON TYPE table_service.entity IS
     'The type of all tables of the service.';
 COMMENT ON COLUMN table_service.entity."partition_key" IS

@@ -4,6 +4,7 @@ pub mod access;
 pub mod bag;
 pub mod batch;
 pub mod bulk;
+pub mod change_feeds;
 pub mod contract;
 pub mod distribution;
 pub mod entities;

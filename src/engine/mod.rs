@@ -4,6 +4,7 @@
 pub mod attempts;
 pub mod batch;
 pub mod bulk;
+pub mod change_feed;
 pub mod contract;
 pub mod deadline;
 pub mod direct;

@@ -102,7 +102,7 @@ impl Table {
     }
 
     /// Raises PostgreSQL's own error (42501) if the caller does not own the table.
-    fn require_owner(&self) {
+    pub fn require_owner(&self) {
         // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The name is a
         // palloc'ed C string.
         unsafe {

@@ -103,6 +103,16 @@ pub fn with_sendable_values<R>(f: impl FnOnce() -> R) -> R {
     with_settings(&[(c"standard_conforming_strings", c"on"), (c"datestyle", c"ISO")], f)
 }
 
+/// Runs `f`, in which functions make messages for clients. Texts in them are in the client's encoding, and here are read as those of
+/// the database, which is UTF8.
+pub fn with_utf8_client<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: the function reads a global of this process.
+    if unsafe { pg_sys::pg_get_client_encoding() } == pg_sys::pg_enc::PG_UTF8 as i32 {
+        return f();
+    }
+    with_settings(&[(c"client_encoding", c"UTF8")], f)
+}
+
 /// Runs `f`, in which Citus distributes tables of the service. Citus refuses triggers on distributed tables unless it is
 /// told: ours only sets a column of its own row. `in_sequence` says whether Citus uses one connection to each server.
 pub fn distributing<R>(in_sequence: bool, f: impl FnOnce() -> R) -> R {

@@ -293,3 +293,15 @@ set_of!(
     external_sql_type,
     "TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz)"
 );
+set_of!(
+    /// The change feeds of a database.
+    ChangeFeeds,
+    external_sql_type,
+    "TABLE (feed_name text, table_names text[], is_active boolean, wal_status text, retained_bytes bigint, \"position\" text)"
+);
+set_of!(
+    /// Changes of entities, in the order of commits.
+    Changes,
+    external_sql_type,
+    "TABLE (\"position\" text, committed timestamptz, table_name text, kind text, partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, old_properties table_service.properties)"
+);

@@ -404,7 +404,7 @@ unsafe fn fetch_all(portal: pg_sys::Portal, receiver: &mut Receiver<'_>) {
 
 /// Makes PostgreSQL's list of values. It lives in the current memory context. No values are no list: Citus would read
 /// beyond an empty one.
-fn parameters(values: &[Value<'_>]) -> pg_sys::ParamListInfo {
+pub(super) fn parameters(values: &[Value<'_>]) -> pg_sys::ParamListInfo {
     if values.is_empty() {
         return std::ptr::null_mut();
     }
@@ -501,6 +501,12 @@ impl<'c> Tuple<'c> {
         Some(unsafe { varlena::bytes(datum) })
     }
 
+    pub fn bytea(&self, column: i32) -> Option<&'c [u8]> {
+        let datum = self.value(column, pg_sys::BYTEAOID)?;
+        // SAFETY: the datum is a bytea that is not NULL and lives as long as the connection.
+        Some(unsafe { varlena::bytes(datum) })
+    }
+
     pub fn boolean(&self, column: i32) -> Option<bool> {
         let datum = self.value(column, pg_sys::BOOLOID)?;
         // SAFETY: the datum is a boolean that is not NULL.
@@ -530,7 +536,7 @@ impl<'c> Tuple<'c> {
     }
 }
 
-fn rows<'c>(result: i32) -> Rows<'c> {
+pub(super) fn rows<'c>(result: i32) -> Rows<'c> {
     if result < 0 {
         refused(result);
     }
@@ -545,6 +551,6 @@ fn rows<'c>(result: i32) -> Rows<'c> {
 }
 
 /// Makes a C string of a statement's text. Texts consist of validated names and constants, which contain no NUL.
-fn c_string(sql: &str) -> CString {
+pub(super) fn c_string(sql: &str) -> CString {
     CString::new(sql).unwrap_or_default()
 }

@@ -36,11 +36,17 @@ SELECT set_access_policies('Employees', '[]');
 SELECT create_property_index('Employees', 'FirstName');
 SELECT drop_property_index('Employees', 'FirstName');
 SELECT set_expiry('Employees', 'Until');
+SELECT create_change_feed('feed');
+SELECT query_changes('feed');
 SELECT enable_citus();
 SELECT disable_citus();
 
 \c - - - :coordinator_port
 SET search_path = table_service, public;
+-- There are no change feeds of distributed tables.
+SELECT create_change_feed('feed');
+SELECT query_changes('feed');
+SELECT confirm_changes('feed', '0/0');
 -- Entities of distributed tables do not expire.
 SELECT set_expiry('Employees', 'Until');
 SELECT expiry_sql('Employees', 'Until');

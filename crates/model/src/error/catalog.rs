@@ -86,6 +86,34 @@ catalog! {
             message: "The specified resource does not exist.",
             hint: "The table has no expiry.",
         }
+        ChangeFeedExists { feed: String } => {
+            code: ResourceAlreadyExists, sqlstate: "42710", stage: BackEnd,
+            message: "The specified resource already exists.",
+            hint: "There is a change feed \"{feed}\".",
+        }
+        ChangeFeedNotFound { feed: String } => {
+            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
+            message: "The specified resource does not exist.",
+            hint: "There is no change feed \"{feed}\": create_change_feed makes it, and query_change_feeds lists those that there are.",
+        }
+        /// A feed has its publication, but no slot.
+        ChangeFeedSlotNotFound { feed: String } => {
+            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
+            message: "The specified resource does not exist.",
+            hint: "The replication slot of the change feed \"{feed}\" is gone, as after a restore, or after a promotion before PostgreSQL 17, and with it the changes since then. Call create_change_feed('{feed}', if_not_exists => true), which makes a new slot, then copy the tables again.",
+        }
+        /// A feed has its slot, but no publication.
+        ChangeFeedPublicationNotFound { feed: String } => {
+            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
+            message: "The specified resource does not exist.",
+            hint: "The publication of the change feed \"{feed}\" is gone. Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again.",
+        }
+        /// A slot has given a message that cannot be read.
+        ChangesUnreadable { reason: String } => {
+            code: InternalError, sqlstate: "XX001", stage: BackEnd,
+            message: "Server encountered an internal error. Please try again after some time.",
+            hint: "{reason}. Is the slot used with another output plugin than pgoutput?",
+        }
 
         /// A key is NULL or missing.
         KeyMissing { key: &'static str } => {

@@ -6,6 +6,7 @@ mod access;
 mod batches;
 mod binary;
 mod bulk;
+mod change_feeds;
 mod concurrency;
 mod crash;
 mod dump;

@@ -91,6 +91,12 @@ const CALLS: &[(&str, &str)] = &[
     ("delete_entities_in_steps", "CALL delete_entities_in_steps('Orders', 'N gt 0')"),
     ("update_entities_in_steps", "CALL update_entities_in_steps('Orders', 'N gt 0', '{\"A\": 1}')"),
     ("clear_table", "SELECT clear_table('Orders')"),
+    // A slot stays if the memory for dropping it is missing, too, so each has a name of its own.
+    ("create_change_feed", "SELECT create_change_feed('new' || (random() * 1e15)::bigint)"),
+    ("drop_change_feed", "SELECT drop_change_feed('feed')"),
+    ("query_change_feeds", "SELECT * FROM query_change_feeds()"),
+    ("query_changes", "SELECT * FROM query_changes('feed')"),
+    ("confirm_changes", "SELECT confirm_changes('feed', pg_current_wal_flush_lsn()::text)"),
     ("get_entity", "SELECT * FROM get_entity('Orders', 'p', '100')"),
     ("get_entities", "SELECT * FROM get_entities('Orders', 'p', ARRAY['100', '101', 'none'], 'Kind')"),
     ("query_entities", "SELECT count(*) FROM query_entities('Orders', 'PartitionKey eq ''p'' and N gt 120', 'N', 50)"),
@@ -200,9 +206,15 @@ impl Server {
         }
         let environment = [("LD_PRELOAD", library.as_str()), ("FAIL_ALLOCATIONS", &control)];
         // Without memory, the library of PL/pgSQL ends the session while it is loaded (`guc_strdup` with FATAL).
-        let settings = ["autovacuum=off", "shared_preload_libraries=plpgsql"];
+        let settings = [
+            "autovacuum=off",
+            "shared_preload_libraries=plpgsql",
+            "max_replication_slots=1000",
+        ];
         let cluster = Cluster::start_with(&settings, &environment);
         cluster.session().run(OBJECTS);
+        // Its slot is made in a transaction that has not written.
+        cluster.session().run("SELECT create_change_feed('feed')");
         cluster
             .session()
             .run(&format!("COPY bags TO '{}' BINARY", path("bags")));

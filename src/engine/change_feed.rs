@@ -1,0 +1,479 @@
+//! Change feeds. A feed is a publication and a logical replication slot: there is no second catalog, and nothing is written twice.
+//!
+//! PostgreSQL makes a slot only in a transaction that has not written yet, so a new feed's slot comes first and its publication
+//! second. `pgoutput` looks a publication up as it was when a change was written, and before PostgreSQL 18 it fails if there was none.
+//! So a new slot begins where its transaction commits. The tables are locked against writes until then: nobody's change of them
+//! is before that place and not yet visible.
+
+use std::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
+
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
+use pgrx::spi::quote_identifier;
+use table_service_model::Error;
+use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, PREFIX, Position};
+
+use super::table::Table;
+use crate::postgres::cursor::Cursor;
+use crate::postgres::property_index::qualified_name;
+use crate::postgres::raised::{has_sqlstate, rethrow_with};
+use crate::postgres::spi::{Connection, connect, drop_objects};
+use crate::postgres::types::value::{Text, Value};
+use crate::postgres::{catalog, citus, replication_slot};
+
+/// How far a slot may fall behind, in bytes of the log, before a read that finds nothing moves it: one segment of the usual size.
+const IDLE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// A feed, as far as it is there.
+pub struct ChangeFeed {
+    name: String,
+    /// The name of its publication, as it is stored.
+    publication: Option<String>,
+    slot: Option<Slot>,
+    /// How far the log is written.
+    written: Position,
+}
+
+struct Slot {
+    name: String,
+    confirmed: Position,
+    is_lost: bool,
+}
+
+fn database() -> u32 {
+    // SAFETY: it is a global of this process.
+    unsafe { pg_sys::MyDatabaseId }.to_u32()
+}
+
+/// Checks that the tables of the service are those of this server.
+///
+/// # Errors
+/// `NotImplemented`.
+pub fn require_one_server() -> Result<(), Error> {
+    if citus::is_enabled() || citus::is_worker() {
+        return Err(not_of_cluster());
+    }
+    Ok(())
+}
+
+fn not_of_cluster() -> Error {
+    Error::NotImplemented {
+        reason: "The changes of a distributed table are in the logs of several servers. Change feeds are for tables of one server"
+            .to_owned(),
+    }
+}
+
+impl ChangeFeed {
+    /// Looks a feed up, of which all may be missing.
+    pub fn find(name: FeedName<'_>) -> ChangeFeed {
+        const SQL: &str = "SELECT p.pubname::pg_catalog.text, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text FROM (VALUES (1)) AS one LEFT JOIN (SELECT p.pubname FROM pg_catalog.pg_publication AS p WHERE pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $1 ORDER BY p.pubname LIMIT 1) AS p ON true LEFT JOIN (SELECT s.* FROM pg_catalog.pg_replication_slots AS s WHERE s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2) AS s ON true";
+        let publication = Text::new(&format!("{PREFIX}{}", name.fold()));
+        let slot = Text::new(&name.slot(database()));
+        connect(|spi| {
+            let rows = spi.read_catalogs(SQL, &[publication.value(), slot.value()]);
+            let row = rows.first();
+            let text = |column| row?.text(column).map(|text| text.get().to_owned());
+            let position = |column| {
+                let position = text(column).and_then(|text| Position::parse(&text).ok());
+                position.unwrap_or(Position(0))
+            };
+            ChangeFeed {
+                name: name.get().to_owned(),
+                publication: text(1),
+                slot: text(2).map(|name| Slot {
+                    name,
+                    confirmed: position(3),
+                    is_lost: row.and_then(|row| row.boolean(4)) == Some(true),
+                }),
+                written: position(5),
+            }
+        })
+    }
+
+    /// Returns whether there is neither a publication nor a slot.
+    pub fn is_absent(&self) -> bool {
+        self.publication.is_none() && self.slot.is_none()
+    }
+
+    pub fn not_found(&self) -> Error {
+        let feed = self.name.clone();
+        Error::ChangeFeedNotFound { feed }
+    }
+
+    /// Returns the names of the publication and of the slot.
+    ///
+    /// # Errors
+    /// `ResourceNotFound` (42704) if one is missing.
+    fn parts(&self) -> Result<(&str, &Slot), Error> {
+        let feed = self.name.clone();
+        match (&self.publication, &self.slot) {
+            (Some(publication), Some(slot)) => Ok((publication, slot)),
+            (Some(_), None) => Err(Error::ChangeFeedSlotNotFound { feed }),
+            (None, Some(_)) => Err(Error::ChangeFeedPublicationNotFound { feed }),
+            (None, None) => Err(self.not_found()),
+        }
+    }
+
+    /// Makes what is missing of the feed, and returns its first position. Without `tables` they are the tables that there are.
+    ///
+    /// # Errors
+    /// `ResourceAlreadyExists` if nothing is missing, unless `if_not_exists`; `TableNotFound` and the errors of names of tables;
+    /// `ResourceNotFound` if the slot is there without its publication.
+    pub fn create(
+        name: FeedName<'_>,
+        tables: Option<&[&str]>,
+        old_images: bool,
+        if_not_exists: bool,
+    ) -> Result<Position, Error> {
+        let feed = ChangeFeed::find(name);
+        match feed.parts() {
+            Ok((_, slot)) if if_not_exists => return Ok(slot.confirmed),
+            Ok(_) => return Err(Error::ChangeFeedExists { feed: feed.name }),
+            Err(error @ Error::ChangeFeedPublicationNotFound { .. }) => return Err(error),
+            Err(_) => {}
+        }
+        let slot = name.slot(database());
+        let make_slot = |from_commit| {
+            with_hints(&feed.name, || replication_slot::make(&slot, from_commit));
+            ChangeFeed::find(name).slot.map_or(Position(0), |slot| slot.confirmed)
+        };
+        if feed.publication.is_some() {
+            return Ok(make_slot(false));
+        }
+        let tables = match tables {
+            Some(names) => named_tables(names)?,
+            None => all_tables(),
+        };
+        if tables.iter().any(Table::is_distributed) {
+            return Err(not_of_cluster());
+        }
+        with_hints(&feed.name, || tables.iter().for_each(Table::require_owner));
+        let position = make_slot(true);
+        with_hints(&feed.name, || publish(&name.publication(), &tables, old_images));
+        Ok(position)
+    }
+
+    /// Drops what there is of the feed, when the transaction commits.
+    ///
+    /// # Errors
+    /// `AuthorizationFailure` for a role without REPLICATION.
+    pub fn drop(&self) -> Result<(), Error> {
+        if let Some(slot) = &self.slot {
+            require_replication("drops")?;
+            with_hints(&self.name, || replication_slot::require_free(&slot.name));
+            replication_slot::drop_at_commit(&slot.name);
+        }
+        if let Some(publication) = &self.publication {
+            drop_objects(&format!("DROP PUBLICATION {}", quote_identifier(publication)))
+                .unwrap_or_else(|error| error.rethrow());
+        }
+        Ok(())
+    }
+
+    /// Confirms all transactions up to a position, when this transaction commits. What is confirmed already stays so.
+    ///
+    /// # Errors
+    /// `ResourceNotFound` if a part of the feed is missing; `InvalidInput` for a position that the log has not reached;
+    /// `AuthorizationFailure` for a role without REPLICATION.
+    pub fn confirm(&self, position: Position) -> Result<(), Error> {
+        let (_, slot) = self.parts()?;
+        require_replication("confirms")?;
+        if position > self.written {
+            return Err(Error::ArgumentInvalid {
+                reason: format!(
+                    "The log of this server has not reached the position {position}. If the server was restored, create the change feed again and copy the tables"
+                ),
+            });
+        }
+        with_hints(&self.name, || {
+            if slot.is_lost {
+                raise_lost(&slot.name);
+            }
+            replication_slot::require_free(&slot.name);
+        });
+        if position > slot.confirmed {
+            replication_slot::confirm_at_commit(&slot.name, position);
+        }
+        Ok(())
+    }
+
+    /// Reads the changes that are not confirmed, in the order of commits. A page has at least `top` changes, if there are as many,
+    /// and ends with a transaction. Each change goes to `sink` with the position of its transaction's end, and with the moment of
+    /// the commit, in microseconds since 2000-01-01.
+    ///
+    /// # Errors
+    /// `ResourceNotFound` if a part of the feed is missing, and `InternalError` for messages that cannot be read.
+    pub fn read(&self, top: u64, sink: &mut dyn FnMut(Position, i64, Change<'_>)) -> Result<(), Error> {
+        let (publication, slot) = self.parts()?;
+        if top == 0 {
+            return Ok(());
+        }
+        let from = replication_slot::confirmed(&slot.name)
+            .unwrap_or(slot.confirmed)
+            .max(slot.confirmed);
+        let is_idle = with_hints(&self.name, || {
+            connect(|spi| {
+                let mut messages = Messages::of(slot, publication, top);
+                let page = loop {
+                    let cursor = messages.open(spi);
+                    if let Some(page) = messages.page(&cursor, top, from)? {
+                        page.give(&cursor, sink)?;
+                        cursor.close();
+                        break page;
+                    }
+                    cursor.close();
+                    messages.limit = messages.limit.saturating_mul(4);
+                };
+                Ok::<bool, Error>(page.ends.is_empty())
+            })
+        })?;
+        // Nothing of the feed is before this place. Without this, the log of other tables' changes would be kept for ever.
+        if is_idle && self.written.0.saturating_sub(from.0) >= IDLE_BYTES && may_write() {
+            replication_slot::confirm_at_commit(&slot.name, self.written);
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether the transaction may write.
+fn may_write() -> bool {
+    // SAFETY: both read the state of this process.
+    unsafe { !pg_sys::XactReadOnly && !pg_sys::RecoveryInProgress() }
+}
+
+/// The messages of a slot.
+struct Messages<'f> {
+    slot: Text,
+    /// As a list of names, quoted.
+    publications: Text,
+    publication: &'f str,
+    /// After how many messages PostgreSQL ends with the next transaction.
+    limit: i32,
+}
+
+impl<'f> Messages<'f> {
+    fn of(slot: &Slot, publication: &'f str, top: u64) -> Messages<'f> {
+        Messages {
+            slot: Text::new(&slot.name),
+            publications: Text::new(quote_identifier(publication).as_str()),
+            publication,
+            // A transaction with one change has three messages, and each table has two more.
+            limit: i32::try_from(top.saturating_mul(3).saturating_add(8)).unwrap_or(i32::MAX),
+        }
+    }
+
+    fn open<'c>(&self, spi: &'c Connection) -> Cursor<'c> {
+        const SQL: &str = "SELECT m.data FROM pg_catalog.pg_logical_slot_peek_binary_changes($1::pg_catalog.name, NULL, $2, 'proto_version', '1', 'binary', 'true', 'publication_names', $3) AS m";
+        let values = [self.slot.value(), Value::int4(self.limit), self.publications.value()];
+        Cursor::open(spi, SQL, &values)
+    }
+
+    fn decoder(&self) -> Decoder {
+        Decoder::new(catalog::DATA_SCHEMA, catalog::properties_type().to_u32())
+    }
+
+    fn unreadable(&self, reason: impl std::fmt::Display) -> Error {
+        Error::ChangesUnreadable {
+            reason: format!("The slot of the publication {} has given {reason}", self.publication),
+        }
+    }
+
+    /// Finds where the page ends. Returns `None` if there may be more messages than were asked for, and too few changes in these.
+    fn page(&self, cursor: &Cursor<'_>, top: u64, from: Position) -> Result<Option<Page<'_>>, Error> {
+        let mut page = Page {
+            messages: self,
+            ends: Vec::new(),
+            from,
+        };
+        let mut decoder = self.decoder();
+        let (mut messages, mut changes, mut of_transaction, mut failure) = (0, 0, 0, None);
+        cursor.for_each(|row| {
+            messages += 1;
+            match decoder.decode(row.bytea(1).unwrap_or_default(), &mut |_| of_transaction += 1) {
+                Ok(Some(Boundary::End(end))) => {
+                    page.ends.push(end);
+                    if end > from {
+                        changes += of_transaction;
+                    }
+                    of_transaction = 0;
+                }
+                Ok(_) => {}
+                Err(error) => failure = Some(self.unreadable(error)),
+            }
+            if failure.is_some() || changes >= top {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let is_whole = changes >= top || messages < self.limit || self.limit == i32::MAX;
+        Ok(is_whole.then_some(page))
+    }
+}
+
+/// The transactions of a page.
+struct Page<'m> {
+    messages: &'m Messages<'m>,
+    /// Where each of them ends. The position of a change comes behind it.
+    ends: Vec<Position>,
+    /// Transactions up to here are confirmed.
+    from: Position,
+}
+
+impl Page<'_> {
+    fn give(&self, cursor: &Cursor<'_>, sink: &mut dyn FnMut(Position, i64, Change<'_>)) -> Result<(), Error> {
+        let mut ends = self.ends.iter().copied();
+        let Some(mut end) = ends.next() else {
+            return Ok(());
+        };
+        let mut decoder = self.messages.decoder();
+        let (mut committed, mut failure) = (0, None);
+        cursor.for_each(|row| {
+            let mut give = |change: Change<'_>| {
+                if end > self.from {
+                    sink(end, committed, change);
+                }
+            };
+            match decoder.decode(row.bytea(1).unwrap_or_default(), &mut give) {
+                Ok(Some(Boundary::Begin { committed: moment })) => committed = moment,
+                Ok(Some(Boundary::End(_))) => match ends.next() {
+                    Some(next) => end = next,
+                    None => return ControlFlow::Break(()),
+                },
+                Ok(None) => {}
+                Err(error) => {
+                    failure = Some(self.messages.unreadable(error));
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Returns the tables with these names, each once, in the order of their names.
+///
+/// # Errors
+/// `TableNotFound`, and the errors of names.
+fn named_tables(names: &[&str]) -> Result<Vec<Table>, Error> {
+    let mut tables = Vec::new();
+    for name in names {
+        table_service_model::table_name::check_form(name)?;
+        tables.push(Table::find(name).ok_or(Error::TableNotFound)?);
+    }
+    tables.sort_by(|a, b| a.name().name().cmp(b.name().name()));
+    tables.dedup_by_key(|table| table.oid());
+    Ok(tables)
+}
+
+/// Returns the tables of the service that PostgreSQL logs, without the parts of partitioned ones, in the order of their names.
+fn all_tables() -> Vec<Table> {
+    const SQL: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}') AND c.relpersistence OPERATOR(pg_catalog.=) 'p' AND NOT c.relispartition ORDER BY c.relname";
+    connect(|spi| {
+        let rows = spi.read_catalogs(SQL, &[Value::oid(catalog::data_schema())]);
+        let tables = rows.iter().filter_map(|row| row.relation(1)).filter_map(Table::of);
+        tables.collect()
+    })
+}
+
+/// Locks the tables against writes, and makes their publication.
+fn publish(publication: &str, tables: &[Table], old_images: bool) {
+    let mut statement = format!("CREATE PUBLICATION {}", quote_identifier(publication));
+    let names: Vec<String> = tables.iter().map(|table| table.name().to_string()).collect();
+    connect(|spi| {
+        if !names.is_empty() {
+            let names = names.join(", ");
+            let lock = if old_images {
+                "ACCESS EXCLUSIVE"
+            } else {
+                "SHARE ROW EXCLUSIVE"
+            };
+            spi.run_definition(&format!("LOCK TABLE {names} IN {lock} MODE"));
+            statement.push_str(&format!(" FOR TABLE {names}"));
+        }
+        statement.push_str(" WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = true)");
+        spi.run_definition(&statement);
+        if old_images {
+            for part in tables.iter().flat_map(|table| parts(spi, table)) {
+                spi.run_definition(&format!("ALTER TABLE {part} REPLICA IDENTITY FULL"));
+            }
+        }
+    });
+}
+
+/// Returns a table and, if it is partitioned, its parts. Each has a replica identity of its own.
+fn parts(spi: &Connection, table: &Table) -> Vec<String> {
+    const SQL: &str = "SELECT p.relid FROM pg_catalog.pg_partition_tree($1::pg_catalog.regclass) AS p UNION ALL SELECT $1::pg_catalog.regclass WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_partition_tree($1::pg_catalog.regclass))";
+    let rows = spi.read_catalogs(SQL, &[Value::regclass(table.oid())]);
+    let parts = rows.iter().filter_map(|row| row.relation(1)).filter_map(qualified_name);
+    parts.collect()
+}
+
+/// # Errors
+/// `AuthorizationFailure`.
+fn require_replication(verb: &str) -> Result<(), Error> {
+    if replication_slot::may_use() {
+        return Ok(());
+    }
+    Err(Error::NotAuthorized {
+        reason: format!("Only a role with REPLICATION {verb} change feeds: ALTER ROLE … REPLICATION"),
+    })
+}
+
+/// Raises the error that PostgreSQL raises for a slot that has lost what it retained.
+fn raise_lost(slot: &str) -> ! {
+    ereport!(
+        ERROR,
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("can no longer get changes from replication slot \"{slot}\"")
+    );
+}
+
+/// Runs `f`, which uses a slot. PostgreSQL's errors get hints that say what to do with a feed.
+fn with_hints<R>(feed: &str, f: impl FnOnce() -> R) -> R {
+    PgTryBuilder::new(AssertUnwindSafe(f))
+        .catch_others(|error| {
+            replication_slot::release();
+            match hint(feed, &error) {
+                Some(hint) => rethrow_with(error, &hint),
+                None => error.rethrow(),
+            }
+        })
+        .execute()
+}
+
+fn hint(feed: &str, error: &CaughtError) -> Option<String> {
+    let is = |code| has_sqlstate(error, &[code]);
+    Some(if is(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE) {
+        if replication_slot::is_log_logical() {
+            format!(
+                "The change feed \"{feed}\" has lost changes that were not confirmed in time (max_slot_wal_keep_size). Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again."
+            )
+        } else {
+            "Change feeds need wal_level = logical: ALTER SYSTEM SET wal_level = 'logical', then restart the server."
+                .to_owned()
+        }
+    } else if is(PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED) {
+        "Each change feed needs a replication slot: query_change_feeds and pg_replication_slots list those that there are, and drop_change_feed frees one."
+            .to_owned()
+    } else if is(PgSqlErrorCode::ERRCODE_OBJECT_IN_USE) {
+        format!(
+            "Another session reads the change feed \"{feed}\". A feed has one reader: give each reader a feed of its own."
+        )
+    } else if is(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE) {
+        "A change feed is made and read by a role with REPLICATION (ALTER ROLE … REPLICATION). To make one, it must own the tables and may create in the database (GRANT CREATE ON DATABASE)."
+            .to_owned()
+    } else if is(PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION) {
+        "Call create_change_feed in a transaction of its own, or before the transaction writes.".to_owned()
+    } else if is(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT) {
+        format!(
+            "A transaction that was running when the change feed \"{feed}\" was made cannot be read before PostgreSQL 18. Drop the feed's slot with pg_drop_replication_slot, call create_change_feed('{feed}', if_not_exists => true), then copy the tables again."
+        )
+    } else {
+        return None;
+    })
+}

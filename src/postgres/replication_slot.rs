@@ -1,0 +1,278 @@
+//! What becomes of replication slots when a transaction ends.
+//!
+//! PostgreSQL's functions change slots at once, whatever becomes of their transaction. Here they follow it: a slot that a
+//! transaction has made goes with a rollback, one that it drops stays, and what it has confirmed is not confirmed.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, CString, c_void};
+use std::panic::AssertUnwindSafe;
+
+use pgrx::prelude::*;
+use table_service_model::change_feed::Position;
+
+use super::raised::message;
+
+/// What a transaction has done with a slot.
+#[derive(Clone)]
+struct Pending {
+    slot: CString,
+    action: Action,
+    subtransaction: pg_sys::SubTransactionId,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    /// It was made: a rollback drops it.
+    Made,
+    /// It was made, and begins where the transaction commits.
+    MadeFromCommit,
+    Dropped,
+    Confirmed(Position),
+}
+
+thread_local! {
+    static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+    static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes a slot for `pgoutput`, from PostgreSQL 17 on one that standbys can have too. With `from_commit` it has nothing of the
+/// transactions that commit before this one.
+///
+/// Raises PostgreSQL's own errors: of a transaction that has written, of a caller without REPLICATION, of a server without logical
+/// decoding or without a free slot.
+pub fn make(slot: &str, from_commit: bool) {
+    let (name, plugin) = (name(slot), name("pgoutput"));
+    let [name, plugin] = [&raw const name, &raw const plugin].map(pg_sys::Datum::from);
+    let function = pg_sys::Oid::from(pg_sys::F_PG_CREATE_LOGICAL_REPLICATION_SLOT);
+    let (no, collation) = (pg_sys::Datum::from(false), pg_sys::InvalidOid);
+    // SAFETY: the function takes two names and booleans: temporary, two-phase and, since version 17, failover. It reads the log in
+    // subtransactions, and leaves the resource owner of another one behind, so it is not called by a statement.
+    unsafe {
+        let (owner, context) = (pg_sys::CurrentResourceOwner, pg_sys::CurrentMemoryContext);
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        pg_sys::OidFunctionCall4Coll(function, collation, name, plugin, no, no);
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        pg_sys::OidFunctionCall5Coll(function, collation, name, plugin, no, no, pg_sys::Datum::from(true));
+        pg_sys::CurrentResourceOwner = owner;
+        pg_sys::MemoryContextSwitchTo(context);
+    }
+    note(
+        slot,
+        if from_commit {
+            Action::MadeFromCommit
+        } else {
+            Action::Made
+        },
+    );
+}
+
+/// Returns a name of PostgreSQL's, which has at most 63 bytes.
+fn name(text: &str) -> pg_sys::NameData {
+    let mut name = pg_sys::NameData::default();
+    let room = name.data.len() - 1;
+    for (to, &byte) in name.data.iter_mut().take(room).zip(text.as_bytes()) {
+        *to = byte.cast_signed();
+    }
+    name
+}
+
+/// Drops a slot when this transaction commits.
+pub fn drop_at_commit(slot: &str) {
+    note(slot, Action::Dropped);
+}
+
+/// Moves a slot to a position when this transaction commits.
+pub fn confirm_at_commit(slot: &str, position: Position) {
+    note(slot, Action::Confirmed(position));
+}
+
+/// Returns the last position of a slot that this transaction has confirmed.
+pub fn confirmed(slot: &str) -> Option<Position> {
+    PENDING.with_borrow(|pending| {
+        let of_slot = pending
+            .iter()
+            .filter(|pending| pending.slot.as_bytes() == slot.as_bytes());
+        let positions = of_slot.filter_map(|pending| match pending.action {
+            Action::Confirmed(position) => Some(position),
+            _ => None,
+        });
+        positions.max()
+    })
+}
+
+fn note(slot: &str, action: Action) {
+    watch();
+    let pending = Pending {
+        slot: CString::new(slot).unwrap_or_default(),
+        action,
+        // SAFETY: the function reads the state of this process's transaction.
+        subtransaction: unsafe { pg_sys::GetCurrentSubTransactionId() },
+    };
+    PENDING.with_borrow_mut(|all| all.push(pending));
+}
+
+/// Raises PostgreSQL's own error if another session uses the slot (55006), or if there is none.
+pub fn require_free(slot: &str) {
+    let slot = CString::new(slot).unwrap_or_default();
+    // SAFETY: the name is a C string. The slot is released at once.
+    unsafe {
+        acquire(&slot);
+        pg_sys::ReplicationSlotRelease();
+    }
+}
+
+/// Returns whether the caller may use replication slots.
+pub fn may_use() -> bool {
+    // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one.
+    unsafe { pg_sys::superuser() || pg_sys::has_rolreplication(pg_sys::GetUserId()) }
+}
+
+/// Returns whether the server writes what logical decoding needs.
+pub fn is_log_logical() -> bool {
+    // SAFETY: the setting is a global of this process, which has one thread.
+    unsafe { pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32 }
+}
+
+/// Releases the slot that a function of PostgreSQL had acquired when it raised an error. PostgreSQL itself does so only after errors
+/// that no function catches.
+pub fn release() {
+    // SAFETY: the pointer is a global of this process. It is NULL or that of a slot that this process has acquired.
+    unsafe {
+        if !pg_sys::MyReplicationSlot.is_null() {
+            pg_sys::ReplicationSlotRelease();
+        }
+    }
+}
+
+/// Acquires a slot, which must not be in use.
+///
+/// # Safety
+/// This process must not have acquired another one.
+unsafe fn acquire(slot: &CStr) {
+    // SAFETY: the name is a C string, and the caller promises the rest.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        pg_sys::ReplicationSlotAcquire(slot.as_ptr(), true);
+        #[cfg(feature = "pg18")]
+        pg_sys::ReplicationSlotAcquire(slot.as_ptr(), true, false);
+    }
+}
+
+fn watch() {
+    if !IS_WATCHED.get() {
+        // SAFETY: the callbacks exist as long as the process, because PostgreSQL unloads no library.
+        unsafe {
+            pg_sys::RegisterXactCallback(Some(transaction_ends), std::ptr::null_mut());
+            pg_sys::RegisterSubXactCallback(Some(subtransaction_ends), std::ptr::null_mut());
+        }
+        IS_WATCHED.set(true);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn transaction_ends(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
+    match event {
+        pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT => {
+            let pending = PENDING.with_borrow(Vec::clone);
+            for pending in pending.iter().filter(|pending| pending.action == Action::Dropped) {
+                drop_slot(&pending.slot);
+            }
+        }
+        pg_sys::XactEvent::XACT_EVENT_COMMIT => {
+            // SAFETY: it is a global of this process, which has just committed.
+            let commit = unsafe { Position(pg_sys::XactLastCommitEnd) };
+            for pending in PENDING.take() {
+                match pending.action {
+                    Action::MadeFromCommit => advance(&pending.slot, commit),
+                    Action::Confirmed(position) => advance(&pending.slot, position),
+                    Action::Made | Action::Dropped => {}
+                }
+            }
+        }
+        pg_sys::XactEvent::XACT_EVENT_ABORT => undo(PENDING.take()),
+        pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE if PENDING.with_borrow(|pending| !pending.is_empty()) => {
+            ereport!(
+                ERROR,
+                PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "cannot PREPARE a transaction that has made, dropped or confirmed a change feed"
+            );
+        }
+        _ => {}
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn subtransaction_ends(
+    event: pg_sys::SubXactEvent::Type,
+    subtransaction: pg_sys::SubTransactionId,
+    parent: pg_sys::SubTransactionId,
+    _argument: *mut c_void,
+) {
+    let is_of_it = |pending: &Pending| pending.subtransaction == subtransaction;
+    match event {
+        pg_sys::SubXactEvent::SUBXACT_EVENT_COMMIT_SUB => PENDING.with_borrow_mut(|all| {
+            for pending in all.iter_mut().filter(|pending| is_of_it(pending)) {
+                pending.subtransaction = parent;
+            }
+        }),
+        pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB => {
+            let (undone, kept) = PENDING.take().into_iter().partition(is_of_it);
+            PENDING.set(kept);
+            undo(undone);
+        }
+        _ => {}
+    }
+}
+
+/// Drops the slots that a transaction had made. It is over, so an error is no more than a warning: `drop_change_feed` finds a slot
+/// that stays.
+fn undo(pending: Vec<Pending>) {
+    let is_made = |pending: &&Pending| matches!(pending.action, Action::Made | Action::MadeFromCommit);
+    for pending in pending.iter().filter(is_made) {
+        or_warn("a replication slot stays after a rollback", || {
+            release();
+            drop_slot(&pending.slot);
+        });
+    }
+}
+
+/// Drops a slot, if there is one.
+fn drop_slot(slot: &CStr) {
+    // SAFETY: the name is a C string.
+    unsafe {
+        if !pg_sys::SearchNamedReplicationSlot(slot.as_ptr(), true).is_null() {
+            pg_sys::ReplicationSlotDrop(slot.as_ptr(), true);
+        }
+    }
+}
+
+/// Moves a slot forward. The transaction has committed, so an error is no more than a warning: what is not confirmed comes again.
+fn advance(slot: &CStr, position: Position) {
+    or_warn(
+        "a position of a change feed was not confirmed, so its changes come again",
+        || {
+            release();
+            // SAFETY: no slot is acquired. The pointer is that of the slot that is acquired here, and it is released.
+            unsafe {
+                acquire(slot);
+                if (*pg_sys::MyReplicationSlot).data.confirmed_flush < position.0 {
+                    pg_sys::LogicalConfirmReceivedLocation(position.0);
+                    // As PostgreSQL's own functions do not, so that a crash brings back nothing that was confirmed.
+                    pg_sys::ReplicationSlotMarkDirty();
+                    pg_sys::ReplicationSlotSave();
+                }
+                pg_sys::ReplicationSlotRelease();
+            }
+        },
+    );
+}
+
+/// Runs `f` at the end of a transaction, which is no longer to fail.
+fn or_warn(what: &'static str, f: impl FnOnce()) {
+    PgTryBuilder::new(AssertUnwindSafe(f))
+        .catch_others(|error| {
+            release();
+            pgrx::warning!("{what}: {}", message(&error));
+        })
+        .execute();
+}

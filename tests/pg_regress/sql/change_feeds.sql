@@ -1,0 +1,118 @@
+-- Change feeds: names, arguments, what comes out, and what follows the transaction. Real servers, roles and crashes are tested in
+-- tests/system.
+\set SHOW_CONTEXT never
+\set state '\\echo SQLSTATE :LAST_ERROR_SQLSTATE'
+\getenv directory PG_ABS_SRCDIR
+\set outcome :directory '/outcome.psql'
+\set ECHO none
+\i :outcome
+\set ECHO all
+SELECT create_table('Orders');
+SELECT create_table('Items');
+
+-- Names of feeds and other arguments.
+SELECT call, pg_temp.outcome('SELECT ' || call)
+FROM (VALUES
+    ('create_change_feed(NULL)'), ('create_change_feed('''')'), ('create_change_feed('' '')'), ('create_change_feed(''a-b'')'), ('create_change_feed(''ä'')'),
+    ('create_change_feed(''a"; DROP TABLE t'')'), ('create_change_feed(repeat(''x'', 39))'), ('create_change_feed(''f'', ''{}'')'), ('create_change_feed(''f'', ''{NULL}'')'),
+    ('create_change_feed(''f'', ''{none}'')'), ('create_change_feed(''f'', ''{a b}'')'), ('create_change_feed(''f'', old_images => NULL)'), ('create_change_feed(''f'', if_not_exists => NULL)'),
+    ('drop_change_feed(NULL)'), ('drop_change_feed(''a b'')'), ('drop_change_feed(''f'')'), ('drop_change_feed(''f'', NULL)'), ('drop_change_feed(''f'', true)'),
+    ('query_changes(NULL)'), ('query_changes(''a b'')'), ('query_changes(''f'')'), ('query_changes(''f'', NULL)'), ('query_changes(''f'', -1)'),
+    ('confirm_changes(NULL, ''0/0'')'), ('confirm_changes(''f'', ''0/0'')'), ('confirm_changes(''f'', NULL)'), ('confirm_changes(''f'', '''')'), ('confirm_changes(''f'', ''0'')'),
+    ('confirm_changes(''f'', ''0/0/0'')'), ('confirm_changes(''f'', ''x/y'')'), ('confirm_changes(''f'', ''000000001/0'')')) AS v (call);
+
+-- A feed.
+SELECT create_change_feed('Feed') ~ '^[0-9A-F]+/[0-9A-F]+$' AS made;
+SELECT create_change_feed('feed');
+SELECT create_change_feed('feed', if_not_exists => true) = (SELECT "position" FROM query_change_feeds()) AS is_there;
+SELECT feed_name, table_names, is_active, wal_status, retained_bytes > 0 AS retains FROM query_change_feeds();
+SELECT pubname, puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot FROM pg_publication;
+SELECT slot_name = 'table_service_' || datoid || '_feed' AS is_named, plugin, slot_type, temporary, two_phase FROM pg_replication_slots WHERE database = current_database();
+
+-- What comes out.
+SELECT count(*) FROM query_changes('feed');
+SELECT insert_entity('Orders', 'p', '1', '{"A": 1, "When@odata.type": "Edm.DateTime", "When": "2026-01-02T03:04:05.6789012Z"}') IS NOT NULL AS inserted;
+BEGIN;
+SELECT merge_entity('Orders', 'p', '1', '{"B": 2.5}', '*') IS NOT NULL AS merged;
+SAVEPOINT s;
+SELECT insert_entity('Items', 'p', 'x', '{}') IS NOT NULL AS inserted;
+ROLLBACK TO s;
+SELECT insert_entity('Items', 'é😀', '', '{"T": "é😀"}') IS NOT NULL AS inserted;
+COMMIT;
+UPDATE table_service_data."Items" SET row_key = 'r';
+SELECT delete_entity('Orders', 'p', '1');
+TRUNCATE table_service_data."Orders", table_service_data."Items";
+SELECT dense_rank() OVER (ORDER BY "position"::pg_lsn) AS transaction, committed <= clock_timestamp() AS committed, table_name, kind, partition_key, row_key,
+    "timestamp" <= committed AS timestamp, properties, old_properties
+FROM query_changes('feed') WITH ORDINALITY AS c ORDER BY ordinality;
+-- The session's settings do not matter.
+SET client_encoding = 'LATIN1';
+SET datestyle = 'SQL, DMY';
+SET bytea_output = 'escape';
+SELECT count(*) FROM query_changes('feed') WHERE partition_key = U&'\00E9\+01F600';
+RESET client_encoding;
+RESET datestyle;
+RESET bytea_output;
+-- A page ends with a transaction.
+SELECT (SELECT count(*) FROM query_changes('feed', 0)) AS of_0, (SELECT count(*) FROM query_changes('feed', 1)) AS of_1, (SELECT count(*) FROM query_changes('feed', 2)) AS of_2,
+    (SELECT count(*) FROM query_changes('feed', 3)) AS of_3, (SELECT count(*) FROM query_changes('feed', 9223372036854775807)) AS of_all;
+
+-- What is confirmed does not come again.
+SELECT "position" FROM query_changes('feed', 2) OFFSET 2 \gset
+BEGIN;
+SELECT confirm_changes('feed', :'position');
+SELECT kind, table_name, row_key FROM query_changes('feed');
+ROLLBACK;
+SELECT count(*) FROM query_changes('feed');
+SELECT confirm_changes('feed', :'position');
+SELECT count(*) FROM query_changes('feed');
+SELECT "position" = :'position' AS is_confirmed FROM query_change_feeds();
+SELECT confirm_changes('feed', '0/0');
+SELECT confirm_changes('feed', 'FFFFFFFF/0');
+:state
+
+-- A feed follows its transaction.
+BEGIN;
+SELECT drop_change_feed('feed');
+SELECT count(*) FROM query_changes('feed');
+ROLLBACK;
+SELECT count(*) FROM query_changes('feed');
+BEGIN;
+SELECT create_change_feed('other', '{items, ITEMS}') IS NOT NULL AS made;
+SELECT feed_name, table_names FROM query_change_feeds();
+ROLLBACK;
+BEGIN;
+SELECT create_table('New');
+SELECT create_change_feed('other');
+:state
+ROLLBACK;
+SELECT feed_name FROM query_change_feeds();
+SELECT count(*) FROM pg_replication_slots WHERE database = current_database();
+
+-- Old images.
+SELECT create_change_feed('images', '{orders}', old_images => true) IS NOT NULL AS made;
+SELECT insert_entity('Orders', 'p', '1', '{"A": 1}') IS NOT NULL AS inserted;
+SELECT insert_or_replace_entity('Orders', 'p', '1', '{"A": 2}') IS NOT NULL AS replaced;
+SELECT delete_entity('Orders', 'p', '1');
+SELECT kind, properties, old_properties FROM query_changes('images');
+
+-- A part that is missing.
+SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE '%_images';
+SELECT kind FROM query_changes('images');
+:state
+SELECT feed_name, table_names, is_active, wal_status, retained_bytes > 0 AS retains, "position" IS NULL AS has_no_position FROM query_change_feeds() ORDER BY 1;
+SELECT create_change_feed('images', if_not_exists => true) IS NOT NULL AS made;
+DROP PUBLICATION table_service_images;
+SELECT kind FROM query_changes('images');
+:state
+SELECT feed_name, table_names FROM query_change_feeds() ORDER BY 1;
+SELECT drop_change_feed('images');
+SELECT drop_change_feed('feed');
+SELECT count(*) FROM query_change_feeds();
+SELECT count(*) FROM pg_replication_slots WHERE database = current_database();
+
+-- In a transaction that only reads.
+BEGIN READ ONLY;
+SELECT create_change_feed('feed');
+:state
+ROLLBACK;

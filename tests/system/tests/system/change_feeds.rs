@@ -1,0 +1,686 @@
+//! Change feeds: what comes out of them, in which order, and what happens when something is missing.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use system_tests::{Cluster, Failure, Session, wait_until};
+
+/// A database of a server for these tests. A database with a slot cannot be dropped, so the server ends with all of them.
+struct Feeds {
+    database: String,
+}
+
+fn cluster() -> &'static Cluster {
+    static SHARED: OnceLock<Cluster> = OnceLock::new();
+    SHARED.get_or_init(|| Cluster::start(&["max_replication_slots=100", "max_prepared_transactions=10"]))
+}
+
+impl Feeds {
+    fn new() -> Feeds {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let database = format!("feeds{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        cluster().session().run(&format!("CREATE DATABASE {database}"));
+        cluster().session().run(&format!(
+            "ALTER DATABASE {database} SET search_path = public, table_service"
+        ));
+        let feeds = Feeds { database };
+        feeds.session("set-up").run("CREATE EXTENSION table_service");
+        feeds
+    }
+
+    fn session(&self, name: &str) -> Session {
+        self.session_as("postgres", name)
+    }
+
+    fn session_as(&self, role: &str, name: &str) -> Session {
+        cluster().try_session(&self.database, role, name).unwrap()
+    }
+
+    fn slot(&self, feed: &str) -> String {
+        let session = self.session("names");
+        let oid = session.text("SELECT oid FROM pg_database WHERE datname = current_database()");
+        format!("table_service_{oid}_{feed}")
+    }
+}
+
+/// The changes of a feed: kind, table, keys and bag.
+fn changes(session: &Session, feed: &str) -> Vec<String> {
+    let rows = session.run(&format!(
+        "SELECT concat_ws(' ', kind, table_name, partition_key, row_key, properties) FROM query_changes('{feed}')"
+    ));
+    rows.into_iter().map(|mut row| row.remove(0).unwrap()).collect()
+}
+
+/// Confirms everything that a feed has.
+fn confirm(session: &Session, feed: &str) {
+    session.run(&format!(
+        "SELECT confirm_changes('{feed}', \"position\") FROM query_changes('{feed}', 1000000) AS c (\"position\") ORDER BY \"position\"::pg_lsn DESC LIMIT 1"
+    ));
+}
+
+#[track_caller]
+fn failure(session: &Session, sql: &str) -> Failure {
+    session.sql(sql).expect_err(sql)
+}
+
+/// The entities of tables by table and keys: Timestamp and bag.
+type State = BTreeMap<(String, String, String), (String, String)>;
+
+fn state(session: &Session, tables: &[&str]) -> State {
+    let mut state = State::new();
+    for table in tables {
+        let rows = session.run(&format!(
+            "SELECT partition_key, row_key, \"timestamp\", properties FROM table_service_data.\"{table}\""
+        ));
+        for row in rows {
+            let mut row = row.into_iter().map(Option::unwrap);
+            let mut next = || row.next().unwrap();
+            let key = ((*table).to_owned(), next(), next());
+            state.insert(key, (next(), next()));
+        }
+    }
+    state
+}
+
+/// Applies a page of changes in their order, and returns the position of the last one. Timestamps rise.
+fn apply(session: &Session, feed: &str, top: u32, state: &mut State) -> Option<String> {
+    let rows = session.run(&format!(
+        "SELECT \"position\", kind, table_name, partition_key, row_key, \"timestamp\", properties FROM query_changes('{feed}', {top})"
+    ));
+    let mut last = None;
+    for row in rows {
+        let column = |index: usize| row[index].clone().unwrap_or_default();
+        let key = (column(2), column(3), column(4));
+        last = row[0].clone();
+        match column(1).as_str() {
+            "clear" => state.retain(|(table, ..), _| *table != key.0),
+            "delete" => {
+                state.remove(&key);
+            }
+            _ => {
+                let bag = row[6].clone().unwrap_or_else(|| state[&key].1.clone());
+                state.insert(key, (column(5), bag));
+            }
+        }
+    }
+    last
+}
+
+#[test]
+fn changes_come_in_the_order_of_commits_and_without_what_was_rolled_back() {
+    let feeds = Feeds::new();
+    let (first, second) = (feeds.session("first"), feeds.session("second"));
+    first.run("SELECT create_table('Orders')");
+    first.run("SELECT create_change_feed('f')");
+    first.run("BEGIN; SELECT insert_entity('Orders', 'p', 'late', '{}')");
+    second.run("SELECT insert_entity('Orders', 'p', 'early', '{}')");
+    first.run("COMMIT");
+    second.run(
+        "BEGIN; SELECT insert_entity('Orders', 'p', 'a', '{}'); SAVEPOINT s; SELECT insert_entity('Orders', 'p', 'b', '{}');
+        ROLLBACK TO s; SELECT insert_entity('Orders', 'p', 'c', '{}'); COMMIT;
+        BEGIN; SELECT insert_entity('Orders', 'p', 'd', '{}'); ROLLBACK;
+        BEGIN; SELECT insert_entity('Orders', 'p', 'e', '{}'); PREPARE TRANSACTION 'kept';
+        BEGIN; SELECT insert_entity('Orders', 'p', 'f', '{}'); PREPARE TRANSACTION 'not kept'",
+    );
+    first.run("SELECT insert_entity('Orders', 'p', 'g', '{}')");
+    second.run("COMMIT PREPARED 'kept'");
+    second.run("ROLLBACK PREPARED 'not kept'");
+    let keys = ["early", "late", "a", "c", "g", "e"];
+    let expected = keys.map(|key| format!("insert Orders p {key} {{}}"));
+    assert_eq!(changes(&first, "f"), expected);
+    // Reading moves nothing, and both changes of a transaction have its position.
+    assert_eq!(changes(&second, "f"), expected);
+    let positions = second.run("SELECT count(*), count(DISTINCT \"position\") FROM query_changes('f')");
+    assert_eq!(positions, [[Some("6".to_owned()), Some("5".to_owned())]]);
+    let are_ordered =
+        "SELECT bool_and(p >= before AND c >= earlier) FROM (SELECT \"position\"::pg_lsn AS p, committed AS c,
+        lag(\"position\"::pg_lsn, 1, '0/0') OVER w AS before, lag(committed, 1, '-infinity') OVER w AS earlier
+        FROM query_changes('f') WITH ORDINALITY AS q WINDOW w AS (ORDER BY ordinality)) AS pairs";
+    assert_eq!(first.text(are_ordered), "t");
+    confirm(&first, "f");
+    assert!(changes(&second, "f").is_empty());
+}
+
+#[test]
+fn every_way_of_writing_is_in_the_feed() {
+    let feeds = Feeds::new();
+    let session = feeds.session("writer");
+    session.run("SELECT create_table('Orders')");
+    session.run("SELECT create_change_feed('f')");
+    session
+        .copy_in(
+            "COPY table_service_data.\"Orders\" (partition_key, row_key, properties) FROM STDIN",
+            b"p\ta\t{\"N\":1}\np\tb\t{\"N\":2}\n".to_vec(),
+        )
+        .unwrap();
+    session.run(
+        "MERGE INTO table_service_data.\"Orders\" AS o USING (VALUES ('a'), ('c')) AS v (k) ON o.partition_key = 'p' AND o.row_key = v.k
+        WHEN MATCHED THEN UPDATE SET properties = '{\"N\":3}' WHEN NOT MATCHED THEN INSERT (partition_key, row_key, properties) VALUES ('p', v.k, '{}')",
+    );
+    session.run("UPDATE table_service_data.\"Orders\" SET row_key = 'd' WHERE row_key = 'b'");
+    session.run("SELECT delete_entities('Orders', 'RowKey eq ''a''')");
+    session.run("SELECT * FROM execute_batch('Orders', 'p', batch_insert('e', '{}'), batch_delete('d'))");
+    session.run("SELECT clear_table('Orders')");
+    let mut of_merge = changes(&session, "f")[2..4].to_vec();
+    of_merge.sort();
+    assert_eq!(of_merge, ["insert Orders p c {}", "update Orders p a {\"N\":3}"]);
+    let mut all = changes(&session, "f");
+    all.drain(2..4);
+    let of_batch = all.len() - 3..all.len() - 1;
+    all[of_batch].sort();
+    assert_eq!(
+        all,
+        [
+            "insert Orders p a {\"N\":1}",
+            "insert Orders p b {\"N\":2}",
+            "delete Orders p b",
+            "insert Orders p d {\"N\":2}",
+            "delete Orders p a",
+            "delete Orders p d",
+            "insert Orders p e {}",
+            "clear Orders",
+        ]
+    );
+}
+
+#[test]
+fn a_bag_that_stays_out_of_line_is_null_unless_the_feed_has_old_images() {
+    let feeds = Feeds::new();
+    let session = feeds.session("writer");
+    session.run("SELECT create_table('Orders')");
+    session.run("SELECT create_change_feed('new')");
+    let large = "(SELECT jsonb_build_object('T', string_agg(md5(i::text), '')) FROM generate_series(1, 1000) AS i)";
+    session.run(&format!("SELECT insert_entity('Orders', 'p', 'r', {large})"));
+    let touch = "UPDATE table_service_data.\"Orders\" SET \"timestamp\" = now()";
+    session.run(touch);
+    let last = |feed: &str| {
+        let query = format!(
+            "SELECT kind, length(properties::text), length(old_properties::text) FROM query_changes('{feed}') AS c ORDER BY \"position\"::pg_lsn DESC LIMIT 1"
+        );
+        session
+            .run(&query)
+            .remove(0)
+            .into_iter()
+            .map(Option::unwrap_or_default)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(last("new"), ["update", "", ""]);
+    session.run("SELECT create_change_feed('old', old_images => true)");
+    session.run(touch);
+    assert_eq!(last("old"), ["update", "32008", "32008"]);
+    session.run("UPDATE table_service_data.\"Orders\" SET row_key = 's'");
+    let moved = session.run("SELECT kind, row_key, length(properties::text), length(old_properties::text) FROM query_changes('old') OFFSET 1");
+    let moved: Vec<Vec<String>> = moved
+        .into_iter()
+        .map(|row| row.into_iter().map(Option::unwrap_or_default).collect())
+        .collect();
+    assert_eq!(moved, [["delete", "r", "", "32008"], ["insert", "s", "32008", ""]]);
+}
+
+#[test]
+fn a_page_ends_with_a_transaction_and_has_as_many_changes_as_there_are() {
+    let feeds = Feeds::new();
+    let session = feeds.session("writer");
+    session.run("SELECT create_table('Orders'); CREATE TABLE other (n integer)");
+    session.run("SELECT create_change_feed('f')");
+    session.run("DO $$ BEGIN FOR n IN 1..700 LOOP INSERT INTO other VALUES (n); PERFORM table_service.insert_entity('Orders', 'small', n::text, '{}'); COMMIT; END LOOP; END $$");
+    session.run("INSERT INTO table_service_data.\"Orders\" SELECT 'large', n::text, now(), '{\"Text\": \"some text\"}' FROM generate_series(1, 50000) AS n");
+    let count = |top: u32| session.text(&format!("SELECT count(*) FROM query_changes('f', {top})"));
+    assert_eq!(count(0), "0");
+    assert_eq!(count(1), "1");
+    assert_eq!(count(699), "699");
+    assert_eq!(count(700), "700");
+    assert_eq!(count(701), "50700");
+    assert_eq!(
+        session.text("SELECT count(*) FROM query_changes('f', 9223372036854775807)"),
+        "50700"
+    );
+    assert_eq!(failure(&session, "SELECT query_changes('f', -1)").sqlstate, "22023");
+    // Page after page, nothing is missing and nothing comes twice.
+    let mut copy = State::new();
+    let mut pages = 0;
+    while let Some(position) = apply(&session, "f", 100, &mut copy) {
+        session.run(&format!("SELECT confirm_changes('f', '{position}')"));
+        pages += 1;
+    }
+    assert_eq!(pages, 8);
+    assert_eq!(copy, state(&session, &["Orders"]));
+}
+
+#[test]
+fn what_writers_do_beside_a_reader_is_in_the_feed_exactly() {
+    let feeds = Feeds::new();
+    let session = feeds.session("reader");
+    session.run("SELECT create_table('Orders'); SELECT create_table('Items')");
+    session.run("SELECT create_property_index('Orders', 'N')");
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let session = feeds.session("writer");
+                scope.spawn(move || {
+                    for n in 0..300 {
+                        let key = (n * 7 + writer) % 23;
+                        let table = if n % 3 == 0 { "Items" } else { "Orders" };
+                        let write = match n % 8 {
+                            0 => format!("SELECT delete_entity('{table}', 'p', '{key}', if_exists => true)"),
+                            1 => format!(
+                                "BEGIN; SELECT insert_or_replace_entity('{table}', 'p', '{key}', '{{\"N\": {n}}}'); SAVEPOINT s;
+                                SELECT insert_or_merge_entity('{table}', 'q', '{key}', '{{\"N\": {n}}}'); ROLLBACK TO s; COMMIT"
+                            ),
+                            2 if n % 50 == 2 && writer == 0 => format!("SELECT clear_table('{table}')"),
+                            3 => format!("UPDATE table_service_data.\"{table}\" SET row_key = row_key || 'x' WHERE row_key = '{key}' AND length(row_key) < 4 AND NOT EXISTS (SELECT FROM table_service_data.\"{table}\" WHERE row_key = '{key}x')"),
+                            _ => format!("SELECT insert_or_merge_entity('{table}', 'p', '{key}', '{{\"N{writer}\": {n}}}')"),
+                        };
+                        // Two writers may give an entity the same key, or wait for each other.
+                        if let Err(failure) = session.sql(&write) {
+                            assert!(["23505", "40P01", "P0002"].contains(&failure.sqlstate.as_str()), "{write}: {failure:?}");
+                            session.run("ROLLBACK");
+                        }
+                    }
+                })
+            })
+            .collect();
+        // The feed is made while they write. What is there then is copied; the changes make it complete.
+        session.run("SELECT create_change_feed('f')");
+        let mut copy = state(&session, &["Orders", "Items"]);
+        let follow = |copy: &mut State| match apply(&session, "f", 10, copy) {
+            Some(position) => {
+                session.run(&format!("SELECT confirm_changes('f', '{position}')"));
+                true
+            }
+            None => false,
+        };
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            follow(&mut copy);
+        }
+        while follow(&mut copy) {}
+        assert_eq!(copy, state(&session, &["Orders", "Items"]));
+    });
+}
+
+#[test]
+fn tables_are_renamed_dropped_altered_partitioned_and_added() {
+    let feeds = Feeds::new();
+    let session = feeds.session("writer");
+    session.run(
+        "SELECT create_table('Orders'); SELECT create_table('Items');
+        CREATE TABLE table_service_data.\"Parts\" OF entity (PRIMARY KEY (partition_key, row_key)) PARTITION BY HASH (partition_key);
+        CREATE TABLE public.part0 PARTITION OF table_service_data.\"Parts\" FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+        CREATE TABLE public.part1 PARTITION OF table_service_data.\"Parts\" FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+        CREATE TABLE other (n integer PRIMARY KEY)",
+    );
+    session.run("SELECT create_change_feed('f', old_images => true)");
+    for write in [
+        "SELECT insert_entity('Orders', 'p', '1', '{}')",
+        "ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Sales\"",
+        "SELECT insert_entity('Sales', 'p', '2', '{}')",
+        "ALTER TABLE table_service_data.\"Sales\" NOT OF; ALTER TABLE table_service_data.\"Sales\" ADD COLUMN note text",
+        "INSERT INTO table_service_data.\"Sales\" (partition_key, row_key, properties, note) VALUES ('p', '3', '{}', 'a note')",
+        "SELECT create_property_index('Items', 'N'); SELECT insert_entity('Items', 'p', '1', '{\"N\": 1}')",
+        "SELECT delete_table('Items')",
+        "INSERT INTO table_service_data.\"Parts\" SELECT 'p' || n, 'r', now(), '{}' FROM generate_series(1, 4) AS n",
+        "UPDATE public.part0 SET properties = '{\"A\": 1}'",
+        "ALTER PUBLICATION table_service_f ADD TABLE other; INSERT INTO other VALUES (1)",
+        "SELECT create_table('Added'); ALTER PUBLICATION table_service_f ADD TABLE table_service_data.\"Added\"",
+        "SELECT insert_entity('Added', 'p', '1', '{}')",
+    ] {
+        session.run(write);
+    }
+    let all = changes(&session, "f");
+    let (of_parts, others): (Vec<String>, Vec<String>) = all.into_iter().partition(|change| change.contains(" Parts "));
+    assert_eq!(
+        others,
+        [
+            "insert Orders p 1 {}",
+            "insert Sales p 2 {}",
+            "insert Sales p 3 {}",
+            "insert Items p 1 {\"N\":1}",
+            "insert Added p 1 {}"
+        ]
+    );
+    assert_eq!(of_parts.iter().filter(|change| change.starts_with("insert")).count(), 4);
+    assert!(of_parts.len() > 4);
+    let without_old = "SELECT count(*) FROM query_changes('f') WHERE kind = 'update' AND old_properties IS NULL";
+    assert_eq!(session.text(without_old), "0");
+    assert_eq!(
+        session.text("SELECT table_names FROM query_change_feeds()"),
+        "{Added,Parts,Sales}"
+    );
+}
+
+#[test]
+fn feeds_know_nothing_of_each_other() {
+    let feeds = Feeds::new();
+    let session = feeds.session("writer");
+    session.run("SELECT create_table('Orders'); SELECT create_table('Items')");
+    session.run("SELECT create_change_feed('all')");
+    session.run("SELECT create_change_feed('items', '{ITEMS, items}')");
+    session.run("SELECT insert_entity('Orders', 'p', '1', '{}'); SELECT insert_entity('Items', 'p', '1', '{}')");
+    assert_eq!(changes(&session, "items"), ["insert Items p 1 {}"]);
+    confirm(&session, "items");
+    assert_eq!(
+        changes(&session, "ALL"),
+        ["insert Orders p 1 {}", "insert Items p 1 {}"]
+    );
+    let listed = session
+        .run("SELECT feed_name, table_names, is_active, wal_status, retained_bytes > 0 FROM query_change_feeds()");
+    let listed: Vec<Vec<String>> = listed
+        .into_iter()
+        .map(|row| row.into_iter().map(Option::unwrap).collect())
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            ["all", "{Items,Orders}", "f", "reserved", "t"],
+            ["items", "{Items}", "f", "reserved", "t"]
+        ]
+    );
+    // A database sees its own feeds only.
+    let other = Feeds::new();
+    assert!(
+        other
+            .session("other")
+            .run("SELECT * FROM query_change_feeds()")
+            .is_empty()
+    );
+    assert_eq!(
+        failure(&other.session("other"), "SELECT * FROM query_changes('all')").sqlstate,
+        "42704"
+    );
+}
+
+/// A consumer of PostgreSQL's own protocol.
+struct Consumer(Child);
+
+impl Consumer {
+    fn start(feeds: &Feeds, feed: &str) -> Consumer {
+        let mut program = cluster().program("pg_recvlogical");
+        program.args(["--start", "-f", "-", "-o", "proto_version=1", "-o"]);
+        program.arg(format!("publication_names=table_service_{feed}"));
+        program.args(["--slot", &feeds.slot(feed), "--dbname", &feeds.database]);
+        let child = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        Consumer(child)
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_feed_has_one_reader() {
+    let feeds = Feeds::new();
+    let session = feeds.session("reader");
+    session.run("SELECT create_table('Orders')");
+    let position = session.text("SELECT create_change_feed('f')");
+    let consumer = Consumer::start(&feeds, "f");
+    wait_until("the consumer reads", || {
+        session.text("SELECT is_active FROM query_change_feeds()") == "t"
+    });
+    for call in [
+        "SELECT * FROM query_changes('f')".to_owned(),
+        format!("SELECT confirm_changes('f', '{position}')"),
+        "SELECT drop_change_feed('f')".to_owned(),
+    ] {
+        let failure = failure(&session, &call);
+        assert_eq!(failure.sqlstate, "55006", "{call}: {failure:?}");
+        assert!(
+            failure.hint.contains("give each reader a feed of its own"),
+            "{failure:?}"
+        );
+    }
+    drop(consumer);
+    wait_until("the feed is free", || {
+        session.text("SELECT is_active FROM query_change_feeds()") == "f"
+    });
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
+    session.run("SELECT drop_change_feed('f')");
+}
+
+#[test]
+fn feeds_follow_their_transaction() {
+    let feeds = Feeds::new();
+    let session = feeds.session("session");
+    session.run("SELECT create_table('Orders')");
+    let slots = || session.text("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()");
+    session.run("BEGIN; SELECT create_change_feed('f'); ROLLBACK");
+    assert_eq!(slots(), "0");
+    session.run("BEGIN; SAVEPOINT s; SELECT create_change_feed('f'); ROLLBACK TO s; COMMIT");
+    assert_eq!(slots(), "0");
+    session.run("BEGIN; SAVEPOINT s; SELECT create_change_feed('g'); RELEASE s; COMMIT");
+    assert_eq!(slots(), "1");
+    assert_eq!(session.text("SELECT feed_name FROM query_change_feeds()"), "g");
+    // An error that a function catches leaves nothing behind either, and the session works on.
+    session.run(
+        "DO $$ BEGIN BEGIN PERFORM create_change_feed('h'); RAISE EXCEPTION 'no'; EXCEPTION WHEN raise_exception THEN NULL; END; END $$",
+    );
+    assert_eq!(slots(), "1");
+    let lost = feeds.session("lost");
+    lost.run("BEGIN; SELECT create_change_feed('h')");
+    lost.lose();
+    wait_until("the slot of a lost session is gone", || slots() == "1");
+
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    let position = session.text("SELECT \"position\" FROM query_changes('g')");
+    session.run(&format!("BEGIN; SELECT confirm_changes('g', '{position}')"));
+    // For its own transaction it is confirmed, for others not yet.
+    assert!(changes(&session, "g").is_empty());
+    assert_eq!(changes(&feeds.session("other"), "g").len(), 1);
+    session.run("ROLLBACK");
+    assert_eq!(changes(&session, "g").len(), 1);
+    session.run(&format!(
+        "BEGIN; SAVEPOINT s; SELECT confirm_changes('g', '{position}'); ROLLBACK TO s; COMMIT"
+    ));
+    assert_eq!(changes(&session, "g").len(), 1);
+    session.run(&format!("BEGIN; SELECT confirm_changes('g', '{position}')"));
+    assert_eq!(failure(&session, "PREPARE TRANSACTION 'feed'").sqlstate, "0A000");
+    assert_eq!(changes(&session, "g").len(), 1);
+    session.run(&format!(
+        "BEGIN; SAVEPOINT s; SELECT confirm_changes('g', '{position}'); RELEASE s; COMMIT"
+    ));
+    assert!(changes(&session, "g").is_empty());
+    // An earlier position changes nothing.
+    session.run("SELECT confirm_changes('g', '0/0')");
+
+    session.run("BEGIN; SELECT drop_change_feed('g'); ROLLBACK");
+    assert_eq!((slots(), changes(&session, "g").len()), ("1".to_owned(), 0));
+    session.run("BEGIN; SELECT drop_change_feed('g'); COMMIT");
+    assert_eq!(slots(), "0");
+    let written = failure(
+        &session,
+        "BEGIN; SELECT create_table('New'); SELECT create_change_feed('f')",
+    );
+    assert_eq!(written.sqlstate, "25001");
+    assert!(written.hint.contains("in a transaction of its own"), "{written:?}");
+    session.run("ROLLBACK");
+}
+
+#[test]
+fn roles_without_rights_make_and_read_no_feed() {
+    let feeds = Feeds::new();
+    let session = feeds.session("owner");
+    session.run("SELECT create_table('Orders')");
+    session.run("SELECT create_change_feed('f')");
+    let position = session.text("SELECT \"position\" FROM query_change_feeds()");
+    session.run(&format!(
+        "CREATE ROLE {0}_none LOGIN; CREATE ROLE {0}_reader LOGIN REPLICATION; CREATE ROLE {0}_maker LOGIN REPLICATION;
+        ALTER TABLE table_service_data.\"Orders\" OWNER TO {0}_maker; GRANT CREATE ON DATABASE {0} TO {0}_maker",
+        feeds.database
+    ));
+    let calls = [
+        "SELECT create_change_feed('g')".to_owned(),
+        "SELECT create_change_feed('g', '{Orders}')".to_owned(),
+        "SELECT drop_change_feed('f')".to_owned(),
+        "SELECT * FROM query_changes('f')".to_owned(),
+        format!("SELECT confirm_changes('f', '{position}')"),
+    ];
+    let none = feeds.session_as(&format!("{}_none", feeds.database), "none");
+    for call in &calls {
+        let failure = failure(&none, call);
+        assert_eq!(failure.sqlstate, "42501", "{call}: {failure:?}");
+        assert!(failure.hint.contains("REPLICATION"), "{call}: {failure:?}");
+    }
+    assert_eq!(none.text("SELECT feed_name FROM query_change_feeds()"), "f");
+    let reader = feeds.session_as(&format!("{}_reader", feeds.database), "reader");
+    for call in &calls[..3] {
+        assert_eq!(failure(&reader, call).sqlstate, "42501", "{call}");
+    }
+    for call in &calls[3..] {
+        reader.run(call);
+    }
+    let maker = feeds.session_as(&format!("{}_maker", feeds.database), "maker");
+    maker.run("SELECT create_change_feed('g')");
+    maker.run("SELECT drop_change_feed('g')");
+    let slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()";
+    assert_eq!(session.text(slots), "1");
+}
+
+#[test]
+fn a_restored_database_has_no_slot_and_says_so() {
+    let (source, target) = (Feeds::new(), Feeds::new());
+    let session = source.session("source");
+    session.run("SELECT create_table('Orders'); SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    session.run("SELECT create_change_feed('f')");
+    let dump = cluster().program("pg_dump").arg(&source.database).output().unwrap();
+    assert!(dump.status.success());
+    target
+        .session("target")
+        .run("DROP EXTENSION table_service CASCADE; DROP SCHEMA IF EXISTS table_service, table_service_data CASCADE");
+    let mut restore = cluster().program("psql");
+    restore.args(["-qX", "-v", "ON_ERROR_STOP=1", &target.database]);
+    let mut restore = restore.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    std::io::Write::write_all(&mut restore.stdin.take().unwrap(), &dump.stdout).unwrap();
+    assert!(restore.wait().unwrap().success());
+    let session = target.session("target");
+    assert_eq!(session.text("SELECT table_names FROM query_change_feeds()"), "{Orders}");
+    for call in ["SELECT * FROM query_changes('f')", "SELECT confirm_changes('f', '0/1')"] {
+        let failure = failure(&session, call);
+        assert_eq!(failure.sqlstate, "42704", "{failure:?}");
+        assert!(failure.hint.contains("copy the tables again"), "{failure:?}");
+    }
+    session.run("SELECT create_change_feed('f', if_not_exists => true)");
+    session.run("SELECT insert_entity('Orders', 'p', 'new', '{}')");
+    assert_eq!(changes(&session, "f"), ["insert Orders p new {}"]);
+    session.run("SELECT drop_change_feed('f')");
+    assert_eq!(session.text("SELECT count(*) FROM pg_publication"), "0");
+}
+
+#[test]
+fn a_crash_keeps_what_is_confirmed_and_what_is_not() {
+    let cluster = Cluster::start(&["fsync=off"]);
+    let session = cluster.session();
+    session.run("CREATE EXTENSION table_service; ALTER DATABASE postgres SET search_path = public, table_service");
+    let session = cluster.session();
+    session.run("SELECT create_table('Orders')");
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT insert_entity('Orders', 'p', '1', '{}')");
+    confirm(&session, "f");
+    session.run("SELECT insert_entity('Orders', 'p', '2', '{}')");
+    cluster.crash();
+    let session = cluster.session();
+    assert_eq!(changes(&session, "f"), ["insert Orders p 2 {}"]);
+    let slot = session.text("SELECT slot_name FROM pg_replication_slots");
+    if session.value::<i32>("SELECT current_setting('server_version_num')::int / 10000", &[]) >= 17 {
+        let is_failover = format!("SELECT failover FROM pg_replication_slots WHERE slot_name = '{slot}'");
+        assert_eq!(session.text(&is_failover), "t");
+    }
+}
+
+#[test]
+fn a_slot_that_lost_its_log_says_to_copy_again() {
+    let cluster = Cluster::start(&["max_slot_wal_keep_size=1MB", "max_wal_size=32MB", "min_wal_size=32MB"]);
+    cluster
+        .session()
+        .run("CREATE EXTENSION table_service; ALTER DATABASE postgres SET search_path = public, table_service");
+    let session = cluster.session();
+    session.run("SELECT create_table('Orders')");
+    session.run("SELECT create_change_feed('f')");
+    wait_until("the slot is lost", || {
+        session.run("SELECT insert_or_replace_entity('Orders', 'p', 'r', '{}')");
+        session.run("SELECT pg_switch_wal()");
+        session.run("CHECKPOINT");
+        session.text("SELECT wal_status FROM query_change_feeds()") == "lost"
+    });
+    let end = session.text("SELECT pg_current_wal_flush_lsn()");
+    for call in [
+        "SELECT * FROM query_changes('f')".to_owned(),
+        format!("SELECT confirm_changes('f', '{end}')"),
+    ] {
+        let failure = failure(&session, &call);
+        assert_eq!(failure.sqlstate, "55000", "{failure:?}");
+        assert!(failure.hint.contains("copy the tables again"), "{failure:?}");
+    }
+    session.run("SELECT drop_change_feed('f')");
+    session.run("SELECT create_change_feed('f')");
+    assert!(changes(&session, "f").is_empty());
+}
+
+#[test]
+fn a_feed_without_changes_lets_the_log_of_others_go() {
+    let feeds = Feeds::new();
+    let session = feeds.session("session");
+    session.run("SELECT create_table('Orders'); CREATE TABLE other (t text)");
+    session.run("SELECT create_change_feed('f')");
+    session.run("INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 30000)");
+    let position = || session.text("SELECT \"position\" FROM query_change_feeds()");
+    let before = position();
+    assert!(changes(&session, "f").is_empty());
+    assert_ne!(position(), before);
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
+}
+
+#[test]
+fn a_server_without_logical_decoding_or_without_a_slot_says_what_to_do() {
+    let set_up = |settings: &[&str]| {
+        let cluster = Cluster::start(settings);
+        cluster.session().run(
+            "CREATE EXTENSION table_service; SELECT table_service.create_table('Orders');
+            ALTER DATABASE postgres SET search_path = public, table_service",
+        );
+        cluster
+    };
+    let replica = set_up(&["wal_level=replica"]);
+    let refused = failure(&replica.session(), "SELECT create_change_feed('f')");
+    assert_eq!(refused.sqlstate, "55000", "{refused:?}");
+    assert!(refused.hint.contains("wal_level"), "{refused:?}");
+    let full = set_up(&["max_replication_slots=1"]);
+    let session = full.session();
+    session.run("SELECT create_change_feed('f')");
+    let refused = failure(&session, "SELECT create_change_feed('g')");
+    assert_eq!(refused.sqlstate, "53400", "{refused:?}");
+    assert!(refused.hint.contains("drop_change_feed"), "{refused:?}");
+    assert_eq!(session.text("SELECT count(*) FROM pg_publication"), "1");
+}
+
+#[test]
+fn a_transaction_that_ran_when_the_feed_was_made_is_read_or_named() {
+    let feeds = Feeds::new();
+    let (session, other) = (feeds.session("session"), feeds.session("other"));
+    session.run("SELECT create_table('Orders'); CREATE TABLE other (n integer)");
+    // The slot waits for transactions that run. Those that begin after it wait only for the tables of the feed.
+    session.run("BEGIN; SELECT create_change_feed('f')");
+    other.run("BEGIN; INSERT INTO other VALUES (1)");
+    session.run("COMMIT");
+    other.run("SELECT insert_entity('Orders', 'p', 'r', '{}'); COMMIT");
+    let version = session.value::<i32>("SELECT current_setting('server_version_num')::int / 10000", &[]);
+    if version >= 18 {
+        assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
+        return;
+    }
+    let unreadable = failure(&session, "SELECT * FROM query_changes('f')");
+    assert_eq!(unreadable.sqlstate, "42704", "{unreadable:?}");
+    assert!(unreadable.hint.contains("copy the tables again"), "{unreadable:?}");
+    session.run(
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()",
+    );
+    session.run("SELECT create_change_feed('f', if_not_exists => true)");
+    session.run("SELECT insert_entity('Orders', 'p', 's', '{}')");
+    assert_eq!(changes(&session, "f"), ["insert Orders p s {}"]);
+}
