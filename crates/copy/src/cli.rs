@@ -48,6 +48,8 @@ pub enum Command {
     Delete(DeleteArguments),
     /// Counts the entities of tables, all or those that a filter selects
     Count(CountArguments),
+    /// Writes the changes of a change feed as JSON lines, and confirms them when they are written
+    Changes(ChangesArguments),
 }
 
 #[derive(Debug, Args)]
@@ -145,7 +147,8 @@ pub struct CopyArguments {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub since: Option<Ticks>,
 
-    /// After the copy, copy what has changed meanwhile, again and again, until that takes less than SECONDS
+    /// After the copy, copy what has changed meanwhile, again and again, until that takes less than SECONDS. From a database
+    /// that can have a change feed, deletions too
     #[arg(long, value_name = "SECONDS")]
     pub follow: Option<f64>,
 
@@ -227,6 +230,37 @@ pub struct CountArguments {
     /// Count only the entities that pass this filter, as $filter has it
     #[arg(long, value_name = "FILTER")]
     pub filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A line has the columns of query_changes as its members. Changes that are written but not yet confirmed when the program \
+                  ends come again: each is written at least once. A file is gone on with at its end."
+)]
+pub struct ChangesArguments {
+    /// The database [env: TABLE_SERVICE_COPY_FROM]
+    #[arg(long, value_name = "DATABASE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
+    pub from: Option<Secret>,
+
+    /// The change feed, which create_change_feed has made
+    #[arg(long, value_name = "NAME")]
+    pub feed: String,
+
+    /// A file, to whose end the lines go, or - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub to: Secret,
+
+    /// Go on when there are no more changes, and look for new ones every SECONDS
+    #[arg(long, value_name = "SECONDS")]
+    pub follow: Option<f64>,
+
+    /// How long to try again when the database is away or busy, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub retry_for: u64,
+
+    /// Do not say how many changes there were
+    #[arg(long)]
+    pub quiet: bool,
 }
 
 fn time(text: &str) -> Result<Ticks, String> {

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::Sender;
 use crate::failure::Failure;
 use crate::files::{FileOptions, FileSource, FileTarget, POLICIES_ENDING, SERVICE_FILE};
 use crate::location::Location;
-use crate::record::{Chunk, Position, Range};
+use crate::record::{Chunk, Key, Position, Range};
 use crate::rest::{RestClient, RestSource, RestTarget};
 use crate::sql::{SqlSource, SqlTarget};
 
@@ -177,6 +177,18 @@ impl Target {
             Target::Rest(target) => target.has(table).await.map(Some),
             Target::Sql(target) => target.has(table).await.map(Some),
             Target::Files(target) => Ok(target.file_of(table).map(|file| file.exists())),
+        }
+    }
+
+    /// Deletes the entities that have these keys, if they are there. Files keep theirs.
+    ///
+    /// # Errors
+    /// What the target says.
+    pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
+        match self {
+            Target::Rest(target) => target.delete(table, keys).await,
+            Target::Sql(target) => target.delete(table, keys).await,
+            Target::Files(_) => Ok(()),
         }
     }
 

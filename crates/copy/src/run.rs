@@ -25,6 +25,8 @@ use crate::verify::{Comparison, Verify};
 use crate::write::{OnConflict, WriteMode};
 
 mod bulk;
+mod changes;
+mod feed;
 
 /// Does it, and returns the exit status.
 ///
@@ -43,6 +45,10 @@ pub async fn run(command_line: CommandLine) -> Result<u8, Failure> {
         Some(Command::Count(arguments)) => {
             warn_of_secrets([&arguments.place.from]);
             bulk::count(&arguments).await
+        }
+        Some(Command::Changes(arguments)) => {
+            warn_of_secrets([&arguments.from]);
+            changes::changes(&arguments).await
         }
         None => {
             let places = &command_line.copy.places;
@@ -67,10 +73,24 @@ fn warn_of_secrets<'a>(places: impl IntoIterator<Item = &'a Option<Secret>>) {
     }
 }
 
+/// How long a source may take to drop the feed of a copy that has failed.
+const DROP_TIMEOUT: Duration = Duration::from_secs(10);
+
 async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
+    let mut feed = None;
+    let done = copy_by(arguments, &mut feed).await;
+    if let (Err(_), None, Some(begun)) = (&done, &arguments.resume, &feed) {
+        // Nobody goes on with it. If it stays, the next run drops it.
+        let _ = tokio::time::timeout(DROP_TIMEOUT, begun.feed.drop()).await;
+    }
+    done
+}
+
+/// Copies, and follows by a feed if the source can have one.
+async fn copy_by(arguments: &CopyArguments, feed: &mut Option<feed::Begun>) -> Result<u8, Failure> {
     let places = &arguments.places;
     let (from, to) = (places.from()?, places.to()?);
-    let source = places.options.source(from, arguments.since)?;
+    let mut source = places.options.source(from, arguments.since)?;
     let target = Target::new(Location::read(to)?, &places.options.files(), places.options.patience())?;
     if let (Target::Files(files), true) = (&target, places.options.json)
         && files.is_stream()
@@ -97,13 +117,30 @@ async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
         on_conflict: arguments.on_conflict,
         since: arguments.since.map(|since| since.to_string()),
     };
-    let journal = Journal::open(arguments.resume.clone(), job)?;
+    let mut journal = Journal::open(arguments.resume.clone(), job.clone())?;
     let mut report = Report {
         from: source.name(),
         to: target.name(),
         ..Report::default()
     };
     let begin = Instant::now();
+    *feed = feed::begin(arguments, &tables, &journal, &mut report).await?;
+    if let Some(begun) = feed {
+        if begun.is_anew {
+            journal.remove();
+            journal = Journal::open(arguments.resume.clone(), job)?;
+            feed::empty(
+                arguments,
+                &target,
+                &tables,
+                &mut report,
+                "that of the interrupted copy is not there",
+            )
+            .await?;
+        }
+        // The tables are copied as they are when the feed has begun, so in a later snapshot than that in which they were listed.
+        source = places.options.source(from, arguments.since)?;
+    }
     if journal.started().is_none()
         && let Some(clock) = source.clock().await?
     {
@@ -129,7 +166,9 @@ async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
     let interrupted = round(&copy, &tables, &mut report, places.options.style()).await?;
     let mut started = copy.journal.started();
     let (first, mut copy) = (copy.clone(), copy);
-    if let (false, Some(limit)) = (interrupted, arguments.follow) {
+    if let (false, Some(limit), Some(feed)) = (interrupted, arguments.follow, &*feed) {
+        feed::follow(arguments, &copy, &feed.feed, &tables, limit, &mut report).await?;
+    } else if let (false, Some(limit)) = (interrupted, arguments.follow) {
         loop {
             let (next, took, stopped) = follow(arguments, copy, started, &mut report).await?;
             copy = next;
@@ -146,6 +185,12 @@ async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
     report.seconds = begin.elapsed().as_secs_f64();
     report.notes.extend(copy.source.note().map(str::to_owned));
     report.started = started.map(|started| started.to_string());
+    if let Some(feed::Begun { feed, .. }) = feed
+        && !(copy.stop.load(Ordering::Relaxed) && first.journal.is_kept())
+    {
+        // Nobody reads it any more.
+        feed.drop().await?;
+    }
     if copy.stop.load(Ordering::Relaxed) {
         report.note(if first.journal.is_kept() {
             "Interrupted. The same command goes on where it was."
@@ -255,17 +300,29 @@ async fn follow(
         .and_then(|started| Ticks::new(started.get() - overlap))
         .filter(|since| since.is_datetime())
         .ok_or_else(|| Failure::new("The source does not show its clock, so it cannot be followed."))?;
-    let source = places.options.source(places.from()?, Some(since))?;
+    let copy = again(arguments, &before, Some(since))?;
     // Of the source: what changes from now on is for the next round.
-    let clock = source.clock().await?;
-    let tables = places.options.chosen(&source).await?;
+    let clock = copy.source.clock().await?;
+    let tables = places.options.chosen(&copy.source).await?;
+    stop_on_signal(&copy.stop);
+    let stopped = round(&copy, &tables, report, places.options.style()).await?;
+    if let (false, Some(clock)) = (stopped, clock) {
+        copy.journal.set_started(clock);
+    }
+    Ok((copy, begin.elapsed(), stopped))
+}
+
+/// Another round of a copy: all entities, or those that have changed since a moment.
+fn again(arguments: &CopyArguments, before: &Arc<Copy>, since: Option<Ticks>) -> Result<Arc<Copy>, Failure> {
+    let places = &arguments.places;
+    let source = places.options.source(places.from()?, since)?;
     let job = Job::Copy {
         from: source.name(),
         to: before.target.name(),
         on_conflict: arguments.on_conflict,
-        since: Some(since.to_string()),
+        since: since.map(|since| since.to_string()),
     };
-    let copy = Arc::new(Copy {
+    Ok(Arc::new(Copy {
         source,
         target: Target::new(
             Location::read(places.to()?)?,
@@ -274,20 +331,14 @@ async fn follow(
         )?,
         mode: before.mode,
         readers: before.readers,
-        since: Some(since),
+        since,
         pace: Pace::new(arguments.rate.map(f64::from)),
         counters: before.counters.clone(),
         room: before.room.clone(),
         rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
         journal: Journal::open(None, job)?,
         stop: Arc::default(),
-    });
-    stop_on_signal(&copy.stop);
-    let stopped = round(&copy, &tables, report, places.options.style()).await?;
-    if let (false, Some(clock)) = (stopped, clock) {
-        copy.journal.set_started(clock);
-    }
-    Ok((copy, begin.elapsed(), stopped))
+    }))
 }
 
 async fn dry_run(

@@ -69,7 +69,12 @@ impl Server {
             "-c",
             &format!("unix_socket_directories={}", settings.directory.display()),
         ]);
-        for setting in ["listen_addresses=", "port=5432", "unix_socket_permissions=0700"] {
+        for setting in [
+            "listen_addresses=",
+            "port=5432",
+            "unix_socket_permissions=0700",
+            "wal_level=logical",
+        ] {
             command.args(["-c", setting]);
         }
         for setting in installation.settings() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use http::Method;
 use table_service_model::json::value_to_json;
 use table_service_model::limits;
@@ -11,7 +11,7 @@ use table_service_model::{EdmType, Value};
 
 use crate::failure::Failure;
 use crate::printable;
-use crate::record::{Record, Reject};
+use crate::record::{Key, Record, Reject};
 use crate::write::{OnConflict, Outcome, WriteMode};
 
 use super::batch::{self, Change};
@@ -80,6 +80,37 @@ impl RestTarget {
             404 => Ok(false),
             _ => Err(self.client.failure(table, &answer.error())),
         }
+    }
+
+    /// Deletes the entities that have these keys, if they are there.
+    ///
+    /// # Errors
+    /// What the service says.
+    pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
+        let delete = |key: &Key| {
+            let resource = point(table, &key.partition_key, &key.row_key);
+            async move {
+                let answer = self
+                    .client
+                    .send(&Call {
+                        method: Method::DELETE,
+                        resource: &resource,
+                        query: "",
+                        content_type: "",
+                        headers: &[("accept", "application/json;odata=minimalmetadata"), ("if-match", "*")],
+                        body: Bytes::new(),
+                    })
+                    .await?;
+                if answer.status.is_success() || answer.status.as_u16() == 404 {
+                    return Ok(());
+                }
+                Err(self.client.failure(table, &answer.error()))
+            }
+        };
+        stream::iter(keys.iter().map(delete))
+            .buffer_unordered(BATCHES_AT_ONCE)
+            .try_collect()
+            .await
     }
 
     pub fn writer(&self, table: &str, mode: WriteMode) -> RestWriter {

@@ -2,11 +2,13 @@
 
 mod bounded;
 mod bulk;
+mod changes;
 mod connect;
 mod rows;
 mod source;
 mod target;
 
 pub use bulk::{SqlDeleter, count};
+pub use changes::{ChangeFeed, Event};
 pub use source::SqlSource;
 pub use target::{SqlTarget, SqlWriter};

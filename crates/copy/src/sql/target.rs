@@ -12,7 +12,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config};
 
 use crate::failure::Failure;
-use crate::record::{Record, Reject, reason};
+use crate::record::{Key, Record, Reject, reason};
 use crate::write::{OnConflict, Outcome, WriteMode};
 
 use super::connect::{Database, SqlError, row, rows};
@@ -60,6 +60,30 @@ impl SqlTarget {
                 Ok(relation(&client, table).await?.is_some())
             })
             .await
+    }
+
+    /// Deletes the entities that have these keys, if they are there.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn delete(&self, table: &str, keys: &[Key]) -> Result<(), Failure> {
+        let (partitions, rows_of): (Vec<&str>, Vec<&str>) = keys
+            .iter()
+            .map(|key| (key.partition_key.as_str(), key.row_key.as_str()))
+            .unzip();
+        let (partitions, rows_of) = (&partitions, &rows_of);
+        let work = || async move {
+            let client = self.database.connect().await?;
+            if let Some(relation) = relation(&client, table).await? {
+                let statement = format!(
+                    "DELETE FROM {relation} AS e USING unnest($1::text[], $2::text[]) AS k (p, r) \
+                     WHERE e.partition_key = k.p AND e.row_key = k.r"
+                );
+                client.execute(&statement, &[partitions, rows_of]).await?;
+            }
+            Ok(())
+        };
+        self.database.again(work).await
     }
 
     pub fn writer(&self, table: &str, mode: WriteMode) -> SqlWriter {

@@ -1,0 +1,292 @@
+//! `--follow` by a change feed of the source: deletions too, and nothing missed.
+//!
+//! The feed is made before the copy. Then its changes say which keys to look at: what the source has there now replaces what the
+//! target has, and what it no longer has is deleted. So it does no harm that a change comes again, or is older than the copy.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc::{Receiver, channel};
+
+use crate::bulk::{Bulk, Delete, DeleteReport};
+use crate::cli::CopyArguments;
+use crate::failure::Failure;
+use crate::location::Location;
+use crate::peer::Target;
+use crate::pipeline::{Copy, Pace};
+use crate::printable::tell;
+use crate::record::Key;
+use crate::rejects::Rejects;
+use crate::report::{Report, TableReport};
+use crate::resume::{Job, Journal};
+use crate::selection::Selection;
+use crate::sql::{ChangeFeed, Event};
+use crate::write::OnConflict;
+
+use super::changes::pause;
+use super::{again, round};
+
+/// Changes that wait to be applied.
+const WAITING: usize = 1000;
+/// How many keys are looked at in one go.
+const KEYS: usize = 1000;
+/// How long to wait for changes when there are none.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// A feed that is followed.
+pub struct Begun {
+    pub feed: ChangeFeed,
+    /// Whether an earlier run had another one, or none, so that what it has copied is not followed.
+    pub is_anew: bool,
+}
+
+/// Makes a feed of the tables, or finds that of an earlier run. `None` if the source cannot have one: why is said and reported.
+///
+/// # Errors
+/// What the source says.
+pub async fn begin(
+    arguments: &CopyArguments,
+    tables: &[String],
+    journal: &Journal,
+    report: &mut Report,
+) -> Result<Option<Begun>, Failure> {
+    let replaces = matches!(arguments.on_conflict, OnConflict::Replace | OnConflict::Newer);
+    if arguments.follow.is_none() || arguments.since.is_some() || !replaces {
+        return Ok(None);
+    }
+    let Location::Sql(config) = Location::read(arguments.places.from()?)? else {
+        return Ok(None);
+    };
+    let feed = ChangeFeed::new(*config, arguments.places.options.patience(), &name(report, tables));
+    let is_anew = journal.is_resumed();
+    if is_anew && feed.is_whole().await? {
+        return Ok(Some(Begun { feed, is_anew: false }));
+    }
+    // What an earlier run has left.
+    let left = feed.drop().await;
+    let made = match left {
+        Ok(()) => feed.create(tables).await?,
+        Err(failure) => Err(failure.to_string()),
+    };
+    let Err(reason) = made else {
+        return Ok(Some(Begun { feed, is_anew }));
+    };
+    let note =
+        format!("Without a change feed, changes are found by their Timestamps, and deletions are not found: {reason}");
+    tell(&format!("table-service-copy: {note}"));
+    report.note(note);
+    Ok(None)
+}
+
+/// The feed's name is that of the copy, so that a later run finds it.
+fn name(report: &Report, tables: &[String]) -> String {
+    let mut hash = Sha256::new();
+    for part in [&report.from, &report.to].into_iter().chain(tables) {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    let hash: [u8; 32] = hash.finalize().into();
+    let digits: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("copy_{digits}")
+}
+
+/// Applies changes until there are few, and applying them takes less than `limit` seconds. Returns whether it was stopped.
+///
+/// # Errors
+/// What the source or the target says.
+pub async fn follow(
+    arguments: &CopyArguments,
+    copy: &Arc<Copy>,
+    feed: &ChangeFeed,
+    tables: &[String],
+    limit: f64,
+    report: &mut Report,
+) -> Result<bool, Failure> {
+    loop {
+        if copy.stop.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let begin = Instant::now();
+        let (events, changes) = channel(WAITING);
+        let mut applier = Applier {
+            arguments,
+            copy,
+            feed,
+            pending: BTreeMap::new(),
+            report,
+        };
+        let (read, applied) = tokio::join!(feed.read(events), applier.apply(changes));
+        let count = applied?;
+        match read {
+            Ok(Some(position)) => feed.confirm(&position).await?,
+            Ok(None) => pause(IDLE.as_secs_f64(), &copy.stop).await,
+            Err(failure) => {
+                if feed.is_whole().await? {
+                    return Err(failure);
+                }
+                copy_again(arguments, copy, feed, tables, report, &failure).await?;
+                continue;
+            }
+        }
+        if count < KEYS && begin.elapsed().as_secs_f64() < limit {
+            return Ok(false);
+        }
+    }
+}
+
+/// The feed is gone, so nobody knows what has changed: the target's tables are emptied and copied anew, with a new feed.
+async fn copy_again(
+    arguments: &CopyArguments,
+    copy: &Arc<Copy>,
+    feed: &ChangeFeed,
+    tables: &[String],
+    report: &mut Report,
+    failure: &Failure,
+) -> Result<(), Failure> {
+    feed.drop().await?;
+    feed.create(tables).await?.map_err(Failure::new)?;
+    empty(arguments, &copy.target, tables, report, &failure.to_string()).await?;
+    let mut anew = again(arguments, copy, None)?;
+    if let Some(anew) = Arc::get_mut(&mut anew) {
+        anew.stop = copy.stop.clone();
+    }
+    round(&anew, tables, report, arguments.places.options.style()).await?;
+    Ok(())
+}
+
+/// Says that the tables are copied again, and empties those of the target.
+///
+/// # Errors
+/// What the target says.
+pub async fn empty(
+    arguments: &CopyArguments,
+    target: &Target,
+    tables: &[String],
+    report: &mut Report,
+    reason: &str,
+) -> Result<(), Failure> {
+    let note = format!("The change feed is gone, so the target's tables are emptied and copied again: {reason}");
+    tell(&format!("table-service-copy: {note}"));
+    report.note(note);
+    for table in tables {
+        if target.has(table).await? == Some(true) {
+            clear(arguments, table).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes all entities of a table of the target.
+async fn clear(arguments: &CopyArguments, table: &str) -> Result<(), Failure> {
+    let options = &arguments.places.options;
+    let source = options.source(arguments.places.to()?, None)?;
+    let job = Job::Delete {
+        delete_from: source.name(),
+        table: table.to_owned(),
+        filter: "true".to_owned(),
+    };
+    let delete = Arc::new(Delete {
+        bulk: Arc::new(Bulk {
+            source,
+            selection: Selection::read(Some("true"))?,
+            readers: usize::from(options.concurrency),
+            counters: Arc::default(),
+        }),
+        report: std::sync::Mutex::new(DeleteReport::default()),
+        pace: Pace::new(None),
+        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
+        journal: Journal::open(None, job)?,
+        stop: Arc::default(),
+    });
+    delete.table(table).await
+}
+
+/// Applies the changes of a page.
+struct Applier<'a> {
+    arguments: &'a CopyArguments,
+    copy: &'a Arc<Copy>,
+    feed: &'a ChangeFeed,
+    /// The keys to look at, by table.
+    pending: BTreeMap<String, BTreeSet<Key>>,
+    report: &'a mut Report,
+}
+
+impl Applier<'_> {
+    /// Returns how many changes there were.
+    async fn apply(&mut self, mut changes: Receiver<Event>) -> Result<usize, Failure> {
+        let (mut count, mut waiting) = (0, 0);
+        while let Some(event) = changes.recv().await {
+            let Event::Change(change) = event else { continue };
+            count += 1;
+            if change.kind == "clear" {
+                self.pending.remove(&change.table);
+                self.clear(&change.table).await?;
+                continue;
+            }
+            let (Some(partition_key), Some(row_key)) = (change.partition_key, change.row_key) else {
+                continue;
+            };
+            let key = Key { partition_key, row_key };
+            if self.pending.entry(change.table).or_default().insert(key) {
+                waiting += 1;
+            }
+            if waiting >= KEYS {
+                self.flush().await?;
+                waiting = 0;
+            }
+        }
+        self.flush().await?;
+        Ok(count)
+    }
+
+    async fn clear(&self, table: &str) -> Result<(), Failure> {
+        if self.copy.target.has(table).await? == Some(true) {
+            clear(self.arguments, table).await?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), Failure> {
+        for (table, keys) in std::mem::take(&mut self.pending) {
+            let mut keys: Vec<Key> = keys.into_iter().collect();
+            let records = self.feed.entities(&table, &keys).await?;
+            let there: BTreeSet<(&str, &str)> = records
+                .iter()
+                .map(|record| (record.partition_key.as_str(), record.row_key.as_str()))
+                .collect();
+            keys.retain(|key| !there.contains(&(key.partition_key.as_str(), key.row_key.as_str())));
+            let mut done = TableReport {
+                table: table.clone(),
+                read: records.len() as u64,
+                ..TableReport::default()
+            };
+            if !records.is_empty() {
+                let mode = self.copy.mode;
+                let outcome = match &self.copy.target {
+                    Target::Sql(target) => {
+                        target.create(&table).await?;
+                        target.writer(&table, mode).write(records).await?
+                    }
+                    Target::Rest(target) => {
+                        target.create(&table).await?;
+                        target.writer(&table, mode).write(records).await?
+                    }
+                    Target::Files(_) => return Err(Failure::usage("--follow is for a service or a database.")),
+                };
+                done.written = outcome.written;
+                done.skipped = outcome.skipped;
+                done.kept_timestamps = outcome.kept_timestamps;
+                done.rejected = outcome.rejects.len() as u64;
+                self.copy.rejects.add(&outcome.rejects)?;
+            }
+            if !keys.is_empty() && self.copy.target.has(&table).await? == Some(true) {
+                self.copy.target.delete(&table, &keys).await?;
+            }
+            self.report.add(done);
+        }
+        Ok(())
+    }
+}

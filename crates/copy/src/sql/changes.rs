@@ -1,0 +1,259 @@
+//! The change feeds of a database.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use table_service_model::Ticks;
+use tokio::sync::mpsc::Sender;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Row};
+
+use crate::failure::Failure;
+use crate::record::{Key, Record};
+
+use super::connect::{Database, SqlError, row};
+use super::rows::{Bag, Micros};
+use super::target::relation;
+
+/// How many changes a page has, if no transaction has more.
+const PAGE: i64 = 1000;
+
+/// Each change as the members of a JSON object. The bag is JSON already.
+const CHANGES: &str = "SELECT c.position, pg_catalog.to_char(c.committed, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), c.table_name, c.kind, c.partition_key, c.row_key, \
+     pg_catalog.to_char(c.timestamp, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), c.properties::pg_catalog.text, c.old_properties::pg_catalog.text \
+     FROM table_service.query_changes($1::text, $2::bigint) AS c";
+
+/// A change, as `query_changes` returns it.
+pub struct Change {
+    pub position: String,
+    pub committed: String,
+    pub table: String,
+    pub kind: String,
+    pub partition_key: Option<String>,
+    pub row_key: Option<String>,
+    pub timestamp: Option<String>,
+    /// JSON.
+    pub properties: Option<String>,
+    /// JSON.
+    pub old_properties: Option<String>,
+}
+
+impl Change {
+    fn read(row: &Row) -> Result<Change, SqlError> {
+        Ok(Change {
+            position: row.try_get(0)?,
+            committed: row.try_get(1)?,
+            table: row.try_get(2)?,
+            kind: row.try_get(3)?,
+            partition_key: row.try_get(4)?,
+            row_key: row.try_get(5)?,
+            timestamp: row.try_get(6)?,
+            properties: row.try_get(7)?,
+            old_properties: row.try_get(8)?,
+        })
+    }
+
+    /// Appends the change as a line of JSON, with the names of `query_changes`.
+    pub fn append_line(&self, line: &mut Vec<u8>) {
+        let text = |value: Option<&str>| value.map_or("null".to_owned(), |value| serde_json::json!(value).to_string());
+        let bag = |json: &Option<String>| json.clone().unwrap_or_else(|| "null".to_owned());
+        let members = [
+            ("position", text(Some(&self.position))),
+            ("committed", text(Some(&self.committed))),
+            ("table_name", text(Some(&self.table))),
+            ("kind", text(Some(&self.kind))),
+            ("partition_key", text(self.partition_key.as_deref())),
+            ("row_key", text(self.row_key.as_deref())),
+            ("timestamp", text(self.timestamp.as_deref())),
+            ("properties", bag(&self.properties)),
+            ("old_properties", bag(&self.old_properties)),
+        ];
+        let members = members.map(|(name, value)| format!("\"{name}\":{value}"));
+        line.extend_from_slice(format!("{{{}}}\n", members.join(",")).as_bytes());
+    }
+}
+
+/// What a read of a page tells.
+pub enum Event {
+    Change(Box<Change>),
+    /// The database was away, and the page comes again from its beginning.
+    Again,
+}
+
+/// A change feed of a database.
+pub struct ChangeFeed {
+    database: Database,
+    name: String,
+}
+
+impl ChangeFeed {
+    pub fn new(config: Config, patience: Duration, name: &str) -> ChangeFeed {
+        ChangeFeed {
+            database: Database::new(config, patience),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Sends the changes that are not confirmed, at least so many that the last transaction is whole, and returns the position to
+    /// confirm; `None` if there are no changes. It ends early, without an error, when nobody takes them.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn read(&self, events: Sender<Event>) -> Result<Option<String>, Failure> {
+        let mut backoff = self.database.backoff();
+        loop {
+            match self.send(&events).await {
+                Ok(last) => return Ok(last),
+                Err(error) => self.database.wait(&mut backoff, &error).await?,
+            }
+            if events.send(Event::Again).await.is_err() {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn send(&self, events: &Sender<Event>) -> Result<Option<String>, SqlError> {
+        let client = self.database.connect().await?;
+        let parameters: [&(dyn ToSql + Sync); 2] = [&self.name, &PAGE];
+        let mut rows = pin!(client.query_raw(CHANGES, parameters).await?);
+        let mut last = None;
+        while let Some(row) = rows.next().await {
+            let change = Change::read(&row?)?;
+            last = Some(change.position.clone());
+            if events.send(Event::Change(Box::new(change))).await.is_err() {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Confirms the changes up to a position.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn confirm(&self, position: &str) -> Result<(), Failure> {
+        let statement = "SELECT table_service.confirm_changes($1::text, $2::text)::text";
+        self.run(statement, &[&self.name, &position]).await
+    }
+
+    async fn run(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Failure> {
+        self.database
+            .again(|| async {
+                let client = self.database.connect().await?;
+                client.query(statement, parameters).await?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Makes the feed of these tables, unless it is there. The inner error says why the database cannot have one.
+    ///
+    /// # Errors
+    /// A database that stays away.
+    pub async fn create(&self, tables: &[String]) -> Result<Result<(), String>, Failure> {
+        let mut backoff = self.database.backoff();
+        loop {
+            match self.try_create(tables).await {
+                Ok(()) => return Ok(Ok(())),
+                Err(error) if error.code().is_some() && !error.is_passing() => return Ok(Err(error.text())),
+                Err(error) => self.database.wait(&mut backoff, &error).await?,
+            }
+        }
+    }
+
+    async fn try_create(&self, tables: &[String]) -> Result<(), SqlError> {
+        const CREATE: &str = "SELECT table_service.create_change_feed($1::text, $2::text[], if_not_exists => true)";
+        let client = self.database.connect().await?;
+        if self.is_in(&client).await? {
+            return Ok(());
+        }
+        row(&client, CREATE, &[&self.name, &tables]).await?;
+        let version = row(&client, "SELECT current_setting('server_version_num')::int4", &[]).await?;
+        if version.try_get::<_, i32>(0)? < 180_000 {
+            // Transactions that were writing to other tables then could not be read. With the publication there, a new slot has
+            // only what can be.
+            let statement = "SELECT count(pg_drop_replication_slot(slot_name)) FROM pg_replication_slots AS s, pg_database AS d \
+                             WHERE d.datname = current_database() AND s.slot_name = 'table_service_' || d.oid || '_' || $1::text";
+            row(&client, statement, &[&self.name]).await?;
+            row(&client, CREATE, &[&self.name, &tables]).await?;
+        }
+        Ok(())
+    }
+
+    async fn is_in(&self, client: &Client) -> Result<bool, SqlError> {
+        let has_feeds = "SELECT pg_catalog.to_regprocedure('table_service.query_change_feeds()') IS NOT NULL";
+        if !row(client, has_feeds, &[]).await?.try_get(0)? {
+            return Ok(false);
+        }
+        let statement = "SELECT EXISTS (SELECT FROM table_service.query_change_feeds() AS f WHERE f.feed_name = $1::text \
+                         AND f.table_names IS NOT NULL AND f.wal_status <> 'lost')";
+        Ok(row(client, statement, &[&self.name]).await?.try_get(0)?)
+    }
+
+    /// Whether the feed is there and has all its changes.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn is_whole(&self) -> Result<bool, Failure> {
+        let work = || async {
+            let client = self.database.connect().await?;
+            self.is_in(&client).await
+        };
+        self.database.again(work).await
+    }
+
+    /// Drops the feed, or what is left of it. A database that cannot have one has none.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn drop(&self) -> Result<(), Failure> {
+        let work = || async {
+            let client = self.database.connect().await?;
+            let there = "SELECT pg_catalog.to_regprocedure('table_service.query_change_feeds()') IS NOT NULL";
+            if row(&client, there, &[]).await?.try_get(0)? {
+                let statement = "SELECT table_service.drop_change_feed(feed_name)::text FROM table_service.query_change_feeds() \
+                                 WHERE feed_name = $1::text";
+                client.query(statement, &[&self.name]).await?;
+            }
+            Ok(())
+        };
+        self.database.again(work).await
+    }
+
+    /// The entities of a table that have these keys, as they are now. Without the table there are none.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn entities(&self, table: &str, keys: &[Key]) -> Result<Vec<Record>, Failure> {
+        let (partitions, rows_of): (Vec<&str>, Vec<&str>) = keys
+            .iter()
+            .map(|key| (key.partition_key.as_str(), key.row_key.as_str()))
+            .unzip();
+        let (partitions, rows_of) = (&partitions, &rows_of);
+        let work = || async move {
+            let client = self.database.connect().await?;
+            let Some(relation) = relation(&client, table).await? else {
+                return Ok(Vec::new());
+            };
+            let statement = format!(
+                "SELECT e.partition_key, e.row_key, e.\"timestamp\", e.properties FROM unnest($1::text[], $2::text[]) AS k (p, r) \
+                 JOIN {relation} AS e ON e.partition_key = k.p AND e.row_key = k.r"
+            );
+            let found = client.query(&statement, &[partitions, rows_of]).await?;
+            found.iter().map(record).collect()
+        };
+        self.database.again(work).await
+    }
+}
+
+fn record(row: &Row) -> Result<Record, SqlError> {
+    let micros: Micros = row.try_get(2)?;
+    let bag: Bag = row.try_get(3)?;
+    Ok(Record {
+        partition_key: row.try_get(0)?,
+        row_key: row.try_get(1)?,
+        timestamp: Ticks::from_postgres_micros(micros.0),
+        properties: bag.0,
+    })
+}

@@ -1,0 +1,128 @@
+//! The changes of a feed as lines, and copies that follow a feed.
+
+use std::collections::BTreeSet;
+
+use system_tests::{Database, Session, wait_until};
+
+use crate::program::{Place, database_url, ends_with, output, quietly, start, succeeds, verifying};
+
+fn prepared(database: &Database) -> Session {
+    let session = database.session("writer");
+    session.run("SET search_path = public, table_service; SELECT create_table('Orders')");
+    session
+}
+
+fn slots(session: &Session) -> String {
+    session.text("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()")
+}
+
+#[test]
+fn changes_are_lines_that_are_confirmed_when_they_are_written() {
+    let database = Database::new();
+    let session = prepared(&database);
+    session.run("SELECT create_change_feed('f', old_images => true)");
+    let directory = tempfile::tempdir().unwrap();
+    let (from, path) = (database_url(&database), directory.path().join("changes.jsonl"));
+    let to = path.to_str().unwrap();
+    let arguments = ["changes", "--from", &from, "--feed", "F", "--to", to];
+    let lines = || -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(&path).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+
+    session.run("SELECT insert_entity('Orders', 'p', 'é\"', '{\"A@odata.type\": \"Edm.Int64\", \"A\": \"1\"}')");
+    session.run("SELECT merge_entity('Orders', 'p', 'é\"', '{\"B\": \"\\u0001\"}', '*')");
+    assert!(succeeds(&arguments).contains("2 changes"));
+    session.run("SELECT clear_table('Orders')");
+    // What an earlier run has left of a line that was not confirmed.
+    let mut text = std::fs::read(&path).unwrap();
+    text.extend_from_slice(b"{\"position\":");
+    std::fs::write(&path, text).unwrap();
+    assert!(succeeds(&arguments).contains("1 changes"));
+    assert!(succeeds(&arguments).contains("0 changes"));
+
+    let lines = lines();
+    assert_eq!(lines.len(), 3);
+    let names: BTreeSet<&str> = lines[0].as_object().unwrap().keys().map(String::as_str).collect();
+    let columns = session.run("SELECT unnest(proargnames[3:]) FROM pg_proc WHERE proname = 'query_changes'");
+    let columns: BTreeSet<&str> = columns.iter().map(|row| row[0].as_deref().unwrap()).collect();
+    assert_eq!(names, columns);
+    assert_eq!(lines[0]["kind"], "insert");
+    assert_eq!(lines[0]["row_key"], "é\"");
+    assert_eq!(lines[0]["old_properties"], serde_json::Value::Null);
+    assert_eq!(lines[1]["properties"]["B"], "\u{1}");
+    assert_eq!(lines[1]["old_properties"], lines[0]["properties"]);
+    assert_eq!(lines[2]["kind"], "clear");
+    assert!(lines[0]["committed"].as_str().unwrap().ends_with('Z'));
+
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    let said = output(&["changes", "--quiet", "--from", &from, "--feed", "f", "--to", "-"]);
+    assert!(said.status.success());
+    let line: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(line["row_key"], "r");
+    session.run("SELECT drop_change_feed('f')");
+
+    assert!(ends_with(1, &arguments).contains("no change feed"));
+    assert!(ends_with(2, &["changes", "--from", to, "--feed", "f", "--to", "-"]).contains("postgresql://"));
+    assert!(ends_with(2, &["changes", "--from", &from, "--feed", "f", "--to", &from]).contains("JSON lines"));
+}
+
+#[test]
+fn a_copy_follows_deletions_too_and_leaves_no_feed() {
+    for kind in ["sql", "rest"] {
+        let (source, target) = (Database::new(), Place::of(kind));
+        let session = prepared(&source);
+        session.run(
+            "SELECT create_table('Items');
+            SELECT count(insert_entity(t, 'p' || n % 7, n::text, jsonb_build_object('N', n, 'T', repeat('x', 20))))
+            FROM generate_series(1, 3000) AS n, unnest('{Orders,Items}'::text[]) AS t",
+        );
+        let (from, to) = (database_url(&source), target.argument());
+        // No round takes less than no time, so it goes on until it is stopped.
+        let mut copying = start(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "0"]));
+        for n in 1..=400 {
+            session.run(&format!(
+                "SELECT delete_entity('Orders', 'p{0}', '{n}', if_exists => true);
+                SELECT insert_or_replace_entity('Orders', 'new', '{1}', '{{\"N\": {n}}}');
+                UPDATE table_service_data.\"Items\" SET row_key = row_key || 'x' WHERE partition_key = 'p{0}' AND row_key = '{n}'",
+                n % 7,
+                n % 50,
+            ));
+        }
+        let are_equal = || output(&verifying(&from, &to, &[])).status.success();
+        wait_until("the changes are there", are_equal);
+        session.run("SELECT clear_table('Items')");
+        session.run("SELECT insert_entity('Items', 'p', 'last', '{}')");
+        wait_until("the cleared table is there", are_equal);
+        // The feed is dropped in the middle: it says so, and copies again.
+        wait_until("the feed is free", || {
+            session
+                .sql("SELECT drop_change_feed(feed_name) FROM query_change_feeds()")
+                .is_ok()
+        });
+        session.run("SELECT delete_entity('Items', 'p', 'last'); SELECT insert_entity('Orders', 'p', 'last', '{}')");
+        wait_until("the tables are copied again", are_equal);
+        assert_eq!(slots(&session), "1");
+        let pid = copying.id().to_string();
+        assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
+        assert_eq!(copying.wait().unwrap().code(), Some(130));
+        assert_eq!(slots(&session), "0");
+        assert_eq!(session.text("SELECT count(*) FROM pg_publication"), "0");
+    }
+}
+
+#[test]
+fn a_copy_without_rights_to_a_feed_says_so_and_follows_by_timestamps() {
+    let (source, target) = (Database::new(), Database::new());
+    let session = prepared(&source);
+    let role = source.role("reader");
+    session.run(&format!(
+        "SELECT insert_entity('Orders', 'p', 'r', '{{}}'); GRANT SELECT ON table_service_data.\"Orders\" TO {role}"
+    ));
+    let from = database_url(&source).replace("postgres@", &format!("{role}@"));
+    let to = database_url(&target);
+    let said = succeeds(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "60"]));
+    assert!(said.contains("Without a change feed"), "{said}");
+    succeeds(&verifying(&from, &to, &[]));
+    assert_eq!(slots(&session), "0");
+}
