@@ -14,8 +14,8 @@ cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 
-golden_tests=(00_install access bulk batch batch_errors batch_json batch_transactions delete etags expiry insert merge pages patch privileges property_index_pages property_indexes rename replace table_features upsert)
-system_tests=(batches:: bulk:: concurrency::concurrent_definitions expiry:: index_entities:: patch:: property_indexes:: privileges::the_owner_of_the_database queries::a_partitioned queries::plans upgrade::)
+golden_tests=(00_install access bulk batch batch_errors batch_json batch_transactions change_feeds delete etags expiry insert merge pages patch privileges property_index_pages property_indexes rename replace table_features upsert)
+system_tests=(batches:: bulk:: change_feeds:: concurrency::concurrent_definitions expiry:: index_entities:: patch:: property_indexes:: privileges::the_owner_of_the_database queries::a_partitioned queries::plans upgrade::)
 gateway_tests=(faults::whoever_leads memory:: hostile::a_page_whose)
 
 if (($#)); then mutants=("$@"); else mapfile -t mutants < <(cd tests/mutations && find . -name '*.patch' -printf '%P\n' | sed 's/\.patch$//' | LC_ALL=C sort); fi
