@@ -14,6 +14,7 @@ pub mod cors;
 pub mod database;
 pub mod failure;
 pub mod faults;
+mod feed_watch;
 pub mod finished;
 pub mod gateway;
 pub mod head_limit;

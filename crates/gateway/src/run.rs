@@ -18,6 +18,7 @@ use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
 use crate::config::{Config, ConfigError, LogFormat};
 use crate::database::{Node, usable};
 use crate::faults::Faults;
+use crate::feed_watch;
 use crate::gateway::{Gateway, TimeLimits};
 use crate::head_limit::LONG_BYTES;
 use crate::needs::ONE_REQUEST;
@@ -144,6 +145,10 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
         for tenant in gateway.tenants.iter().cloned() {
             tokio::spawn(sweeper::keep_sweeping(gateway.clone(), tenant, interval));
         }
+    }
+
+    for tenant in gateway.tenants.iter().cloned() {
+        tokio::spawn(feed_watch::keep_watching(gateway.clone(), tenant));
     }
 
     announce(&Addresses {

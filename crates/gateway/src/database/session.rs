@@ -35,6 +35,15 @@ pub struct Swept {
     pub oldest: SystemTime,
 }
 
+/// A change feed of a database.
+pub struct ChangeFeed {
+    pub name: String,
+    /// What it keeps of the log.
+    pub retained_bytes: i64,
+    /// Whether its reader has to begin again: the feed has lost changes, or its slot is gone.
+    pub is_lost: bool,
+}
+
 /// The database of an account, for one request with its deadline.
 #[derive(Clone, Copy)]
 pub struct Session<'a> {
@@ -262,6 +271,29 @@ impl<'a> Session<'a> {
             })
         };
         rows.iter().map(swept).collect()
+    }
+
+    /// Returns the change feeds of the database. An earlier version of the extension has none.
+    pub async fn query_change_feeds(&self) -> Result<Vec<ChangeFeed>, Failure> {
+        let statement = Statement::QueryChangeFeeds;
+        let attempt = || async {
+            let mut lease = self.lease(statement).await?;
+            if !lease.connection().has_functions_of_0_3() {
+                return Ok(Vec::new());
+            }
+            self.run(lease, statement, &[]).await
+        };
+        let rows = self.retried(statement, attempt).await?;
+        let feed = |row| {
+            let retained_bytes: Option<i64> = column(row, 1)?;
+            let status: Option<String> = column(row, 2)?;
+            Ok(ChangeFeed {
+                name: column(row, 0)?,
+                retained_bytes: retained_bytes.unwrap_or_default(),
+                is_lost: status.is_none_or(|status| status == "lost"),
+            })
+        };
+        rows.iter().map(feed).collect()
     }
 
     /// Inserts an entity and returns its ETag.

@@ -20,6 +20,7 @@ pub enum Statement {
     ExpireEntities,
     GetEntity,
     GetVersion,
+    QueryChangeFeeds,
     QueryPage,
     QueryPageChunks,
     GetAccessPolicies,
@@ -44,7 +45,7 @@ pub enum Place {
 }
 
 impl Statement {
-    pub const ALL: [Statement; 19] = [
+    pub const ALL: [Statement; 20] = [
         Statement::CreateTable,
         Statement::DeleteTable,
         Statement::QueryTables,
@@ -58,6 +59,7 @@ impl Statement {
         Statement::ExpireEntities,
         Statement::GetEntity,
         Statement::GetVersion,
+        Statement::QueryChangeFeeds,
         Statement::QueryPage,
         Statement::QueryPageChunks,
         Statement::GetAccessPolicies,
@@ -89,6 +91,9 @@ impl Statement {
             Statement::GetVersion => {
                 "SELECT e.\"timestamp\" FROM table_service.get_entity($1, $2, $3, 'PartitionKey') AS e"
             }
+            Statement::QueryChangeFeeds => {
+                "SELECT f.feed_name, f.retained_bytes, f.wal_status FROM table_service.query_change_feeds() AS f"
+            }
             Statement::QueryPage => {
                 "SELECT p.partition_key, p.row_key, p.\"timestamp\", p.properties, p.continuation_token FROM table_service.query_page($1, $2, $3, $4, $5) AS p"
             }
@@ -107,6 +112,7 @@ impl Statement {
             Statement::CreateTable
             | Statement::DeleteTable
             | Statement::ExpireEntities
+            | Statement::QueryChangeFeeds
             | Statement::QueryTables
             | Statement::GetAccessPolicies
             | Statement::SetAccessPolicies

@@ -1,8 +1,9 @@
 //! Metrics in the text format of Prometheus.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use prometheus_client::encoding::text::encode;
@@ -15,7 +16,7 @@ use prometheus_client::registry::Registry;
 
 use super::event::{Event, Outcome};
 use super::hot::HotPartitions;
-use crate::database::NodeStatus;
+use crate::database::{ChangeFeed, NodeStatus};
 
 /// How many of the most requested partitions are exported.
 const HOT_PARTITIONS: usize = 10;
@@ -35,6 +36,12 @@ struct OperationLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AccountLabels {
     account: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FeedLabels {
+    account: String,
+    feed: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -79,6 +86,8 @@ pub struct Metrics {
     pub active_requests: Gauge<i64, AtomicI64>,
     expired: Family<AccountLabels, Counter>,
     expiry_staleness: Family<AccountLabels, Gauge<f64, AtomicU64>>,
+    /// The change feeds of each account's database.
+    feeds: Mutex<BTreeMap<String, Vec<ChangeFeed>>>,
     hot: Mutex<HotPartitions>,
 }
 
@@ -101,6 +110,7 @@ impl Default for Metrics {
             active_requests: Gauge::default(),
             expired: Family::default(),
             expiry_staleness: Family::default(),
+            feeds: Mutex::default(),
             hot: Mutex::default(),
         }
     }
@@ -138,6 +148,32 @@ impl Metrics {
         // The clock of the database may be ahead.
         let late = oldest.map_or(Duration::ZERO, |oldest| oldest.elapsed().unwrap_or_default());
         self.expiry_staleness.get_or_create(&labels).set(late.as_secs_f64());
+    }
+
+    fn of_feeds(&self) -> (Family<FeedLabels, Gauge>, Family<FeedLabels, Gauge>) {
+        let (retained, lost) = (
+            Family::<FeedLabels, Gauge>::default(),
+            Family::<FeedLabels, Gauge>::default(),
+        );
+        let all = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        for (account, feed) in all
+            .iter()
+            .flat_map(|(account, feeds)| feeds.iter().map(move |feed| (account, feed)))
+        {
+            let labels = FeedLabels {
+                account: account.clone(),
+                feed: feed.name.clone(),
+            };
+            retained.get_or_create(&labels).set(feed.retained_bytes);
+            lost.get_or_create(&labels).set(i64::from(feed.is_lost));
+        }
+        (retained, lost)
+    }
+
+    /// Takes what the change feeds of an account's database retain.
+    pub fn feeds(&self, account: &str, feeds: Vec<ChangeFeed>) {
+        let mut all = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(account.to_owned(), feeds);
     }
 
     /// All metrics, as text.
@@ -183,6 +219,18 @@ impl Metrics {
             "expiry_staleness_seconds",
             "How long ago the oldest entity expired that the last sweep left",
             Box::new(self.expiry_staleness.clone()),
+        );
+
+        let (retained, lost) = self.of_feeds();
+        tell(
+            "change_feed_retained_bytes",
+            "What a change feed keeps of the log of its database",
+            Box::new(retained),
+        );
+        tell(
+            "change_feed_lost",
+            "1 if a change feed has lost changes, so that its reader has to begin again",
+            Box::new(lost),
         );
 
         let held = Gauge::<i64, AtomicI64>::default();

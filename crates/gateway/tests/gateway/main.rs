@@ -11,6 +11,7 @@ mod clients;
 mod entities;
 mod expiry;
 mod faults;
+mod feeds;
 mod gateway;
 mod hostile;
 mod http;
