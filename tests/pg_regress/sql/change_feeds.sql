@@ -116,3 +116,4 @@ BEGIN READ ONLY;
 SELECT create_change_feed('feed');
 :state
 ROLLBACK;
+SELECT delete_table(name) FROM unnest(ARRAY['Orders', 'Items']) AS name;
