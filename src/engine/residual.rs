@@ -4,7 +4,7 @@
 use pgrx::prelude::*;
 use pgrx::{FromDatum, PgMemoryContexts};
 use table_service_model::entity::Entity;
-use table_service_model::filter::{Filter, Predicate};
+use table_service_model::filter::{Columns, Filter, Predicate};
 use table_service_model::{Error, Properties, Ticks};
 
 use crate::postgres::error::OrRaise;
@@ -28,7 +28,9 @@ fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
             timestamp: None,
             properties: bag(argument(fcinfo, 0), || TESTED.to_owned()),
         };
-        compiled(fcinfo, varlena::bytes(argument(fcinfo, 1))).matches(&entity)
+        compiled(fcinfo, varlena::bytes(argument(fcinfo, 1)))
+            .predicate
+            .matches(&entity)
     }
 }
 
@@ -42,13 +44,30 @@ VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 fn scan_passes_entity(fcinfo: pg_sys::FunctionCallInfo) -> bool {
     // SAFETY: `fcinfo` is that of the running function, whose declaration has these arguments.
     unsafe {
-        let entity = Entity {
-            partition_key: TextArg::from_datum(argument(fcinfo, 0), false).map(TextArg::get),
-            row_key: TextArg::from_datum(argument(fcinfo, 1), false).map(TextArg::get),
-            timestamp: Ticks::from_postgres_micros(argument(fcinfo, 2).value() as i64),
-            properties: bag(argument(fcinfo, 3), || TESTED.to_owned()),
+        let kept = compiled(fcinfo, varlena::bytes(argument(fcinfo, 4)));
+        let key = |number: usize| {
+            let key = argument(fcinfo, number);
+            (kept.columns.partition_key || kept.columns.row_key)
+                .then(|| TextArg::from_datum(key, false).map(TextArg::get))
+                .flatten()
         };
-        compiled(fcinfo, varlena::bytes(argument(fcinfo, 4))).matches(&entity)
+        let timestamp = argument(fcinfo, 2).value() as i64;
+        let properties = bag(argument(fcinfo, 3), || TESTED.to_owned());
+        let entity = Entity {
+            partition_key: key(0),
+            row_key: key(1),
+            timestamp: kept
+                .columns
+                .timestamp
+                .then(|| Ticks::from_postgres_micros(timestamp))
+                .flatten(),
+            properties,
+        };
+        let predicate = &kept.predicate;
+        predicate.passes(&entity)
+            && predicate
+                .alive()
+                .is_none_or(|alive| alive.includes(timestamp, properties))
     }
 }
 
@@ -73,6 +92,8 @@ struct Kept {
     source: Box<[u8]>,
     parameters: Option<Box<[u8]>>,
     predicate: Predicate,
+    /// The columns that its filter looks at.
+    columns: Columns,
 }
 
 /// Returns the predicate of a filter. It is parsed once per call site, as long as the filter stays the same.
@@ -87,14 +108,14 @@ pub unsafe fn parsed<'a>(
     let bytes = parameters.map(|parameters| parameters.as_bytes());
     let make = || Filter::parse(filter, parameters).map(|filter| Predicate::new(&filter));
     // SAFETY: the caller makes the same promise.
-    unsafe { kept(fcinfo, filter.as_bytes(), bytes, make) }
+    unsafe { &kept(fcinfo, filter.as_bytes(), bytes, make).predicate }
 }
 
 /// Returns the predicate in the bytes that a scan passes.
 ///
 /// # Safety
 /// As for [`parsed`].
-unsafe fn compiled<'a>(fcinfo: pg_sys::FunctionCallInfo, bytes: &[u8]) -> &'a Predicate {
+unsafe fn compiled<'a>(fcinfo: pg_sys::FunctionCallInfo, bytes: &[u8]) -> &'a Kept {
     // SAFETY: the caller makes the same promise.
     unsafe { kept(fcinfo, bytes, None, || Predicate::from_bytes(bytes)) }
 }
@@ -108,11 +129,15 @@ unsafe fn kept<'a>(
     source: &[u8],
     parameters: Option<&[u8]>,
     make: impl Fn() -> Result<Predicate, Error>,
-) -> &'a Predicate {
-    let new = || Kept {
-        source: source.into(),
-        parameters: parameters.map(Box::from),
-        predicate: make().or_raise(),
+) -> &'a Kept {
+    let new = || {
+        let predicate = make().or_raise();
+        Kept {
+            source: source.into(),
+            parameters: parameters.map(Box::from),
+            columns: predicate.columns_of_filter(),
+            predicate,
+        }
     };
     // SAFETY: `flinfo` is that of the running function. Its `fn_extra` belongs to this function, so it is NULL or
     // points to a `Kept`. The `Kept` lives in `fn_mcxt`, as long as the call site, and only this function replaces it.
@@ -125,6 +150,6 @@ unsafe fn kept<'a>(
         } else if *(*kept).source != *source || (*kept).parameters.as_deref() != parameters {
             *kept = new();
         }
-        &(*kept).predicate
+        &*kept
     }
 }

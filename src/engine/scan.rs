@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
+use table_service_model::expiry::Alive;
 use table_service_model::filter::{AccessClass, Bound, Columns, Filter, KeyRange, Plan, Predicate};
 use table_service_model::property_index::{Condition, Span};
 use table_service_model::read_strategy::{Decision, Step, Strategy};
@@ -27,7 +28,7 @@ pub struct RowFilter {
 impl RowFilter {
     pub fn new(predicate: Predicate) -> RowFilter {
         RowFilter {
-            columns: predicate.columns(),
+            columns: predicate.columns_of_filter(),
             predicate,
         }
     }
@@ -39,7 +40,8 @@ impl RowFilter {
     }
 
     pub fn passes(&self, row: &Row<'_>) -> bool {
-        self.predicate.matches(&row.entity_of(self.columns))
+        let is_alive = |alive: &Alive| alive.includes(row.timestamp(), row.properties());
+        self.predicate.passes(&row.entity_of(self.columns)) && self.predicate.alive().is_none_or(is_alive)
     }
 }
 

@@ -133,11 +133,15 @@ impl<'s> Row<'s> {
         if columns.partition_key || columns.row_key || columns.timestamp {
             return self.entity();
         }
+        let properties = match columns.properties {
+            true => self.properties(),
+            false => Properties::from_stored(&[]),
+        };
         Entity {
             partition_key: None,
             row_key: None,
             timestamp: None,
-            properties: self.properties(),
+            properties,
         }
     }
 

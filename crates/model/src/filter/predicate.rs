@@ -115,12 +115,18 @@ impl Predicate {
         }
     }
 
-    /// Returns whether an entity passes.
+    /// Returns whether an entity passes, and has not expired.
     pub fn matches(&self, entity: &Entity<'_>) -> bool {
         self.passes(entity) && self.alive.as_ref().is_none_or(|alive| is_alive(alive, entity))
     }
 
-    fn passes(&self, entity: &Entity<'_>) -> bool {
+    /// Returns who passes besides; `None` if no entity expires.
+    pub fn alive(&self) -> Option<&Alive> {
+        self.alive.as_ref()
+    }
+
+    /// Returns whether an entity passes the filter, whether it has expired or not.
+    pub fn passes(&self, entity: &Entity<'_>) -> bool {
         let mut target = self.first;
         loop {
             let test = match target {
@@ -139,12 +145,19 @@ impl Predicate {
         }
     }
 
+    /// Returns the columns that [`Predicate::matches`] looks at.
     pub fn columns(&self) -> Columns {
-        let mut columns = Columns {
-            timestamp: self.alive.is_some(),
-            properties: self.alive.is_some(),
-            ..Columns::default()
-        };
+        let of_filter = self.columns_of_filter();
+        Columns {
+            timestamp: of_filter.timestamp || self.alive.is_some(),
+            properties: of_filter.properties || self.alive.is_some(),
+            ..of_filter
+        }
+    }
+
+    /// Returns the columns that [`Predicate::passes`] looks at.
+    pub fn columns_of_filter(&self) -> Columns {
+        let mut columns = Columns::default();
         for test in &self.tests {
             match test.column {
                 Column::PartitionKey => columns.partition_key = true,
