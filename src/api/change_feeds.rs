@@ -48,7 +48,7 @@ fn drop_change_feed(feed_name: Option<TextArg<'_>>, if_exists: default!(Option<b
         let feed = checked(feed_name)?;
         let if_exists = required("if_exists", if_exists)?;
         prevent_if_read_only(c"drop_change_feed()");
-        let feed = ChangeFeed::find(feed);
+        let feed = ChangeFeed::find(feed)?;
         if feed.is_absent() {
             return if if_exists { Ok(false) } else { Err(feed.not_found()) };
         }
@@ -109,7 +109,7 @@ fn query_changes(
             reason: "top must not be negative".to_owned(),
         })?;
         engine::require_one_server()?;
-        let feed = ChangeFeed::find(feed);
+        let feed = ChangeFeed::find(feed)?;
         // SAFETY: `fcinfo` is that of the running function, which returns the columns of `Changes`.
         let mut result = unsafe { ResultSet::open(fcinfo) };
         feed.read(top, &mut |position, committed, change| {
@@ -161,7 +161,7 @@ fn confirm_changes(feed_name: Option<TextArg<'_>>, position: Option<TextArg<'_>>
         let position = Position::parse(required("position", position)?.get())?;
         prevent_if_read_only(c"confirm_changes()");
         engine::require_one_server()?;
-        ChangeFeed::find(feed).confirm(position)
+        ChangeFeed::find(feed)?.confirm(position)
     };
     confirm().or_raise();
 }

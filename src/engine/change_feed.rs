@@ -66,8 +66,11 @@ fn not_of_cluster() -> Error {
 
 impl ChangeFeed {
     /// Looks a feed up, of which all may be missing.
-    pub fn find(name: FeedName<'_>) -> ChangeFeed {
-        const SQL: &str = "SELECT p.pubname::pg_catalog.text, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text FROM (VALUES (1)) AS one LEFT JOIN (SELECT p.pubname FROM pg_catalog.pg_publication AS p WHERE pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $1 ORDER BY p.pubname LIMIT 1) AS p ON true LEFT JOIN (SELECT s.* FROM pg_catalog.pg_replication_slots AS s WHERE s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2) AS s ON true";
+    ///
+    /// # Errors
+    /// `InvalidInput` if several publications have its name, in different cases: another role may have made one of them.
+    pub fn find(name: FeedName<'_>) -> Result<ChangeFeed, Error> {
+        const SQL: &str = "SELECT p.pubname, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text, p.number FROM (VALUES (1)) AS one LEFT JOIN (SELECT pg_catalog.min(p.pubname::pg_catalog.text) AS pubname, pg_catalog.count(*) AS number FROM pg_catalog.pg_publication AS p WHERE pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $1) AS p ON true LEFT JOIN (SELECT s.* FROM pg_catalog.pg_replication_slots AS s WHERE s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2) AS s ON true";
         let publication = Text::new(&format!("{PREFIX}{}", name.fold()));
         let slot = Text::new(&name.slot(database()));
         connect(|spi| {
@@ -78,7 +81,15 @@ impl ChangeFeed {
                 let position = text(column).and_then(|text| Position::parse(&text).ok());
                 position.unwrap_or(Position(0))
             };
-            ChangeFeed {
+            if row.and_then(|row| row.int8(6)).unwrap_or_default() > 1 {
+                return Err(Error::ArgumentInvalid {
+                    reason: format!(
+                        "Several publications are called {PREFIX}{} in different cases. Drop or rename all but that of the change feed: \\dRp+ shows their owners and tables",
+                        name.get()
+                    ),
+                });
+            }
+            Ok(ChangeFeed {
                 name: name.get().to_owned(),
                 publication: text(1),
                 slot: text(2).map(|name| Slot {
@@ -87,7 +98,7 @@ impl ChangeFeed {
                     is_lost: row.and_then(|row| row.boolean(4)) == Some(true),
                 }),
                 written: position(5),
-            }
+            })
         })
     }
 
@@ -126,7 +137,7 @@ impl ChangeFeed {
         old_images: bool,
         if_not_exists: bool,
     ) -> Result<Position, Error> {
-        let feed = ChangeFeed::find(name);
+        let feed = ChangeFeed::find(name)?;
         match feed.parts() {
             Ok((_, slot)) if if_not_exists => return Ok(slot.confirmed),
             Ok(_) => return Err(Error::ChangeFeedExists { feed: feed.name }),
@@ -136,7 +147,8 @@ impl ChangeFeed {
         let slot = name.slot(database());
         let make_slot = |from_commit| {
             with_hints(&feed.name, || replication_slot::make(&slot, from_commit));
-            ChangeFeed::find(name).slot.map_or(Position(0), |slot| slot.confirmed)
+            let made = ChangeFeed::find(name).ok().and_then(|feed| feed.slot);
+            made.map_or(Position(0), |slot| slot.confirmed)
         };
         if feed.publication.is_some() {
             return Ok(make_slot(false));

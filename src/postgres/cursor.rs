@@ -10,8 +10,8 @@ use super::raised::while_running;
 use super::spi::{Connection, Tuple, c_string, parameters, rows};
 use super::types::value::Value;
 
-/// How many rows come at once.
-const PART: c_long = 1000;
+/// How many rows come at once. Each may have a bag of 1 MiB, and the one before it too.
+const PART: c_long = 50;
 
 /// The rows of a read. PostgreSQL keeps them on disk if they are many.
 pub struct Cursor<'c> {

@@ -172,20 +172,36 @@ fn watch() {
 #[pg_guard]
 unsafe extern "C-unwind" fn transaction_ends(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
     match event {
+        // The transaction may still fail after this, so the slots stay.
         pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT => {
             let pending = PENDING.with_borrow(Vec::clone);
-            for pending in pending.iter().filter(|pending| pending.action == Action::Dropped) {
-                drop_slot(&pending.slot);
+            let is_dropped = |pending: &&Pending| pending.action == Action::Dropped && exists(&pending.slot);
+            for pending in pending.iter().filter(is_dropped) {
+                // SAFETY: no slot is acquired. The slot is released at once.
+                unsafe {
+                    acquire(&pending.slot);
+                    pg_sys::ReplicationSlotRelease();
+                }
             }
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT => {
             // SAFETY: it is a global of this process, which has just committed.
             let commit = unsafe { Position(pg_sys::XactLastCommitEnd) };
-            for pending in PENDING.take() {
+            let all = PENDING.take();
+            let is_dropped = |slot: &CStr| {
+                let mut of_slot = all.iter().filter(|pending| *pending.slot == *slot);
+                of_slot.any(|pending| pending.action == Action::Dropped)
+            };
+            for pending in &all {
                 match pending.action {
+                    Action::Dropped => or_warn("the replication slot of a dropped change feed stays", || {
+                        release();
+                        drop_slot(&pending.slot);
+                    }),
+                    _ if is_dropped(&pending.slot) => {}
                     Action::MadeFromCommit => advance(&pending.slot, commit),
                     Action::Confirmed(position) => advance(&pending.slot, position),
-                    Action::Made | Action::Dropped => {}
+                    Action::Made => {}
                 }
             }
         }
@@ -236,18 +252,25 @@ fn undo(pending: Vec<Pending>) {
     }
 }
 
+fn exists(slot: &CStr) -> bool {
+    // SAFETY: the name is a C string.
+    unsafe { !pg_sys::SearchNamedReplicationSlot(slot.as_ptr(), true).is_null() }
+}
+
 /// Drops a slot, if there is one.
 fn drop_slot(slot: &CStr) {
-    // SAFETY: the name is a C string.
-    unsafe {
-        if !pg_sys::SearchNamedReplicationSlot(slot.as_ptr(), true).is_null() {
-            pg_sys::ReplicationSlotDrop(slot.as_ptr(), true);
-        }
+    if exists(slot) {
+        // SAFETY: the name is a C string.
+        unsafe { pg_sys::ReplicationSlotDrop(slot.as_ptr(), true) };
     }
 }
 
 /// Moves a slot forward. The transaction has committed, so an error is no more than a warning: what is not confirmed comes again.
 fn advance(slot: &CStr, position: Position) {
+    // Somebody has dropped it.
+    if !exists(slot) {
+        return;
+    }
     or_warn(
         "a position of a change feed was not confirmed, so its changes come again",
         || {
@@ -269,8 +292,14 @@ fn advance(slot: &CStr, position: Position) {
 
 /// Runs `f` at the end of a transaction, which is no longer to fail.
 fn or_warn(what: &'static str, f: impl FnOnce()) {
+    // PostgreSQL holds interrupts off there, and an error forgets that it does. Then its count would go below zero, and the
+    // session would never again be interrupted.
+    // SAFETY: the counts are globals of this process, which has one thread.
+    let held = unsafe { (pg_sys::InterruptHoldoffCount, pg_sys::QueryCancelHoldoffCount) };
     PgTryBuilder::new(AssertUnwindSafe(f))
         .catch_others(|error| {
+            // SAFETY: as above.
+            unsafe { (pg_sys::InterruptHoldoffCount, pg_sys::QueryCancelHoldoffCount) = held };
             release();
             pgrx::warning!("{what}: {}", message(&error));
         })

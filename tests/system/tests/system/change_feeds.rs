@@ -684,3 +684,69 @@ fn a_transaction_that_ran_when_the_feed_was_made_is_read_or_named() {
     session.run("SELECT insert_entity('Orders', 'p', 's', '{}')");
     assert_eq!(changes(&session, "f"), ["insert Orders p s {}"]);
 }
+
+#[test]
+fn a_session_is_interrupted_also_after_the_end_of_a_transaction_went_wrong() {
+    let feeds = Feeds::new();
+    let (session, other) = (feeds.session("one"), feeds.session("other"));
+    session.run("SELECT create_table('Orders')");
+    session.run("SELECT create_change_feed('f')");
+    let insert = |n: u32| session.run(&format!("SELECT insert_entity('Orders', 'p', '{n}', '{{}}')"));
+    let is_interrupted = || {
+        let failed = failure(&session, "SET statement_timeout = '100ms'; SELECT pg_sleep(20)");
+        session.run("RESET statement_timeout");
+        failed.message.contains("statement timeout")
+    };
+    // What is confirmed and dropped, or made and dropped, needs no more than the drop.
+    insert(1);
+    session.run("BEGIN");
+    confirm(&session, "f");
+    session.run("SELECT drop_change_feed('f'); COMMIT");
+    session.run("BEGIN; SELECT create_change_feed('g'); SELECT drop_change_feed('g'); COMMIT");
+    assert!(is_interrupted());
+    assert_eq!(session.text("SELECT count(*)::text FROM query_change_feeds()"), "0");
+    // The slot is gone when its position is to be confirmed.
+    session.run("SELECT create_change_feed('f')");
+    insert(2);
+    session.run("BEGIN");
+    confirm(&session, "f");
+    other.run(&format!("SELECT pg_drop_replication_slot('{}')", feeds.slot("f")));
+    session.run("COMMIT");
+    assert!(is_interrupted());
+}
+
+#[test]
+fn a_drop_that_does_not_commit_leaves_the_feed() {
+    let feeds = Feeds::new();
+    let (session, other) = (feeds.session("one"), feeds.session("other"));
+    session.run("SELECT create_table('Orders'); CREATE TABLE skew AS SELECT 1 AS n, 0 AS v UNION SELECT 2, 0");
+    session.run("SELECT create_change_feed('f')");
+    // Each reads what the other writes, so one of them fails when it commits.
+    session.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT sum(v) FROM skew; SELECT drop_change_feed('f')");
+    other.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT sum(v) FROM skew; UPDATE skew SET v = 1 WHERE n = 1");
+    session.run("UPDATE skew SET v = 1 WHERE n = 2");
+    other.run("COMMIT");
+    assert_eq!(failure(&session, "COMMIT").sqlstate, "40001");
+    session.run("ROLLBACK");
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
+}
+
+#[test]
+fn a_publication_of_another_role_does_not_take_the_place_of_a_feeds() {
+    let feeds = Feeds::new();
+    let session = feeds.session("owner");
+    session.run("SELECT create_table('Orders')");
+    session.run("SELECT create_change_feed('orders')");
+    session.run("CREATE PUBLICATION \"table_service_ORDERS\"");
+    for call in [
+        "query_changes('orders')",
+        "confirm_changes('orders', '0/1')",
+        "drop_change_feed('orders')",
+    ] {
+        let failed = failure(&session, &format!("SELECT {call}"));
+        assert!(failed.sqlstate == "22023" && failed.hint.contains("Several publications"));
+    }
+    session.run("DROP PUBLICATION \"table_service_ORDERS\"; SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    assert_eq!(changes(&session, "orders"), ["insert Orders p r {}"]);
+}
