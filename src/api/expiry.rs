@@ -6,7 +6,7 @@ use pgrx::spi::quote_identifier;
 use table_service_model::Error;
 use table_service_model::expiry::{self as model, Expiry};
 
-use crate::engine::direct::{may_read, reads_every_row};
+use crate::engine::direct::{has_one_snapshot, may_read, reads_every_row};
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::free_index_name;
 use crate::engine::sweep::{self, BEGINNING};
@@ -88,6 +88,14 @@ fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>
         let name = required("table_name", table_name)?.get();
         let if_exists = required("if_exists", if_exists)?;
         prevent_if_read_only(c"drop_expiry()");
+        if has_one_snapshot() {
+            // It would not see what others have committed since then, which would appear again.
+            ereport!(
+                ERROR,
+                PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+                "drop_expiry() must not run in a transaction at REPEATABLE READ or SERIALIZABLE"
+            );
+        }
         require_coordinator("Expiries are dropped")?;
         let names = |table: &Table| -> Vec<String> {
             let expiries = of_table(table.oid()).expiries;
@@ -165,15 +173,12 @@ fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), fcinfo: pg_sy
         // SAFETY: `fcinfo` is that of the running function, which returns the columns of `ExpiryIndexes`.
         let mut result = unsafe { ResultSet::open(fcinfo) };
         for (table, indexes) in tables {
-            // It may have been dropped meanwhile. Entities on other servers do not expire.
-            let is_here = !table.is_distributed();
-            if is_here && still_there(&table, TableLock::Read, is_named)?.is_none() {
-                continue;
-            }
+            // Entities on other servers do not expire. Nobody waits for a table that is not named.
+            let is_open = !table.is_distributed() && still_there(&table, TableLock::Read, is_named)?.is_some();
             for index in indexes {
                 let property = index.expiry.property().map(Text::new);
                 let time_to_live = index.expiry.time_to_live().map(interval);
-                let may_look = is_here && index.is_valid && may_read(&table);
+                let may_look = is_open && index.is_valid && may_read(&table);
                 let oldest = may_look.then(|| oldest(&table, &index.expiry)).flatten();
                 let name = Text::new(table.name().name());
                 result.push([
@@ -276,12 +281,12 @@ fn tables_with_expiry(table_name: Option<TextArg<'_>>) -> Result<Vec<(Table, Vec
     Ok(tables)
 }
 
-/// Locks a table. Returns `None` if it was dropped meanwhile and nobody has named it.
+/// Locks a table that is named. Of all tables, whoever has the locks on entities of some waits for no other table; returns `None`
+/// for one that was dropped meanwhile, or that somebody has locked.
 fn still_there(table: &Table, lock: TableLock, is_named: bool) -> Result<Option<Table>, Error> {
-    match Table::open(table.name().name(), lock) {
-        Ok(table) => Ok(Some(table)),
-        Err(Error::TableNotFound) if !is_named => Ok(None),
-        Err(error) => Err(error),
+    match is_named {
+        true => Table::open(table.name().name(), lock).map(Some),
+        false => Ok(table.try_lock(lock)),
     }
 }
 

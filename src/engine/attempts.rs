@@ -214,23 +214,33 @@ pub fn suppressed() -> Error {
     }
 }
 
-/// Deletes an entity that has expired, so that another can be inserted. Returns its Timestamp, which the other's must follow so
-/// that no ETag names both. `None` if there is none that the caller sees: nothing tells the caller more of one that a policy
-/// hides.
-pub fn remove_expired(table: &Table, expiries: &Expiries, keys: Keys<'_>) -> Option<i64> {
+/// What is in the way of an insert.
+pub enum InTheWay {
+    /// An entity, or nothing that the caller may see: nothing tells the caller more of what a policy hides.
+    Entity,
+    /// Nothing that the caller sees. Another session may have removed it, or a policy hides it.
+    Nothing,
+    /// An entity that had expired and is gone. Its Timestamp must be before that of the new entity, so that no ETag names both.
+    Expired(i64),
+}
+
+/// Deletes an entity that has expired, so that another can be inserted.
+pub fn remove_expired(table: &Table, expiries: &Expiries, keys: Keys<'_>) -> InTheWay {
     if expiries.is_empty() || !direct::may_read(table) {
-        return None;
+        return InTheWay::Entity;
     }
     connect(|spi| {
         let rows = spi.run(table.name(), &Statement::look(keys));
-        let (timestamp, properties) = stored_entity(keys, &rows)?;
-        // It stays expired, whoever holds its lock. One that was renewed has another Timestamp.
-        let delete = || {
-            spi.run(table.name(), &Statement::delete(keys, Some(timestamp)))
-                .processed()
-                > 0
+        let Some((timestamp, properties)) = stored_entity(keys, &rows) else {
+            return InTheWay::Nothing;
         };
-        (expiries.have_passed(timestamp, properties) && delete()).then_some(timestamp)
+        if !expiries.have_passed(timestamp, properties) {
+            return InTheWay::Entity;
+        }
+        // It stays expired, whoever holds its lock. One that was renewed has another Timestamp. If a sweep was faster, this
+        // deletes nothing; if a policy or a trigger keeps it, it is found again.
+        spi.run(table.name(), &Statement::delete(keys, Some(timestamp)));
+        InTheWay::Expired(timestamp)
     })
 }
 

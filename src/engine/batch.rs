@@ -14,7 +14,7 @@ use table_service_model::entity::Entity;
 use table_service_model::etag::IfMatch;
 use table_service_model::{Error, Properties, PropertiesBuf, Ticks, key};
 
-use super::attempts::{Stamp, not_inserted, remove_expired, suppressed};
+use super::attempts::{InTheWay, Stamp, not_inserted, remove_expired, suppressed};
 use super::direct::{self, Purpose};
 use super::expiry::Expiries;
 use super::table::Table;
@@ -361,8 +361,9 @@ impl<'a> Attempt<'a> {
     fn insert_over_expired(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
         for step in run {
             let keys = KeyTexts::new(self.partition_key.get(), step.row_key());
-            let removed = remove_expired(self.table, &self.expiries, keys.keys());
-            self.latest = self.latest.max(removed);
+            if let InTheWay::Expired(removed) = remove_expired(self.table, &self.expiries, keys.keys()) {
+                self.latest = self.latest.max(Some(removed));
+            }
         }
         self.insert(run)
     }

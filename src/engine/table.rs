@@ -187,6 +187,14 @@ impl Table {
         Ok(self)
     }
 
+    /// Locks the table if nobody has to wait for that. Returns it as it is now; `None` if somebody holds another lock, or if it is
+    /// gone.
+    pub fn try_lock(&self, lock: TableLock) -> Option<Table> {
+        // SAFETY: the function locks any OID.
+        let is_locked = unsafe { pg_sys::ConditionalLockRelationOid(self.oid, lock.mode()) };
+        is_locked.then(|| Table::of(self.oid)).flatten()
+    }
+
     /// Gives back a lock that [`Table::open`] took, before the transaction ends.
     pub fn unlock(self, lock: TableLock) {
         // SAFETY: the caller holds the lock.

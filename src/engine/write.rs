@@ -9,7 +9,8 @@ use table_service_model::etag::IfMatch;
 use table_service_model::{Error, ticks};
 
 use super::attempts::{
-    Stamp, broken_by_null, conditional, in_attempts, not_inserted, remove_expired, stored_entity, suppressed, version,
+    InTheWay, Stamp, broken_by_null, conditional, in_attempts, not_inserted, remove_expired, stored_entity, suppressed,
+    version,
 };
 use super::direct::{self, Changed, Purpose};
 use super::expiry::Expiries;
@@ -24,6 +25,10 @@ use crate::postgres::spi::{Rows, connect};
 use crate::postgres::statement::{Change, Statement};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::PropertiesArg;
+
+/// How often an insert is made again because what was in its way had expired. It is bounded because a policy or a trigger may keep
+/// that from being removed.
+const ATTEMPTS: usize = 5;
 
 /// Inserts an entity and returns its Timestamp.
 ///
@@ -57,18 +62,21 @@ pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> R
     }
     check_limits(keys, properties)?;
     in_attempts(table, keys, |clock| {
-        let insert = |clock| {
+        let mut clock = clock;
+        for attempt in 0..ATTEMPTS {
             let statement = Statement::insert(keys, clock, properties);
-            connect(|spi| spi.run(table.name(), &statement).processed()) > 0
-        };
-        if insert(clock) {
-            return Ok(clock);
+            if connect(|spi| spi.run(table.name(), &statement).processed()) > 0 {
+                return Ok(clock);
+            }
+            match remove_expired(table, &expiries, keys) {
+                InTheWay::Expired(removed) => clock = ticks::next_timestamp(removed, clock),
+                // A sweep was faster.
+                InTheWay::Nothing if attempt == 0 => {}
+                InTheWay::Nothing | InTheWay::Entity => break,
+            }
+            pgrx::check_for_interrupts!();
         }
-        let removed = remove_expired(table, &expiries, keys);
-        match removed.map(|removed| ticks::next_timestamp(removed, clock)) {
-            Some(later) if insert(later) => Ok(later),
-            _ => Err(not_inserted(table, keys, properties)),
-        }
+        Err(not_inserted(table, keys, properties))
     })
 }
 
