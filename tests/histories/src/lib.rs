@@ -9,12 +9,14 @@
 //! - [`client`]: operations as HTTP requests and SQL statements
 //! - [`faults`]: servers, and what happens to them
 //! - [`run`]: all of it for one seed
+//! - [`feed`]: a reader of a change feed beside all of that, whose copy must be what the tables are
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 pub mod check;
 pub mod client;
 pub mod faults;
+pub mod feed;
 pub mod history;
 pub mod model;
 pub mod run;

@@ -7,7 +7,7 @@ use histories_tests::run::{Size, record, run};
 use system_tests::Cluster;
 
 /// The seeds to run: SEED alone if it is set, else the first HISTORIES.
-fn seeds() -> std::ops::Range<u64> {
+pub fn seeds() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     match number("SEED") {
         Some(seed) => seed..seed + 1,
