@@ -2,7 +2,8 @@
 
 use tokio::time::Instant;
 
-/// What may still be used. It fills up again within a second.
+/// What may still be used. It fills up again as much as the limit each second. A full one takes a batch that is larger than the
+/// limit, and is then below zero: else such a batch could never be done.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
     left: f64,
@@ -17,15 +18,15 @@ impl Bucket {
         }
     }
 
-    /// Whether so many entities are within the limit now.
+    /// Whether so many entities are within the limit now, or it is full.
     pub fn has(&mut self, limit: u32, entities: u32, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.left = (self.left + passed * f64::from(limit)).min(f64::from(limit));
         self.filled = now;
-        self.left >= f64::from(entities)
+        self.left >= f64::from(entities.min(limit))
     }
 
-    /// Uses what it has.
+    /// Uses what it has, and more if a batch is larger than the limit.
     pub fn take(&mut self, entities: u32) {
         self.left -= f64::from(entities);
     }
@@ -57,6 +58,21 @@ mod tests {
         assert!(bucket.has(10, 5, begin + Duration::from_millis(500)));
         assert!(!bucket.has(10, 6, begin + Duration::from_millis(500)));
         assert!(bucket.has(10, 10, begin + Duration::from_secs(60)));
-        assert!(!bucket.has(10, 11, begin + Duration::from_secs(120)));
+    }
+
+    #[test]
+    fn a_full_one_takes_a_batch_larger_than_the_limit_and_pays_for_it() {
+        let begin = Instant::now();
+        let mut bucket = Bucket::full(50, begin);
+        bucket.take(1);
+        assert!(!bucket.has(50, 100, begin));
+        let full = begin + Duration::from_secs(1);
+        assert!(bucket.has(50, 100, full));
+        bucket.take(100);
+        assert!(!bucket.has(50, 1, full + Duration::from_secs(1)));
+        assert!(!bucket.is_full(50, full + Duration::from_millis(1500)));
+        assert!(bucket.has(50, 25, full + Duration::from_millis(1500)));
+        assert!(!bucket.has(50, 26, full + Duration::from_millis(1500)));
+        assert!(bucket.has(50, 100, full + Duration::from_secs(2)));
     }
 }

@@ -229,6 +229,16 @@ mod tests {
         assert_eq!(meets(&faults, 0, "a", 150), None);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_larger_than_the_limits_can_be_done() {
+        let faults = faults(Some("partition=50,account=80"), None);
+        assert_eq!(meets(&faults, 0, "a", 100), None);
+        assert_eq!(meets(&faults, 0, "a", 1), Some(Meets::Limit));
+        assert_eq!(meets(&faults, 0, "b", 1), Some(Meets::Limit));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(meets(&faults, 0, "a", 100), None);
+    }
+
     #[test]
     fn without_settings_nothing_is_looked_at() {
         let off = faults(None, None);
