@@ -24,7 +24,7 @@ pub use self::settings::{FaultSettings, Inject, Throttle};
 
 /// How many requests are remembered, and how many partitions. Who sends more different ones begins anew.
 const REMEMBERED: usize = 1_000_000;
-/// How many partitions may have a bucket before those that are full are forgotten.
+/// How many partitions may have a bucket before those that are full are forgotten for the first time.
 const BUCKETS: usize = 10_000;
 
 /// The faults of an emulator. They can be changed while it runs.
@@ -42,6 +42,8 @@ struct State {
     seen: HashMap<u64, u64>,
     accounts: HashMap<usize, Bucket>,
     partitions: HashMap<(usize, String, String), Bucket>,
+    /// How many partitions were busy when the others were last forgotten.
+    busy: usize,
 }
 
 impl Faults {
@@ -122,8 +124,10 @@ impl State {
             used.push((limit, bucket));
         }
         if let Some((limit, key)) = throttle.partition.zip(asked.partition(account)) {
-            if self.partitions.len() >= BUCKETS {
+            // Not before there are twice as many, so that a request seldom looks at all of them.
+            if self.partitions.len() >= BUCKETS.max(2 * self.busy) {
                 self.partitions.retain(|_, bucket| !bucket.is_full(limit, now));
+                self.busy = self.partitions.len();
             }
             let bucket = match self.partitions.entry(key) {
                 Entry::Occupied(entry) => entry.into_mut(),
@@ -237,6 +241,21 @@ mod tests {
         assert_eq!(meets(&faults, 0, "b", 1), Some(Meets::Limit));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(meets(&faults, 0, "a", 100), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn full_buckets_are_forgotten_when_there_are_twice_as_many_as_were_busy() {
+        let faults = faults(Some("partition=1"), None);
+        let request = |number: usize| meets(&faults, 0, &number.to_string(), 1);
+        let buckets = || faults.state().partitions.len();
+        assert!((0..=BUCKETS).all(|number| request(number).is_none()));
+        assert_eq!(buckets(), BUCKETS + 1);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!((BUCKETS + 1..2 * BUCKETS).all(|number| request(number).is_none()));
+        assert_eq!(buckets(), 2 * BUCKETS, "nothing is looked at in between");
+        assert_eq!(request(2 * BUCKETS), None);
+        assert_eq!(buckets(), BUCKETS, "those of a second ago are full");
+        assert_eq!(request(2 * BUCKETS), Some(Meets::Limit));
     }
 
     #[test]
