@@ -35,6 +35,19 @@ pub enum Job {
     },
 }
 
+/// What is known of the change feed that a copy follows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Followed {
+    /// It never had one, or was begun by a version that had none.
+    #[default]
+    Never,
+    /// What the file says is copied is also followed, as long as the feed is there.
+    Whole,
+    /// It had one that was lost: what has changed since then is not known.
+    Lost,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
     version: u32,
@@ -42,6 +55,8 @@ struct State {
     tables: BTreeMap<String, Table>,
     /// What the source's clock showed when the copy began.
     started: Option<String>,
+    #[serde(default)]
+    followed: Followed,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -81,6 +96,7 @@ impl Journal {
             job,
             tables: BTreeMap::new(),
             started: None,
+            followed: Followed::default(),
         };
         let mut resumed = false;
         if let Some(path) = &path {
@@ -116,6 +132,33 @@ impl Journal {
     /// Whether an earlier run has begun this copy.
     pub fn is_resumed(&self) -> bool {
         self.resumed
+    }
+
+    pub fn followed(&self) -> Followed {
+        lock(&self.state).followed
+    }
+
+    /// The feed is lost. It is saved before there is a new one, which would be taken for the one that is lost.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn lose_feed(&self) -> Result<(), Failure> {
+        lock(&self.state).followed = Followed::Lost;
+        self.save()
+    }
+
+    /// There is a new feed: nothing counts as copied that was copied before it.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn begin_feed(&self) -> Result<(), Failure> {
+        {
+            let mut state = lock(&self.state);
+            state.tables.clear();
+            state.started = None;
+            state.followed = Followed::Whole;
+        }
+        self.save()
     }
 
     pub fn is_done(&self, table: &str) -> bool {
@@ -258,5 +301,29 @@ mod tests {
         assert!(Journal::open(Some(path.clone()), delete("true")).is_ok());
         assert!(Journal::open(Some(path.clone()), delete("false")).is_err());
         assert!(Journal::open(Some(path), job("b")).is_err());
+    }
+
+    #[test]
+    fn a_file_knows_what_became_of_its_feed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("resume");
+        let open = || Journal::open(Some(path.clone()), job("b")).unwrap();
+        let journal = open();
+        journal.begin("T", &[Range::Stream]);
+        journal.set_done("T");
+        journal.save().unwrap();
+        // As version 0.2 has written it.
+        let mut state: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert!(state.as_object_mut().unwrap().remove("followed").is_some());
+        std::fs::write(&path, state.to_string()).unwrap();
+        let journal = open();
+        assert!(journal.is_done("T"));
+        assert_eq!(journal.followed(), Followed::Never);
+        journal.begin_feed().unwrap();
+        let journal = open();
+        assert!(!journal.is_done("T"));
+        assert_eq!(journal.followed(), Followed::Whole);
+        journal.lose_feed().unwrap();
+        assert_eq!(open().followed(), Followed::Lost);
     }
 }

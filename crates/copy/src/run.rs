@@ -21,6 +21,7 @@ use crate::rejects::Rejects;
 use crate::report::Report;
 use crate::resume::{Job, Journal};
 use crate::secret::is_exposed;
+use crate::sql::ChangeFeed;
 use crate::verify::{Comparison, Verify};
 use crate::write::{OnConflict, WriteMode};
 
@@ -79,15 +80,15 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(10);
 async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
     let mut feed = None;
     let done = copy_by(arguments, &mut feed).await;
-    if let (Err(_), None, Some(begun)) = (&done, &arguments.resume, &feed) {
+    if let (Err(_), None, Some(feed)) = (&done, &arguments.resume, &feed) {
         // Nobody goes on with it. If it stays, the next run drops it.
-        let _ = tokio::time::timeout(DROP_TIMEOUT, begun.feed.drop()).await;
+        let _ = tokio::time::timeout(DROP_TIMEOUT, feed.drop()).await;
     }
     done
 }
 
 /// Copies, and follows by a feed if the source can have one.
-async fn copy_by(arguments: &CopyArguments, feed: &mut Option<feed::Begun>) -> Result<u8, Failure> {
+async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Result<u8, Failure> {
     let places = &arguments.places;
     let (from, to) = (places.from()?, places.to()?);
     let mut source = places.options.source(from, arguments.since)?;
@@ -117,27 +118,15 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<feed::Begun>) -> R
         on_conflict: arguments.on_conflict,
         since: arguments.since.map(|since| since.to_string()),
     };
-    let mut journal = Journal::open(arguments.resume.clone(), job.clone())?;
+    let journal = Journal::open(arguments.resume.clone(), job)?;
     let mut report = Report {
         from: source.name(),
         to: target.name(),
         ..Report::default()
     };
     let begin = Instant::now();
-    *feed = feed::begin(arguments, &tables, &journal, &mut report).await?;
-    if let Some(begun) = feed {
-        if begun.is_anew {
-            journal.remove();
-            journal = Journal::open(arguments.resume.clone(), job)?;
-            feed::empty(
-                arguments,
-                &target,
-                &tables,
-                &mut report,
-                "that of the interrupted copy is not there",
-            )
-            .await?;
-        }
+    *feed = feed::begin(arguments, &target, &tables, &journal, &mut report).await?;
+    if feed.is_some() {
         // The tables are copied as they are when the feed has begun, so in a later snapshot than that in which they were listed.
         source = places.options.source(from, arguments.since)?;
     }
@@ -167,7 +156,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<feed::Begun>) -> R
     let mut started = copy.journal.started();
     let (first, mut copy) = (copy.clone(), copy);
     if let (false, Some(limit), Some(feed)) = (interrupted, arguments.follow, &*feed) {
-        feed::follow(arguments, &copy, &feed.feed, &tables, limit, &mut report).await?;
+        feed::follow(arguments, &copy, feed, &tables, limit, &mut report).await?;
     } else if let (false, Some(limit)) = (interrupted, arguments.follow) {
         loop {
             let (next, took, stopped) = follow(arguments, copy, started, &mut report).await?;
@@ -185,7 +174,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<feed::Begun>) -> R
     report.seconds = begin.elapsed().as_secs_f64();
     report.notes.extend(copy.source.note().map(str::to_owned));
     report.started = started.map(|started| started.to_string());
-    if let Some(feed::Begun { feed, .. }) = feed
+    if let Some(feed) = feed
         && !(copy.stop.load(Ordering::Relaxed) && first.journal.is_kept())
     {
         // Nobody reads it any more.

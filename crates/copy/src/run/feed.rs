@@ -21,7 +21,7 @@ use crate::printable::tell;
 use crate::record::Key;
 use crate::rejects::Rejects;
 use crate::report::{Report, TableReport};
-use crate::resume::{Job, Journal};
+use crate::resume::{Followed, Job, Journal};
 use crate::selection::Selection;
 use crate::sql::{ChangeFeed, Event};
 use crate::write::OnConflict;
@@ -36,23 +36,18 @@ const KEYS: usize = 1000;
 /// How long to wait for changes when there are none.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// A feed that is followed.
-pub struct Begun {
-    pub feed: ChangeFeed,
-    /// Whether an earlier run had another one, or none, so that what it has copied is not followed.
-    pub is_anew: bool,
-}
-
-/// Makes a feed of the tables, or finds that of an earlier run. `None` if the source cannot have one: why is said and reported.
+/// Makes a feed of the tables, or finds that of an earlier run. With a new feed nothing counts as copied. `None` if the source cannot
+/// have one: why is said and reported.
 ///
 /// # Errors
-/// What the source says.
+/// What the source or the target says.
 pub async fn begin(
     arguments: &CopyArguments,
+    target: &Target,
     tables: &[String],
     journal: &Journal,
     report: &mut Report,
-) -> Result<Option<Begun>, Failure> {
+) -> Result<Option<ChangeFeed>, Failure> {
     let replaces = matches!(arguments.on_conflict, OnConflict::Replace | OnConflict::Newer);
     if arguments.follow.is_none() || arguments.since.is_some() || !replaces {
         return Ok(None);
@@ -61,9 +56,11 @@ pub async fn begin(
         return Ok(None);
     };
     let feed = ChangeFeed::new(*config, arguments.places.options.patience(), &name(report, tables));
-    let is_anew = journal.is_resumed();
-    if is_anew && feed.is_whole().await? {
-        return Ok(Some(Begun { feed, is_anew: false }));
+    if journal.followed() == Followed::Whole {
+        if feed.is_whole().await? {
+            return Ok(Some(feed));
+        }
+        journal.lose_feed()?;
     }
     // What an earlier run has left.
     let left = feed.drop().await;
@@ -71,14 +68,29 @@ pub async fn begin(
         Ok(()) => feed.create(tables).await?,
         Err(failure) => Err(failure.to_string()),
     };
-    let Err(reason) = made else {
-        return Ok(Some(Begun { feed, is_anew }));
-    };
-    let note =
-        format!("Without a change feed, changes are found by their Timestamps, and deletions are not found: {reason}");
+    if let Err(reason) = made {
+        let note = format!(
+            "Without a change feed, changes are found by their Timestamps, and deletions are not found: {reason}"
+        );
+        say(note, report);
+        return Ok(None);
+    }
+    if journal.followed() == Followed::Lost {
+        let reason = "that of the interrupted copy is not there, or has lost changes";
+        empty(arguments, target, tables, report, reason).await?;
+    } else if journal.is_resumed() {
+        let note = "The interrupted copy had no change feed, so all entities are copied again, and followed from now on. \
+                    What the source has deleted since they were copied stays in the target.";
+        say(note.to_owned(), report);
+    }
+    journal.begin_feed()?;
+    Ok(Some(feed))
+}
+
+/// Says it now, and in the report.
+fn say(note: String, report: &mut Report) {
     tell(&format!("table-service-copy: {note}"));
     report.note(note);
-    Ok(None)
 }
 
 /// The feed's name is that of the copy, so that a later run finds it.
@@ -146,9 +158,11 @@ async fn copy_again(
     report: &mut Report,
     failure: &Failure,
 ) -> Result<(), Failure> {
+    copy.journal.lose_feed()?;
     feed.drop().await?;
     feed.create(tables).await?.map_err(Failure::new)?;
     empty(arguments, &copy.target, tables, report, &failure.to_string()).await?;
+    copy.journal.begin_feed()?;
     let mut anew = again(arguments, copy, None)?;
     if let Some(anew) = Arc::get_mut(&mut anew) {
         anew.stop = copy.stop.clone();
@@ -161,7 +175,7 @@ async fn copy_again(
 ///
 /// # Errors
 /// What the target says.
-pub async fn empty(
+async fn empty(
     arguments: &CopyArguments,
     target: &Target,
     tables: &[String],
@@ -169,8 +183,7 @@ pub async fn empty(
     reason: &str,
 ) -> Result<(), Failure> {
     let note = format!("The change feed is gone, so the target's tables are emptied and copied again: {reason}");
-    tell(&format!("table-service-copy: {note}"));
-    report.note(note);
+    say(note, report);
     for table in tables {
         if target.has(table).await? == Some(true) {
             clear(arguments, table).await?;

@@ -126,3 +126,88 @@ fn a_copy_without_rights_to_a_feed_says_so_and_follows_by_timestamps() {
     succeeds(&verifying(&from, &to, &[]));
     assert_eq!(slots(&session), "0");
 }
+
+/// A source of 3000 entities, and a target that has one that the source does not have.
+fn prepared_with_an_own_entity() -> (Database, Session, Database, Session) {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, own) = (prepared(&source), prepared(&target));
+    session
+        .run("SELECT count(insert_entity('Orders', 'p' || n % 7, n::text, '{}')) FROM generate_series(1, 3000) AS n");
+    own.run("SELECT insert_entity('Orders', 'own', '', '{}')");
+    (source, session, target, own)
+}
+
+fn interrupt(mut copying: std::process::Child) {
+    let pid = copying.id().to_string();
+    assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
+    assert_eq!(copying.wait().unwrap().code(), Some(130));
+}
+
+const OWN: &str = "SELECT count(*) FROM table_service_data.\"Orders\" WHERE partition_key = 'own'";
+const OTHERS: &str = "SELECT count(*) FROM table_service_data.\"Orders\" WHERE partition_key <> 'own'";
+
+#[test]
+fn a_copy_that_never_had_a_feed_empties_nothing_when_it_gets_one() {
+    let (source, session, target, own) = prepared_with_an_own_entity();
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to, resume) = (
+        database_url(&source),
+        database_url(&target),
+        directory.path().join("resume"),
+    );
+    let resume = resume.to_str().unwrap();
+    let without_feed = ["--on-conflict", "replace", "--resume", resume, "--rate", "300"];
+    let copying = start(&quietly(&from, &to, &without_feed));
+    wait_until("some are copied", || own.text(OTHERS) != "0");
+    interrupt(copying);
+    assert_ne!(own.text(OTHERS), "3000");
+    // No position of the interrupted copy knows of this one.
+    session.run("SELECT insert_entity('Orders', '', '', '{}')");
+
+    let said = succeeds(&quietly(
+        &from,
+        &to,
+        &["--on-conflict", "replace", "--resume", resume, "--follow", "60"],
+    ));
+    assert!(said.contains("The interrupted copy had no change feed"), "{said}");
+    assert!(!said.contains("emptied"), "{said}");
+    assert_eq!((own.text(OWN), own.text(OTHERS)), ("1".to_owned(), "3001".to_owned()));
+    assert_eq!(slots(&session), "0");
+}
+
+#[test]
+fn an_interrupted_copy_goes_on_with_its_feed_and_begins_again_only_if_it_is_lost() {
+    let (source, session, target, own) = prepared_with_an_own_entity();
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to, resume) = (
+        database_url(&source),
+        database_url(&target),
+        directory.path().join("resume"),
+    );
+    let resume = resume.to_str().unwrap();
+    let forever = ["--on-conflict", "replace", "--resume", resume, "--follow", "0"];
+    let copying = start(&quietly(&from, &to, &forever));
+    wait_until("all are copied", || own.text(OTHERS) == "3000");
+    interrupt(copying);
+    assert_eq!(slots(&session), "1");
+
+    session.run("SELECT delete_entity('Orders', 'p1', '1')");
+    let copying = start(&quietly(&from, &to, &forever));
+    wait_until("the deletion is followed", || own.text(OTHERS) == "2999");
+    interrupt(copying);
+    assert_eq!(own.text(OWN), "1");
+
+    session
+        .run("SELECT drop_change_feed(feed_name) FROM query_change_feeds(); SELECT delete_entity('Orders', 'p2', '2')");
+    let said = succeeds(&quietly(
+        &from,
+        &to,
+        &["--on-conflict", "replace", "--resume", resume, "--follow", "60"],
+    ));
+    assert!(
+        said.contains("emptied and copied again: that of the interrupted copy is not there"),
+        "{said}"
+    );
+    succeeds(&verifying(&from, &to, &[]));
+    assert_eq!(slots(&session), "0");
+}
