@@ -15,7 +15,7 @@ use crate::interrupt::stop_on_signal;
 use crate::location::Location;
 use crate::places::from_of;
 use crate::printable::tell;
-use crate::sql::{ChangeFeed, Event};
+use crate::sql::{ChangeFeed, Event, Images};
 
 const BUFFER: usize = 1 << 16;
 /// Changes that wait to be written.
@@ -139,7 +139,7 @@ pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
     let mut count: u64 = 0;
     while !stop.load(Ordering::Relaxed) {
         let (events, changes) = channel(WAITING);
-        let (last, written) = tokio::join!(feed.read(events), lines.write_page(changes));
+        let (last, written) = tokio::join!(feed.read(Images::All, events), lines.write_page(changes));
         count += written.map_err(|error| Failure::new(format!("The changes cannot be written: {error}")))?;
         match (last?, arguments.follow) {
             (Some(position), _) => feed.confirm(&position).await?,

@@ -23,16 +23,18 @@ use crate::rejects::Rejects;
 use crate::report::{Report, TableReport};
 use crate::resume::{Followed, Job, Journal};
 use crate::selection::Selection;
-use crate::sql::{ChangeFeed, Event};
+use crate::sql::{ChangeFeed, Event, Images};
 use crate::write::OnConflict;
 
 use super::changes::pause;
 use super::{again, round};
 
 /// Changes that wait to be applied.
-const WAITING: usize = 1000;
-/// How many keys are looked at in one go.
-const KEYS: usize = 1000;
+const WAITING: usize = 100;
+/// How many keys are looked at in one go. The entities are in memory together.
+const KEYS: usize = 100;
+/// Fewer changes than these are few.
+const FEW: usize = 1000;
 /// How long to wait for changes when there are none.
 const IDLE: Duration = Duration::from_millis(100);
 
@@ -130,7 +132,7 @@ pub async fn follow(
             pending: BTreeMap::new(),
             report,
         };
-        let (read, applied) = tokio::join!(feed.read(events), applier.apply(changes));
+        let (read, applied) = tokio::join!(feed.read(Images::None, events), applier.apply(changes));
         let count = applied?;
         match read {
             Ok(Some(position)) => feed.confirm(&position).await?,
@@ -143,7 +145,7 @@ pub async fn follow(
                 continue;
             }
         }
-        if count < KEYS && begin.elapsed().as_secs_f64() < limit {
+        if count < FEW && begin.elapsed().as_secs_f64() < limit {
             return Ok(false);
         }
     }

@@ -19,10 +19,27 @@ use super::target::relation;
 /// How many changes a page has, if no transaction has more.
 const PAGE: i64 = 1000;
 
-/// Each change as the members of a JSON object. The bag is JSON already.
-const CHANGES: &str = "SELECT c.position, pg_catalog.to_char(c.committed, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), c.table_name, c.kind, c.partition_key, c.row_key, \
-     pg_catalog.to_char(c.timestamp, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), c.properties::pg_catalog.text, c.old_properties::pg_catalog.text \
-     FROM table_service.query_changes($1::text, $2::bigint) AS c";
+/// Whether the bags of properties are read too. Each may be a mebibyte.
+#[derive(Debug, Clone, Copy)]
+pub enum Images {
+    All,
+    None,
+}
+
+impl Images {
+    /// Each change as the members of a JSON object. The bags are JSON already.
+    fn statement(self) -> String {
+        let bags = match self {
+            Images::All => "c.properties::pg_catalog.text, c.old_properties::pg_catalog.text",
+            Images::None => "NULL::pg_catalog.text, NULL::pg_catalog.text",
+        };
+        format!(
+            "SELECT c.position, pg_catalog.to_char(c.committed, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), c.table_name, c.kind, \
+             c.partition_key, c.row_key, pg_catalog.to_char(c.timestamp, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), {bags} \
+             FROM table_service.query_changes($1::text, $2::bigint) AS c"
+        )
+    }
+}
 
 /// A change, as `query_changes` returns it.
 pub struct Change {
@@ -100,10 +117,10 @@ impl ChangeFeed {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn read(&self, events: Sender<Event>) -> Result<Option<String>, Failure> {
+    pub async fn read(&self, images: Images, events: Sender<Event>) -> Result<Option<String>, Failure> {
         let mut backoff = self.database.backoff();
         loop {
-            match self.send(&events).await {
+            match self.send(images, &events).await {
                 Ok(last) => return Ok(last),
                 Err(error) => self.database.wait(&mut backoff, &error).await?,
             }
@@ -113,10 +130,10 @@ impl ChangeFeed {
         }
     }
 
-    async fn send(&self, events: &Sender<Event>) -> Result<Option<String>, SqlError> {
+    async fn send(&self, images: Images, events: &Sender<Event>) -> Result<Option<String>, SqlError> {
         let client = self.database.connect().await?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&self.name, &PAGE];
-        let mut rows = pin!(client.query_raw(CHANGES, parameters).await?);
+        let mut rows = pin!(client.query_raw(&images.statement(), parameters).await?);
         let mut last = None;
         while let Some(row) = rows.next().await {
             let change = Change::read(&row?)?;
