@@ -9,14 +9,14 @@ use table_service_model::{Secret, Ticks};
 
 use crate::cli::{Command, CommandLine, CopyArguments, Places, VerifyArguments};
 use crate::failure::{Failure, exit};
-use crate::interrupt::{overdue, stop_on_signal};
+use crate::interrupt::stop_on_signal;
 use crate::location::Location;
 use crate::peer::{Source, Target};
-use crate::pipeline::{Copy, Pace, copy_table, room};
+use crate::pipeline::{Copy, Pace, room};
 use crate::places::print;
 use crate::policies;
 pub use crate::printable::tell;
-use crate::progress::{Counters, Progress, Style};
+use crate::progress::{Counters, Progress};
 use crate::rejects::Rejects;
 use crate::report::Report;
 use crate::resume::{Job, Journal};
@@ -25,9 +25,12 @@ use crate::sql::ChangeFeed;
 use crate::verify::{Comparison, Verify};
 use crate::write::{OnConflict, WriteMode};
 
+use self::rounds::{again, round};
+
 mod bulk;
 mod changes;
 mod feed;
+mod rounds;
 
 /// Does it, and returns the exit status.
 ///
@@ -238,43 +241,6 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
     }
 }
 
-/// Copies all tables once. Returns whether it was interrupted.
-async fn round(copy: &Arc<Copy>, tables: &[String], report: &mut Report, style: Style) -> Result<bool, Failure> {
-    tokio::select! {
-        interrupted = copy_tables(copy, tables, report, style) => interrupted,
-        () = overdue(&copy.stop) => {
-            copy.journal.save()?;
-            Ok(true)
-        }
-    }
-}
-
-/// Copies one table after the other. Returns whether it was interrupted.
-async fn copy_tables(copy: &Arc<Copy>, tables: &[String], report: &mut Report, style: Style) -> Result<bool, Failure> {
-    let _progress = Progress::start(style, copy.counters.clone());
-    for table in tables {
-        if let Ok((Some(entities), _)) = copy.source.estimate(table).await {
-            Counters::add(&copy.counters.expected, entities);
-        }
-    }
-    for table in tables {
-        if copy.journal.is_done(table) {
-            continue;
-        }
-        let done = copy_table(copy, table).await;
-        if done.is_err() && !matches!(copy.target, Target::Files(_)) {
-            // What is written stays written; a file goes on at its last checkpoint.
-            copy.journal.save()?;
-        }
-        report.add(done?);
-        if copy.stop.load(Ordering::Relaxed) {
-            return Ok(true);
-        }
-        copy.journal.save()?;
-    }
-    Ok(false)
-}
-
 /// Copies what has changed since an earlier round began. Returns the round, how long it took, and whether it was stopped.
 async fn follow(
     arguments: &CopyArguments,
@@ -299,35 +265,6 @@ async fn follow(
         copy.journal.set_started(clock);
     }
     Ok((copy, begin.elapsed(), stopped))
-}
-
-/// Another round of a copy: all entities, or those that have changed since a moment.
-fn again(arguments: &CopyArguments, before: &Arc<Copy>, since: Option<Ticks>) -> Result<Arc<Copy>, Failure> {
-    let places = &arguments.places;
-    let source = places.options.source(places.from()?, since)?;
-    let job = Job::Copy {
-        from: source.name(),
-        to: before.target.name(),
-        on_conflict: arguments.on_conflict,
-        since: since.map(|since| since.to_string()),
-    };
-    Ok(Arc::new(Copy {
-        source,
-        target: Target::new(
-            Location::read(places.to()?)?,
-            &places.options.files(),
-            places.options.patience(),
-        )?,
-        mode: before.mode,
-        readers: before.readers,
-        since,
-        pace: Pace::new(arguments.rate.map(f64::from)),
-        counters: before.counters.clone(),
-        room: before.room.clone(),
-        rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
-        journal: Journal::open(None, job)?,
-        stop: Arc::default(),
-    }))
 }
 
 async fn dry_run(

@@ -27,7 +27,7 @@ use crate::sql::{ChangeFeed, Event, Images};
 use crate::write::OnConflict;
 
 use super::changes::pause;
-use super::{again, round};
+use super::rounds::{again, round};
 
 /// Changes that wait to be applied.
 const WAITING: usize = 100;
