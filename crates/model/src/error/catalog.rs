@@ -112,7 +112,7 @@ catalog! {
         ChangesUnreadable { reason: String } => {
             code: InternalError, sqlstate: "XX001", stage: BackEnd,
             message: "Server encountered an internal error. Please try again after some time.",
-            hint: "{reason}. Is the slot used with another output plugin than pgoutput?",
+            hint: "{reason}. Another output plugin than pgoutput may have written it.",
         }
 
         /// A key is NULL or missing.
