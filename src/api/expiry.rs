@@ -89,12 +89,10 @@ fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>
         let if_exists = required("if_exists", if_exists)?;
         prevent_if_read_only(c"drop_expiry()");
         if has_one_snapshot() {
-            // It would not see what others have committed since then, which would appear again.
-            ereport!(
-                ERROR,
-                PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
-                "drop_expiry() must not run in a transaction at REPEATABLE READ or SERIALIZABLE"
-            );
+            // What has expired, and it does not see, would appear again.
+            return Err(Error::CalledWithOneSnapshot {
+                function: "drop_expiry",
+            });
         }
         require_coordinator("Expiries are dropped")?;
         let names = |table: &Table| -> Vec<String> {

@@ -205,6 +205,13 @@ catalog! {
             hint: "{procedure} commits after each step, so it cannot run in a transaction block or a function. Call it by itself, or call the function of the same name without in_steps.",
         }
 
+        /// A function was called in a transaction that keeps one snapshot.
+        CalledWithOneSnapshot { function: &'static str } => {
+            code: InvalidInput, sqlstate: "25001", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "{function} needs a transaction at READ COMMITTED: with one snapshot, as at REPEATABLE READ and SERIALIZABLE, it does not see all that others have committed.",
+        }
+
         /// A filter does not parse; `position` is the end of the first unexpected token, in UTF-16 units. `expected` says what
         /// could have been there.
         FilterSyntax { position: usize, filter: String, expected: &'static str } => {
