@@ -23,7 +23,7 @@ static DOCUMENTED: LazyLock<BTreeSet<(String, String)>> = LazyLock::new(|| {
 });
 
 /// Errors that PostgreSQL raises itself for what these statements ask: not the extension's, and none of them is XX000.
-const OF_POSTGRESQL: [&str; 40] = [
+const OF_POSTGRESQL: [&str; 42] = [
     // Values that it cannot make of what the statement says: wrong encodings, dates, numbers, arrays.
     "22021", "22P05", "22007", "22008", "22015", "22003", "22P02", "2202E", "2201W", "22023",
     // A constraint, an index's function or a trigger of the table; a generated column.
@@ -34,8 +34,8 @@ const OF_POSTGRESQL: [&str; 40] = [
     "42P01", "42703", "42809", "42P10", "42883", "42804", "42846", "42P07", "42704", "42710", "42501", "0A000",
     // Limits, locks, time, and other sessions.
     "54000", "54001", "55000", "55P03", "57014", "40001", "40P01", "25006",
-    // A subquery with more rows than one.
-    "21000",
+    // A change feed that is made after the transaction has written; no slot left; a subquery with more rows than one.
+    "25001", "53400", "21000",
 ];
 
 /// Whether an error is one that the documentation promises, or PostgreSQL's own.
