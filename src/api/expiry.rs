@@ -8,6 +8,7 @@ use table_service_model::expiry::{self as model, Expiry};
 
 use crate::engine::direct::{has_one_snapshot, may_read, reads_every_row};
 use crate::engine::distribution::require_coordinator;
+use crate::engine::expiry::Expiries;
 use crate::engine::property_index::free_index_name;
 use crate::engine::sweep::{self, BEGINNING};
 use crate::engine::table::{Table, TableLock};
@@ -15,7 +16,7 @@ use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_rang
 use crate::postgres::catalog::{self, ExpiryIndex};
 use crate::postgres::error::OrRaise;
 use crate::postgres::indexes::{KnownIndex, of_index, of_table};
-use crate::postgres::property_index::{is_partitioned, qualified_name};
+use crate::postgres::property_index::{concurrent_creation, qualified_name};
 use crate::postgres::result_set::{ExpiryIndexes, ResultSet, Sweeps};
 use crate::postgres::spi::{connect, drop_objects};
 use crate::postgres::statement::expiry_expression;
@@ -150,13 +151,7 @@ fn expiry_sql(
         if in_force(&table).is_some() {
             return Err(Error::ExpiryExists);
         }
-        // PostgreSQL cannot create the index of a partitioned table concurrently.
-        let command = if is_partitioned(table.oid()) {
-            "CREATE INDEX"
-        } else {
-            "CREATE INDEX CONCURRENTLY"
-        };
-        Ok(definition(&table, &expiry, command))
+        Ok(definition(&table, &expiry, concurrent_creation(table.oid())))
     };
     to_sql().or_raise()
 }
@@ -221,7 +216,7 @@ fn expire_entities(
             let Some(table) = still_there(&table, TableLock::Write, is_named)? else {
                 continue;
             };
-            if of_table(table.oid()).in_force.is_empty() {
+            if Expiries::of(&table).is_empty() {
                 continue;
             }
             let swept = sweep::sweep(&table, top, since);

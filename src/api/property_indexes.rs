@@ -11,7 +11,7 @@ use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::catalog;
 use crate::postgres::error::OrRaise;
 use crate::postgres::indexes::{KnownIndex, of_index};
-use crate::postgres::property_index::{is_partitioned, qualified_name};
+use crate::postgres::property_index::{concurrent_creation, qualified_name};
 use crate::postgres::result_set::{PropertyIndexes, ResultSet};
 use crate::postgres::spi::{connect, drop_objects};
 use crate::postgres::statement::index_expression;
@@ -192,13 +192,7 @@ fn property_index_sql(table_name: Option<TextArg<'_>>, property: Option<TextArg<
         if engine::find(&table, property).is_some() {
             return Err(exists(property));
         }
-        // PostgreSQL cannot create the index of a partitioned table concurrently.
-        let command = if is_partitioned(table.oid()) {
-            "CREATE INDEX"
-        } else {
-            "CREATE INDEX CONCURRENTLY"
-        };
-        Ok(definition(&table, property, command))
+        Ok(definition(&table, property, concurrent_creation(table.oid())))
     };
     to_sql().or_raise()
 }

@@ -14,6 +14,15 @@ pub fn is_partitioned(relation: pg_sys::Oid) -> bool {
     unsafe { pg_sys::get_rel_relkind(relation) == pg_sys::RELKIND_PARTITIONED_TABLE as c_char }
 }
 
+/// Returns how an index of a table is created while others read and write it. PostgreSQL cannot do that for a partitioned table.
+pub fn concurrent_creation(table: pg_sys::Oid) -> &'static str {
+    if is_partitioned(table) {
+        "CREATE INDEX"
+    } else {
+        "CREATE INDEX CONCURRENTLY"
+    }
+}
+
 /// Returns the name of a relation with its schema, quoted for SQL.
 pub fn qualified_name(relation: pg_sys::Oid) -> Option<String> {
     // SAFETY: the functions take any OID. They return NULL or a palloc'ed C string.

@@ -368,17 +368,20 @@ impl Direct {
         if version.is_some_and(|version| version != row.timestamp()) {
             return Err(Error::UpdateConditionNotSatisfied);
         }
-        if self.expiries.is_some() {
+        let row = if self.expiries.is_some() {
             // The entity may expire while this waits for the lock.
-            // SAFETY: the last look-up found a row.
-            match unsafe { self.lock_row() } {
-                Some(pg_sys::TM_Result::TM_Ok) => {}
-                result => return Ok(self.not_written(result)),
-            }
-        }
-        // SAFETY: as above. The lock has put the row into the slot again.
-        let row = unsafe { Row::of(self.stored) };
-        self.require_alive(&row)?;
+            // SAFETY: the last look-up found a row. The lock puts it into the slot again.
+            let row = unsafe {
+                match self.lock_row() {
+                    Some(pg_sys::TM_Result::TM_Ok) => Row::of(self.stored),
+                    result => return Ok(self.not_written(result)),
+                }
+            };
+            self.require_alive(&row)?;
+            row
+        } else {
+            row
+        };
         let timestamp = ticks::next_timestamp(row.timestamp(), now());
         let Some(changed) = change(&row)? else {
             return Ok(Attempt::Statement);
