@@ -19,6 +19,7 @@ use crate::postgres::cursor::Cursor;
 use crate::postgres::property_index::qualified_name;
 use crate::postgres::raised::{has_sqlstate, rethrow_with};
 use crate::postgres::spi::{Connection, connect, drop_objects};
+use crate::postgres::table_locks::{Mode, lock_all};
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::{catalog, citus, replication_slot};
 
@@ -396,18 +397,17 @@ fn all_tables() -> Vec<Table> {
 fn publish(publication: &str, tables: &[Table], old_images: bool) {
     let mut statement = format!("CREATE PUBLICATION {}", quote_identifier(publication));
     let names: Vec<String> = tables.iter().map(|table| table.name().to_string()).collect();
+    if !names.is_empty() {
+        statement.push_str(&format!(" FOR TABLE {}", names.join(", ")));
+    }
+    statement.push_str(" WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = true)");
+    let mode = if old_images {
+        Mode::AccessExclusive
+    } else {
+        Mode::ShareRowExclusive
+    };
+    lock_all(names, mode);
     connect(|spi| {
-        if !names.is_empty() {
-            let names = names.join(", ");
-            let lock = if old_images {
-                "ACCESS EXCLUSIVE"
-            } else {
-                "SHARE ROW EXCLUSIVE"
-            };
-            spi.run_definition(&format!("LOCK TABLE {names} IN {lock} MODE"));
-            statement.push_str(&format!(" FOR TABLE {names}"));
-        }
-        statement.push_str(" WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = true)");
         spi.run_definition(&statement);
         if old_images {
             for part in tables.iter().flat_map(|table| parts(spi, table)) {

@@ -125,3 +125,8 @@ pub fn distributing<R>(in_sequence: bool, f: impl FnOnce() -> R) -> R {
         f,
     )
 }
+
+/// Runs `f`, in which each wait for a lock ends after so many milliseconds.
+pub fn with_lock_timeout<R>(milliseconds: &CStr, f: impl FnOnce() -> R) -> R {
+    with_settings(&[(c"lock_timeout", milliseconds)], f)
+}

@@ -30,5 +30,7 @@ pub mod settings;
 pub mod spi;
 pub mod statement;
 pub mod subtransaction;
+pub mod table_locks;
 pub mod types;
 pub mod varlena;
+mod waiting;

@@ -686,6 +686,50 @@ fn a_transaction_that_ran_when_the_feed_was_made_is_read_or_named() {
 }
 
 #[test]
+fn a_new_feed_makes_no_writer_fail_that_writes_several_tables() {
+    let feeds = Feeds::new();
+    let (creator, writer, other) = (
+        feeds.session("creator"),
+        feeds.session("writer"),
+        feeds.session("other"),
+    );
+    let waiting = |table: &str| {
+        other.text(&format!(
+            "SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database WHERE NOT l.granted AND d.datname = current_database() AND l.relation = 'table_service_data.\"{table}\"'::regclass"
+        ))
+    };
+    for old_images in [false, true] {
+        writer.run("SELECT create_table('Items'); SELECT create_table('Orders')");
+        // The feed has its slot, and waits for the first table, while the writer locks the second one.
+        other.run("BEGIN; LOCK TABLE table_service_data.\"Items\" IN ROW EXCLUSIVE MODE");
+        std::thread::scope(|scope| {
+            let creating =
+                scope.spawn(|| creator.sql(&format!("SELECT create_change_feed('f', old_images => {old_images})")));
+            wait_until("the feed waits for a table", || waiting("Items") != "0");
+            writer.run("BEGIN; SELECT insert_entity('Orders', 'p', 'r', '{}')");
+            other.run("COMMIT");
+            wait_until("the feed waits for the other table", || waiting("Orders") != "0");
+            writer.run("SELECT insert_entity('Items', 'p', 'r', '{}')");
+            // An attempt was given up, so the writer could go on; now the feed waits for its end.
+            writer.run("COMMIT");
+            creating.join().unwrap().unwrap();
+        });
+        writer.run("SELECT insert_entity('Items', 'p', 's', '{}')");
+        assert_eq!(changes(&writer, "f"), ["insert Items p s {}"]);
+        // The feed waits no longer than the caller wants to, and leaves nothing.
+        writer.run("SELECT drop_change_feed('f')");
+        creator.run("SET lock_timeout = '300ms'");
+        writer.run("BEGIN; LOCK TABLE table_service_data.\"Orders\" IN ROW EXCLUSIVE MODE");
+        let refused = failure(&creator, "SELECT create_change_feed('f')");
+        assert_eq!(refused.sqlstate, "55P03", "{refused:?}");
+        creator.run("RESET lock_timeout");
+        writer.run("COMMIT");
+        assert_eq!(writer.text("SELECT count(*) FROM query_change_feeds()"), "0");
+        writer.run("SELECT delete_table('Items'); SELECT delete_table('Orders')");
+    }
+}
+
+#[test]
 fn a_session_is_interrupted_also_after_the_end_of_a_transaction_went_wrong() {
     let feeds = Feeds::new();
     let (session, other) = (feeds.session("one"), feeds.session("other"));

@@ -1,0 +1,85 @@
+//! Locks on several tables at once.
+//!
+//! Others lock tables in the order in which they write. Whoever waits for one table while it holds another can close a circle with
+//! them, and PostgreSQL ends one transaction of it: perhaps not this one. PostgreSQL looks for circles when a transaction has waited for
+//! `deadlock_timeout`. So an attempt to lock the tables takes less than that, whatever it waits for. If it fails, it gives all of them
+//! back, and another one begins with the table that was not free: nobody who waits for these locks fails.
+
+use std::convert::Infallible;
+use std::ffi::{CString, c_int};
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use pgrx::prelude::*;
+
+use super::guc::with_lock_timeout;
+use super::raised::has_sqlstate;
+use super::spi::connect;
+use super::subtransaction::in_subtransaction;
+use super::waiting::wait;
+
+unsafe extern "C" {
+    /// The setting `deadlock_timeout`, in milliseconds.
+    static DeadlockTimeout: c_int;
+    /// The setting `lock_timeout`, in milliseconds. 0 is for ever.
+    static LockTimeout: c_int;
+}
+
+/// How long those who wait have all tables to themselves between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A mode of LOCK TABLE.
+#[derive(Debug, Clone, Copy)]
+pub enum Mode {
+    /// Others can read.
+    ShareRowExclusive,
+    AccessExclusive,
+}
+
+impl Mode {
+    const fn name(self) -> &'static str {
+        match self {
+            Mode::ShareRowExclusive => "SHARE ROW EXCLUSIVE",
+            Mode::AccessExclusive => "ACCESS EXCLUSIVE",
+        }
+    }
+}
+
+/// Locks tables until the end of the transaction. Their names must be quoted.
+///
+/// Raises PostgreSQL's error 55P03 when all attempts together have taken `lock_timeout`.
+pub fn lock_all(mut tables: Vec<String>, mode: Mode) {
+    // SAFETY: the settings are globals of this process, which has one thread.
+    let (deadlock_timeout, lock_timeout) = unsafe { (DeadlockTimeout, LockTimeout) };
+    let milliseconds = |setting: c_int| Duration::from_millis(setting.unsigned_abs().into());
+    let begun = Instant::now();
+    let last = (lock_timeout > 0).then(|| begun + milliseconds(lock_timeout));
+    loop {
+        let end = Instant::now() + milliseconds(deadlock_timeout) / 2;
+        let end = last.map_or(end, |last| last.min(end));
+        let mut locked = 0;
+        let attempt = || -> Result<(), Infallible> {
+            for table in &tables {
+                lock(table, mode, end.saturating_duration_since(Instant::now()));
+                locked += 1;
+            }
+            Ok(())
+        };
+        let Err(error) = in_subtransaction(AssertUnwindSafe(attempt)) else {
+            return;
+        };
+        let is_over = last.is_some_and(|last| Instant::now() >= last);
+        if is_over || !has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE]) {
+            error.rethrow();
+        }
+        tables.rotate_left(locked);
+        wait(PAUSE);
+    }
+}
+
+fn lock(table: &str, mode: Mode, timeout: Duration) {
+    // At least a millisecond: 0 is for ever.
+    let timeout = CString::new(timeout.as_millis().max(1).to_string()).unwrap_or_default();
+    let statement = format!("LOCK TABLE {table} IN {} MODE", mode.name());
+    with_lock_timeout(&timeout, || connect(|spi| spi.run_definition(&statement)));
+}
