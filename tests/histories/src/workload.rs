@@ -78,8 +78,13 @@ impl Workload {
     /// Remembers the versions in an answer.
     pub fn learn(&mut self, partition: usize, operation: &Operation, outcome: &Outcome) {
         match (operation, outcome) {
-            (Operation::Write(writes), Outcome::Written(_)) => {
-                for write in writes.iter().filter(|write| write.kind != Kind::Delete) {
+            (Operation::Write(writes), Outcome::Written(timestamps)) => {
+                // A delete has no ETag, and work by filter does not tell it.
+                for (write, _) in writes
+                    .iter()
+                    .zip(timestamps)
+                    .filter(|(_, timestamp)| timestamp.is_some())
+                {
                     self.seen.insert((partition, write.key), write.id);
                 }
             }
