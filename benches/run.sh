@@ -5,6 +5,7 @@
 #   run.sh growth [ARGUMENT...]    small tables and large ones (cargo xtask bench growth)
 #   run.sh bulk [ARGUMENT...]      work by filter beside batches and hand-written SQL (cargo xtask bench bulk)
 #   run.sh expiry [ARGUMENT...]    a table with an expiry beside one without (cargo xtask bench expiry)
+#   run.sh feeds [ARGUMENT...]     what a change feed costs (cargo xtask bench feeds)
 #   run.sh indexes [ARGUMENT...]   what property indexes cost queries that gain nothing from them (cargo xtask bench indexes)
 #   run.sh stress [ARGUMENT...]    one partition under load (cargo xtask bench stress); with --database-url on a database of yours
 #   run.sh model                   the model alone
@@ -17,7 +18,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-program=${1:?compare, growth, bulk, expiry, indexes, stress or model}
+program=${1:?compare, growth, bulk, expiry, feeds, indexes, stress or model}
 shift
 
 if [[ $program == model ]]; then exec cargo bench -p table_service_model "$@"; fi
@@ -62,6 +63,11 @@ bulk)
 expiry)
   start "${settings[@]}" shared_buffers=1GB autovacuum=off
   "$run" "$@"
+  ;;
+feeds)
+  cargo build --release -p table_service_copy --quiet
+  start "${settings[@]}" shared_buffers=1GB autovacuum=off wal_level=logical
+  "$run" --copy target/release/table-service-copy "$@"
   ;;
 indexes)
   # What else writes at times would count for one of the sides.

@@ -30,6 +30,12 @@ pub enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<String>,
     },
+    /// What a change feed costs writers and readers, and the lag of copies that follow it
+    Feeds {
+        /// `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<String>,
+    },
     /// The same queries with property indexes and without, where they gain nothing from them
     Indexes {
         /// Compare instructions instead of time; it takes an hour and needs valgrind
@@ -123,6 +129,7 @@ pub fn measure(environment: &Environment, bench: Option<Bench>) -> Result {
         Some(Bench::Growth { arguments }) => of_programs("growth", &arguments, false),
         Some(Bench::Bulk { arguments }) => of_programs("bulk", &arguments, false),
         Some(Bench::Expiry { arguments }) => of_programs("expiry", &arguments, false),
+        Some(Bench::Feeds { arguments }) => of_programs("feeds", &arguments, false),
         Some(Bench::Indexes { counted, arguments }) => of_programs("indexes", &arguments, counted),
         Some(Bench::Stress { arguments }) => of_programs("stress", &arguments, false),
         Some(Bench::Model { arguments }) => of_programs("model", &arguments, false),

@@ -1,10 +1,12 @@
 //! The changes of a feed as lines, and copies that follow a feed.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
+use system_tests::random::{Random, seeds};
 use system_tests::{Database, Session, wait_until};
 
-use crate::program::{Place, database_url, ends_with, output, quietly, start, succeeds, verifying};
+use crate::program::{Place, database_url, ends_with, output, quietly, start, succeeds, text, verifying};
 
 fn prepared(database: &Database) -> Session {
     let session = database.session("writer");
@@ -210,4 +212,54 @@ fn an_interrupted_copy_goes_on_with_its_feed_and_begins_again_only_if_it_is_lost
     );
     succeeds(&verifying(&from, &to, &[]));
     assert_eq!(slots(&session), "0");
+}
+
+#[test]
+fn a_killed_copy_that_follows_goes_on_where_it_was() {
+    for seed in seeds(1) {
+        for kind in ["sql", "rest"] {
+            let (source, target) = (Database::new(), Place::of(kind));
+            let session = prepared(&source);
+            session.run(
+                "SELECT create_table('Items');
+                SELECT count(insert_entity(t, 'p' || n % 7, n::text, jsonb_build_object('N', n)))
+                FROM generate_series(1, 2000) AS n, unnest('{Orders,Items}'::text[]) AS t",
+            );
+            let directory = tempfile::tempdir().unwrap();
+            let (from, to, resume) = (
+                database_url(&source),
+                target.argument(),
+                directory.path().join("resume"),
+            );
+            let forever = ["--on-conflict", "replace", "--resume", text(&resume), "--follow", "0"];
+            let mut random = Random::new(seed);
+            let mut copying = start(&quietly(&from, &to, &forever));
+            for _ in 0..10 {
+                let until = Instant::now() + Duration::from_millis(20 + random.below(600) as u64);
+                while Instant::now() < until {
+                    let n = 1 + random.below(2500);
+                    let (partition, table) = (n % 7, random.pick(&["Orders", "Items"]));
+                    session.run(&match random.below(4) {
+                        0 => format!("SELECT delete_entity('{table}', 'p{partition}', '{n}', if_exists => true)"),
+                        1 => format!(
+                            "SELECT delete_entities('{table}', 'PartitionKey eq ''p{partition}'' and N eq {n}')"
+                        ),
+                        _ => {
+                            format!("SELECT insert_or_merge_entity('{table}', 'p{partition}', '{n}', '{{\"N\": {n}}}')")
+                        }
+                    });
+                }
+                copying.kill().unwrap();
+                copying.wait().unwrap();
+                copying = start(&quietly(&from, &to, &forever));
+            }
+            wait_until("the changes are there", || {
+                let ended = copying.try_wait().unwrap();
+                assert!(ended.is_none(), "the copy ended: {ended:?}");
+                output(&verifying(&from, &to, &[])).status.success()
+            });
+            interrupt(copying);
+            assert_eq!(slots(&session), "1");
+        }
+    }
 }
