@@ -49,7 +49,7 @@ const OUTDATED: usize = 3;
 
 /// What earlier attempts have found.
 #[derive(Default)]
-struct Known {
+struct EarlierAttempts {
     /// The versions that the last attempt found but could not lock or write.
     seen: Vec<Version>,
     /// The latest Timestamp of an earlier version.
@@ -75,16 +75,16 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
     // operation that fails, or for a later Timestamp. An attempt that may be undone runs in a subtransaction, which also
     // releases its locks.
     let is_conditional = |operation: &Operation<'_>| operation.action.is_conditional();
-    let mut known = Known {
+    let mut earlier = EarlierAttempts {
         is_undoable: batch.operations().iter().any(is_conditional)
             || (batch.operations().len() > 1 && has_room())
             || direct::needs_attempts(table)
             || !Expiries::of(table).is_empty(),
-        ..Known::default()
+        ..EarlierAttempts::default()
     };
     loop {
-        let attempt = || Attempt::new(table, partition_key, batch.operations(), &known).run();
-        let outcome = if known.is_undoable {
+        let attempt = || Attempt::new(table, partition_key, batch.operations(), &earlier).run();
+        let outcome = if earlier.is_undoable {
             in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| error.rethrow())
         } else {
             attempt()
@@ -92,11 +92,11 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
         match outcome {
             Ok(timestamps) => return Ok(timestamps),
             Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::Moved(versions)) => known.seen = versions,
-            Err(Failure::Late(latest)) => known.latest = known.latest.max(Some(latest)),
+            Err(Failure::Moved(versions)) => earlier.seen = versions,
+            Err(Failure::Late(latest)) => earlier.latest = earlier.latest.max(Some(latest)),
             Err(Failure::Outdated(index)) => {
-                let before = known.outdated.filter(|(before, _)| *before == index);
-                known.outdated = Some((index, before.map_or(1, |(_, attempts)| attempts + 1)));
+                let before = earlier.outdated.filter(|(before, _)| *before == index);
+                earlier.outdated = Some((index, before.map_or(1, |(_, attempts)| attempts + 1)));
             }
         }
         pgrx::check_for_interrupts!();
@@ -104,13 +104,13 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
 }
 
 /// The smallest batch that is inserted directly. For fewer operations the subtransaction costs more than it saves.
-const WORTH_IT: usize = 8;
+const MIN_DIRECT_INSERTS: usize = 8;
 
 /// Inserts a batch of inserts by direct access, if the table allows it and all of them succeed. It inserts in key
 /// order, so that it waits for locks in the same order as statements do.
 fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Operation<'_>]) -> Option<Timestamps> {
     let is_insert = |operation: &Operation<'_>| operation.action == Action::Insert;
-    if operations.len() < WORTH_IT || !operations.iter().all(is_insert) || !has_room() {
+    if operations.len() < MIN_DIRECT_INSERTS || !operations.iter().all(is_insert) || !has_room() {
         return None;
     }
     let mut entities: Vec<_> = operations
@@ -177,7 +177,7 @@ struct Attempt<'a> {
     operations: &'a [Operation<'a>],
     /// In key order.
     steps: Vec<Step<'a>>,
-    known: &'a Known,
+    earlier: &'a EarlierAttempts,
     expiries: Expiries,
     /// The latest Timestamp of an earlier version.
     latest: Option<i64>,
@@ -190,7 +190,7 @@ impl<'a> Attempt<'a> {
         table: &'a Table,
         partition_key: TextArg<'a>,
         operations: &'a [Operation<'a>],
-        known: &'a Known,
+        earlier: &'a EarlierAttempts,
     ) -> Attempt<'a> {
         let mut steps: Vec<_> = operations
             .iter()
@@ -203,9 +203,9 @@ impl<'a> Attempt<'a> {
             partition_key,
             operations,
             steps,
-            known,
+            earlier,
             expiries: Expiries::of(table),
-            latest: known.latest,
+            latest: earlier.latest,
             timestamps: vec![None; operations.len()],
             failure: None,
         }
@@ -317,7 +317,7 @@ impl<'a> Attempt<'a> {
             return false;
         };
         if self.operations.len() == 1
-            || !self.known.is_undoable
+            || !self.earlier.is_undoable
             || self.is_last_attempt(index)
             || !key::within_limits(self.partition_key.get(), &operation.row_key)
             || !direct::may_read(self.table)
@@ -332,7 +332,7 @@ impl<'a> Attempt<'a> {
 
     /// Returns whether there is no further attempt because of this operation.
     fn is_last_attempt(&self, index: usize) -> bool {
-        let attempts = self.known.outdated.filter(|(before, _)| *before == index);
+        let attempts = self.earlier.outdated.filter(|(before, _)| *before == index);
         attempts.is_some_and(|(_, attempts)| attempts >= OUTDATED)
     }
 
@@ -434,7 +434,7 @@ impl<'a> Attempt<'a> {
                         None if step.operation.may_insert() => self.fail(step.index, suppressed()),
                         None => self.fail(step.index, Error::EntityNotFound),
                         // The previous attempt found the same version, so no concurrent write prevents the lock.
-                        Some(timestamp) if self.known.seen.contains(&(step.index, timestamp)) => {
+                        Some(timestamp) if self.earlier.seen.contains(&(step.index, timestamp)) => {
                             self.fail(step.index, suppressed());
                         }
                         Some(timestamp) => moved.push((step.index, timestamp)),
@@ -531,7 +531,7 @@ impl<'a> Attempt<'a> {
         for step in unwritten {
             let version = (step.index, version(&step));
             // If the previous attempt failed with the same version, the shard has not moved.
-            if is_distributed && !self.known.seen.contains(&version) {
+            if is_distributed && !self.earlier.seen.contains(&version) {
                 moved.push(version);
             } else {
                 self.fail(step.index, suppressed());

@@ -19,7 +19,7 @@ const TABLES_KEPT: usize = 1000;
 
 /// The OIDs of the extension's own objects.
 #[derive(Clone, Copy)]
-pub struct Known {
+pub struct OwnObjects {
     /// The schema of the tables of the service.
     pub data_schema: pg_sys::Oid,
     entity_type: pg_sys::Oid,
@@ -102,7 +102,7 @@ impl AsRef<str> for PropertyIndex {
 }
 
 thread_local! {
-    static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
+    static OWN_OBJECTS: Cell<Option<OwnObjects>> = const { Cell::new(None) };
     /// The tables of the service by name, in the spelling that is stored.
     static TABLES: RefCell<HashMap<Rc<str>, KnownTable>> = RefCell::default();
     /// The indexes of tables.
@@ -128,7 +128,7 @@ pub fn watch() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn changed(_argument: pg_sys::Datum, _cache: c_int, _hash: pg_sys::uint32) {
-    KNOWN.set(None);
+    OWN_OBJECTS.set(None);
     TABLES.with_borrow_mut(HashMap::clear);
     INDEXES.with_borrow_mut(HashMap::clear);
     count_change();
@@ -205,30 +205,30 @@ pub fn indexes<R>(table: pg_sys::Oid, look_up: impl FnOnce() -> Indexes, take: i
 }
 
 /// Returns the OIDs of the extension's own objects.
-pub fn known() -> Known {
-    if let Some(known) = KNOWN.get() {
-        return known;
+pub fn own_objects() -> OwnObjects {
+    if let Some(own) = OWN_OBJECTS.get() {
+        return own;
     }
     let before = CHANGES.get();
-    let known = look_up();
+    let own = look_up();
     // The OIDs are kept only if nothing changed during the look-up, and if all objects exist. CREATE EXTENSION calls
     // this before all of them do.
     let complete = [
-        known.data_schema,
-        known.entity_type,
-        known.batch_operation_type,
-        known.check_function,
-        known.trigger_function,
+        own.data_schema,
+        own.entity_type,
+        own.batch_operation_type,
+        own.check_function,
+        own.trigger_function,
     ]
     .iter()
     .all(|&oid| oid != pg_sys::InvalidOid);
     if complete && before == CHANGES.get() {
-        KNOWN.set(Some(known));
+        OWN_OBJECTS.set(Some(own));
     }
-    known
+    own
 }
 
-fn look_up() -> Known {
+fn look_up() -> OwnObjects {
     // SAFETY: a transaction is running, and the names are C strings.
     let (schema, data_schema) = unsafe {
         (
@@ -250,7 +250,7 @@ fn look_up() -> Known {
         pg_sys::TEXTOID,
         pg_sys::INT8OID,
     ];
-    Known {
+    OwnObjects {
         data_schema,
         entity_type: type_oid(schema, c"entity"),
         properties_type,
@@ -264,22 +264,22 @@ fn look_up() -> Known {
 
 /// Returns the schema of the tables of the service.
 pub fn data_schema() -> pg_sys::Oid {
-    known().data_schema
+    own_objects().data_schema
 }
 
 /// Returns the composite type `table_service.entity`.
 pub fn entity_type() -> pg_sys::Oid {
-    known().entity_type
+    own_objects().entity_type
 }
 
 /// Returns the base type `table_service.properties`.
 pub fn properties_type() -> pg_sys::Oid {
-    known().properties_type
+    own_objects().properties_type
 }
 
 /// Returns the composite type `table_service.batch_operation`.
 pub fn batch_operation_type() -> pg_sys::Oid {
-    known().batch_operation_type
+    own_objects().batch_operation_type
 }
 
 /// Returns the relation in the extension's schema with this name.

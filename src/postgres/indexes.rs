@@ -169,7 +169,7 @@ pub unsafe fn property_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Op
     // is not NULL has a datum of its type.
     unsafe {
         let call = of_type::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
-        let function = catalog::known().index_function;
+        let function = catalog::own_objects().index_function;
         if function == pg_sys::InvalidOid || call.funcid != function || call.inputcollid != pg_sys::C_COLLATION_OID {
             return None;
         }
@@ -201,7 +201,7 @@ unsafe fn expiry_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<E
     unsafe {
         let node = pg_sys::eval_const_expressions(std::ptr::null_mut(), node);
         let call = of_type::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
-        let function = catalog::known().expiry_function;
+        let function = catalog::own_objects().expiry_function;
         if function == pg_sys::InvalidOid || call.funcid != function {
             return None;
         }

@@ -392,7 +392,7 @@ impl<'p> MatchesCall<'p> {
 
     /// Returns a condition on the entry in the index on a property.
     pub fn compare_entry(&self, property: &str, operator: Operator, value: &[u8]) -> Expression {
-        let known = catalog::known();
+        let own = catalog::own_objects();
         let properties = catalog::properties_type();
         let arguments = [
             self.column(self.columns.partition_key, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID),
@@ -404,7 +404,7 @@ impl<'p> MatchesCall<'p> {
         // planner finds the index by comparing both.
         let entry = unsafe {
             pg_sys::makeFuncExpr(
-                known.index_function,
+                own.index_function,
                 pg_sys::BYTEAOID,
                 list(&arguments),
                 pg_sys::InvalidOid,

@@ -1,5 +1,5 @@
-//! One table from a source into a target: readers of ranges, lanes of writers, and the tickets that say how far
-//! everything is written.
+//! One table from a source into a target: readers of ranges, lanes of writers, and the
+//! chunks that are not yet written.
 //!
 //! All entities of a key, or over REST of a partition, go through the same lane in the order in which they were read. So
 //! of two lines with the same key the later one counts, and two lanes never wait for each other's locks.
@@ -41,7 +41,7 @@ pub fn room() -> Arc<Semaphore> {
 }
 
 /// Everything that the copies of all tables share.
-pub struct Copy {
+pub struct CopyContext {
     pub source: Source,
     pub target: Target,
     pub mode: WriteMode,
@@ -84,13 +84,13 @@ impl Pace {
 }
 
 /// A part of a chunk, for one lane.
-struct Load {
+struct ChunkPart {
     records: Vec<Record>,
-    ticket: Arc<Ticket>,
+    chunk: Arc<PendingChunk>,
 }
 
 /// Notes when all parts of a chunk are written.
-struct Ticket {
+struct PendingChunk {
     range: usize,
     number: u64,
     position: Position,
@@ -101,15 +101,15 @@ struct Ticket {
 
 /// For each range, the chunks that are written before the one in front of them is.
 #[derive(Default)]
-struct Track {
+struct RangeProgress {
     next: u64,
     waiting: BTreeMap<u64, Position>,
 }
 
 struct Table {
-    copy: Arc<Copy>,
+    copy: Arc<CopyContext>,
     name: String,
-    tracks: Mutex<Vec<Track>>,
+    progress: Mutex<Vec<RangeProgress>>,
     report: Mutex<TableReport>,
     /// Readers that have not come to their end. A file gets its name only when there are none.
     reading: AtomicUsize,
@@ -117,22 +117,22 @@ struct Table {
 
 impl Table {
     /// A part of a chunk is written.
-    fn complete(&self, ticket: &Ticket) {
-        if ticket.left.fetch_sub(1, Ordering::AcqRel) != 1 {
+    fn complete(&self, chunk: &PendingChunk) {
+        if chunk.left.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        let mut tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(track) = tracks.get_mut(ticket.range) else {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(range) = progress.get_mut(chunk.range) else {
             return;
         };
-        track.waiting.insert(ticket.number, ticket.position.clone());
+        range.waiting.insert(chunk.number, chunk.position.clone());
         let mut reached = None;
-        while let Some(position) = track.waiting.remove(&track.next) {
-            track.next += 1;
+        while let Some(position) = range.waiting.remove(&range.next) {
+            range.next += 1;
             reached = Some(position);
         }
         if let Some(position) = reached {
-            self.copy.journal.set_position(&self.name, ticket.range, position);
+            self.copy.journal.set_position(&self.name, chunk.range, position);
         }
     }
 
@@ -182,7 +182,7 @@ impl LaneWriter {
 ///
 /// # Errors
 /// What ends the copy.
-pub async fn copy_table(copy: &Arc<Copy>, name: &str) -> Result<TableReport, Failure> {
+pub async fn copy_table(copy: &Arc<CopyContext>, name: &str) -> Result<TableReport, Failure> {
     // A file has its entities in the order of the source.
     let readers = match copy.target {
         Target::Files(_) => 1,
@@ -200,7 +200,7 @@ pub async fn copy_table(copy: &Arc<Copy>, name: &str) -> Result<TableReport, Fai
     let table = Arc::new(Table {
         copy: copy.clone(),
         name: name.to_owned(),
-        tracks: Mutex::new(parts.iter().map(|_| Track::default()).collect()),
+        progress: Mutex::new(parts.iter().map(|_| RangeProgress::default()).collect()),
         report: Mutex::new(TableReport {
             table: name.to_owned(),
             ..TableReport::default()
@@ -249,7 +249,12 @@ fn finished(table: &Table) -> TableReport {
 }
 
 /// The writers of a table; `None` if its file is complete.
-async fn writers(copy: &Copy, name: &str, is_begun: bool, parts: &[Part]) -> Result<Option<Vec<LaneWriter>>, Failure> {
+async fn writers(
+    copy: &CopyContext,
+    name: &str,
+    is_begun: bool,
+    parts: &[Part],
+) -> Result<Option<Vec<LaneWriter>>, Failure> {
     Ok(Some(match &copy.target {
         Target::Sql(target) => {
             target.create(name).await?;
@@ -279,7 +284,7 @@ async fn writers(copy: &Copy, name: &str, is_begun: bool, parts: &[Part]) -> Res
 async fn reader(
     table: Arc<Table>,
     queue: Arc<Mutex<VecDeque<(usize, Part)>>>,
-    lanes: Vec<Sender<Load>>,
+    lanes: Vec<Sender<ChunkPart>>,
 ) -> Result<(), Failure> {
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     while let Some((index, part)) = next() {
@@ -296,7 +301,12 @@ async fn reader(
 }
 
 /// Divides the chunks of a range between the lanes.
-async fn feed(table: &Table, range: usize, mut chunks: Receiver<Chunk>, lanes: &[Sender<Load>]) -> Result<(), Failure> {
+async fn feed(
+    table: &Table,
+    range: usize,
+    mut chunks: Receiver<Chunk>,
+    lanes: &[Sender<ChunkPart>],
+) -> Result<(), Failure> {
     let copy = &table.copy;
     let mut number = 0;
     while let Some(Chunk {
@@ -322,7 +332,7 @@ async fn feed(table: &Table, range: usize, mut chunks: Receiver<Chunk>, lanes: &
             report.read += records.len() as u64;
         }
         let mut bytes = 0;
-        let mut loads: Vec<Vec<Record>> = lanes.iter().map(|_| Vec::new()).collect();
+        let mut parts: Vec<Vec<Record>> = lanes.iter().map(|_| Vec::new()).collect();
         for record in records {
             bytes += record.weight() as u64;
             let hash = match &copy.target {
@@ -330,8 +340,8 @@ async fn feed(table: &Table, range: usize, mut chunks: Receiver<Chunk>, lanes: &
                 Target::Sql(_) | Target::Files(_) => record.key_hash(),
             };
             let lane = hash % (lanes.len() as u64).max(1);
-            if let Some(load) = usize::try_from(lane).ok().and_then(|lane| loads.get_mut(lane)) {
-                load.push(record);
+            if let Some(part) = usize::try_from(lane).ok().and_then(|lane| parts.get_mut(lane)) {
+                part.push(record);
             }
         }
         Counters::add(&copy.counters.bytes, bytes);
@@ -339,45 +349,45 @@ async fn feed(table: &Table, range: usize, mut chunks: Receiver<Chunk>, lanes: &
         let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, HELD_KIB);
         let held = copy.room.clone().acquire_many_owned(kib).await;
         let held = held.map_err(|error| Failure::new(error.to_string()))?;
-        // One more part than there are loads: the chunk may be empty, and must not be complete before all loads are sent.
-        let ticket = Arc::new(Ticket {
+        // One more part than there are parts: the chunk may be empty, and must not be complete before all parts are sent.
+        let chunk = Arc::new(PendingChunk {
             range,
             number,
             position,
-            left: AtomicUsize::new(1 + loads.iter().filter(|load| !load.is_empty()).count()),
+            left: AtomicUsize::new(1 + parts.iter().filter(|part| !part.is_empty()).count()),
             _held: held,
         });
         number += 1;
-        for (records, lane) in loads.into_iter().zip(lanes) {
-            let ticket = ticket.clone();
-            if !records.is_empty() && lane.send(Load { records, ticket }).await.is_err() {
+        for (records, lane) in parts.into_iter().zip(lanes) {
+            let chunk = chunk.clone();
+            if !records.is_empty() && lane.send(ChunkPart { records, chunk }).await.is_err() {
                 // The lane reports its error itself.
                 return Ok(());
             }
         }
-        table.complete(&ticket);
+        table.complete(&chunk);
     }
     Ok(())
 }
 
 /// Writes what comes, as much at a time as waits.
-async fn lane(table: Arc<Table>, mut writer: LaneWriter, mut loads: Receiver<Load>) -> Result<(), Failure> {
+async fn lane(table: Arc<Table>, mut writer: LaneWriter, mut parts: Receiver<ChunkPart>) -> Result<(), Failure> {
     let copy = &table.copy;
-    while let Some(first) = loads.recv().await {
-        let (mut records, mut tickets) = (first.records, vec![first.ticket]);
+    while let Some(first) = parts.recv().await {
+        let (mut records, mut chunks) = (first.records, vec![first.chunk]);
         let mut bytes: usize = records.iter().map(Record::weight).sum();
         while records.len() < WRITE_RECORDS && bytes < WRITE_BYTES {
-            let Ok(load) = loads.try_recv() else { break };
-            bytes += load.records.iter().map(Record::weight).sum::<usize>();
-            records.extend(load.records);
-            tickets.push(load.ticket);
+            let Ok(part) = parts.try_recv() else { break };
+            bytes += part.records.iter().map(Record::weight).sum::<usize>();
+            records.extend(part.records);
+            chunks.push(part.chunk);
         }
         for run in runs_of_different_keys(records) {
             let outcome = writer.write(run).await?;
             table.note(&outcome)?;
         }
-        for ticket in &tickets {
-            table.complete(ticket);
+        for chunk in &chunks {
+            table.complete(chunk);
         }
         if copy.journal.is_due() {
             checkpoint(&table, &mut writer)?;

@@ -12,7 +12,7 @@ use crate::failure::{Failure, exit};
 use crate::interrupt::stop_on_signal;
 use crate::location::Location;
 use crate::peer::{Source, Target};
-use crate::pipeline::{Copy, Pace, room};
+use crate::pipeline::{CopyContext, Pace, room};
 use crate::places::print;
 use crate::policies;
 pub use crate::printable::tell;
@@ -138,7 +138,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     {
         journal.set_started(clock);
     }
-    let copy = Arc::new(Copy {
+    let copy = Arc::new(CopyContext {
         mode: WriteMode {
             on_conflict: arguments.on_conflict,
             resumed: journal.is_resumed(),
@@ -244,10 +244,10 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
 /// Copies what has changed since an earlier round began. Returns the round, how long it took, and whether it was stopped.
 async fn follow(
     arguments: &CopyArguments,
-    before: Arc<Copy>,
+    before: Arc<CopyContext>,
     started: Option<Ticks>,
     report: &mut Report,
-) -> Result<(Arc<Copy>, Duration, bool), Failure> {
+) -> Result<(Arc<CopyContext>, Duration, bool), Failure> {
     let places = &arguments.places;
     let begin = Instant::now();
     let overlap = i64::from(arguments.overlap) * 10_000_000;

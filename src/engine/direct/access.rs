@@ -85,15 +85,15 @@ enum Attempt<T> {
 impl Direct {
     /// Opens a table that the caller has locked. Returns `None` if only a statement can do the work.
     fn open(table: &Table, purpose: Purpose) -> Option<Direct> {
-        let known = catalog::known();
-        if !is_allowed(table.oid(), known.data_schema, purpose) {
+        let own = catalog::own_objects();
+        if !is_allowed(table.oid(), own.data_schema, purpose) {
             return None;
         }
         // SAFETY: the caller holds a lock on the table, so it can be opened. The slot fits the relation. Whatever is not
         // returned is closed.
         unsafe {
             let relation = pg_sys::table_open(table.oid(), NO_LOCK);
-            let indexes = match is_plain(relation, &known, purpose) {
+            let indexes = match is_plain(relation, &own, purpose) {
                 true => open_indexes(relation, purpose),
                 false => None,
             };

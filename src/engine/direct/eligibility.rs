@@ -7,7 +7,7 @@ use table_service_model::Properties;
 
 use crate::engine::table::Table;
 use crate::postgres::arguments::Keys;
-use crate::postgres::catalog::Known;
+use crate::postgres::catalog::OwnObjects;
 use crate::postgres::guarded::{guarded, without_guards};
 use crate::postgres::indexes::indexes;
 use crate::postgres::row::is_entity;
@@ -132,7 +132,7 @@ unsafe fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
 ///
 /// # Safety
 /// The relation must be open.
-pub(super) unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose: Purpose) -> bool {
+pub(super) unsafe fn is_plain(relation: pg_sys::Relation, own: &OwnObjects, purpose: Purpose) -> bool {
     // SAFETY: an open relation points to a valid entry of the relation cache. Its optional parts are valid or NULL.
     unsafe {
         let class = &*(*relation).rd_rel;
@@ -149,11 +149,9 @@ pub(super) unsafe fn is_plain(relation: pg_sys::Relation, known: &Known, purpose
                 Purpose::Stamp => true,
                 Purpose::Get | Purpose::Find(_) => is_all(),
                 Purpose::Insert => {
-                    is_all() && has_only_our_check(relation, known) && is_changeable_after_insert(relation)
+                    is_all() && has_only_our_check(relation, own) && is_changeable_after_insert(relation)
                 }
-                Purpose::Update => {
-                    is_all() && has_only_our_check(relation, known) && has_only_our_trigger(relation, known)
-                }
+                Purpose::Update => is_all() && has_only_our_check(relation, own) && has_only_our_trigger(relation, own),
             }
     }
 }
@@ -180,7 +178,7 @@ unsafe fn has_only_stored_columns(descriptor: pg_sys::TupleDesc) -> bool {
 ///
 /// # Safety
 /// The relation must be open.
-unsafe fn has_only_our_check(relation: pg_sys::Relation, known: &Known) -> bool {
+unsafe fn has_only_our_check(relation: pg_sys::Relation, own: &OwnObjects) -> bool {
     // SAFETY: as in `is_plain`. `check` has `num_check` elements, and it is read only if that is 1. `ccbin` is a C
     // string: the expression as text, which begins with the function that is called.
     unsafe {
@@ -191,7 +189,7 @@ unsafe fn has_only_our_check(relation: pg_sys::Relation, known: &Known) -> bool 
             let expression = CStr::from_ptr((*constraints.check).ccbin).to_bytes();
             let rest = expression.strip_prefix(b"{FUNCEXPR :funcid ").unwrap_or_default();
             let digits = rest.split(|&byte| byte == b' ').next().unwrap_or_default();
-            std::str::from_utf8(digits).is_ok_and(|oid| oid.parse() == Ok(known.check_function.to_u32()))
+            std::str::from_utf8(digits).is_ok_and(|oid| oid.parse() == Ok(own.check_function.to_u32()))
         };
         constraints.num_check == 0 || constraints.num_check == 1 && ours()
     }
@@ -201,7 +199,7 @@ unsafe fn has_only_our_check(relation: pg_sys::Relation, known: &Known) -> bool 
 ///
 /// # Safety
 /// The relation must be open.
-unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known) -> bool {
+unsafe fn has_only_our_trigger(relation: pg_sys::Relation, own: &OwnObjects) -> bool {
     // SAFETY: as in `is_plain`. `triggers` has `numtriggers` elements.
     unsafe {
         let Some(all) = (*relation).trigdesc.as_ref() else {
@@ -214,7 +212,7 @@ unsafe fn has_only_our_trigger(relation: pg_sys::Relation, known: &Known) -> boo
             || all.trig_update_new_table;
         let triggers = std::slice::from_raw_parts(all.triggers, usize::try_from(all.numtriggers).unwrap_or_default());
         let foreign = |trigger: &pg_sys::Trigger| {
-            trigger.tgtype as u32 & pg_sys::TRIGGER_TYPE_UPDATE != 0 && trigger.tgfoid != known.trigger_function
+            trigger.tgtype as u32 & pg_sys::TRIGGER_TYPE_UPDATE != 0 && trigger.tgfoid != own.trigger_function
         };
         !others && !triggers.iter().any(foreign)
     }

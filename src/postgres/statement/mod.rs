@@ -264,7 +264,7 @@ impl<'a> Statement<'a> {
     /// Selects the entities of a key range that pass the filter, in key order, under the caller's snapshot. `all_rows`
     /// says that the caller reads all of them.
     pub fn scan(range: &'a RangeKeys, filter: Option<&'a ScanFilter>, all_rows: bool) -> Statement<'a> {
-        let extent = if all_rows { Extent::All } else { Extent::Some };
+        let extent = if all_rows { Extent::All } else { Extent::First };
         let shape = Shape::new(range, filter, extent);
         Statement::new(Kind::Scan(shape), scan::values(range, filter))
     }
@@ -542,7 +542,7 @@ mod tests {
 
     #[pg_test]
     fn statements_on_a_partition_name_it() {
-        let scans = [Extent::Some, Extent::DistributedAll, Extent::DistributedFirst].map(scans);
+        let scans = [Extent::First, Extent::DistributedAll, Extent::DistributedFirst].map(scans);
         let scans = scans
             .iter()
             .flatten()
@@ -586,7 +586,7 @@ mod tests {
             assert!(is_partition || kind.needs_values(), "{sql}");
         }
         // Elsewhere the rows come one by one, and one plan serves all values.
-        for (kind, _) in scans(Extent::Some).into_iter().chain(scans(Extent::All)) {
+        for (kind, _) in scans(Extent::First).into_iter().chain(scans(Extent::All)) {
             assert!(!kind.needs_values() && !kind.sql(&table()).contains("LIMIT"));
         }
     }

@@ -23,7 +23,7 @@ pub(in crate::postgres) struct Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Extent {
     /// Until the caller wants no more rows.
-    Some,
+    First,
     /// To its end.
     All,
     /// Of a distributed table, to its end.

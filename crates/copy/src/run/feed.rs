@@ -16,7 +16,7 @@ use crate::cli::CopyArguments;
 use crate::failure::Failure;
 use crate::location::Location;
 use crate::peer::Target;
-use crate::pipeline::{Copy, Pace};
+use crate::pipeline::{CopyContext, Pace};
 use crate::printable::tell;
 use crate::record::Key;
 use crate::rejects::Rejects;
@@ -113,7 +113,7 @@ fn name(report: &Report, tables: &[String]) -> String {
 /// What the source or the target says.
 pub async fn follow(
     arguments: &CopyArguments,
-    copy: &Arc<Copy>,
+    copy: &Arc<CopyContext>,
     feed: &ChangeFeed,
     tables: &[String],
     limit: f64,
@@ -154,7 +154,7 @@ pub async fn follow(
 /// The feed is gone, so nobody knows what has changed: the target's tables are emptied and copied anew, with a new feed.
 async fn copy_again(
     arguments: &CopyArguments,
-    copy: &Arc<Copy>,
+    copy: &Arc<CopyContext>,
     feed: &ChangeFeed,
     tables: &[String],
     report: &mut Report,
@@ -222,7 +222,7 @@ async fn clear(arguments: &CopyArguments, table: &str) -> Result<(), Failure> {
 /// Applies the changes of a page.
 struct Applier<'a> {
     arguments: &'a CopyArguments,
-    copy: &'a Arc<Copy>,
+    copy: &'a Arc<CopyContext>,
     feed: &'a ChangeFeed,
     /// The keys to look at, by table.
     pending: BTreeMap<String, BTreeSet<Key>>,

@@ -10,14 +10,19 @@ use crate::failure::Failure;
 use crate::interrupt::overdue;
 use crate::location::Location;
 use crate::peer::Target;
-use crate::pipeline::{Copy, Pace, copy_table};
+use crate::pipeline::{CopyContext, Pace, copy_table};
 use crate::progress::{Counters, Progress, Style};
 use crate::rejects::Rejects;
 use crate::report::Report;
 use crate::resume::{Job, Journal};
 
 /// Copies all tables once. Returns whether it was interrupted.
-pub async fn round(copy: &Arc<Copy>, tables: &[String], report: &mut Report, style: Style) -> Result<bool, Failure> {
+pub async fn round(
+    copy: &Arc<CopyContext>,
+    tables: &[String],
+    report: &mut Report,
+    style: Style,
+) -> Result<bool, Failure> {
     tokio::select! {
         interrupted = copy_tables(copy, tables, report, style) => interrupted,
         () = overdue(&copy.stop) => {
@@ -28,7 +33,12 @@ pub async fn round(copy: &Arc<Copy>, tables: &[String], report: &mut Report, sty
 }
 
 /// Copies one table after the other. Returns whether it was interrupted.
-async fn copy_tables(copy: &Arc<Copy>, tables: &[String], report: &mut Report, style: Style) -> Result<bool, Failure> {
+async fn copy_tables(
+    copy: &Arc<CopyContext>,
+    tables: &[String],
+    report: &mut Report,
+    style: Style,
+) -> Result<bool, Failure> {
     let _progress = Progress::start(style, copy.counters.clone());
     for table in tables {
         if let Ok((Some(entities), _)) = copy.source.estimate(table).await {
@@ -54,7 +64,11 @@ async fn copy_tables(copy: &Arc<Copy>, tables: &[String], report: &mut Report, s
 }
 
 /// Another round of a copy: all entities, or those that have changed since a moment.
-pub fn again(arguments: &CopyArguments, before: &Arc<Copy>, since: Option<Ticks>) -> Result<Arc<Copy>, Failure> {
+pub fn again(
+    arguments: &CopyArguments,
+    before: &Arc<CopyContext>,
+    since: Option<Ticks>,
+) -> Result<Arc<CopyContext>, Failure> {
     let places = &arguments.places;
     let source = places.options.source(places.from()?, since)?;
     let job = Job::Copy {
@@ -63,7 +77,7 @@ pub fn again(arguments: &CopyArguments, before: &Arc<Copy>, since: Option<Ticks>
         on_conflict: arguments.on_conflict,
         since: since.map(|since| since.to_string()),
     };
-    Ok(Arc::new(Copy {
+    Ok(Arc::new(CopyContext {
         source,
         target: Target::new(
             Location::read(places.to()?)?,
