@@ -95,15 +95,24 @@ pub fn read_all(spi: &Connection, table: &Table, plan: &Plan, sink: &mut dyn FnM
         fan_out::read(spi, table, &plan.ranges, plan.residual.as_ref(), None, sink);
         return;
     }
-    let all_rows = AllRows {
-        filter: predicate(table, plan.residual.as_ref())
-            .map(|predicate| (ScanFilter::new(&predicate), RowFilter::new(predicate))),
+    let residual = plan.residual.as_ref();
+    let tested = predicate(table, residual);
+    // Nearly all rows pass an expiry. The planner would take it for a filter, and sort what is left.
+    let (of_statements, of_expiry) = match residual {
+        Some(_) => (
+            tested.map(|predicate| (ScanFilter::new(&predicate), RowFilter::new(predicate))),
+            None,
+        ),
+        None => (None, tested.map(RowFilter::new)),
     };
+    let all_rows = AllRows { filter: of_statements };
     let sink = &mut |row: &Row<'_>| {
-        sink(row);
+        if of_expiry.as_ref().is_none_or(|filter| filter.passes(row)) {
+            sink(row);
+        }
         true
     };
-    let knowledge = FilterIndexes::new(table, plan.residual.as_ref());
+    let knowledge = FilterIndexes::new(table, residual);
     read(
         spi,
         table,
@@ -117,7 +126,7 @@ pub fn read_all(spi: &Connection, table: &Table, plan: &Plan, sink: &mut dyn FnM
 
 /// Says that all rows of the ranges are read.
 struct AllRows {
-    /// The filter that they must pass, for statements and for rows.
+    /// The filter that statements and rows are tested with.
     filter: Option<(ScanFilter, RowFilter)>,
 }
 
