@@ -1,4 +1,4 @@
-//! The port for operators: /live, /ready and /metrics; of an emulator also /reset and /faults.
+//! The port for operators: /live, /ready and /metrics; also /explorer; of an emulator /reset and /faults.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -20,6 +20,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::database::{Node, Session, usable};
+use crate::explorer::{Body, Explorer};
 use crate::faults::FaultSettings;
 use crate::gateway::Gateway;
 use crate::request::Host;
@@ -53,6 +54,8 @@ pub struct Admin {
     pub is_loopback: bool,
     /// The names, beside `localhost`, by which requests may call the port.
     pub hosts: Vec<String>,
+    /// The page that shows the tables, if it is wanted.
+    pub explorer: Option<Explorer>,
 }
 
 /// The connections that wait for a request or for the end of their answer, the oldest first. Each is told when it is closed.
@@ -138,10 +141,18 @@ impl Admin {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         if !self.may_call(&request) {
-            return misdirected();
+            return whole(misdirected());
         }
+        let path = request.uri().path();
+        match &self.explorer {
+            Some(explorer) if path == "/explorer" || path.starts_with("/explorer/") => explorer.answer(request).await,
+            _ => whole(self.answer_operators(request).await),
+        }
+    }
+
+    async fn answer_operators(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         if self.allow_reset && request.method() == Method::POST && request.uri().path() == "/reset" {
             return self.reset(&request).await;
         }
@@ -304,6 +315,10 @@ fn misdirected() -> Response<Full<Bytes>> {
     let mut response = text(StatusCode::MISDIRECTED_REQUEST, TEXT, format!("{hint}\n"));
     response.headers_mut().insert(HINT, HeaderValue::from_static(hint));
     response
+}
+
+fn whole(response: Response<Full<Bytes>>) -> Response<Body> {
+    response.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
 }
 
 fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Response<Full<Bytes>> {

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod config;
 pub mod cors;
 pub mod database;
+pub mod explorer;
 pub mod failure;
 pub mod faults;
 mod feed_watch;

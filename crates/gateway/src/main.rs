@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use table_service_gateway::config::CommandLine;
-use table_service_gateway::run;
+use table_service_gateway::{explorer, run};
 
 fn main() -> ExitCode {
     let command_line = CommandLine::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
@@ -16,6 +16,14 @@ fn main() -> ExitCode {
                 "listening on {}://{}, admin on http://{}",
                 listening.scheme, listening.clients, listening.admin
             );
+            if let Some(address) = &listening.explorer
+                && !explorer::print(address)
+            {
+                tracing::warn!(
+                    "the explorer's address has a secret, and standard output is no terminal: \
+                     name a file for it with --explorer-address-file"
+                );
+            }
         }))
     };
     match run() {

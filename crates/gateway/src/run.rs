@@ -15,8 +15,9 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use crate::account::{Tenant, Tenants};
 use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
-use crate::config::{Config, ConfigError, LogFormat};
+use crate::config::{Config, ConfigError, ExplorerMode, LogFormat};
 use crate::database::{Node, usable};
+use crate::explorer::{self, Explorer};
 use crate::faults::Faults;
 use crate::feed_watch;
 use crate::gateway::{Gateway, TimeLimits};
@@ -40,6 +41,8 @@ const TICK: Duration = Duration::from_millis(500);
 const OTHER_FILES: usize = 64;
 /// For each node of a database, beside its pool: the connection of /ready, attempts to reach it, and cancels.
 const NODE_FILES: usize = 8;
+/// For the explorer's connections to the database of an account.
+const EXPLORER_FILES: usize = 4;
 
 /// Starts the log, on standard error.
 ///
@@ -69,6 +72,8 @@ pub struct Addresses {
     pub scheme: &'static str,
     pub clients: SocketAddr,
     pub admin: SocketAddr,
+    /// The address of the explorer, which has a secret, if there is one and no file was named for it.
+    pub explorer: Option<String>,
 }
 
 /// Runs the gateway until SIGTERM or SIGINT. `announce` is called when it listens.
@@ -78,7 +83,9 @@ pub struct Addresses {
 pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<(), Box<dyn Error>> {
     let (places, memory) = shares(&config)?;
     let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
-    let tenants = Tenants::new(&config, tls::database(config.database_ca.as_deref())?)?;
+    let database_tls = tls::database(config.database_ca.as_deref())?;
+    let explorer = Explorer::new(&config, database_tls.as_ref())?;
+    let tenants = Tenants::new(&config, database_tls)?;
     let checks: Vec<_> = tenants
         .iter()
         .flat_map(|tenant| {
@@ -113,6 +120,16 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     let admin_listener = bind("admin_listen", &config.admin_listen).await?;
     let admin_address = admin_listener.local_addr()?;
 
+    if config.explorer != ExplorerMode::Off && !admin_address.ip().to_canonical().is_loopback() {
+        let problem = format!(
+            "{} can be reached from other machines, and the explorer is for this one: listen for operators on 127.0.0.1, and use \
+             ssh -L or kubectl port-forward from elsewhere",
+            config.admin_listen
+        );
+        return Err(ConfigError::new("explorer", problem).into());
+    }
+    let mut explorer_address = explorer.as_ref().map(|explorer| explorer.address(admin_address));
+
     let gateway = Arc::new(Gateway {
         places,
         memory,
@@ -133,6 +150,7 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
         allow_faults: config.faults.is_some(),
         is_loopback: admin_address.ip().to_canonical().is_loopback(),
         hosts: config.admin_hosts.clone(),
+        explorer,
     });
     tokio::spawn(admin.clone().run(admin_listener));
 
@@ -151,10 +169,16 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
         tokio::spawn(feed_watch::keep_watching(gateway.clone(), tenant));
     }
 
+    if let Some(path) = &config.explorer_address_file
+        && let Some(address) = explorer_address.take()
+    {
+        explorer::write(&address, path).map_err(|problem| ConfigError::new("explorer_address_file", problem))?;
+    }
     announce(&Addresses {
         scheme: if tls.is_some() { "https" } else { "http" },
         clients: address,
         admin: admin_address,
+        explorer: explorer_address,
     });
     let server = Server {
         gateway,
@@ -249,7 +273,8 @@ fn max_connections(config: &Config) -> usize {
         .map(|account| 1 + account.other_databases.len())
         .sum();
     let databases = nodes.saturating_mul(config.pool_size.saturating_add(NODE_FILES));
-    let others = databases.saturating_add(ADMIN_CONNECTIONS + OTHER_FILES);
+    let explorers = config.accounts.len().saturating_mul(EXPLORER_FILES);
+    let others = databases.saturating_add(explorers + ADMIN_CONNECTIONS + OTHER_FILES);
     let possible = files.saturating_sub(others).max(1);
     let wanted = config.max_connections.unwrap_or(CONNECTIONS);
     if config.max_connections.is_some() && wanted > possible {

@@ -12,5 +12,5 @@ mod validation;
 pub use command_line::CommandLine;
 pub use error::ConfigError;
 pub use file::{AccountSettings, BearerSettings};
-pub use settings::{LogFormat, Settings};
+pub use settings::{ExplorerMode, LogFormat, Settings};
 pub use validation::{AccountConfig, Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TlsFiles, check};

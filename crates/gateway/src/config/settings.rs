@@ -28,6 +28,17 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub admin_hosts: Vec<String>,
 
+    /// Whether /explorer on the admin port shows the tables (read) and may change them (write); the port must be of this machine only
+    /// [default: off]
+    #[arg(long, env = "TABLE_SERVICE_EXPLORER", value_name = "MODE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explorer: Option<ExplorerMode>,
+
+    /// A file for the address of the explorer, which has a secret: only its owner can read it [default: it is printed on a terminal]
+    #[arg(long, env = "TABLE_SERVICE_EXPLORER_ADDRESS_FILE", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explorer_address_file: Option<PathBuf>,
+
     /// The name of the account; the file can have more accounts [default: devstoreaccount1]
     #[arg(long, env = "TABLE_SERVICE_ACCOUNT", value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,4 +184,14 @@ pub enum LogFormat {
     #[default]
     Text,
     Json,
+}
+
+/// What the explorer may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExplorerMode {
+    #[default]
+    Off,
+    Read,
+    Write,
 }

@@ -9,7 +9,7 @@ use tokio_postgres::config::{Host, SslMode};
 
 use super::error::ConfigError;
 use super::file::BearerSettings;
-use super::settings::{LogFormat, Settings};
+use super::settings::{ExplorerMode, LogFormat, Settings};
 use crate::faults::FaultSettings;
 use crate::request::forwarded::TrustedProxies;
 
@@ -27,6 +27,8 @@ pub struct Config {
     pub admin_listen: String,
     /// In lower case.
     pub admin_hosts: Vec<String>,
+    pub explorer: ExplorerMode,
+    pub explorer_address_file: Option<PathBuf>,
     pub accounts: Vec<AccountConfig>,
     pub database_ca: Option<PathBuf>,
     pub tls: Option<TlsFiles>,
@@ -101,6 +103,8 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         listen: settings.listen.unwrap_or_else(|| "127.0.0.1:10002".to_owned()),
         admin_hosts: host_names("admin_hosts", &settings.admin_hosts)?,
         admin_listen: settings.admin_listen.unwrap_or_else(|| "127.0.0.1:10003".to_owned()),
+        explorer: settings.explorer.unwrap_or_default(),
+        explorer_address_file: settings.explorer_address_file,
         accounts,
         database_ca: settings.database_ca,
         tls,

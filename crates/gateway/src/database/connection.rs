@@ -197,6 +197,18 @@ impl Connection {
         Ok(())
     }
 
+    /// Executes a statement that is not kept prepared.
+    ///
+    /// # Errors
+    /// As for [`Connection::query`].
+    pub async fn query_text(&mut self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
+        let Connection { client, wire, size, .. } = self;
+        let prepared = run(wire, Box::pin(client.prepare(sql))).await?;
+        let rows = run(wire, pin!(client.query(&prepared, parameters))).await?;
+        rows.iter().for_each(|row| size.count(row.raw_size_bytes()));
+        Ok(rows)
+    }
+
     async fn prepared(&mut self, statement: Statement) -> Result<tokio_postgres::Statement, Error> {
         let Connection {
             client, wire, prepared, ..

@@ -10,6 +10,7 @@ mod batches;
 mod clients;
 mod entities;
 mod expiry;
+mod explorer;
 mod faults;
 mod feeds;
 mod gateway;

@@ -1,0 +1,64 @@
+//! Statements that are rare and not kept prepared: those of the explorer.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use table_service_model::error::RequestError;
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Row;
+
+use super::error::Diagnosis;
+use super::node::{Node, Refusal};
+use super::types::Parameters;
+use crate::failure::Failure;
+
+/// Why there are no rows.
+#[derive(Debug)]
+pub enum QueryError {
+    /// There is no connection, or no answer in time.
+    Failure(Failure),
+    Postgres(tokio_postgres::Error),
+}
+
+/// Runs a statement on a node, without retries.
+///
+/// # Errors
+/// See [`QueryError`].
+pub async fn query_text(
+    node: &Arc<Node>,
+    sql: &str,
+    parameters: Parameters<'_>,
+    deadline: Instant,
+) -> Result<Vec<Row>, QueryError> {
+    let busy = |reason| QueryError::Failure(RequestError::ServerBusy { reason }.into());
+    let mut lease = match node.connection().await {
+        Ok(lease) => lease,
+        Err(Refusal::Busy) => return Err(busy("All connections of the explorer are in use".to_owned())),
+        Err(Refusal::Away(problem)) => return Err(busy(format!("The database cannot be reached: {problem}"))),
+    };
+    let result = {
+        let call = pin!(lease.connection().query_text(sql, parameters));
+        timeout_at(deadline, call).await
+    };
+    match result {
+        Ok(Ok(rows)) => Ok(rows),
+        Ok(Err(error)) => {
+            if Diagnosis::of(&error).connection_lost {
+                lease.discard();
+            }
+            Err(QueryError::Postgres(error))
+        }
+        Err(_) => {
+            let token = lease.connection().cancel_token();
+            lease.node().cancel(token).await;
+            lease.discard();
+            let reason = "The database does not answer".to_owned();
+            Err(QueryError::Failure(RequestError::OperationTimedOut { reason }.into()))
+        }
+    }
+}
+
+/// An error of the connection as one of the service.
+pub fn failure(error: &tokio_postgres::Error) -> Failure {
+    Diagnosis::of(error).failure
+}

@@ -1,0 +1,270 @@
+//! Exports: a call gives a path that works once and not for long, and the browser downloads from it without the token.
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_DISPOSITION, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Frame;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_postgres::Row;
+
+use super::answer::{Body, Problem, with};
+use super::csv::Columns;
+use super::database::Databases;
+use super::token::Token;
+use crate::database::column;
+
+const VALID: Duration = Duration::from_secs(30);
+/// The most paths that wait for their download.
+const WAITING: usize = 100;
+/// The most entities that are read at once.
+const TOP: &str = "1000";
+
+/// A page of entities, each as a line of JSON, then with its properties in arrays. `$4` is the token of the page before.
+pub const EXPORTS: [&str; 2] = [
+    "SELECT table_service.entity_to_json(ROW(p.partition_key, p.row_key, p.\"timestamp\", p.properties)::table_service.entity)::text,
+            p.partition_key, p.continuation_token
+     FROM table_service.query_page($1, $2, top => $3::text::bigint, continuation_token => $4) AS p",
+    "SELECT v.names, v.types, v.\"values\", p.partition_key, p.row_key,
+            to_char(p.\"timestamp\" AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), p.continuation_token
+     FROM table_service.query_page($1, $2, top => $3::text::bigint, continuation_token => $4) AS p,
+       LATERAL (SELECT array_agg(e.name) AS names, array_agg(e.type) AS types, array_agg(e.value) AS \"values\"
+                FROM table_service.each_property(p.properties) AS e) AS v",
+];
+
+/// What is exported.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    table: String,
+    filter: Option<String>,
+    format: Format,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    Jsonl,
+    Csv,
+}
+
+struct Ticket {
+    account: String,
+    wanted: Wanted,
+    until: Instant,
+}
+
+/// The exports that nobody has downloaded yet, by the last part of their paths.
+#[derive(Default)]
+pub struct Downloads(Mutex<HashMap<String, Ticket>>);
+
+impl Downloads {
+    /// The last part of the path of a new download.
+    ///
+    /// # Errors
+    /// 503 if too many wait.
+    pub fn prepare(&self, account: &str, wanted: Wanted) -> Result<String, Problem> {
+        let busy = |message: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ServerBusy", message, None);
+        let name = Token::new().map_err(busy)?.expose().to_owned();
+        let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        tickets.retain(|_, ticket| ticket.until > now);
+        if tickets.len() >= WAITING {
+            return Err(busy("Too many exports wait for their download.".to_owned()));
+        }
+        let ticket = Ticket {
+            account: account.to_owned(),
+            wanted,
+            until: now + VALID,
+        };
+        tickets.insert(name.clone(), ticket);
+        Ok(name)
+    }
+
+    /// Begins a download. Its path works no more.
+    ///
+    /// # Errors
+    /// 404 for a path that was used or is too old, and those of the database for the first page.
+    pub async fn begin(&self, name: &str, databases: &Arc<Databases>) -> Result<Response<Body>, Problem> {
+        let ticket = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let ticket = ticket.filter(|ticket| ticket.until > Instant::now()).ok_or_else(|| {
+            let hint = Some("A path of a download works once, for 30 seconds. Export again.");
+            Problem::new(
+                StatusCode::NOT_FOUND,
+                "ResourceNotFound",
+                "There is no such download.",
+                hint,
+            )
+        })?;
+        let (ending, content_type) = match ticket.wanted.format {
+            Format::Jsonl => ("jsonl", "application/x-ndjson"),
+            Format::Csv => ("csv", "text/csv; charset=utf-8"),
+        };
+        // What no table can have in its name cannot be in a file's name.
+        let table: String = ticket
+            .wanted
+            .table
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect();
+        let mut export = Export {
+            databases: databases.clone(),
+            ticket,
+            token: None,
+            is_over: false,
+        };
+        // An error of the first page is an answer. One of a later page cuts the download.
+        let head = match export.ticket.wanted.format {
+            Format::Jsonl => (None, export.lines().await?),
+            Format::Csv => {
+                let columns = export.columns().await?;
+                let head = columns.head();
+                (Some(columns), head)
+            }
+        };
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(export.send(head, sender));
+        let mut response = with(StatusCode::OK, content_type, Stream(receiver).boxed_unsync());
+        if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{table}.{ending}\"")) {
+            response.headers_mut().insert(CONTENT_DISPOSITION, value);
+        }
+        Ok(response)
+    }
+}
+
+struct Export {
+    databases: Arc<Databases>,
+    ticket: Ticket,
+    token: Option<String>,
+    is_over: bool,
+}
+
+impl Export {
+    async fn rows(&mut self, sql: &str, token_column: usize) -> Result<Vec<Row>, Problem> {
+        let Wanted { table, filter, .. } = &self.ticket.wanted;
+        let parameters = [
+            Some(table.clone()),
+            filter.clone(),
+            Some(TOP.to_owned()),
+            self.token.clone(),
+        ];
+        let rows = self.databases.rows(&self.ticket.account, sql, &parameters).await?;
+        self.token = rows.last().map(|row| value(row, token_column)).transpose()?.flatten();
+        self.is_over = self.token.is_none();
+        Ok(rows)
+    }
+
+    /// The next page as lines of JSON.
+    async fn lines(&mut self) -> Result<String, Problem> {
+        let [lines, _] = EXPORTS;
+        let mut text = String::new();
+        for row in self.rows(lines, 2).await? {
+            if value::<Option<&str>>(&row, 1)?.is_some() {
+                text.push_str(value(&row, 0)?);
+                text.push('\n');
+            }
+        }
+        Ok(text)
+    }
+
+    /// The columns of all entities. Afterwards the export is at its beginning.
+    async fn columns(&mut self) -> Result<Columns, Problem> {
+        let [_, arrays] = EXPORTS;
+        let mut columns = Columns::default();
+        loop {
+            for row in self.rows(arrays, 6).await? {
+                let names: Option<Vec<String>> = value(&row, 0)?;
+                names.into_iter().flatten().for_each(|name| columns.add(name));
+            }
+            if self.is_over {
+                self.is_over = false;
+                return Ok(columns);
+            }
+        }
+    }
+
+    /// The next page as lines of CSV.
+    async fn rows_of_csv(&mut self, columns: &Columns) -> Result<String, Problem> {
+        let [_, arrays] = EXPORTS;
+        let mut text = String::new();
+        for row in self.rows(arrays, 6).await? {
+            let Some(partition_key) = value::<Option<&str>>(&row, 3)? else {
+                continue;
+            };
+            let list = |index| value::<Option<Vec<String>>>(&row, index).map(Option::unwrap_or_default);
+            let (names, types, values) = (list(0)?, list(1)?, list(2)?);
+            let properties: Vec<_> = names
+                .into_iter()
+                .zip(types)
+                .zip(values)
+                .map(|((n, t), v)| (n, t, v))
+                .collect();
+            let keys = [partition_key, value(&row, 4)?];
+            columns
+                .line(&mut text, keys, value(&row, 5)?, &properties)
+                .ok_or_else(|| Problem::input("An entity got a new property while the table was exported."))?;
+        }
+        Ok(text)
+    }
+
+    /// Sends the head, and page by page what follows. A page is read when the one before is on its way.
+    async fn send(mut self, (columns, head): (Option<Columns>, String), sender: mpsc::Sender<io::Result<Bytes>>) {
+        let mut text = head;
+        loop {
+            if sender.send(Ok(Bytes::from(text))).await.is_err() || self.is_over {
+                return;
+            }
+            let page = match &columns {
+                None => self.lines().await,
+                Some(columns) => self.rows_of_csv(columns).await,
+            };
+            match page {
+                Ok(page) => text = page,
+                Err(problem) => {
+                    tracing::warn!(?problem, "an export of the explorer was cut");
+                    let cut = io::Error::other("the export was cut");
+                    // If nobody reads any more, nobody has to know.
+                    let _ = sender.send(Err(cut)).await;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn value<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Problem> {
+    column(row, index).map_err(|failure| {
+        Problem::new(
+            failure.status(),
+            failure.code.as_str(),
+            failure.message,
+            failure.hint.as_deref(),
+        )
+    })
+}
+
+/// A body whose parts come one by one.
+struct Stream(mpsc::Receiver<io::Result<Bytes>>);
+
+impl hyper::body::Body for Stream {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        self.0
+            .poll_recv(context)
+            .map(|part| part.map(|part| part.map(Frame::data)))
+    }
+}

@@ -1,0 +1,228 @@
+// What concerns many entities or a whole table.
+
+import { Problem, call, download } from './api.js';
+import { button, closePanel, element, form, labelled, number, openPanel, say } from './dom.js';
+import { entitiesOf } from './files.js';
+import { go, place } from './place.js';
+
+/** How many entities one transaction of a delete or of an import has at most. */
+const STEP = 1000;
+const BATCH = 200;
+/** How many characters of JSON one call of an import has, unless one entity has more. */
+const BATCH_LENGTH = 1_000_000;
+
+const tablesChanged = () => dispatchEvent(new Event('tables-changed'));
+const refresh = () => go({ position: place().position });
+
+/** @param {import('./api.js').Entity[]} entities */
+export function deleteSelected(entities) {
+  if (entities.length === 0) {
+    throw new Problem(400, 'InvalidInput', 'No entity is selected.', 'Select some in the first column.');
+  }
+  openPanel(`Delete ${number(entities.length)} entities`,
+    element('p', {}, 'One transaction deletes them, if nobody has changed any of them.'),
+    element('ul', {}, ...entities.slice(0, 10).map((entity) => element('li', {},
+      element('bdi', {}, entity.partitionKey), ' · ', element('bdi', {}, entity.rowKey)))),
+    entities.length > 10 && element('p', {}, `and ${number(entities.length - 10)} more`),
+    element('div', { class: 'tools' },
+      button('Delete them', async () => {
+        const keys = JSON.stringify(entities.map(({ partitionKey, rowKey, etag }) => [partitionKey, rowKey, etag]));
+        const { deleted } = await call('delete_entities_by_key', { table: place().table, keys });
+        say(`Deleted ${number(deleted)} entities.`);
+        closePanel();
+        refresh();
+      }, { class: 'danger' }),
+      button('Keep them', closePanel)));
+}
+
+/** Deletes what a filter selects, in steps, after its count was typed. */
+export async function deleteByFilter() {
+  const { table, filter } = place();
+  if (!filter) {
+    throw new Problem(400, 'InvalidInput', 'There is no filter.', 'Run a filter first. To delete all entities, clear the table.');
+  }
+  /** @type {number | null} */
+  let count;
+  try {
+    ({ count } = await call('count_entities', { table, filter }));
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'OperationTimedOut') {
+      throw error;
+    }
+    count = null;
+  }
+  const wanted = count === null ? table : String(count);
+  const typed = element('input', { autocomplete: 'off', spellcheck: 'false', inputmode: count === null ? 'text' : 'numeric' });
+  const progress = element('progress', { max: Math.max(count ?? 1, 1), value: 0, 'aria-label': 'Deleted', hidden: true });
+  const told = element('p', { role: 'status' });
+  let goesOn = false;
+  const submit = form(async () => {
+    if (typed.value.replaceAll(',', '').trim() !== wanted) {
+      throw new Problem(400, 'InvalidInput', count === null ? 'That is not the name of the table.' : 'That is not their number.');
+    }
+    if (goesOn) {
+      return;
+    }
+    goesOn = true;
+    progress.hidden = false;
+    if (count === null) {
+      progress.removeAttribute('value');
+    }
+    let deleted = 0;
+    /** @type {string | null} */
+    let token = null;
+    const stop = button('Stop', () => {
+      goesOn = false;
+    });
+    told.after(stop);
+    try {
+      do {
+        const step = await call('delete_entities_step', { table, filter, top: STEP, token });
+        deleted += step.deleted;
+        token = step.token;
+        if (count !== null) {
+          progress.value = deleted;
+        }
+        told.textContent = `Deleted ${number(deleted)}.`;
+      } while (token && goesOn && told.isConnected);
+    } finally {
+      goesOn = false;
+      stop.remove();
+      tablesChanged();
+    }
+    say(`Deleted ${number(deleted)} entities${token ? ', then stopped' : ''}.`);
+    closePanel();
+    go({});
+  },
+  element('p', {}, 'Filter ', element('code', {}, filter)),
+  element('p', {}, count === null
+    ? 'They cannot be counted in 5 seconds. Type the name of the table to delete them.'
+    : `It selects ${number(count)} entities. Type this number to delete them.`),
+  element('p', { class: 'quiet' }, `Each ${number(STEP)} are a transaction. What is deleted when you stop stays deleted.`),
+  labelled(count === null ? 'Name of the table' : 'Number of entities', typed),
+  progress, told, element('button', { class: 'danger' }, 'Delete'));
+  openPanel('Delete by filter', submit);
+  typed.focus();
+}
+
+/**
+ * Asks for the name of the table before all that it has is gone.
+ *
+ * @param {string} title
+ * @param {string} words
+ * @param {() => Promise<void>} action
+ */
+function askForName(title, words, action) {
+  const { table } = place();
+  const typed = element('input', { autocomplete: 'off', spellcheck: 'false' });
+  openPanel(title, form(async () => {
+    if (typed.value !== table) {
+      throw new Problem(400, 'InvalidInput', 'That is not the name of the table.');
+    }
+    await action();
+    tablesChanged();
+  }, element('p', {}, words), element('p', {}, 'Type the name of the table, ', element('code', {}, table), '.'),
+  labelled('Name of the table', typed), element('button', { class: 'danger' }, title)));
+  typed.focus();
+}
+
+export function clearTable() {
+  askForName('Clear table', 'All entities are deleted. Indexes, access policies and expiry stay.', async () => {
+    await call('clear_table', { table: place().table });
+    say('The table is empty.');
+    closePanel();
+    go({});
+  });
+}
+
+export function dropTable() {
+  askForName('Drop table', 'The table is deleted, with all entities.', async () => {
+    const { table } = place();
+    await call('delete_table', { table });
+    say(`${table} is deleted.`);
+    closePanel();
+    go({ table: '', filter: '', select: '' });
+  });
+}
+
+export function exportEntities() {
+  const { table, filter } = place();
+  const format = element('select', {},
+    element('option', { value: 'jsonl' }, 'JSON lines'), element('option', { value: 'csv' }, 'CSV, as Azure Storage Explorer'));
+  openPanel('Export', form(async () => {
+    await download(table, filter, format.value);
+    say('The browser downloads the file.');
+  },
+  element('p', {}, filter ? 'What the filter selects: ' : 'All entities.', filter && element('code', {}, filter)),
+  element('p', { class: 'quiet' }, 'In CSV a text that begins as a formula gets an apostrophe, which an import here removes. ',
+    'JSON lines are exact, and table-service-copy reads both.'),
+  labelled('Format', format), element('button', { class: 'primary' }, 'Export')));
+  format.focus();
+}
+
+export function importEntities() {
+  const { table } = place();
+  const file = element('input', { type: 'file', required: true, accept: '.jsonl,.ndjson,.json,.csv,.txt' });
+  const mode = element('select', {},
+    element('option', { value: 'insert' }, 'stop'),
+    element('option', { value: 'replace' }, 'replace it'),
+    element('option', { value: 'merge' }, 'merge into it'));
+  const progress = element('progress', { max: 1, value: 0, 'aria-label': 'Imported', hidden: true });
+  const told = element('p', { role: 'status' });
+  let goesOn = false;
+  openPanel('Import', form(async () => {
+    const chosen = file.files?.[0];
+    if (!chosen || goesOn) {
+      return;
+    }
+    goesOn = true;
+    progress.hidden = false;
+    let written = 0;
+    /** @type {{json: string, line: number}[]} */
+    let batch = [];
+    let length = 0;
+    const send = async () => {
+      const [first, last] = [batch[0], batch.at(-1)];
+      if (!first || !last) {
+        return;
+      }
+      try {
+        const entities = `[${batch.map(({ json }) => json).join(',')}]`;
+        written += (await call('import_entities', { table, entities, mode: mode.value })).written;
+      } catch (error) {
+        if (error instanceof Problem) {
+          error.hint = `Nothing of the lines ${first.line} to ${last.line} was written; ${number(written)} entities before them were. ${
+            error.hint ?? ''}`;
+        }
+        throw error;
+      }
+      told.textContent = `Imported ${number(written)}.`;
+      batch = [];
+      length = 0;
+    };
+    try {
+      for await (const entity of entitiesOf(chosen)) {
+        if (length + entity.json.length > BATCH_LENGTH || batch.length === BATCH) {
+          await send();
+        }
+        batch.push(entity);
+        length += entity.json.length;
+        progress.value = entity.read / Math.max(chosen.size, 1);
+        if (!told.isConnected) {
+          return;
+        }
+      }
+      await send();
+    } finally {
+      goesOn = false;
+      tablesChanged();
+    }
+    say(`Imported ${number(written)} entities.`);
+    closePanel();
+    go({});
+  },
+  element('p', {}, 'JSON lines or CSV, as the export writes them. Each ', String(BATCH), ' entities are a transaction.'),
+  labelled('File', file), labelled('If an entity exists', mode), progress, told,
+  element('button', { class: 'primary' }, 'Import')));
+  file.focus();
+}

@@ -1,0 +1,207 @@
+// Makes elements. Texts become text nodes: nothing that an entity holds is ever read as HTML.
+
+/** @typedef {Node | string | number | null | undefined | false} Child */
+
+/**
+ * An element with attributes and children. A function under a name such as `onclick` is called on that event.
+ *
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Record<string, unknown>} [attributes] true and false set and omit an attribute
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === 'function') {
+      made.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+    } else if (value === true) {
+      made.setAttribute(name, '');
+    } else if (value !== false && value !== null && value !== undefined) {
+      made.setAttribute(name, String(value));
+    }
+  }
+  append(made, children);
+  return made;
+}
+
+/**
+ * @param {string} tag
+ * @param {Record<string, string | number>} attributes
+ * @param {...Child} children
+ */
+export function svg(tag, attributes, ...children) {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    made.setAttribute(name, String(value));
+  }
+  append(made, children);
+  return made;
+}
+
+/**
+ * @param {Element} parent
+ * @param {Child[]} children
+ */
+function append(parent, children) {
+  for (const child of children) {
+    if (child !== null && child !== undefined && child !== false) {
+      parent.append(child instanceof Node ? child : String(child));
+    }
+  }
+}
+
+/**
+ * The element of the page with this id.
+ *
+ * @param {string} id
+ * @returns {HTMLElement}
+ */
+export function byId(id) {
+  const found = document.getElementById(id);
+  if (!found) {
+    throw new Error(`The page has no #${id}`);
+  }
+  return found;
+}
+
+/**
+ * A button. While what it does goes on, it does nothing else, but keeps the focus.
+ *
+ * @param {string} text
+ * @param {() => unknown} action
+ * @param {Record<string, unknown>} [attributes]
+ */
+export function button(text, action, attributes = {}) {
+  const made = element('button', { type: 'button', ...attributes }, text);
+  made.addEventListener('click', async () => {
+    if (!made.hasAttribute('aria-busy')) {
+      made.setAttribute('aria-busy', 'true');
+      await attempt(action);
+      made.removeAttribute('aria-busy');
+    }
+  });
+  return made;
+}
+
+/**
+ * A field with its label.
+ *
+ * @template {HTMLElement} T
+ * @param {string} text
+ * @param {T} field
+ */
+export function labelled(text, field) {
+  return element('label', {}, element('span', {}, text), field);
+}
+
+/**
+ * A form that calls `submit`, and not the server.
+ *
+ * @param {() => unknown} submit
+ * @param {...Child} children
+ */
+export function form(submit, ...children) {
+  const send = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    attempt(submit);
+  };
+  return element('form', { onsubmit: send }, ...children);
+}
+
+/** Says something at the foot of the page, also to screen readers. */
+export function say(/** @type {string} */ text) {
+  byId('status').textContent = text;
+}
+
+/**
+ * Shows an error: the code of the service, its message, and what to do.
+ *
+ * @param {unknown} error
+ * @returns {HTMLElement}
+ */
+export function shown(error) {
+  const problem = /** @type {{code?: string, message: string, hint?: string}} */ (error);
+  return element('p', { class: 'problem', role: 'alert' },
+    problem.code && element('strong', {}, problem.code, ': '),
+    problem.message,
+    problem.hint && element('span', { class: 'hint' }, problem.hint));
+}
+
+/**
+ * Does something that can fail, and shows the error in the panel if it is open, else above the view.
+ *
+ * @param {() => unknown} action
+ */
+export async function attempt(action) {
+  document.querySelectorAll('.problem').forEach((old) => old.remove());
+  try {
+    await action();
+  } catch (error) {
+    const panel = byId('panel');
+    const place = panel.hidden ? byId('view') : panel;
+    const problem = shown(error);
+    if (panel.hidden) {
+      place.prepend(problem);
+    } else {
+      byId('panel-title').after(problem);
+    }
+    problem.scrollIntoView({ block: 'nearest' });
+  }
+}
+
+/**
+ * Opens the panel, the one place beside the view where something is asked or edited.
+ *
+ * @param {string} title
+ * @param {...Child} children
+ */
+export function openPanel(title, ...children) {
+  const panel = byId('panel');
+  if (panel.hidden) {
+    cameFrom = document.activeElement;
+  }
+  const heading = element('h2', { id: 'panel-title', tabindex: '-1' }, title);
+  panel.replaceChildren(button('Close', closePanel, { class: 'close' }), heading);
+  append(panel, children);
+  panel.hidden = false;
+  document.body.classList.add('with-panel');
+  heading.focus();
+  heading.scrollIntoView({ block: 'nearest' });
+}
+
+/** @type {Element | null} */
+let cameFrom = null;
+
+/** Closes the panel, and goes back to where it was opened from. */
+export function closePanel() {
+  const panel = byId('panel');
+  if (panel.hidden) {
+    return;
+  }
+  panel.hidden = true;
+  panel.replaceChildren();
+  document.body.classList.remove('with-panel');
+  if (cameFrom instanceof HTMLElement && cameFrom.isConnected) {
+    cameFrom.focus();
+  } else {
+    byId('main').focus();
+  }
+}
+
+/** A number of bytes in words. */
+export function bytes(/** @type {number} */ count) {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let unit = 0;
+  while (count >= 1000 && unit < units.length - 1) {
+    count /= 1000;
+    unit += 1;
+  }
+  return `${count >= 10 || unit === 0 ? Math.round(count) : count.toFixed(1)} ${units[unit]}`;
+}
+
+/** A number with separators. */
+export function number(/** @type {number} */ count) {
+  return count.toLocaleString('en');
+}

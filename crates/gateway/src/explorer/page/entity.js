@@ -1,0 +1,292 @@
+// One entity: as a form and as JSON, with its ETag.
+
+import { Problem, call } from './api.js';
+import { button, closePanel, element, form, labelled, openPanel, say } from './dom.js';
+import { go, place } from './place.js';
+
+/** @typedef {import('./api.js').Entity} Entity */
+/** @typedef {import('./api.js').Property} Property */
+
+const TYPES = ['String', 'Int32', 'Int64', 'Double', 'Boolean', 'DateTime', 'Guid', 'Binary'];
+
+/** Shows the page of entities again, at the same place. */
+const refresh = () => go({ position: place().position });
+
+function saved() {
+  say('Saved.');
+  closePanel();
+  refresh();
+}
+
+/** An empty form for a new entity. */
+export function insertEntity() {
+  edit('Insert an entity', null, { partitionKey: '', rowKey: '', properties: [] }, true);
+}
+
+/**
+ * Opens an entity with all of its values.
+ *
+ * @param {string} partitionKey
+ * @param {string} rowKey
+ * @param {boolean} canWrite
+ */
+export async function editEntity(partitionKey, rowKey, canWrite) {
+  const entity = await call('get_entity', { table: place().table, partitionKey, rowKey });
+  edit('Entity', entity, entity, canWrite);
+}
+
+/**
+ * @param {string} title
+ * @param {Entity | null} stored null for one that does not exist yet
+ * @param {{partitionKey: string, rowKey: string, properties: Property[]}} shown what the form begins with
+ * @param {boolean} canWrite
+ */
+function edit(title, stored, shown, canWrite) {
+  const { table } = place();
+  const keys = [field(shown.partitionKey, stored !== null), field(shown.rowKey, stored !== null)];
+  const [partitionKey, rowKey] = /** @type {[HTMLTextAreaElement, HTMLTextAreaElement]} */ (keys);
+  const editor = new Editor(shown.properties, canWrite);
+  const save = async () => {
+    const properties = await editor.json();
+    if (stored === null) {
+      await call('insert_entity', { table, partitionKey: partitionKey.value, rowKey: rowKey.value, properties });
+    } else if (!await replace(stored, properties, stored.etag)) {
+      return;
+    }
+    saved();
+  };
+  const submit = form(save,
+    element('div', { class: 'keys-of-entity' }, labelled('PartitionKey', partitionKey), labelled('RowKey', rowKey)),
+    stored && element('p', { class: 'quiet' }, `Timestamp ${stored.timestamp}`, element('br'), `ETag ${stored.etag}`),
+    editor.element,
+    canWrite && element('div', { class: 'tools' },
+      element('button', { class: 'primary' }, stored ? 'Save' : 'Insert'),
+      stored && button('Duplicate', async () => duplicate(await editor.properties(), stored)),
+      stored && button('Change keys', () => rename(stored)),
+      stored && button('Delete', () => remove(stored), { class: 'danger' })));
+  openPanel(title, submit);
+  if (stored === null) {
+    partitionKey.focus();
+  }
+}
+
+/**
+ * @param {string} value
+ * @param {boolean} isReadOnly
+ */
+function field(value, isReadOnly) {
+  const made = element('textarea', { rows: 1, spellcheck: 'false', dir: 'auto', readonly: isReadOnly });
+  made.value = value;
+  return made;
+}
+
+/** The properties of an entity, as fields or as JSON. */
+class Editor {
+  /**
+   * @param {Property[]} properties
+   * @param {boolean} canWrite
+   */
+  constructor(properties, canWrite) {
+    this.canWrite = canWrite;
+    /** @type {{name: HTMLInputElement, type: HTMLSelectElement, value: HTMLTextAreaElement, row: HTMLElement}[]} */
+    this.rows = [];
+    this.list = element('div', { class: 'properties' });
+    this.text = element('textarea', {
+      rows: 16, spellcheck: 'false', 'aria-label': 'Properties as JSON', readonly: !canWrite, hidden: true,
+    });
+    this.add = button('Add a property', () => this.addRow(['', 'Edm.String', '', 0])?.name.focus());
+    this.toggle = button('As JSON', () => this.switch(), { 'aria-pressed': 'false' });
+    this.element = element('fieldset', {}, element('legend', {}, 'Properties'),
+      this.list, this.text, element('div', { class: 'tools' }, canWrite && this.add, this.toggle));
+    this.show(properties);
+  }
+
+  get isJson() {
+    return !this.text.hidden;
+  }
+
+  /** @param {Property[]} properties */
+  show(properties) {
+    this.rows = [];
+    this.list.replaceChildren();
+    for (const property of properties) {
+      this.addRow(property);
+    }
+  }
+
+  /** @param {Property} property */
+  addRow([name, type, text]) {
+    const nameField = element('input', { 'aria-label': 'Name', spellcheck: 'false', readonly: !this.canWrite });
+    nameField.value = name;
+    const typeField = element('select', { 'aria-label': `Type of ${name || 'the new property'}`, disabled: !this.canWrite },
+      ...TYPES.map((type) => element('option', { value: `Edm.${type}` }, type)));
+    typeField.value = type;
+    const value = field(text, !this.canWrite);
+    value.setAttribute('aria-label', `Value of ${name || 'the new property'}`);
+    value.rows = Math.min(8, text.split('\n').length + Math.floor(text.length / 60));
+    const row = element('div', { class: 'property' }, nameField, typeField, value);
+    const made = { name: nameField, type: typeField, value, row };
+    if (this.canWrite) {
+      row.append(button('✕', () => {
+        this.rows = this.rows.filter((other) => other !== made);
+        row.remove();
+        this.add.focus();
+      }, { 'aria-label': `Remove ${name || 'the new property'}` }));
+    }
+    this.rows.push(made);
+    this.list.append(row);
+    return made;
+  }
+
+  /** What would be saved, in the payload form of the service. */
+  async json() {
+    if (this.isJson) {
+      return this.text.value;
+    }
+    const properties = this.rows.map(({ name, type, value }) => /** @type {[string, string, string]} */ (
+      [name.value, type.value, value.value]));
+    return payload(properties);
+  }
+
+  /** What would be saved, value by value. The database reads the JSON, because numbers lose their types in a browser. */
+  async properties() {
+    const { properties } = await call('read_properties', { properties: await this.json() });
+    return /** @type {Property[]} */ (properties);
+  }
+
+  async switch() {
+    const { properties, json } = await call('read_properties', { properties: await this.json() });
+    if (this.isJson) {
+      this.show(properties);
+    } else {
+      this.text.value = json;
+    }
+    this.text.hidden = !this.text.hidden;
+    this.list.hidden = this.isJson;
+    this.add.hidden = this.isJson;
+    this.toggle.setAttribute('aria-pressed', String(this.isJson));
+  }
+}
+
+/**
+ * Properties as JSON. Every value is a text with its type, so none of them goes through a number of JavaScript.
+ *
+ * @param {[name: string, type: string, value: string][]} properties
+ */
+export function payload(properties) {
+  const names = new Set();
+  const members = properties.map(([name, type, value]) => {
+    if (names.has(name)) {
+      throw new Problem(400, 'InvalidInput', `The property ${name || '(without a name)'} is there twice.`);
+    }
+    names.add(name);
+    const key = JSON.stringify(name);
+    const text = JSON.stringify(type === 'Edm.String' ? value : value.trim());
+    return type === 'Edm.String' ? `${key}:${text}` : `${JSON.stringify(`${name}@odata.type`)}:${JSON.stringify(type)},${key}:${text}`;
+  });
+  return `{${members.join(',')}}`;
+}
+
+/**
+ * Replaces an entity if it still has that ETag. If not, both versions are shown, and the result is false.
+ *
+ * @param {Entity} stored
+ * @param {string} properties
+ * @param {string} etag
+ */
+async function replace(stored, properties, etag) {
+  const { table } = place();
+  const keys = { table, partitionKey: stored.partitionKey, rowKey: stored.rowKey };
+  try {
+    await call('replace_entity', { ...keys, properties, etag });
+    return true;
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 412) {
+      throw error;
+    }
+    const current = await call('get_entity', keys);
+    const mine = (await call('read_properties', { properties })).properties;
+    showConflict(error, current, mine, properties);
+    return false;
+  }
+}
+
+/**
+ * @param {Problem} error
+ * @param {Entity} current
+ * @param {Property[]} mine
+ * @param {string} properties
+ */
+function showConflict(error, current, mine, properties) {
+  const versions = [mine, current.properties].map((list) => new Map(list.map(([name, type, value]) => [name, { type, value }])));
+  const [own, other] = /** @type {[Map<string, {type: string, value: string}>, Map<string, {type: string, value: string}>]} */ (
+    versions);
+  const names = [...new Set([...own.keys(), ...other.keys()])].sort();
+  const cell = (/** @type {{type: string, value: string} | undefined} */ property) => (property
+    ? element('td', {}, element('bdi', {}, property.value), element('small', {}, property.type.slice(4)))
+    : element('td', { class: 'absent' }, element('span', { class: 'empty' }, '(absent)')));
+  const rows = names.map((name) => {
+    const differs = JSON.stringify(own.get(name)) !== JSON.stringify(other.get(name));
+    return element('tr', { class: differs ? 'differs' : '' },
+      element('th', { scope: 'row' }, element('bdi', {}, name), differs && element('small', {}, 'differs')),
+      cell(own.get(name)), cell(other.get(name)));
+  });
+  openPanel('Somebody else has changed the entity',
+    element('p', {}, element('strong', {}, `${error.code}: `), error.message),
+    element('div', { class: 'grid', tabindex: '0', role: 'region', 'aria-label': 'Both versions' },
+      element('table', { class: 'versions' },
+        element('thead', {}, element('tr', {}, element('th', { scope: 'col' }, 'Property'),
+          element('th', { scope: 'col' }, 'Yours'), element('th', { scope: 'col' }, `Stored at ${current.timestamp}`))),
+        element('tbody', {}, ...rows))),
+    element('div', { class: 'tools' },
+      button('Edit what is stored', () => edit('Entity', current, current, true)),
+      button('Edit yours', () => edit('Entity', current, { ...current, properties: mine }, true)),
+      button('Replace it by yours', async () => {
+        if (await replace(current, properties, current.etag)) {
+          saved();
+        }
+      }, { class: 'danger' })));
+}
+
+/**
+ * @param {Property[]} properties
+ * @param {Entity} stored
+ */
+function duplicate(properties, stored) {
+  edit('Duplicate: give it other keys', null, { ...stored, properties }, true);
+}
+
+/** @param {Entity} stored */
+function rename(stored) {
+  const { table } = place();
+  const partitionKey = field(stored.partitionKey, false);
+  const rowKey = field(stored.rowKey, false);
+  openPanel('Change the keys', form(async () => {
+    await call('rename_entity', {
+      table, partitionKey: stored.partitionKey, rowKey: stored.rowKey, etag: stored.etag,
+      newPartitionKey: partitionKey.value, newRowKey: rowKey.value,
+    });
+    say('The entity has its new keys.');
+    closePanel();
+    refresh();
+  },
+  element('p', {}, 'One transaction inserts the entity under the new keys and deletes the old one, if nobody has changed it.'),
+  labelled('PartitionKey', partitionKey), labelled('RowKey', rowKey),
+  element('button', { class: 'primary' }, 'Change keys')));
+  partitionKey.focus();
+}
+
+/** @param {Entity} stored */
+function remove(stored) {
+  openPanel('Delete the entity',
+    element('p', {}, element('bdi', {}, stored.partitionKey), ' · ', element('bdi', {}, stored.rowKey)),
+    element('div', { class: 'tools' },
+      button('Delete it', async () => {
+        const keys = JSON.stringify([[stored.partitionKey, stored.rowKey, stored.etag]]);
+        await call('delete_entities_by_key', { table: place().table, keys });
+        say('Deleted.');
+        closePanel();
+        refresh();
+      }, { class: 'danger' }),
+      button('Keep it', closePanel)));
+}

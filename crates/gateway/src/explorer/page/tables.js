@@ -1,0 +1,83 @@
+// The list of tables.
+
+import { call } from './api.js';
+import { bytes, button, element, form, labelled, number, openPanel, closePanel, say } from './dom.js';
+import { address, go, place } from './place.js';
+
+/** @typedef {{name: string, estimate: number | null, bytes: number | null}} Table */
+
+/**
+ * Fills the list, and again when something may have changed.
+ *
+ * @param {HTMLElement} list
+ * @param {boolean} canWrite
+ */
+export async function showTables(list, canWrite) {
+  const tables = await allTables();
+  const old = list.querySelector('input');
+  const search = element('input', { type: 'search', placeholder: 'Find a table', 'aria-label': 'Find a table' });
+  search.value = old?.value ?? '';
+  const items = tables.map((table) => ({ table, item: item(table) }));
+  const narrow = () => {
+    for (const { table, item } of items) {
+      item.hidden = !table.name.toLowerCase().includes(search.value.toLowerCase());
+    }
+  };
+  search.addEventListener('input', narrow);
+  narrow();
+  list.replaceChildren(
+    element('h2', {}, 'Tables'),
+    search,
+    element('ul', {}, ...items.map(({ item }) => item)),
+    tables.length === 0 ? element('p', { class: 'quiet' }, 'There are no tables.') : '',
+    canWrite ? button('New table', newTable) : '');
+  markTable(list);
+}
+
+/** Marks the table that is shown. */
+export function markTable(/** @type {HTMLElement} */ list) {
+  for (const link of list.querySelectorAll('a')) {
+    if (link.dataset['table'] === place().table) {
+      link.setAttribute('aria-current', 'page');
+    } else {
+      link.removeAttribute('aria-current');
+    }
+  }
+}
+
+async function allTables() {
+  /** @type {Table[]} */
+  const all = [];
+  /** @type {string | null} */
+  let token = null;
+  do {
+    const page = await call('query_tables', { token });
+    all.push(...page.tables);
+    token = page.token;
+  } while (token);
+  return all;
+}
+
+/** @param {Table} table */
+function item(table) {
+  // PostgreSQL estimates the number when it analyses the table.
+  const count = table.estimate === null ? '' : `≈ ${number(table.estimate)} · `;
+  const size = table.bytes === null ? '' : bytes(table.bytes);
+  return element('li', {}, element('a', {
+    href: address({ table: table.name, view: 'entities', filter: '', select: '' }),
+    'data-table': table.name,
+    title: table.name,
+  }, element('span', { class: 'name' }, table.name), element('small', {}, count + size)));
+}
+
+function newTable() {
+  const name = element('input', { required: true, autocomplete: 'off', spellcheck: 'false' });
+  openPanel('New table', form(async () => {
+    await call('create_table', { table: name.value });
+    say(`${name.value} is there.`);
+    closePanel();
+    dispatchEvent(new Event('tables-changed'));
+    go({ table: name.value, view: 'entities', filter: '', select: '' });
+  }, labelled('Name', name), element('button', { class: 'primary' }, 'Create table')));
+  name.focus();
+}
