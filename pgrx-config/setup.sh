@@ -7,6 +7,7 @@
 #   setup.sh tools    the build tools, for `make install` into a server of yours
 #   setup.sh rust     a compiler and a linker, for what needs no PostgreSQL
 #   setup.sh sdks     Python and Node.js, which the tests with the Azure SDKs run in
+#   setup.sh browser  Node.js and Chromium, which the tests of the explorer run in
 #
 # POSTGRES_SOURCE=/path/to/postgresql-16.10.tar.bz2 builds the private PostgreSQL from this source, whatever Debian has.
 #
@@ -25,7 +26,7 @@ want=${1:-$PG}
 # Who builds and installs by hand has no use for cargo-pgrx.
 cargo_pgrx_is_used=yes
 if [[ ${2:-} == run || ! $want =~ ^[0-9]+$ ]]; then cargo_pgrx_is_used=no; fi
-[[ $want == tools || $want == sdks || $want == rust ]] || check_pg "$want"
+[[ $want == tools || $want == sdks || $want == browser || $want == rust ]] || check_pg "$want"
 
 say() { printf '\033[1m==\033[0m %s\n' "$*"; }
 die() {
@@ -132,6 +133,12 @@ missing_runtimes() {
 missing_packages() {
   if [[ $want == sdks ]]; then
     missing_runtimes
+    return
+  fi
+  if [[ $want == browser ]]; then
+    has node || echo nodejs
+    has npm || echo npm
+    has chromium || echo chromium
     return
   fi
   has cc || echo gcc
@@ -339,7 +346,7 @@ register_with_pgrx() {
 }
 
 main() {
-  [[ ${CHECK:-} == 1 || $want == sdks ]] || check_rust
+  [[ ${CHECK:-} == 1 || $want == sdks || $want == browser ]] || check_rust
   allow_clusters
   choose_source
   install_packages

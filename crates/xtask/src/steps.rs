@@ -54,6 +54,8 @@ pub enum Step {
     Copy,
     /// Unmodified SDKs against the gateway
     Sdk,
+    /// The explorer, in a browser
+    Explorer,
     /// Every SQL block of the documentation, and its output
     Docs,
     /// All of these that depend on the PostgreSQL major
@@ -180,6 +182,13 @@ fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
             step("Unmodified SDKs against the gateway");
             runner.build_gateway()?;
             run(&mut runner.environment.command("tests/sdk/run.sh"))
+        }
+        Step::Explorer => {
+            runner.environment.set_up("browser")?;
+            runner.install_extension()?;
+            step("The explorer, in a browser");
+            runner.build_gateway()?;
+            run(&mut runner.environment.command("tests/explorer/run.sh"))
         }
         Step::Docs => {
             runner.install_extension()?;

@@ -1,0 +1,795 @@
+// The explorer as people use it, and as others try to.
+"use strict";
+
+const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const http = require("node:http");
+const os = require("node:os");
+const path = require("node:path");
+const { after, before, test } = require("node:test");
+const {
+  PATIENCE, accessible, at, call, close, field, file, fill, grid, named, open, origin, press, reading, says, sql, start, stop, token, writing,
+} = require("./support.js");
+
+before(start);
+after(stop);
+
+/** A table of this test, with entities. */
+function table(name, entities = []) {
+  sql(`SELECT create_table('${name}')`);
+  for (const [partitionKey, rowKey, properties] of entities) {
+    const quoted = (text) => `'${text.replaceAll("'", "''")}'`;
+    sql(`SELECT insert_entity('${name}', ${quoted(partitionKey)}, ${quoted(rowKey)}, ${quoted(JSON.stringify(properties))})`);
+  }
+  return name;
+}
+
+const employees = [
+  ["Marketing", "00001", { Name: "Don Hall", Age: 34, Salary: 5000.5 }],
+  ["Marketing", "00002", { Name: "Jun Cao", Age: 47 }],
+  ["Sales", "00010", { Name: "Ken Kwok", Age: 23, "Id@odata.type": "Edm.Int64", Id: "9007199254740993" }],
+];
+
+// --- What there is ------------------------------------------------------------------------------------------------------------
+
+test("the token leaves the address at once, is kept for the origin, and no cookie is made", async () => {
+  const page = await open(writing);
+  await says(page, "Choose a table");
+  assert.ok(!page.url().includes("token"), page.url());
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  assert.equal(await page.evaluate(() => Object.values(localStorage).join()), token);
+  // So a second page of the origin needs no token in its address.
+  await page.goto("about:blank");
+  await page.goto(`${origin}/explorer`);
+  await says(page, "Choose a table");
+  // The history has no token either.
+  await page.goBack();
+  await page.goForward();
+  assert.ok(!page.url().includes("token"), page.url());
+  await close(page);
+});
+
+test("tables have estimated counts and sizes, and can be searched", async () => {
+  table("Estimated", employees);
+  sql('ANALYZE table_service_data."Estimated"');
+  const page = await open(at({}));
+  await says(page, "≈ 3 ·", "#tables");
+  await fill(page, "Find a table", "estim");
+  const visible = await page.$$eval("#tables li", (items) => items.filter((item) => item.checkVisibility()).map((item) => item.innerText));
+  assert.equal(visible.length, 1);
+  assert.match(visible[0], /^Estimated\s+≈ 3 · [0-9.]+ kB$/);
+  await close(page);
+});
+
+test("entities are a grid in the order of keys, with columns and types", async () => {
+  const page = await open(at({ table: table("Grid", employees) }));
+  await says(page, "3 entities.", ".pages");
+  const [head, ...rows] = await grid(page);
+  assert.deepEqual(head.map((text) => text.replace(/\s+/g, " ")), [
+    "", "PartitionKey String", "RowKey String", "Timestamp DateTime", "Age Int32", "Id Int64", "Name String", "Salary Double",
+  ]);
+  assert.deepEqual(rows.map((row) => [row[1], row[2], ...row.slice(4)]), [
+    ["Marketing", "00001", "34", "", "Don Hall", "5000.5"],
+    ["Marketing", "00002", "47", "", "Jun Cao", ""],
+    ["Sales", "00010", "23", "9007199254740993", "Ken Kwok", ""],
+  ]);
+  await close(page);
+});
+
+test("a filter is explained while one types, and its address can be sent", async () => {
+  const page = await open(at({ table: table("Filtered", employees) }));
+  await says(page, "table scan", "#explanation");
+  await page.keyboard.press("/");
+  await page.keyboard.type("PartitionKey eq 'Sales' and Age gt 20");
+  await says(page, "row range scan", "#explanation");
+  await says(page, "tested on each row: Age gt 20", "#explanation");
+  assert.ok(!page.url().includes("filter"), "it does not run before it is asked for");
+  await page.keyboard.press("Enter");
+  await says(page, "1 entities", ".pages");
+  await fill(page, "Columns", "Name");
+  await press(page, "Run");
+  await page.waitForFunction(() => !document.querySelector("main thead")?.innerText.includes("Age"));
+  const address = page.url();
+  await close(page);
+  const colleague = await open(writing);
+  await says(colleague, "Choose a table");
+  await colleague.goto(address);
+  await says(colleague, "1 entities", ".pages");
+  assert.equal((await grid(colleague))[1][4], "Ken Kwok");
+  await fill(colleague, "Filter", "Age gt");
+  await says(colleague, "InvalidInput", "#explanation .problem");
+  await close(colleague);
+});
+
+test("pages follow each other, and one can go back", async () => {
+  sql("SELECT create_table('Paged'); SELECT insert_entity('Paged', 'p', to_char(i, 'FM0000'), '{}') FROM generate_series(1, 250) AS i");
+  const page = await open(at({ table: "Paged" }));
+  await says(page, "100 entities, and there are more.", ".pages");
+  await press(page, "Next page");
+  await says(page, "0101");
+  assert.match(page.url(), /position=/);
+  await page.reload();
+  await says(page, "0101");
+  await press(page, "Next page");
+  await says(page, "50 entities.", ".pages");
+  await press(page, "Back");
+  await says(page, "0101");
+  await press(page, "First page");
+  await says(page, "0001");
+  await press(page, "Count exactly");
+  await says(page, "250 entities.", "#status");
+  await close(page);
+});
+
+test("an account is chosen on top, and one whose database is away says so", async () => {
+  const page = await open(writing);
+  await says(page, "Choose a table");
+  await page.select("#account", "second");
+  await says(page, "Elsewhere", "#tables");
+  await page.select("#account", "gone");
+  await says(page, "ServerBusy", ".problem");
+  await says(page, "The database cannot be reached", ".problem");
+  await page.select("#account", "second");
+  await says(page, "Elsewhere", "#tables");
+  await close(page);
+});
+
+// --- What one can do ----------------------------------------------------------------------------------------------------------
+
+test("insert, edit as form and as JSON, duplicate, change keys, delete", async () => {
+  const name = table("Edited");
+  const page = await open(at({ table: name }));
+  await says(page, "No entities.");
+  await press(page, "Insert");
+  await fill(page, "PartitionKey", "p");
+  await fill(page, "RowKey", "1");
+  for (const [property, type, value] of [["Price", "Double", "3"], ["Count", "Int64", "9007199254740993"], ["Ok", "Boolean", "true"]]) {
+    await press(page, "Add a property");
+    await page.$$eval(".property", (rows, given) => {
+      const [name, type, value] = rows.at(-1).querySelectorAll("input, select, textarea");
+      [name.value, type.value, value.value] = given;
+    }, [property, `Edm.${type}`, value]);
+  }
+  await page.$eval("#panel button.primary", (one) => one.click());
+  await says(page, "9007199254740993", "main");
+  assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'p', '1')`),
+    '{"Count@odata.type":"Edm.Int64","Count":"9007199254740993","Ok":true,"Price":3.0}');
+
+  await press(page, "Open p 1");
+  await press(page, "As JSON");
+  await page.waitForFunction(() => document.querySelector("#panel [aria-label='Properties as JSON']")?.checkVisibility());
+  const json = await field(page, "Properties as JSON");
+  assert.match(await json.evaluate((one) => one.value), /"Price":3\.0/);
+  await fill(page, "Properties as JSON", '{"Price":4.0,"Note":"a\\nb"}');
+  await press(page, "As JSON");
+  const value = await field(page, "Value of Note");
+  assert.equal(await value.evaluate((one) => one.value), "a\nb");
+  await press(page, "Save");
+  await says(page, "Saved.", "#status");
+  assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'p', '1')`), '{"Note":"a\\nb","Price":4.0}');
+
+  await press(page, "Open p 1");
+  await press(page, "Duplicate");
+  await says(page, "give it other keys", "#panel");
+  await page.$eval("#panel button.primary", (one) => one.click());
+  await says(page, "EntityAlreadyExists", "#panel .problem");
+  await fill(page, "RowKey", "2");
+  await page.$eval("#panel button.primary", (one) => one.click());
+  await named(page, "button", "Open p 2");
+
+  await press(page, "Open p 2");
+  await press(page, "Change keys");
+  await says(page, "One transaction", "#panel");
+  await fill(page, "PartitionKey", "q");
+  await page.$eval("#panel button.primary", (one) => one.click());
+  await named(page, "button", "Open q 2");
+  assert.equal(sql(`SELECT string_agg(partition_key || row_key, ' ') FROM query_entities('${name}')`), "p1 q2");
+
+  await press(page, "Open q 2");
+  await press(page, "Delete");
+  await press(page, "Keep it");
+  await press(page, "Open q 2");
+  await press(page, "Delete");
+  await press(page, "Delete it");
+  await says(page, "Deleted.", "#status");
+  assert.equal(sql(`SELECT string_agg(partition_key || row_key, ' ') FROM query_entities('${name}')`), "p1");
+  await close(page);
+});
+
+test("who edits an entity that another one has changed sees both versions", async () => {
+  const name = table("Conflict", [["p", "1", { Name: "first", Same: 1 }]]);
+  const page = await open(at({ table: name }));
+  await press(page, "Open p 1");
+  await fill(page, "Value of Name", "mine");
+  sql(`SELECT merge_entity('${name}', 'p', '1', '{"Name": "theirs", "New": true}', '*')`);
+  await press(page, "Save");
+  await says(page, "UpdateConditionNotSatisfied", "#panel");
+  const rows = await page.$$eval("#panel tbody tr", (rows) => rows.map((row) => [row.className, ...[...row.children].map((cell) => cell.innerText.replace(/\s+/g, " "))]));
+  assert.deepEqual(rows, [
+    ["differs", "Name differs", "mine String", "theirs String"],
+    ["differs", "New differs", "(absent)", "true Boolean"],
+    ["", "Same", "1 Int32", "1 Int32"],
+  ]);
+  await accessible(page, "a conflict");
+  assert.equal(sql(`SELECT properties ->> 'Name' FROM get_entity('${name}', 'p', '1')`), "theirs");
+  // Again somebody is faster.
+  sql(`SELECT merge_entity('${name}', 'p', '1', '{"Name": "later"}', '*')`);
+  await press(page, "Replace it by yours");
+  await says(page, "later", "#panel");
+  await press(page, "Replace it by yours");
+  await says(page, "Saved.", "#status");
+  assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'p', '1')`), '{"Name":"mine","Same":1}');
+  await close(page);
+});
+
+test("a delete of many that one has changed deletes none", async () => {
+  const name = table("Many", employees);
+  const page = await open(at({ table: name }));
+  await press(page, "Delete selected");
+  await says(page, "No entity is selected", ".problem");
+  await page.click("[aria-label='Select Marketing 00001']");
+  await page.click("[aria-label='Select Sales 00010']");
+  await press(page, "Delete selected");
+  sql(`SELECT merge_entity('${name}', 'Sales', '00010', '{"Age": 24}', '*')`);
+  await press(page, "Delete them");
+  await says(page, "UpdateConditionNotSatisfied", "#panel .problem");
+  assert.equal(sql(`SELECT count_entities('${name}')`), "3");
+  await press(page, "Close");
+  await page.reload();
+  await page.waitForSelector("[aria-label='Select all']");
+  await page.click("[aria-label='Select all']");
+  await press(page, "Delete selected");
+  await press(page, "Delete them");
+  await says(page, "Deleted 3 entities.", "#status");
+  assert.equal(sql(`SELECT count_entities('${name}')`), "0");
+  await close(page);
+});
+
+test("a delete by filter asks for the number, goes in steps, and leaves the others", async () => {
+  table("Swept");
+  sql("SELECT count(insert_entity('Swept', 'p', to_char(i, 'FM0000'), format('{\"Old\": %s}', (i <= 2500)::text)::properties)) FROM generate_series(1, 2600) AS i");
+  const page = await open(at({ table: "Swept" }));
+  await press(page, "Delete by filter");
+  await says(page, "There is no filter", ".problem");
+  await fill(page, "Filter", "Old eq true");
+  await press(page, "Run");
+  await page.waitForFunction(() => location.hash.includes("Old"));
+  await press(page, "Delete by filter");
+  await says(page, "It selects 2,500 entities", "#panel");
+  await fill(page, "Number of entities", "25");
+  await press(page, "Delete");
+  await says(page, "That is not their number", "#panel .problem");
+  assert.equal(sql("SELECT count_entities('Swept')"), "2600");
+  await fill(page, "Number of entities", "2,500");
+  await press(page, "Delete");
+  await says(page, "Deleted 2,500 entities", "#status");
+  assert.equal(sql("SELECT count_entities('Swept'), count_entities('Swept', 'Old eq false')"), "100|100");
+  await close(page);
+});
+
+test("create, clear and drop a table", async () => {
+  const page = await open(at({}));
+  await press(page, "New table");
+  await fill(page, "Name", "1wrong");
+  await press(page, "Create table");
+  await says(page, "InvalidResourceName", "#panel .problem");
+  await fill(page, "Name", "Made");
+  await press(page, "Create table");
+  await says(page, "No entities.", "main");
+  await says(page, "Made", "#tables");
+  sql("SELECT insert_entity('Made', 'p', 'r', '{}')");
+  await press(page, "Clear table");
+  await fill(page, "Name of the table", "Mad");
+  await page.$eval("#panel form button", (one) => one.click());
+  await says(page, "That is not the name", "#panel .problem");
+  assert.equal(sql("SELECT count_entities('Made')"), "1");
+  await fill(page, "Name of the table", "Made");
+  await page.$eval("#panel form button", (one) => one.click());
+  await says(page, "The table is empty.", "#status");
+  assert.equal(sql("SELECT count_entities('Made')"), "0");
+  await press(page, "Drop table");
+  await fill(page, "Name of the table", "Made");
+  await page.$eval("#panel form button", (one) => one.click());
+  await says(page, "Choose a table", "main");
+  assert.equal(sql("SELECT count(*) FROM query_tables() WHERE table_name = 'Made'"), "0");
+  await close(page);
+});
+
+/** Downloads an export of the page. */
+async function exported(page, format, name) {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), "explorer-"));
+  const session = await page.createCDPSession();
+  await session.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: directory, browserContextId: page.browserContext().id });
+  await press(page, "Export");
+  await fill(page, "Format", format);
+  await page.$eval("#panel form button", (one) => one.click());
+  const target = path.join(directory, name);
+  for (let waited = 0; !fs.existsSync(target); waited += 50) {
+    assert.ok(waited < PATIENCE, "the download does not come");
+    await new Promise((resolve) => { setTimeout(resolve, 50); });
+  }
+  return fs.readFileSync(target, "utf8");
+}
+
+async function importFile(page, name, text, mode = "insert") {
+  await press(page, "Import");
+  const input = await field(page, "File");
+  await input.uploadFile(file(name, text));
+  await fill(page, "If an entity exists", mode);
+  await page.$eval("#panel form button", (one) => one.click());
+}
+
+test("an export comes back by an import, as JSON lines and as CSV, with every type and without formulas", async () => {
+  const name = table("Exported", [
+    ["=HYPERLINK(\"evil\")", "-1", {
+      S: "@SUM(1)\r\n\"quoted\", 'x'", Empty: "", Apostrophe: "'=1", D: -2.5, I: -5, B: false,
+      "L@odata.type": "Edm.Int64", L: "-9223372036854775808", "T@odata.type": "Edm.DateTime", T: "2026-01-31T12:00:00.1234567Z",
+      "G@odata.type": "Edm.Guid", G: "c9da6455-213d-42c9-9a79-3e9149a57833", "X@odata.type": "Edm.Binary", X: "AAEC",
+      "N@odata.type": "Edm.Double", N: "-Infinity",
+    }],
+    ["p", "🎉 %2F 'q' \u05d0\u202e", { S: "plain" }],
+  ]);
+  sql(`SELECT count(insert_entity('${name}', 'r', to_char(i, 'FM0000'), '{"S": "more"}')) FROM generate_series(1, 1500) AS i`);
+  table("Lines");
+  table("Cells");
+  const same = (other) => sql(`SELECT count(*) FROM query_entities('${name}') AS a JOIN query_entities('${other}') AS b
+    ON a.partition_key = b.partition_key AND a.row_key = b.row_key AND a.properties = b.properties`);
+  const page = await open(at({ table: name }));
+  const lines = await exported(page, "jsonl", "Exported.jsonl");
+  const csv = await exported(page, "csv", "Exported.csv");
+  assert.equal(lines.trim().split("\n").length, 1502);
+  // No cell begins as a formula, except for numbers.
+  for (const cell of csv.split(/[,\r\n]+/)) assert.doesNotMatch(cell, /^"?[=@+]/);
+  assert.match(csv, /"'=HYPERLINK/);
+
+  await page.goto(at({ table: "Lines" }));
+  await importFile(page, "x.jsonl", lines);
+  await says(page, "Imported 1,502 entities", "#status");
+  assert.equal(same("Lines"), "1502");
+  await page.goto(at({ table: "Cells" }));
+  await says(page, "0 entities.", ".pages");
+  await importFile(page, "x.csv", csv);
+  await says(page, "Imported 1,502 entities", "#status");
+  assert.equal(same("Cells"), "1502");
+  await close(page);
+});
+
+test("an import that cannot go on says what was written; existing entities are kept, replaced or merged as one wants", async () => {
+  const name = table("Imported", [["p", "0001", { A: 1 }]]);
+  const page = await open(at({ table: name }));
+  const entity = (key) => JSON.stringify({ PartitionKey: "p", RowKey: key, B: 2 });
+  await importFile(page, "x.jsonl", `${entity("0001")}\n`);
+  await says(page, "EntityAlreadyExists", "#panel .problem");
+  await says(page, "Nothing of the lines 1 to 1 was written; 0 entities before them were.", "#panel .problem");
+  await importFile(page, "x.jsonl", entity("0001"), "merge");
+  await says(page, "Imported 1 entities", "#status");
+  assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'p', '0001')`), '{"A":1,"B":2}');
+  await importFile(page, "x.jsonl", entity("0001"), "replace");
+  await page.waitForFunction(() => document.getElementById("panel").hidden);
+  assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'p', '0001')`), '{"B":2}');
+  const many = Array.from({ length: 250 }, (_, index) => entity(`1${String(index).padStart(3, "0")}`));
+  await importFile(page, "x.jsonl", [...many, "{"].join("\n"));
+  await says(page, "Nothing of the lines 201 to 251 was written; 200 entities before them were.", "#panel .problem");
+  assert.equal(sql(`SELECT count_entities('${name}')`), "201");
+  await importFile(page, "x.csv", 'PartitionKey,RowKey\r\np,"open');
+  await says(page, "The file ends within a field", "#panel .problem");
+  await importFile(page, "x.csv", "PartitionKey,RowKey\r\np\r\n");
+  await says(page, "Line 2 has 1 fields", "#panel .problem");
+  await close(page);
+});
+
+// --- What belongs to a table --------------------------------------------------------------------------------------------------
+
+test("property indexes and expiry are made and dropped", async () => {
+  const name = table("Designed", employees);
+  const page = await open(at({ table: name, view: "design" }));
+  await says(page, "Entities of this table do not expire.");
+  await fill(page, "Property", "Age");
+  await press(page, "Show the statement for a large table");
+  await says(page, "CREATE INDEX CONCURRENTLY", "main pre");
+  await press(page, "Create index");
+  await press(page, "Drop the index on Age");
+  await says(page, "The index on Age is dropped.", "#status");
+  await fill(page, "Time to live", "a while");
+  await press(page, "Set expiry");
+  await says(page, "InvalidInput", ".problem");
+  await fill(page, "Time to live", "30 days");
+  await press(page, "Set expiry");
+  await says(page, "30 days", "main .grid");
+  await accessible(page, "indexes and expiry");
+  assert.equal(sql(`SELECT time_to_live FROM query_expiry('${name}')`), "30 days");
+  await press(page, "Drop expiry");
+  await says(page, "Entities of this table do not expire.");
+  await close(page);
+});
+
+test("stored access policies are edited", async () => {
+  const name = table("Shared");
+  const page = await open(at({ table: name, view: "access" }));
+  await press(page, "Add a policy");
+  for (const [label, value] of [["Name", "readers"], ["Expiry", "2030-01-31T12:00:00Z"], ["Permission", "r"]]) await fill(page, label, value);
+  await press(page, "Save");
+  await says(page, "The policies are set.", "#status");
+  assert.equal(sql(`SELECT get_access_policies('${name}')`),
+    '[{"Id":"readers","Expiry":"2030-01-31T12:00:00.0000000Z","Permission":"r"}]');
+  await named(page, "button", "Remove readers");
+  await accessible(page, "access policies");
+  await press(page, "Remove readers");
+  await press(page, "Save");
+  await says(page, "None.", "main");
+  assert.equal(sql(`SELECT get_access_policies('${name}')`), "[]");
+  await close(page);
+});
+
+test("the changes of a feed are shown and stay for its reader", async () => {
+  const name = table("Changing");
+  sql("SELECT create_change_feed('watched', ARRAY['Changing'])");
+  try {
+    sql(`SELECT insert_entity('${name}', 'p', '<b>1', '{"A": 1}')`);
+    const page = await open(at({ table: name, view: "changes" }));
+    await press(page, "Look at the changes of watched");
+    await says(page, "<b>1", "main");
+    await says(page, "insert", "main");
+    await accessible(page, "changes");
+    await close(page);
+    assert.equal(sql("SELECT count(*) FROM query_changes('watched')"), "1");
+  } finally {
+    sql("SELECT drop_change_feed('watched')");
+  }
+});
+
+test("rates, latencies and hot partitions are drawn from the metrics", async () => {
+  const page = await open(writing);
+  await press(page, "Load");
+  await says(page, "requests and", ".plot");
+  assert.ok(await page.$(".plot polyline.requests"));
+  await fetch(`${process.env.GATEWAY_CLIENTS}/devstoreaccount1/Tables`);
+  await says(page, "QueryTables");
+  await accessible(page, "load");
+  await close(page);
+});
+
+test("the readings of the metrics become quantiles and labels", async () => {
+  const page = await open(`${origin}/explorer`);
+  const found = await page.evaluate(async () => {
+    const { quantile, read } = await import("/explorer/plots.js");
+    return [
+      quantile([[0.005, 50], [0.01, 98], [Infinity, 100]], 0.5), quantile([[0.005, 50], [0.01, 98], [Infinity, 100]], 0.99),
+      quantile([[0.005, 0], [2.5, 7], [Infinity, 7]], 0.99), quantile([], 0.5),
+      read('# HELP x\na_b{partition="a\\"b\\\\\\n}",t="x"} 3\n'),
+    ];
+  });
+  assert.deepEqual(found, ["≤ 5 ms", "> 30 s", "≤ 2.5 s", "", [{ name: "a_b", labels: { partition: 'a"b\\\n}', t: "x" }, value: 3 }]]);
+  await close(page);
+});
+
+// --- Who must not ------------------------------------------------------------------------------------------------------------
+
+test("an explorer that only reads shows no buttons, and its database refuses", async () => {
+  const name = table("ReadOnly", employees);
+  const page = await open(at({ table: name }, reading));
+  await says(page, "read only", "#mode");
+  await says(page, "3 entities.", ".pages");
+  for (const text of ["Insert", "Delete by filter", "Import", "Drop table", "New table"]) {
+    assert.equal(await page.evaluate((text) => [...document.querySelectorAll("button")].some((one) => one.textContent === text), text), false, text);
+  }
+  await press(page, "Open Sales 00010");
+  const value = await field(page, "Value of Id");
+  assert.deepEqual(await value.evaluate((one) => [one.value, one.readOnly]), ["9007199254740993", true]);
+  await close(page);
+  const [base, secret] = reading.split("/explorer#token=");
+  for (const [call, parameters] of [
+    ["insert_entity", { table: name, partitionKey: "p", rowKey: "r", properties: "{}" }],
+    ["replace_entity", { table: name, partitionKey: "Sales", rowKey: "00010", properties: "{}", etag: "*" }],
+    ["rename_entity", { table: name, partitionKey: "Sales", rowKey: "00010", etag: "*", newPartitionKey: "x", newRowKey: "y" }],
+    ["delete_entities_by_key", { table: name, keys: '[["Sales", "00010", "*"]]' }],
+    ["delete_entities_step", { table: name, filter: "true", top: 10 }],
+    ["import_entities", { table: name, entities: '[{"PartitionKey":"a","RowKey":"b"}]', mode: "merge" }],
+    ["clear_table", { table: name }],
+    ["create_table", { table: "Another" }],
+    ["delete_table", { table: name }],
+    ["create_property_index", { table: name, property: "Age" }],
+    ["set_expiry", { table: name, timeToLive: "1 day" }],
+    ["set_access_policies", { table: name, policies: "[]" }],
+  ]) {
+    const response = await fetch(`${base}/explorer/api/devstoreaccount1/${call}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Authorization: `Bearer ${secret}` },
+      body: JSON.stringify(parameters),
+    });
+    const { error } = await response.json();
+    assert.deepEqual([response.status, error.code, error.message], [403, "AuthorizationFailure", "This explorer only reads."], call);
+  }
+  assert.equal(sql(`SELECT count_entities('${name}'), count(*) FROM query_tables() WHERE table_name = 'Another'`), "3|0");
+});
+
+test("without the token there is no data, and the page says which address to open", async () => {
+  const page = await open(`${origin}/explorer#account=devstoreaccount1&table=Grid`);
+  await says(page, "InvalidAuthenticationInfo", ".problem");
+  await says(page, "Open the address that was printed when the program started", ".problem");
+  await close(page);
+  for (const secret of [undefined, "", "wrong", token.slice(1), `${token}x`]) {
+    const { status } = await call("query_tables", {}, { Authorization: secret === undefined ? "" : `Bearer ${secret}` });
+    assert.equal(status, 401, secret);
+  }
+  const other = reading.split("#token=")[1];
+  assert.equal((await call("query_tables", {}, { Authorization: `Bearer ${other}` })).status, 401, "the token of another start");
+});
+
+test("calls are POST with JSON, bounded, and of the page's own origin", async () => {
+  assert.equal((await call("query_tables", {}, { "Content-Type": "text/plain" })).status, 415);
+  assert.equal((await call("query_tables", {}, { Origin: "http://127.0.0.1:1" })).status, 403);
+  assert.equal((await call("query_tables", {}, { Origin: "null" })).status, 403);
+  assert.equal((await call("query_tables", {}, { Origin: origin })).status, 200);
+  assert.equal((await call("query_tables", { other: 1 })).status, 400);
+  assert.equal((await call("nothing", {})).status, 404);
+  assert.equal((await call("insert_entity", { table: "x".repeat(9 << 20) })).status, 413);
+  assert.equal((await fetch(`${origin}/explorer/api/devstoreaccount1/query_tables`)).status, 405);
+  assert.equal((await fetch(`${origin}/explorer/../etc/passwd`)).status, 404);
+  assert.equal((await fetch(`${origin}/explorer/main.js`, { method: "DELETE" })).status, 404);
+});
+
+test("a page of a name that leads to this machine gets nothing", async () => {
+  const { port } = new URL(origin);
+  const rebound = `http://evil.example:${port}`;
+  const page = await open();
+  const response = await page.goto(`${rebound}/explorer#token=${token}`);
+  assert.equal(response.status(), 421);
+  await says(page, "admin_hosts");
+  const statuses = await page.evaluate(async (token) => {
+    const paths = ["/explorer/api", "/explorer/main.js", "/metrics", "/reset"];
+    return Promise.all(paths.map(async (path) => (await fetch(path, {
+      method: path === "/explorer/api" ? "POST" : "GET",
+      headers: path === "/explorer/api" ? { Authorization: `Bearer ${token}`, "Content-Type": "application/json" } : {},
+    })).status));
+  }, token);
+  assert.deepEqual(statuses, [421, 421, 421, 421]);
+  await page.browserContext().close();
+});
+
+test("pages of another port and of another site cannot call, read or embed the explorer", async () => {
+  const name = table("Attacked", employees);
+  const server = http.createServer((_, response) => response.end("<!doctype html><title>x</title>")).listen(0, "127.0.0.1");
+  await new Promise((resolve) => { server.on("listening", resolve); });
+  try {
+    for (const host of ["127.0.0.1", "localhost", "evil.example"]) {
+      const page = await open(writing);
+      await says(page, "Choose a table");
+      // In the same browser, in which the token is known to the explorer's own origin.
+      const attacker = await page.browserContext().newPage();
+      await attacker.goto(`http://${host}:${server.address().port}/`);
+      assert.equal(await attacker.evaluate(() => Object.keys(localStorage).length), 0);
+      const outcomes = await attacker.evaluate(async (origin, name) => {
+        const url = `${origin}/explorer/api/devstoreaccount1/clear_table`;
+        const body = JSON.stringify({ table: name });
+        const attempts = [
+          { mode: "no-cors", headers: { "Content-Type": "text/plain" } },
+          { mode: "cors", headers: { "Content-Type": "application/json" } },
+          { mode: "cors", credentials: "include", headers: { "Content-Type": "application/json", Authorization: "Bearer x" } },
+        ];
+        const results = await Promise.all(attempts.map((init) => fetch(url, { method: "POST", body, ...init })
+          .then((response) => response.type, () => "refused")));
+        const read = await fetch(`${origin}/metrics`).then((response) => response.text(), () => "refused");
+        const script = await new Promise((resolve) => {
+          const element = document.createElement("script");
+          element.src = `${origin}/explorer/main.js`;
+          element.onload = () => resolve("loaded");
+          element.onerror = () => resolve("refused");
+          document.head.append(element);
+        });
+        const frame = document.createElement("iframe");
+        frame.src = `${origin}/explorer`;
+        document.body.append(frame);
+        await new Promise((resolve) => { frame.onload = resolve; });
+        let inside;
+        try {
+          inside = frame.contentDocument ? "readable" : "closed";
+        } catch {
+          inside = "closed";
+        }
+        return [...results, read, script, inside];
+      }, origin, name);
+      assert.deepEqual(outcomes, ["refused", "refused", "refused", "refused", "refused", "closed"], host);
+      const framed = attacker.frames().find((frame) => frame !== attacker.mainFrame());
+      assert.doesNotMatch(await framed.content().catch(() => ""), /main\.js/);
+      // A form of another page.
+      await attacker.evaluate((origin) => {
+        const form = document.createElement("form");
+        form.method = "post";
+        form.enctype = "text/plain";
+        form.action = `${origin}/explorer/api/devstoreaccount1/clear_table`;
+        const input = document.createElement("input");
+        input.name = '{"table":"Attacked","x":"';
+        input.value = '"}';
+        form.append(input);
+        document.body.append(form);
+        form.submit();
+      }, origin);
+      await attacker.waitForFunction(() => document.body.innerText.includes("AuthorizationFailure"));
+      await close(page);
+      assert.equal(sql(`SELECT count_entities('${name}')`), "3", host);
+    }
+  } finally {
+    server.close();
+  }
+});
+
+test("a path of an export works once", async () => {
+  const name = table("Once", employees);
+  const { body } = await call("export", { table: name, filter: null, format: "jsonl" });
+  const first = await fetch(origin + body.path);
+  assert.equal(first.headers.get("content-disposition"), 'attachment; filename="Once.jsonl"');
+  assert.equal((await first.text()).trim().split("\n").length, 3);
+  assert.equal((await fetch(origin + body.path)).status, 404);
+  assert.equal((await fetch(`${origin}/explorer/download/`)).status, 404);
+  const missing = await call("export", { table: "Nowhere", format: "csv" });
+  const refused = await fetch(origin + missing.body.path);
+  assert.deepEqual([refused.status, (await refused.json()).error.code], [404, "TableNotFound"]);
+});
+
+test("all answers forbid what a page does not need", async () => {
+  for (const path of ["/explorer", "/explorer/main.js", "/explorer/style.css", "/explorer/api"]) {
+    const { headers } = await fetch(origin + path);
+    const policy = headers.get("content-security-policy");
+    for (const part of [
+      "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self'", "frame-ancestors 'none'",
+      "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'",
+    ]) assert.ok(policy.split("; ").includes(part), `${path}: ${part}`);
+    assert.equal(headers.get("x-content-type-options"), "nosniff");
+    assert.equal(headers.get("referrer-policy"), "no-referrer");
+    assert.equal(headers.get("access-control-allow-origin"), null);
+    assert.equal(headers.get("set-cookie"), null);
+  }
+});
+
+// --- Values and keys of every kind --------------------------------------------------------------------------------------------
+
+const HOSTILE = `<img src=x onerror="alert('in')"><script>alert('in')</script>`;
+// Keys have no slash.
+const HOSTILE_KEY = `<img src=x onerror="alert('in')">`;
+
+test("hostile values stay text, wherever they are shown", async () => {
+  const name = table("Hostile", [
+    [HOSTILE_KEY, "\u202e%2F..'\"🎉", { V: HOSTILE, Note: "javascript:alert(1)", Rtl: "\u05d0\u05d1\u202egnp.exe", Marks: `Z${"\u0301".repeat(200)}` }],
+  ]);
+  const page = await open(at({ table: name }));
+  await says(page, "1 entities", ".pages");
+  await says(page, HOSTILE, "main td");
+  const cell = await page.$$eval("main tbody td", (cells) => cells.map((one) => {
+    const outer = one.getBoundingClientRect();
+    return one.scrollHeight > 0 && getComputedStyle(one).contain.includes("paint") && outer.height < 200;
+  }));
+  assert.ok(cell.every(Boolean), "what is in a cell is painted in it");
+  await page.$eval("main button.open", (one) => one.click());
+  await page.waitForSelector("#panel textarea[aria-label='Value of V']");
+  assert.equal(await page.$eval("#panel textarea[aria-label='Value of V']", (one) => one.value), HOSTILE);
+  await fill(page, "Value of V", `${HOSTILE}2`);
+  sql(`SELECT count(update_entities('${name}', 'true', '{"V": "<svg onload=alert(1)>"}'))`);
+  await press(page, "Save");
+  await says(page, "<svg onload=alert(1)>", "#panel");
+  await press(page, "Edit yours");
+  await press(page, "Change keys");
+  await fill(page, "RowKey", `${HOSTILE_KEY}2`);
+  await page.$eval("#panel button.primary", (one) => one.click());
+  await says(page, "The entity has its new keys.", "#status");
+  await fill(page, "Filter", `V eq '${HOSTILE.replaceAll("'", "''")}`);
+  await says(page, "InvalidInput", "#explanation");
+  assert.equal(await page.evaluate(() => document.querySelectorAll("main img, main script, #panel img, #panel script, svg[onload]").length), 0);
+  await close(page);
+});
+
+test("252 columns, a bag of nearly 1 MiB, and 63 tables with long names can be used", async () => {
+  const wide = Object.fromEntries(Array.from({ length: 252 }, (_, index) => [`Property${String(index).padStart(3, "0")}`, index]));
+  const large = Object.fromEntries(Array.from({ length: 15 }, (_, index) => [`Large${index}`, "x".repeat(32_000)]));
+  const name = table("Wide", [["p", "1", wide]]);
+  const insert = await call("insert_entity", { table: name, partitionKey: "p", rowKey: "2", properties: JSON.stringify(large) });
+  assert.equal(insert.status, 200, JSON.stringify(insert.body));
+  sql("SELECT count(create_table('L' || repeat('o', 60) || to_char(i, 'FM00'))) FROM generate_series(1, 63) AS i");
+  const page = await open(at({ table: name }));
+  await says(page, "2 entities", ".pages");
+  assert.equal((await grid(page))[0].length, 4 + 252 + 15);
+  await says(page, "32,000 characters", "main td");
+  const sideways = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert.ok(sideways <= 0, "only the grid scrolls sideways");
+  await press(page, "Open p 2");
+  const value = await field(page, "Value of Large14");
+  assert.equal(await value.evaluate((one) => one.value.length), 32_000);
+  await fill(page, "Value of Large14", "changed");
+  await press(page, "Save");
+  await says(page, "Saved.", "#status");
+  assert.equal(sql(`SELECT get_string(properties, 'Large14'), length(get_string(properties, 'Large0')) FROM get_entity('${name}', 'p', '2')`), "changed|32000");
+  sql("SELECT count(delete_table(table_name)) FROM query_tables() WHERE table_name ~ '^Lo{60}'");
+  await close(page);
+});
+
+// --- How it feels -------------------------------------------------------------------------------------------------------------
+
+test("everything can be done by keyboard alone", async () => {
+  const name = table("Keys", employees);
+  const page = await open(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent);
+  const tabTo = async (wanted, key = "Tab") => {
+    for (let count = 0; (await focused()) !== wanted; count += 1) {
+      assert.ok(count < 100, `${wanted} cannot be reached`);
+      await page.keyboard.press(key);
+    }
+  };
+  await tabTo("To the entities");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("/");
+  await page.keyboard.type("Age gt 20");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => location.hash.includes("Age"));
+  await says(page, "3 entities.", ".pages");
+  await tabTo("Open Marketing 00001");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await focused(), "Open Sales 00010");
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.activeElement.id === "panel-title");
+  await page.keyboard.press("Escape");
+  assert.equal(await focused(), "Open Marketing 00002");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.activeElement.id === "panel-title");
+  await tabTo("Value of Name");
+  await page.keyboard.press("End");
+  await page.keyboard.type("!");
+  await tabTo("Save");
+  await page.keyboard.press("Enter");
+  await says(page, "Saved.", "#status");
+  assert.equal(sql(`SELECT properties ->> 'Name' FROM get_entity('${name}', 'Marketing', '00002')`), "Jun Cao!");
+  await close(page);
+});
+
+test("nothing is found by axe-core, in light and dark, wide and narrow, and nothing is wider than 320 pixels", async () => {
+  const name = table("Accessible", employees);
+  for (const scheme of ["light", "dark"]) {
+    for (const width of [1280, 320]) {
+      const page = await open(undefined, { width });
+      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      await page.goto(at({ table: name, filter: "Age gt 20" }));
+      await says(page, "3 entities.", ".pages");
+      await says(page, "tested on each row", "#explanation");
+      const what = `${scheme}, ${width}`;
+      await accessible(page, `${what}: entities`);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${what}: entities`);
+      await press(page, "Open Sales 00010");
+      await named(page, "textarea", "Value of Name");
+      await accessible(page, `${what}: an entity`);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${what}: an entity`);
+      await close(page);
+    }
+  }
+});
+
+// --- Pictures of the documentation --------------------------------------------------------------------------------------------
+
+test("pictures", { skip: !process.env.SCREENSHOTS }, async () => {
+  sql("SELECT create_table('Orders')");
+  sql(`SELECT count(insert_entity('Orders', 'customer-' || to_char(i % 7, 'FM00'), 'order-' || to_char(i, 'FM0000'), format(
+    '{"Customer": "%s", "Items": %s, "Total": %s, "Paid": %s, "Placed@odata.type": "Edm.DateTime", "Placed": "2026-11-%sT0%s:15:00Z"}',
+    (ARRAY['Don Hall', 'Jun Cao', 'Ken Kwok', 'Kim Akers', 'Lene Aaling', 'Luka Abrus', 'Sagiv Hadaya'])[1 + i % 7],
+    1 + i % 5, (10 + i * 37 % 400) + 0.5, (i % 3 <> 0)::text, to_char(1 + i % 28, 'FM00'), i % 10)::properties)) FROM generate_series(1, 400) AS i`);
+  sql("SELECT create_property_index('Orders', 'Total')");
+  for (const one of ["Customers", "Invoices", "Sessions"]) table(one, employees);
+  sql('ANALYZE');
+  const take = async (name, scheme, width, height, act = async () => {}) => {
+    const page = await open(undefined, { width, height });
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    await page.goto(at({ table: "Orders", filter: "PartitionKey ge 'customer-02' and PartitionKey lt 'customer-05' and Paid eq true" }));
+    await says(page, "100 entities", ".pages");
+    await says(page, "tested on each row", "#explanation");
+    await act(page);
+    await page.screenshot({ path: path.join(process.env.SCREENSHOTS, `${name}.png`) });
+    await close(page);
+  };
+  const entity = async (page) => {
+    await page.$eval("main tbody tr:nth-child(4) button.open", (one) => one.click());
+    await page.waitForSelector("#panel .property");
+  };
+  await take("explorer-light", "light", 1280, 720, entity);
+  await take("explorer-dark", "dark", 1280, 720, entity);
+  await take("explorer-narrow", "light", 320, 720);
+});

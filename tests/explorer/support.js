@@ -1,0 +1,152 @@
+// A browser, and what the tests do with it.
+"use strict";
+
+const assert = require("node:assert/strict");
+const { execFileSync } = require("node:child_process");
+const fs = require("node:fs");
+const os = require("node:os");
+const path = require("node:path");
+const axe = require("axe-core");
+const puppeteer = require("puppeteer-core");
+
+const writing = process.env.EXPLORER_WRITING;
+const reading = process.env.EXPLORER_READING;
+/** `http://127.0.0.1:PORT` of the explorer that may write. */
+const origin = new URL(writing).origin;
+const token = writing.split("#token=")[1];
+/** How long something may take that has to come. */
+const PATIENCE = Number(process.env.PATIENCE ?? 30_000);
+
+let browser;
+
+async function start() {
+  browser = await puppeteer.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    // A name that leads to this machine, as a name of any site can.
+    args: ["--host-resolver-rules=MAP evil.example 127.0.0.1", ...(process.getuid() === 0 ? ["--no-sandbox"] : [])],
+  });
+}
+
+const stop = () => browser.close();
+
+/** A page in a profile of its own. What goes wrong in it fails the test. */
+async function open(address, { width = 1280, height = 800, expected = [] } = {}) {
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  await page.setViewport({ width, height });
+  page.faults = [];
+  page.on("pageerror", (error) => page.faults.push(String(error)));
+  page.on("dialog", (dialog) => {
+    page.faults.push(`a dialog: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  page.on("console", (message) => {
+    const text = message.text();
+    if (message.type() === "error" && !/Failed to load resource/.test(text) && !expected.some((one) => one.test(text))) {
+      page.faults.push(text);
+    }
+  });
+  if (address) await page.goto(address);
+  return page;
+}
+
+async function close(page) {
+  assert.deepEqual(page.faults, []);
+  await page.browserContext().close();
+}
+
+/** The address of a place, for a page that has the token. */
+const at = (place, base = writing) => `${base}&${new URLSearchParams({ account: "devstoreaccount1", ...place })}`;
+
+/** Runs SQL in the database of the account. */
+function sql(text, ...options) {
+  return execFileSync("psql", ["-XqAt", "-v", "ON_ERROR_STOP=1", ...options, "-c", "SET search_path = table_service", "-c", text], { encoding: "utf8" }).trim();
+}
+
+/** The element with this accessible name, among those that match. */
+const named = (page, selector, name) =>
+  page.waitForFunction(
+    (selector, name) =>
+      [...document.querySelectorAll(selector)].find(
+        (one) => one.checkVisibility() && (one.getAttribute("aria-label") ?? one.textContent).trim() === name && !one.disabled,
+      ),
+    {},
+    selector,
+    name,
+  );
+
+const press = async (page, name) => {
+  const found = await named(page, "button, a", name);
+  await found.evaluate((one) => one.click());
+};
+
+/** The field with this label. */
+const field = (page, label) =>
+  page.waitForFunction(
+    (label) =>
+      [...document.querySelectorAll("input, textarea, select")].find(
+        (one) =>
+          one.checkVisibility() &&
+          (one.getAttribute("aria-label") ?? one.closest("label")?.querySelector("span")?.textContent ?? "") === label,
+      ),
+    {},
+    label,
+  );
+
+async function fill(page, label, text) {
+  const found = await field(page, label);
+  await found.evaluate((one, text) => {
+    one.value = text;
+    one.dispatchEvent(new Event("input", { bubbles: true }));
+    one.dispatchEvent(new Event("change", { bubbles: true }));
+  }, text);
+}
+
+/** Waits until the page, or a part of it, says something. */
+async function says(page, text, selector = "body") {
+  try {
+    await page.waitForFunction(
+      (text, selector) => [...document.querySelectorAll(selector)].some((one) => one.innerText.includes(text)),
+      {},
+      text,
+      selector,
+    );
+  } catch {
+    assert.fail(`The page does not say ${text}, but: ${await page.evaluate(() => document.body.innerText.slice(0, 2000))}`);
+  }
+}
+
+/** The texts of the grid: the head, then the rows. */
+const grid = (page) =>
+  page.$$eval("main .grid tr", (rows) => rows.map((row) => [...row.children].map((cell) => cell.innerText.trim())));
+
+async function accessible(page, what) {
+  // The policy of the page forbids a script element, and evaluating is not a script element.
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join("\n  ")}`);
+  assert.deepEqual(found, [], what);
+}
+
+/** A call without a browser. */
+async function call(name, parameters, headers = {}) {
+  const response = await fetch(`${origin}/explorer/api/devstoreaccount1/${name}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}`, ...headers },
+    body: JSON.stringify(parameters),
+  });
+  return { status: response.status, body: await response.json() };
+}
+
+/** A file that a page can import. */
+function file(name, text) {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), "explorer-"));
+  const made = path.join(directory, name);
+  fs.writeFileSync(made, text);
+  return made;
+}
+
+module.exports = {
+  PATIENCE, accessible, at, call, close, field, file, fill, grid, named, open, origin, press, reading, says, sql, start, stop, token, writing,
+};
