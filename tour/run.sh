@@ -113,6 +113,7 @@ say "The same, over HTTP"
 # The development account, on the port where every SDK looks for it, or on any other if something listens there already.
 start_gateway() {
   target/tour/table-service-gateway --listen "$1" --admin-listen 127.0.0.1:0 --log warn \
+    --explorer write --explorer-address-file "$work/explorer" \
     --database-url "postgresql://postgres@${PGHOST//\//%2F}:$PGPORT/tour" >"$work/gateway" 2>"$work/gateway.log" &
   gateway=$!
   for ((i = 0; i < 100; i++)); do
@@ -149,6 +150,8 @@ fi
 
 say "Your turn"
 cat <<EOF
+The tables in your browser: $(<"$work/explorer")
+
 This is psql on the tour's database; \\q ends it and removes the servers. Some things to try:
 
   SELECT * FROM query_tables();

@@ -179,6 +179,8 @@ fn gateway(wanted: Wanted, socket: &Path) -> Result<Config, String> {
             false => Vec::new(),
         },
         accounts,
+        explorer: Some(wanted.more.explorer),
+        explorer_address_file: wanted.more.explorer_address_file,
         expose_development_account: Some(wanted.expose),
         tls_certificate: certificate,
         tls_key: key,

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use table_service_gateway::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use table_service_gateway::explorer;
 use table_service_gateway::run::Addresses;
 
 /// The port that SDKs connect to with `UseDevelopmentStorage=true`.
@@ -30,6 +31,9 @@ impl Voice {
 
     pub fn listens(&self, addresses: &Addresses) {
         let port = addresses.clients.port();
+        if let (Voice::Own | Voice::Azurite { .. }, Some(address)) = (self, &addresses.explorer) {
+            explorer::print(address);
+        }
         match self {
             Voice::Quiet => {}
             Voice::Own => say(&ready(addresses)),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use table_service_gateway::config::AccountSettings;
+use table_service_gateway::config::{AccountSettings, ExplorerMode};
 use table_service_gateway::faults::FaultSettings;
 
 use crate::voice::Voice;
@@ -49,6 +49,20 @@ pub struct More {
     /// End when this process ends, however it does
     #[arg(long, env = "TABLE_SERVICE_EMULATOR_PARENT", value_name = "PID")]
     pub parent: Option<u32>,
+
+    /// Whether /explorer on the admin port shows the tables, and may change them
+    #[arg(
+        long,
+        env = "TABLE_SERVICE_EMULATOR_EXPLORER",
+        value_name = "MODE",
+        value_enum,
+        default_value_t = ExplorerMode::Write
+    )]
+    pub explorer: ExplorerMode,
+
+    /// A file for the address of the explorer, which has a secret: only its owner can read it [default: it is printed on a terminal]
+    #[arg(long, env = "TABLE_SERVICE_EMULATOR_EXPLORER_ADDRESS_FILE", value_name = "FILE")]
+    pub explorer_address_file: Option<PathBuf>,
 
     #[command(flatten)]
     pub faults: FaultSettings,

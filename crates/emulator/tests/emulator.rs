@@ -927,3 +927,31 @@ fn a_batch_is_throttled_by_its_operations_and_may_have_happened_when_it_times_ou
 fn error(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
+
+#[test]
+fn the_explorer_writes_and_its_address_is_for_its_user() {
+    let temporary = Temporary::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("explorer");
+    // Somebody else's file with this name is not written to.
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    let emulator = Emulator::start(&temporary, &["--explorer-address-file", file.to_str().unwrap()]);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let address = fs::read_to_string(&file).unwrap();
+    let (page, token) = address.trim().split_once("/explorer#token=").unwrap();
+    assert_eq!(page, format!("http://{}", emulator.admin));
+    emulator.admin("GET", "/explorer", &[]).expect(200);
+    let bearer = format!("Bearer {token}");
+    let json = ("Content-Type", "application/json");
+    let known = emulator.admin("POST", "/explorer/api", &[json, ("Authorization", &bearer)]);
+    assert_eq!(known.expect(200).json()["canWrite"], true);
+    emulator.admin("POST", "/explorer/api", &[json]).expect(401);
+}
+
+#[test]
+fn the_explorer_can_be_off() {
+    let temporary = Temporary::new();
+    let emulator = Emulator::start(&temporary, &["--explorer", "off"]);
+    emulator.admin("GET", "/explorer", &[]).expect(404);
+}
