@@ -14,6 +14,7 @@ mod explorer;
 mod faults;
 mod feeds;
 mod gateway;
+mod grafana;
 mod hostile;
 mod http;
 mod memory;
