@@ -32,7 +32,7 @@ use crate::request::negotiation::{Prefer, accepted};
 use crate::request::operation::Operation;
 use crate::request::resource::Resource;
 use crate::request::target::Target;
-use crate::request::{Head, Peer};
+use crate::request::{Head, Peer, Trace};
 use crate::response::error::{self, Form};
 use crate::response::odata::Base;
 use crate::response::{Echo, Reply};
@@ -66,8 +66,9 @@ impl Gateway {
     /// Answers a request. A request that has begun is finished even if its client disconnects.
     pub async fn serve(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let id = Uuid::new_v4();
-        let event = Event::begin(id);
         let (parts, body) = request.into_parts();
+        let mut event = Event::begin(id);
+        event.trace = Trace::of(&parts.headers);
         let echo = Echo::of(&parts.headers);
         let peer = self.proxies.client(peer, &parts.headers);
         let form = Form::of_query(parts.uri.query().unwrap_or_default());

@@ -6,10 +6,14 @@ use http::{HeaderValue, StatusCode};
 use table_service_model::Code;
 use uuid::Uuid;
 
+use crate::request::Trace;
+
 /// A request that was answered.
 #[derive(Debug)]
 pub struct Event {
     pub id: Uuid,
+    /// The trace that the client says it belongs to.
+    pub trace: Option<Trace>,
     pub started: Instant,
     pub operation: &'static str,
     pub account: String,
@@ -23,6 +27,7 @@ impl Event {
     pub fn begin(id: Uuid) -> Event {
         Event {
             id,
+            trace: None,
             started: Instant::now(),
             operation: "Unknown",
             account: String::new(),

@@ -1,6 +1,7 @@
 //! The log of requests.
 
 use super::event::{Event, Outcome};
+use crate::request::Trace;
 
 /// Logs a request. Faults of the server are errors or warnings; everything else is for debugging.
 pub fn log(event: &Event, outcome: &Outcome<'_>) {
@@ -8,6 +9,8 @@ pub fn log(event: &Event, outcome: &Outcome<'_>) {
         ($level:ident) => {
             tracing::$level!(
                 request_id = %event.id,
+                trace_id = event.trace.as_ref().map(Trace::trace_id),
+                parent_id = event.trace.as_ref().map(Trace::parent_id),
                 client_request_id = outcome.client_request_id.map(tracing::field::debug),
                 operation = event.operation,
                 account = event.account,

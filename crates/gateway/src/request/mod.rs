@@ -17,9 +17,11 @@ pub mod query;
 pub mod resource;
 pub mod target;
 pub mod token;
+mod trace;
 pub mod xml;
 
 pub use head::Head;
 pub use headers::{MERGE, header, if_match, is_version, meant_method};
 pub use host::Host;
 pub use peer::Peer;
+pub use trace::Trace;

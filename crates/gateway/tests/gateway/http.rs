@@ -2,6 +2,7 @@
 
 use crate::gateway::Service;
 use raw_http::{Client, Connection};
+use system_tests::wait_until;
 
 fn insert(client: &Client, row: &str, headers: &[(&str, &str)]) -> String {
     let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}");
@@ -139,4 +140,23 @@ fn a_body_may_come_in_chunks_or_on_demand() {
     assert!(!connection.continues());
     connection.answer().unwrap().fails_with(403, "AuthenticationFailed", "");
     assert!(connection.is_closed());
+}
+
+#[test]
+fn the_log_names_the_trace_of_a_request() {
+    let service = Service::start();
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let send = |trace| {
+        service
+            .client
+            .send("GET", "Tables", &[("traceparent", trace)], b"")
+            .expect(200)
+    };
+    send(trace);
+    wait_until("the log has it", || {
+        let log = service.gateway.log();
+        log.contains("trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\"") && log.contains("parent_id=\"00f067aa0ba902b7\"")
+    });
+    send("00-not a trace\tx");
+    assert!(!service.gateway.log().contains("not a trace"));
 }
