@@ -24,6 +24,7 @@ pub mod properties;
 pub mod property_index;
 pub mod property_name;
 pub mod read_strategy;
+pub mod replication;
 pub mod retry;
 pub mod secret;
 pub mod table_filter;

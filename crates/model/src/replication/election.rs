@@ -1,0 +1,185 @@
+//! Which of several servers is the primary.
+
+use super::Line;
+
+/// What is known of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sighting {
+    /// It was asked and has not answered yet.
+    Asked,
+    /// It cannot be used.
+    Away,
+    /// It is in recovery.
+    Standby,
+    /// It takes writes.
+    Primary(Line),
+}
+
+/// Which server is the primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Primary(usize),
+    /// A server that has not answered yet may be the primary.
+    Wait,
+    None,
+}
+
+/// Why a server that takes writes is not the primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// It has stayed on a timeline from which another server was promoted.
+    OldTimeline { own: u32, newest: u32 },
+    /// It is no copy of the primary.
+    OtherSystem,
+    /// Another server has the same timeline and takes writes too.
+    Second,
+}
+
+/// The primary is the server that is not in recovery; of several, the one with the highest timeline. `known` is the line of the
+/// last primary: a server with a lower timeline, or of another system, is never taken after it. With `current` the server that is
+/// the primary until now is named: it stays if it says that it still is, and does not wait for the others.
+///
+/// A single server is not judged: there is no other one, and the operator may move its name.
+#[must_use]
+pub fn elect(servers: &[Sighting], known: Option<Line>, current: Option<usize>) -> Verdict {
+    let best = best(servers, known, current);
+    let Some((index, line)) = best else {
+        return if servers.contains(&Sighting::Asked) {
+            Verdict::Wait
+        } else {
+            Verdict::None
+        };
+    };
+    let is_certain = servers.len() == 1
+        || !servers.contains(&Sighting::Asked)
+        || known.is_some_and(|known| line.timeline > known.timeline)
+        || (current == Some(index) && known == Some(line));
+    if is_certain {
+        Verdict::Primary(index)
+    } else {
+        Verdict::Wait
+    }
+}
+
+/// The servers that take writes and are not the primary, and why.
+pub fn refused(
+    servers: &[Sighting],
+    known: Option<Line>,
+    primary: Option<usize>,
+) -> impl Iterator<Item = (usize, Refused)> + '_ {
+    let line_of = |index: usize| match servers.get(index) {
+        Some(Sighting::Primary(line)) => Some(*line),
+        _ => None,
+    };
+    let leading = primary.and_then(line_of).or(known);
+    let others = servers
+        .iter()
+        .enumerate()
+        .filter(move |(index, _)| Some(*index) != primary);
+    others.filter_map(move |(index, server)| {
+        let (Sighting::Primary(line), Some(leading)) = (server, leading) else {
+            return None;
+        };
+        let (own, newest) = (line.timeline, leading.timeline);
+        let why = if line.system != leading.system {
+            Refused::OtherSystem
+        } else if own < newest {
+            Refused::OldTimeline { own, newest }
+        } else {
+            // One that could be the primary is none only beside another one.
+            primary.map(|_| Refused::Second)?
+        };
+        Some((index, why))
+    })
+}
+
+fn best(servers: &[Sighting], known: Option<Line>, current: Option<usize>) -> Option<(usize, Line)> {
+    let is_single = servers.len() == 1;
+    let mut best: Option<(usize, Line)> = None;
+    for (index, server) in servers.iter().enumerate() {
+        let Sighting::Primary(line) = *server else { continue };
+        let is_allowed =
+            is_single || known.is_none_or(|known| line.system == known.system && line.timeline >= known.timeline);
+        let is_better = best.is_none_or(|(_, best)| {
+            line.timeline > best.timeline || (line.timeline == best.timeline && current == Some(index))
+        });
+        if is_allowed && is_better {
+            best = Some((index, line));
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sighting::*;
+    use super::*;
+
+    fn line(timeline: u32) -> Line {
+        Line { system: 7, timeline }
+    }
+
+    fn primary(timeline: u32) -> Sighting {
+        Primary(line(timeline))
+    }
+
+    #[test]
+    fn the_primary_is_the_one_that_is_not_in_recovery() {
+        assert_eq!(elect(&[Standby, primary(1), Away], None, None), Verdict::Primary(1));
+        assert_eq!(elect(&[Standby, Away], None, None), Verdict::None);
+        assert_eq!(elect(&[Standby, Asked], None, None), Verdict::Wait);
+    }
+
+    #[test]
+    fn of_several_the_highest_timeline_wins() {
+        let servers = [primary(1), primary(3), primary(2)];
+        assert_eq!(elect(&servers, None, None), Verdict::Primary(1));
+        assert_eq!(elect(&servers, Some(line(1)), Some(0)), Verdict::Primary(1));
+        let refused: Vec<_> = refused(&servers, Some(line(1)), Some(1)).collect();
+        let old = |own| Refused::OldTimeline { own, newest: 3 };
+        assert_eq!(refused, [(0, old(1)), (2, old(2))]);
+    }
+
+    #[test]
+    fn an_old_primary_that_returns_is_refused_also_while_the_new_one_is_away() {
+        let servers = [primary(1), Away];
+        assert_eq!(elect(&servers, Some(line(2)), None), Verdict::None);
+        let old = Refused::OldTimeline { own: 1, newest: 2 };
+        assert_eq!(refused(&servers, Some(line(2)), None).collect::<Vec<_>>(), [(0, old)]);
+        // The first look knows nothing, so it waits for all.
+        assert_eq!(elect(&[primary(1), Asked], None, None), Verdict::Wait);
+        assert_eq!(elect(&[primary(1), primary(2)], None, None), Verdict::Primary(1));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_silent_server_without_need() {
+        // The primary is still there.
+        assert_eq!(elect(&[Asked, primary(2)], Some(line(2)), Some(1)), Verdict::Primary(1));
+        // A server was promoted.
+        assert_eq!(elect(&[Asked, primary(3)], Some(line(2)), Some(0)), Verdict::Primary(1));
+        // A second one with this timeline could be the right one.
+        assert_eq!(elect(&[Asked, primary(2)], Some(line(2)), Some(0)), Verdict::Wait);
+    }
+
+    #[test]
+    fn two_with_one_timeline_do_not_take_turns() {
+        let servers = [primary(2), primary(2)];
+        assert_eq!(elect(&servers, Some(line(2)), Some(1)), Verdict::Primary(1));
+        assert_eq!(elect(&servers, None, None), Verdict::Primary(0));
+        assert_eq!(
+            refused(&servers, Some(line(2)), Some(1)).collect::<Vec<_>>(),
+            [(0, Refused::Second)]
+        );
+    }
+
+    #[test]
+    fn a_server_of_another_system_is_refused() {
+        let other = Primary(Line { system: 8, timeline: 9 });
+        assert_eq!(elect(&[other, primary(1)], Some(line(1)), Some(1)), Verdict::Primary(1));
+        assert_eq!(elect(&[other, Away], Some(line(1)), None), Verdict::None);
+        let refused: Vec<_> = refused(&[other, Away], Some(line(1)), None).collect();
+        assert_eq!(refused, [(0, Refused::OtherSystem)]);
+        // A single server is what it is.
+        assert_eq!(elect(&[other], Some(line(1)), None), Verdict::Primary(0));
+    }
+}

@@ -1,0 +1,122 @@
+//! Physical replication as a client of several servers sees it: which server is the primary, which standbys may serve reads, and
+//! how far back those reads are (semantics 4.11).
+//!
+//! Everything here depends on what the servers have said of themselves. Who asks them, and when, is the caller's matter.
+
+mod election;
+mod notes;
+mod standbys;
+
+pub use election::{Refused, Sighting, Verdict, elect, refused};
+pub use notes::{Note, Notes};
+pub use standbys::{Answer, Problem, Standbys};
+
+/// A line of history: positions in the write-ahead log can be compared only within one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    /// `system_identifier`, the same in a primary and all its physical copies.
+    pub system: i64,
+    /// The timeline. Each promotion begins a higher one.
+    pub timeline: u32,
+}
+
+/// A position in the write-ahead log, in bytes from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(pub u64);
+
+/// What a server says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sight {
+    pub line: Line,
+    pub role: Role,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It takes writes. What it had acknowledged at the note's moment is before the note's position.
+    Primary(Note),
+    /// It is in recovery, and has replayed the log up to here.
+    Standby(Position),
+}
+
+/// The sizes of the pages and of the files of a write-ahead log, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    pub page: u64,
+    pub segment: u64,
+}
+
+/// The bytes of the header of a page, and of that of the first page of a segment.
+const PAGE_HEADER: u64 = 24;
+const SEGMENT_HEADER: u64 = 40;
+
+impl Layout {
+    /// The position where the next record will be, as what has to be replayed before it. If the page is new, the position is
+    /// behind its header. Nothing ends there: what was replayed ends where the page begins.
+    #[must_use]
+    pub fn end_before(self, insert: Position) -> Position {
+        let in_segment = insert.0.checked_rem(self.segment);
+        let in_page = insert.0.checked_rem(self.page);
+        let header = match (in_segment, in_page) {
+            (Some(SEGMENT_HEADER), _) => SEGMENT_HEADER,
+            (_, Some(PAGE_HEADER)) => PAGE_HEADER,
+            _ => 0,
+        };
+        Position(insert.0.saturating_sub(header))
+    }
+}
+
+impl Position {
+    /// Reads a position as PostgreSQL writes it, such as `16/B374D848`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Position> {
+        let (high, low) = text.split_once('/')?;
+        let (high, low) = (u32::from_str_radix(high, 16).ok()?, u32::from_str_radix(low, 16).ok()?);
+        Some(Position(u64::from(high) << 32 | u64::from(low)))
+    }
+}
+
+/// The timeline in the name of a file of the write-ahead log, such as `000000010000000000000003`.
+#[must_use]
+pub fn timeline_of_file(name: &str) -> Option<u32> {
+    u32::from_str_radix(name.get(..8)?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout = Layout {
+        page: 8192,
+        segment: 16 << 20,
+    };
+
+    #[test]
+    fn a_position_behind_a_header_is_the_start_of_its_page() {
+        for (insert, end) in [
+            (0x0300_0028, 0x0300_0000),
+            (0x0300_2018, 0x0300_2000),
+            (0x0300_2028, 0x0300_2028),
+            (0x0300_0018, 0x0300_0000),
+            (0x0300_2000, 0x0300_2000),
+            (0x0300_2020, 0x0300_2020),
+            (0, 0),
+        ] {
+            assert_eq!(LAYOUT.end_before(Position(insert)), Position(end), "{insert:x}");
+        }
+        let unknown = Layout { page: 0, segment: 0 };
+        assert_eq!(unknown.end_before(Position(24)), Position(24));
+    }
+
+    #[test]
+    fn positions_and_file_names_are_read() {
+        assert_eq!(Position::parse("16/B374D848"), Some(Position(0x16_B374_D848)));
+        assert_eq!(Position::parse("0/0"), Some(Position(0)));
+        for text in ["", "16", "/", "x/1", "1/123456789"] {
+            assert_eq!(Position::parse(text), None, "{text}");
+        }
+        assert_eq!(timeline_of_file("0000000A0000000000000003"), Some(10));
+        assert_eq!(timeline_of_file("0000"), None);
+        assert_eq!(timeline_of_file("zzzzzzzz0000000000000003"), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! Notes of the positions that a primary had at which moments.
+
+use std::collections::VecDeque;
+
+use super::Position;
+
+/// The most notes that are kept: with one each second, those of half a day one by one, and earlier ones with growing gaps.
+const MOST: usize = 65_536;
+
+/// A moment and a position of a primary. What it had acknowledged at the moment is before the position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note {
+    /// The primary's clock, read before the position, in microseconds since 1970.
+    pub clock: i64,
+    pub position: Position,
+}
+
+/// The notes of one line of history. Both clocks and positions rise.
+#[derive(Debug, Clone, Default)]
+pub struct Notes(VecDeque<Note>);
+
+impl Notes {
+    /// Takes the newest note. Earlier ones with a later clock are not true any more, because the clock was set back: writes may be
+    /// acknowledged after them at a moment that is before theirs.
+    pub fn take(&mut self, note: Note) {
+        while self
+            .0
+            .back()
+            .is_some_and(|last| last.clock >= note.clock || last.position >= note.position)
+        {
+            self.0.pop_back();
+        }
+        self.0.push_back(note);
+        if self.0.len() > MOST {
+            self.thin_out();
+        }
+    }
+
+    /// The latest note that a server has replayed which has come so far.
+    #[must_use]
+    pub fn latest_before(&self, replayed: Position) -> Option<Note> {
+        let count = self.0.partition_point(|note| note.position <= replayed);
+        self.0.get(count.checked_sub(1)?).copied()
+    }
+
+    #[must_use]
+    pub fn newest(&self) -> Option<Note> {
+        self.0.back().copied()
+    }
+
+    /// Drops every second note of the earlier half. A standby that is there now is a little more behind than it is.
+    fn thin_out(&mut self) {
+        let half = self.0.len() / 2;
+        let mut index = 0;
+        self.0.retain(|_| {
+            index += 1;
+            index > half || index % 2 == 1
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(clock: i64, position: u64) -> Note {
+        Note {
+            clock,
+            position: Position(position),
+        }
+    }
+
+    fn notes(all: &[(i64, u64)]) -> Notes {
+        let mut notes = Notes::default();
+        for &(clock, position) in all {
+            notes.take(note(clock, position));
+        }
+        notes
+    }
+
+    #[test]
+    fn the_latest_note_that_was_replayed_counts() {
+        let notes = notes(&[(1, 10), (2, 20), (3, 30)]);
+        assert_eq!(notes.latest_before(Position(9)), None);
+        assert_eq!(notes.latest_before(Position(10)), Some(note(1, 10)));
+        assert_eq!(notes.latest_before(Position(29)), Some(note(2, 20)));
+        assert_eq!(notes.latest_before(Position(u64::MAX)), Some(note(3, 30)));
+    }
+
+    #[test]
+    fn an_idle_primary_has_one_note_that_gets_later() {
+        let notes = notes(&[(1, 10), (2, 20), (3, 20), (4, 20)]);
+        assert_eq!(notes.latest_before(Position(20)), Some(note(4, 20)));
+        assert_eq!(notes.0.len(), 2);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_takes_later_notes_away() {
+        let notes = notes(&[(1, 10), (5, 20), (9, 30), (4, 40)]);
+        assert_eq!(notes.latest_before(Position(35)), Some(note(1, 10)));
+        assert_eq!(notes.latest_before(Position(40)), Some(note(4, 40)));
+    }
+
+    #[test]
+    fn earlier_notes_are_thinned_out() {
+        let mut notes = Notes::default();
+        let count = 3 * MOST as u64;
+        for number in 0..count {
+            notes.take(note(number as i64, number * 10));
+        }
+        assert!(notes.0.len() <= MOST);
+        for replayed in (0..count * 10).step_by(9973) {
+            let found = notes.latest_before(Position(replayed)).unwrap();
+            assert!(found.position.0 <= replayed);
+            assert!(replayed - found.position.0 < 1000 || replayed < count * 5);
+        }
+    }
+}

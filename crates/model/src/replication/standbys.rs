@@ -1,0 +1,352 @@
+//! Which standbys serve reads, and the moment up to which all that was acknowledged is visible there.
+
+use super::{Line, Note, Notes, Role, Sight};
+
+/// What the secondary endpoint answers about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// What was acknowledged before this second is visible, in seconds since 1970.
+    Live(i64),
+    /// The standbys follow, and nothing is known yet of how far they are.
+    Bootstrap,
+    Unavailable,
+}
+
+/// Why a standby does not serve reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// It cannot be reached or used.
+    Away,
+    /// Nothing is known of the primary that it should follow.
+    PrimaryUnknown,
+    NotAStandby,
+    /// It is a copy of another primary.
+    OtherSystem,
+    OtherTimeline {
+        own: u32,
+        primary: u32,
+    },
+    /// It has not replayed anything of which the moment is known.
+    NoMomentYet,
+    /// It is behind what was answered last.
+    CatchingUp,
+    /// It is further behind than `max_staleness` allows.
+    TooFarBehind,
+}
+
+/// The standbys of one primary.
+#[derive(Debug, Clone)]
+pub struct Standbys {
+    line: Option<Line>,
+    notes: Notes,
+    /// What was answered last.
+    answered: Option<Note>,
+    standbys: Vec<Standby>,
+    /// In microseconds.
+    max_staleness: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Standby {
+    sight: Option<Sight>,
+    state: Result<Note, Problem>,
+}
+
+impl Standbys {
+    #[must_use]
+    pub fn new(count: usize, max_staleness: Option<i64>) -> Standbys {
+        let unseen = Standby {
+            sight: None,
+            state: Err(Problem::Away),
+        };
+        Standbys {
+            line: None,
+            notes: Notes::default(),
+            answered: None,
+            standbys: vec![unseen; count],
+            max_staleness,
+        }
+    }
+
+    /// Takes what the primary has said. A new line of history begins anew: what standbys have replayed of another one says
+    /// nothing about it.
+    pub fn primary(&mut self, line: Line, note: Note) {
+        if self.line != Some(line) {
+            self.line = Some(line);
+            self.notes = Notes::default();
+            self.answered = None;
+            for standby in &mut self.standbys {
+                standby.state = Err(Problem::NoMomentYet);
+            }
+        }
+        self.notes.take(note);
+        for index in 0..self.standbys.len() {
+            self.judge(index);
+        }
+    }
+
+    /// Takes what a standby has said; `None` if it cannot be reached or used.
+    pub fn standby(&mut self, index: usize, sight: Option<Sight>) {
+        if let Some(standby) = self.standbys.get_mut(index) {
+            standby.sight = sight;
+        }
+        self.judge(index);
+    }
+
+    /// Whether a standby serves reads, and the last note that it has replayed.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn state(&self, index: usize) -> Result<Note, Problem> {
+        self.standbys
+            .get(index)
+            .map_or(Err(Problem::Away), |standby| standby.state)
+    }
+
+    /// How far a standby is behind the primary, as far as both are known, in microseconds.
+    #[must_use]
+    pub fn behind(&self, index: usize) -> Option<i64> {
+        let newest = self.notes.newest()?;
+        let Role::Standby(replayed) = self.following(self.standbys.get(index)?.sight).ok()?.role else {
+            return None;
+        };
+        let note = self.notes.latest_before(replayed)?;
+        Some(newest.clock.saturating_sub(note.clock))
+    }
+
+    /// Whether a new connection leads to the standby that serves reads. Behind the same address another server may be there now,
+    /// or this one again, which has not yet replayed what it had before.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn admits(&self, index: usize, sight: Sight) -> Result<(), Problem> {
+        let known = self.state(index)?;
+        let Role::Standby(replayed) = self.following(Some(sight))?.role else {
+            return Err(Problem::NotAStandby);
+        };
+        let floor = self
+            .answered
+            .map_or(known.position, |answered| answered.position.max(known.position));
+        if replayed < floor {
+            return Err(Problem::CatchingUp);
+        }
+        Ok(())
+    }
+
+    /// What the secondary endpoint answers now. What it answers later is not before it, as long as the primary stays.
+    pub fn answer(&mut self) -> Answer {
+        let answer = self.peek();
+        if let Answer::Live(_) = answer {
+            let furthest = self.furthest();
+            self.answered = self.answered.into_iter().chain(furthest).max_by_key(|note| note.clock);
+        }
+        answer
+    }
+
+    /// The same, for those that do not rely on it.
+    #[must_use]
+    pub fn peek(&self) -> Answer {
+        let latest = self
+            .furthest()
+            .map(|furthest| furthest.clock.max(self.answered.map_or(i64::MIN, |note| note.clock)));
+        let begins = || {
+            let mut states = self.standbys.iter().map(|standby| standby.state);
+            states.any(|state| state == Err(Problem::NoMomentYet))
+        };
+        match latest {
+            Some(clock) => Answer::Live(clock.div_euclid(1_000_000)),
+            None if begins() => Answer::Bootstrap,
+            None => Answer::Unavailable,
+        }
+    }
+
+    /// The note of the standby that is furthest behind, of those that serve reads.
+    fn furthest(&self) -> Option<Note> {
+        let serving = self.standbys.iter().filter_map(|standby| standby.state.ok());
+        serving.min_by_key(|note| note.position)
+    }
+
+    /// What a standby has said, if it follows the primary.
+    fn following(&self, sight: Option<Sight>) -> Result<Sight, Problem> {
+        let sight = sight.ok_or(Problem::Away)?;
+        if let Role::Primary(_) = sight.role {
+            return Err(Problem::NotAStandby);
+        }
+        let line = self.line.ok_or(Problem::PrimaryUnknown)?;
+        if sight.line.system != line.system {
+            return Err(Problem::OtherSystem);
+        }
+        if sight.line.timeline != line.timeline {
+            return Err(Problem::OtherTimeline {
+                own: sight.line.timeline,
+                primary: line.timeline,
+            });
+        }
+        Ok(sight)
+    }
+
+    fn judge(&mut self, index: usize) {
+        let Some(standby) = self.standbys.get(index).copied() else {
+            return;
+        };
+        let state = self.judgement(standby);
+        if let Some(standby) = self.standbys.get_mut(index) {
+            standby.state = state;
+        }
+    }
+
+    fn judgement(&self, standby: Standby) -> Result<Note, Problem> {
+        let Role::Standby(replayed) = self.following(standby.sight)?.role else {
+            return Err(Problem::NotAStandby);
+        };
+        let note = self.notes.latest_before(replayed).ok_or(Problem::NoMomentYet)?;
+        let is_behind_answer = self.answered.is_some_and(|answered| replayed < answered.position);
+        if is_behind_answer {
+            return Err(Problem::CatchingUp);
+        }
+        let newest = self.notes.newest().map_or(note.clock, |newest| newest.clock);
+        match self.max_staleness {
+            Some(limit) if newest.saturating_sub(note.clock) > limit => Err(Problem::TooFarBehind),
+            _ => Ok(note),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Position;
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+    const LINE: Line = Line { system: 7, timeline: 1 };
+
+    fn note(second: i64, position: u64) -> Note {
+        Note {
+            clock: second * SECOND,
+            position: Position(position),
+        }
+    }
+
+    fn at(position: u64) -> Option<Sight> {
+        on(LINE, position)
+    }
+
+    fn on(line: Line, position: u64) -> Option<Sight> {
+        Some(Sight {
+            line,
+            role: Role::Standby(Position(position)),
+        })
+    }
+
+    #[test]
+    fn the_one_furthest_behind_of_those_that_serve_counts() {
+        let mut all = Standbys::new(2, None);
+        assert_eq!(all.answer(), Answer::Unavailable);
+        all.standby(0, at(10));
+        assert_eq!(all.state(0), Err(Problem::PrimaryUnknown));
+        all.primary(LINE, note(1, 20));
+        assert_eq!(all.answer(), Answer::Bootstrap);
+        all.primary(LINE, note(2, 30));
+        all.standby(0, at(30));
+        all.standby(1, at(25));
+        assert_eq!(all.answer(), Answer::Live(1));
+        assert_eq!((all.behind(0), all.behind(1)), (Some(0), Some(SECOND)));
+        all.standby(1, None);
+        assert_eq!(all.answer(), Answer::Live(2));
+        // It comes back, but not before what was answered.
+        all.standby(1, at(29));
+        assert_eq!(all.state(1), Err(Problem::CatchingUp));
+        assert_eq!(all.answer(), Answer::Live(2));
+        all.standby(1, at(30));
+        assert_eq!(all.state(1), Ok(note(2, 30)));
+        all.standby(0, None);
+        all.standby(1, None);
+        assert_eq!(all.answer(), Answer::Unavailable);
+    }
+
+    #[test]
+    fn what_nobody_was_told_keeps_nobody_out() {
+        let mut all = Standbys::new(2, None);
+        all.primary(LINE, note(1, 20));
+        all.primary(LINE, note(2, 30));
+        all.standby(0, at(30));
+        assert_eq!(all.peek(), Answer::Live(2));
+        all.standby(1, at(20));
+        assert_eq!(all.state(1), Ok(note(1, 20)));
+        assert_eq!(all.answer(), Answer::Live(1));
+    }
+
+    #[test]
+    fn a_promotion_begins_anew() {
+        let mut all = Standbys::new(2, None);
+        all.primary(LINE, note(1, 20));
+        all.standby(0, at(20));
+        all.standby(1, at(20));
+        assert_eq!(all.answer(), Answer::Live(1));
+        let next = Line { timeline: 2, ..LINE };
+        all.primary(next, note(0, 25));
+        let old = Problem::OtherTimeline { own: 1, primary: 2 };
+        assert_eq!((all.state(0), all.state(1)), (Err(old), Err(old)));
+        assert_eq!(all.answer(), Answer::Unavailable);
+        // One that has stayed on the old timeline replays no note of the new one, however far it comes.
+        all.standby(0, at(1000));
+        assert_eq!(all.state(0), Err(old));
+        all.standby(1, on(next, 22));
+        assert_eq!(all.answer(), Answer::Bootstrap);
+        all.standby(1, on(next, 25));
+        assert_eq!(all.answer(), Answer::Live(0));
+        all.standby(0, on(Line { system: 8, ..next }, 1000));
+        assert_eq!(all.state(0), Err(Problem::OtherSystem));
+        let promoted = Sight {
+            line: next,
+            role: Role::Primary(note(3, 30)),
+        };
+        all.standby(0, Some(promoted));
+        assert_eq!(all.state(0), Err(Problem::NotAStandby));
+    }
+
+    #[test]
+    fn one_that_is_too_far_behind_is_taken_out_as_long_as_it_is() {
+        let mut all = Standbys::new(1, Some(2 * SECOND));
+        all.primary(LINE, note(1, 10));
+        all.standby(0, at(10));
+        all.primary(LINE, note(3, 30));
+        assert_eq!(all.answer(), Answer::Live(1));
+        all.primary(LINE, note(4, 40));
+        assert_eq!(all.state(0), Err(Problem::TooFarBehind));
+        assert_eq!(all.answer(), Answer::Unavailable);
+        all.standby(0, at(30));
+        assert_eq!(all.answer(), Answer::Live(3));
+    }
+
+    #[test]
+    fn a_new_connection_must_lead_to_what_was_seen() {
+        let mut all = Standbys::new(1, None);
+        let sight = |position| at(position).unwrap();
+        assert_eq!(all.admits(0, sight(10)), Err(Problem::Away));
+        all.primary(LINE, note(1, 10));
+        all.primary(LINE, note(2, 20));
+        all.standby(0, at(25));
+        assert_eq!(all.admits(0, sight(25)), Ok(()));
+        assert_eq!(all.admits(0, sight(20)), Ok(()));
+        // A server that has started again, and has not come so far yet.
+        assert_eq!(all.admits(0, sight(19)), Err(Problem::CatchingUp));
+        let other = Line { timeline: 2, ..LINE };
+        let refused = all.admits(0, on(other, 30).unwrap());
+        assert_eq!(refused, Err(Problem::OtherTimeline { own: 2, primary: 1 }));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_takes_no_answer_back() {
+        let mut all = Standbys::new(1, None);
+        all.primary(LINE, note(10, 10));
+        all.standby(0, at(10));
+        assert_eq!(all.answer(), Answer::Live(10));
+        all.primary(LINE, note(5, 20));
+        all.standby(0, at(20));
+        assert_eq!(all.answer(), Answer::Live(10));
+        all.primary(LINE, note(11, 30));
+        all.standby(0, at(30));
+        assert_eq!(all.answer(), Answer::Live(11));
+    }
+}
