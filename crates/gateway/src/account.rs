@@ -9,7 +9,7 @@ use table_service_model::access::Account;
 use crate::bearer::Bearer;
 use crate::config::{AccountConfig, Config};
 use crate::cors::CorsRules;
-use crate::database::{Database, Node, PoolSettings};
+use crate::database::{Database, Node, PoolSettings, Secondary, node_name};
 
 /// An account with its database.
 pub struct Tenant {
@@ -39,12 +39,23 @@ impl Tenants {
         };
         let tenant = |(number, account): (usize, &AccountConfig)| {
             let name = account.account.name();
+            let secondary = (!account.standbys.is_empty()).then(|| {
+                let names = account.standbys.iter().map(node_name).collect();
+                Arc::new(Secondary::new(names, config.max_staleness))
+            });
+            let problem = |problem: String| format!("the database of the account {name}: {problem}");
             let node = |config: &tokio_postgres::Config| {
-                Node::new(config.clone(), settings, tls.clone())
-                    .map_err(|problem| format!("the database of the account {name}: {problem}"))
+                Node::new(config.clone(), settings, tls.clone(), secondary.clone()).map_err(problem)
             };
             let others = account.other_databases.iter().map(node).collect::<Result<_, _>>()?;
-            let database = Database::new(node(&account.database)?, others);
+            let mut database = Database::new(node(&account.database)?, others);
+            if let Some(secondary) = &secondary {
+                let standby = |(index, config): (usize, &tokio_postgres::Config)| {
+                    Node::standby(config.clone(), settings, tls.clone(), secondary.clone(), index).map_err(problem)
+                };
+                let standbys = account.standbys.iter().enumerate().map(standby);
+                database = database.with_standbys(standbys.collect::<Result<_, _>>()?, secondary.clone());
+            }
             let bearer = account.bearer.clone().map(Bearer::new).transpose();
             let tenant = Tenant {
                 number,

@@ -182,10 +182,10 @@ impl Admin {
                 OPENMETRICS,
                 self.gateway.metrics.text(
                     self.gateway.memory.used(),
-                    self.gateway.tenants.iter().flat_map(|tenant| {
-                        let nodes = tenant.database.nodes();
-                        nodes.map(move |node| (tenant.account.name(), node.name(), node.status()))
-                    }),
+                    self.gateway
+                        .tenants
+                        .iter()
+                        .map(|tenant| (tenant.account.name(), &tenant.database)),
                 ),
             ),
             "/faults" if self.allow_faults => faults(&self.gateway.faults.settings()),
@@ -257,7 +257,7 @@ impl Admin {
     }
 
     /// Whether every account can be served, and a line about each of its nodes. One node is enough for an account: if another
-    /// one is away, it is away for all gateways, and none of them would be ready.
+    /// one is away, it is away for all gateways, and none of them would be ready. So is a standby that serves reads.
     async fn readiness(&self) -> (bool, String) {
         let mut ready = true;
         let mut report = String::new();
@@ -281,6 +281,14 @@ impl Admin {
                     true => writeln!(report, "{}: {state}", tenant.account.name()),
                     false => writeln!(report, "{}, {}: {state}", tenant.account.name(), node.name()),
                 };
+            }
+            for (standby, status) in tenant.database.standby_states() {
+                any |= status.is_serving;
+                let state = match status.is_serving {
+                    true => "serves reads",
+                    false => "serves no reads",
+                };
+                let _ = writeln!(report, "{}, standby {}: {state}", tenant.account.name(), standby.name());
             }
             ready &= any;
         }

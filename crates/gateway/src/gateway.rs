@@ -20,7 +20,7 @@ use crate::account::{Tenant, Tenants};
 use crate::auth::{authenticate, refuse_unknown_account};
 use crate::body::Pending;
 use crate::cors::{self, Preflight};
-use crate::database::Session;
+use crate::database::{Endpoint, Session};
 use crate::failure::Failure;
 use crate::faults::{Asked, Faults};
 use crate::finished::Finished;
@@ -191,7 +191,11 @@ impl Gateway {
         let challenged = self.tenants.challenger(target.account).is_some();
         let tenant = tenant.ok_or_else(|| refuse_unknown_account(head, challenged))?;
         event.account = target.account.to_owned();
-        let session = Session::new(&tenant.database, deadline);
+        let endpoint = match target.secondary {
+            true => Endpoint::Secondary,
+            false => Endpoint::Primary,
+        };
+        let session = Session::at(endpoint, &tenant.database, deadline);
         let grant = authenticate(tenant, &session, head, challenged, || self.place(tenant)).await?;
         if let Some(permission) = operation.permission(head.headers.contains_key(IF_MATCH)) {
             grant.permits(permission, operation.table())?;

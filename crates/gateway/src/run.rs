@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use crate::account::{Tenant, Tenants};
 use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
 use crate::config::{Config, ConfigError, ExplorerMode, LogFormat};
-use crate::database::{Node, usable};
+use crate::database::{Node, OF_CITUS, usable};
 use crate::explorer::{self, Explorer};
 use crate::faults::Faults;
 use crate::feed_watch;
@@ -86,15 +86,11 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     let database_tls = tls::database(config.database_ca.as_deref())?;
     let explorer = Explorer::new(&config, database_tls.as_ref())?;
     let tenants = Tenants::new(&config, database_tls)?;
+    tenants.iter().for_each(|tenant| tenant.database.start());
     let checks: Vec<_> = tenants
         .iter()
-        .flat_map(|tenant| {
-            tenant
-                .database
-                .nodes()
-                .map(move |node| (tenant.account.name().to_owned(), node.clone()))
-        })
-        .map(|(account, node)| tokio::spawn(check_database(account, node)))
+        .flat_map(|tenant| tenant.database.nodes().map(move |node| (tenant.clone(), node.clone())))
+        .map(|(tenant, node)| tokio::spawn(check_database(tenant, node)))
         .collect();
     for check in checks {
         check.await??;
@@ -226,7 +222,8 @@ async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> 
 
 /// Refuses a database without the extension, or with a version of it that this gateway does not know. If a node cannot be
 /// reached, the gateway starts, tries again in the background, and answers 503 meanwhile.
-async fn check_database(account: String, node: Arc<Node>) -> Result<(), String> {
+async fn check_database(tenant: Arc<Tenant>, node: Arc<Node>) -> Result<(), String> {
+    let account = tenant.account.name();
     let version = match node.extension_version().await {
         Ok(version) => {
             usable(version).map_err(|problem| format!("the account {account}, {}: {problem}", node.name()))?
@@ -237,6 +234,10 @@ async fn check_database(account: String, node: Arc<Node>) -> Result<(), String> 
         }
     };
     tracing::debug!(account, node = node.name(), version, "the database has the extension");
+    if tenant.database.secondary().is_some() && node.has_citus().await == Ok(true) {
+        let problem = format!("the account {account} cannot have a secondary_url: {OF_CITUS}");
+        return Err(problem);
+    }
     Ok(())
 }
 
@@ -270,7 +271,7 @@ fn max_connections(config: &Config) -> usize {
     let nodes: usize = config
         .accounts
         .iter()
-        .map(|account| 1 + account.other_databases.len())
+        .map(|account| 1 + account.other_databases.len() + account.standbys.len())
         .sum();
     let databases = nodes.saturating_mul(config.pool_size.saturating_add(NODE_FILES));
     let explorers = config.accounts.len().saturating_mul(EXPLORER_FILES);

@@ -98,9 +98,18 @@ impl Cluster {
 
     /// Kills all processes of the server at once, and starts it again on the same data.
     pub fn crash(&self) {
-        let path = self.directory.to_str().unwrap();
-        run_script(&["crash", path]);
-        run_script(&["again", path]);
+        self.kill();
+        self.start_again();
+    }
+
+    /// Kills all processes of the server at once.
+    pub fn kill(&self) {
+        run_script(&["crash", self.directory.to_str().unwrap()]);
+    }
+
+    /// Starts a server that was killed on the same data.
+    pub fn start_again(&self) {
+        run_script(&["again", self.directory.to_str().unwrap()]);
     }
 
     pub fn host(&self) -> &str {
@@ -122,7 +131,7 @@ impl Cluster {
 
     /// A session of a superuser in the database `postgres`.
     pub fn session(&self) -> Session {
-        self.session_at(&self.host)
+        connect(&self.host, self.port, "postgres", "postgres", "cluster").unwrap()
     }
 
     /// A session of a role in a database, if the server takes it.
@@ -131,11 +140,6 @@ impl Cluster {
     /// Why it does not.
     pub fn try_session(&self, database: &str, role: &str, name: &str) -> Result<Session, Failure> {
         connect(&self.host, self.port, database, role, name)
-    }
-
-    /// The same on another server, a copy of this one, whose socket is in that directory.
-    pub fn session_at(&self, host: &str) -> Session {
-        connect(host, self.port, "postgres", "postgres", "cluster").unwrap()
     }
 
     /// One of PostgreSQL's programs, set up to connect to this server.

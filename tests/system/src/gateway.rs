@@ -20,8 +20,16 @@ pub struct Gateway {
 
 /// The URL of a database on the server of the tests.
 pub fn url(cluster: &Cluster, database: &str, role: &str) -> String {
-    let host = cluster.host().replace('/', "%2F");
-    format!("postgresql://{role}@{host}:{}/{database}", cluster.port())
+    socket_url(&[(cluster.host(), cluster.port())], database, role)
+}
+
+/// The URL of a database on servers whose sockets are in these directories.
+pub fn socket_url(servers: &[(&str, u16)], database: &str, role: &str) -> String {
+    let hosts: Vec<String> = servers
+        .iter()
+        .map(|(directory, port)| format!("{}:{port}", directory.replace('/', "%2F")))
+        .collect();
+    format!("postgresql://{role}@{}/{database}", hosts.join(","))
 }
 
 /// The program with these arguments, and nothing of the environment. It must have been built.

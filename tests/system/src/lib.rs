@@ -15,12 +15,14 @@ mod failure;
 pub mod gateway;
 pub mod random;
 mod session;
+mod standby;
 pub mod tls;
 
 pub use cluster::{Cluster, Keeper, as_server, free_directory};
 pub use database::Database;
 pub use failure::{Expect, Failure};
 pub use session::{Pending, Raw, Session, Texts};
+pub use standby::Standby;
 
 /// Polls until `condition` holds. There is no other limit than that of a hanging test.
 ///

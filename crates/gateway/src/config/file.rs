@@ -19,6 +19,14 @@ pub struct AccountSettings {
     /// One database, or the nodes of a distributed one.
     #[serde(serialize_with = "exposed", deserialize_with = "one_or_more")]
     pub database_url: Vec<Secret>,
+    /// Hot standbys of the database, which serve reads of the secondary endpoint.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "exposed",
+        deserialize_with = "one_or_more"
+    )]
+    pub secondary_url: Vec<Secret>,
     /// Whose bearer tokens the account accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer: Option<BearerSettings>,

@@ -55,8 +55,8 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "exposed")]
     pub key: Vec<Secret>,
 
-    /// The database of the account, such as postgresql://role:password@host/database; repeat it for the nodes of a distributed
-    /// database, the one that creates tables first
+    /// The database of the account, such as postgresql://role:password@host/database. Several hosts in one URL are a primary and
+    /// the standbys that may take its place. Repeat it for the nodes of a distributed database, the one that creates tables first
     #[arg(
         long,
         env = "TABLE_SERVICE_DATABASE_URL",
@@ -70,6 +70,27 @@ pub struct Settings {
         deserialize_with = "one_or_more"
     )]
     pub database_url: Vec<Secret>,
+
+    /// A hot standby of the database, which serves reads of the secondary endpoint; repeat it for several. Without it the
+    /// database itself serves them [default: none]
+    #[arg(
+        long,
+        env = "TABLE_SERVICE_SECONDARY_URL",
+        value_name = "URL",
+        value_delimiter = '\n',
+        hide_env_values = true
+    )]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "exposed",
+        deserialize_with = "one_or_more"
+    )]
+    pub secondary_url: Vec<Secret>,
+
+    /// How far a standby may be behind the database and still serve reads [default: without a limit]
+    #[arg(long, env = "TABLE_SERVICE_MAX_STALENESS", value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_staleness: Option<u64>,
 
     /// PEM certificates for checking databases with sslmode=require [default: the system's]
     #[arg(long, env = "TABLE_SERVICE_DATABASE_CA", value_name = "FILE")]

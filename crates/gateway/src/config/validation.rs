@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use table_service_model::access::{Account, AccountKey};
 use table_service_model::{Secret, connection};
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::error::ConfigError;
 use super::file::BearerSettings;
 use super::settings::{ExplorerMode, LogFormat, Settings};
+use crate::database::split_hosts;
 use crate::faults::FaultSettings;
 use crate::request::forwarded::TrustedProxies;
 
@@ -37,6 +38,8 @@ pub struct Config {
     pub pool_size: usize,
     pub pool_timeout: Duration,
     pub statement_timeout: Duration,
+    /// How far a standby may be behind that serves reads.
+    pub max_staleness: Option<Duration>,
     pub max_connections: Option<usize>,
     pub max_requests: usize,
     /// In bytes.
@@ -65,6 +68,8 @@ pub struct AccountConfig {
     pub database: tokio_postgres::Config,
     /// Further nodes of the same database.
     pub other_databases: Vec<tokio_postgres::Config>,
+    /// The standbys that serve the secondary endpoint, one host each. Without any the database serves it.
+    pub standbys: Vec<tokio_postgres::Config>,
     pub bearer: Option<BearerSettings>,
 }
 
@@ -113,6 +118,10 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         pool_size: number("pool_size", settings.pool_size, 16)?,
         pool_timeout: seconds("pool_timeout", settings.pool_timeout, 5)?,
         statement_timeout: seconds("statement_timeout", settings.statement_timeout, 30)?,
+        max_staleness: settings
+            .max_staleness
+            .map(|given| seconds("max_staleness", Some(given), given))
+            .transpose()?,
         max_connections: settings
             .max_connections
             .map(|given| number("max_connections", Some(given), given))
@@ -169,15 +178,27 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
     for (index, account) in settings.accounts.iter().enumerate() {
         let setting = |name: &str| format!("accounts[{index}].{name}");
         let (database, other_databases) = read_database_urls(&account.database_url, &setting("database_url"))?;
+        let standbys = read_secondary_urls(
+            &account.secondary_url,
+            &database,
+            &other_databases,
+            &setting("secondary_url"),
+        )?;
         accounts.push(AccountConfig {
             account: read_account(&account.name, &account.keys, &setting("name"), &setting("keys"))?,
             database,
             other_databases,
+            standbys,
             bearer: account.bearer.clone(),
         });
     }
     if accounts.is_empty() || settings.account.is_some() || !settings.database_url.is_empty() {
         accounts.push(single_account(settings)?);
+    } else if !settings.secondary_url.is_empty() {
+        return Err(ConfigError::new(
+            "secondary_url",
+            "needs a database_url beside it; the accounts of the file have a secondary_url of their own",
+        ));
     } else if !settings.key.is_empty() {
         return Err(ConfigError::new(
             "key",
@@ -207,10 +228,12 @@ fn single_account(settings: &Settings) -> Result<AccountConfig, ConfigError> {
         _ => settings.key.clone(),
     };
     let (database, other_databases) = read_database_urls(&settings.database_url, "database_url")?;
+    let standbys = read_secondary_urls(&settings.secondary_url, &database, &other_databases, "secondary_url")?;
     Ok(AccountConfig {
         account: read_account(name, &keys, "account", "key")?,
         database,
         other_databases,
+        standbys,
         bearer: settings.bearer.clone(),
     })
 }
@@ -251,6 +274,40 @@ fn read_database_urls(
     Ok((first, read))
 }
 
+/// The standbys, each of them alone.
+fn read_secondary_urls(
+    urls: &[Secret],
+    database: &tokio_postgres::Config,
+    other_databases: &[tokio_postgres::Config],
+    setting: &str,
+) -> Result<Vec<tokio_postgres::Config>, ConfigError> {
+    if !urls.is_empty() && !other_databases.is_empty() {
+        let problem = "cannot stand beside several database URLs: these are the nodes of a distributed database, and a \
+                       standby of one of them has only a part of the tables. The hosts of a primary and its standbys stand \
+                       in one URL, such as postgresql://role:password@host1,host2/database";
+        return Err(ConfigError::new(setting, problem));
+    }
+    let mut standbys: Vec<tokio_postgres::Config> = Vec::new();
+    for url in urls {
+        for standby in split_hosts(&read_database_url(url, setting)?) {
+            if standbys.iter().any(|known| is_same(known, &standby)) {
+                return Err(ConfigError::new(setting, "names a standby twice"));
+            }
+            standbys.push(standby);
+        }
+    }
+    // Of several hosts the one that is the primary now serves no reads there. A single one stays the primary.
+    if let ([only], true) = (split_hosts(database).as_slice(), !standbys.is_empty())
+        && standbys.iter().any(|standby| is_same(standby, only))
+    {
+        return Err(ConfigError::new(
+            setting,
+            "names the database of database_url: name its standbys, or name all hosts in both",
+        ));
+    }
+    Ok(standbys)
+}
+
 /// Whether two URLs lead to the same place.
 fn is_same(one: &tokio_postgres::Config, other: &tokio_postgres::Config) -> bool {
     one.get_hosts() == other.get_hosts()
@@ -285,6 +342,13 @@ fn read_database_url(url: &Secret, setting: &str) -> Result<tokio_postgres::Conf
         Host::Tcp(name) => connection::Host::Name(name),
         Host::Unix(_) => connection::Host::Directory,
     });
+    if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+        return Err(ConfigError::new(
+            setting,
+            "asks for target_session_attrs=read-only: the gateway itself finds the primary among the hosts of database_url; \
+             standbys for reads stand in secondary_url",
+        ));
+    }
     if config.get_ssl_mode() == SslMode::Prefer && !connection::is_this_machine(hosts, config.get_hostaddrs()) {
         return Err(ConfigError::new(
             setting,

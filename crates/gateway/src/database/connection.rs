@@ -9,22 +9,22 @@ use std::sync::{Arc, Once};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use deadpool::managed::{Metrics, RecycleError, RecycleResult};
 use futures_core::Stream;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::sight::{self, LOOK, Look};
 use super::statements::{READY, Statement};
 use super::types::{Json, Measured, Parameters};
-use super::version::{has_functions_of_0_3, mismatch, outdated};
+use super::version::{has_functions_of_0_3, outdated};
 use crate::failure::with_sources;
 
 /// How long it may take to connect. A server that hangs must not hold a request for minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection that was idle for longer is not used again: something on the way may have forgotten it.
-const IDLE_LIMIT: Duration = Duration::from_secs(300);
+/// How long it may take where there is another server to go to.
+const ONE_OF_SEVERAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest message of a connection that is used again. The driver's buffers keep the size of the longest one.
 const LARGE: usize = 256 * 1024;
 
@@ -41,6 +41,8 @@ pub struct Connection {
     outdated: Option<String>,
     /// Whether the database has the functions of version 0.3 of the extension.
     has_functions_of_0_3: bool,
+    /// Which of several servers it leads to.
+    server: usize,
     size: Size,
 }
 
@@ -91,6 +93,7 @@ impl Connection {
             outdated,
             prepared: Default::default(),
             has_functions_of_0_3: false,
+            server: 0,
             size: Size {
                 has_grown: false,
                 some_have_grown,
@@ -226,9 +229,38 @@ impl Connection {
         }
     }
 
+    /// What the server says of its part in replication.
+    ///
+    /// # Errors
+    /// Why it cannot be asked.
+    pub async fn look(&mut self) -> Result<Look, String> {
+        let looked = timeout(ONE_OF_SEVERAL_TIMEOUT, self.ask_once(LOOK)).await;
+        let row = in_words(looked)?.ok_or("it says nothing of replication")?;
+        sight::look(&row)
+    }
+
+    /// Whether the server is in recovery.
+    ///
+    /// # Errors
+    /// Why it cannot be asked.
+    pub async fn is_in_recovery(&mut self) -> Result<bool, String> {
+        let asked = timeout(
+            ONE_OF_SEVERAL_TIMEOUT,
+            self.ask_once("SELECT pg_catalog.pg_is_in_recovery()"),
+        )
+        .await;
+        let row = in_words(asked)?.ok_or("it does not say whether it is in recovery")?;
+        row.try_get(0).map_err(|error| with_sources(&error))
+    }
+
+    /// The first row of a statement that is asked rarely.
+    async fn ask_once(&mut self, sql: &str) -> Result<Option<Row>, Error> {
+        run(&mut self.wire, Box::pin(self.client.query_opt(sql, &[]))).await
+    }
+
     /// The version of the extension, or `None` if the database lacks it.
     async fn extension_version(&mut self) -> Result<Option<String>, Error> {
-        let row = run(&mut self.wire, pin!(self.client.query_opt(READY, &[]))).await?;
+        let row = self.ask_once(READY).await?;
         Ok(row.and_then(|row| row.try_get(0).ok()))
     }
 
@@ -247,6 +279,11 @@ impl Connection {
     /// Whether the database can give pages in chunks.
     pub fn has_functions_of_0_3(&self) -> bool {
         self.has_functions_of_0_3
+    }
+
+    /// Which of several servers it leads to.
+    pub fn server(&self) -> usize {
+        self.server
     }
 
     /// Whether the driver's buffers may have grown. Then it is closed instead of being used again.
@@ -293,32 +330,48 @@ fn poll_wire(wire: &mut Option<Wire>, context: &mut Context<'_>) -> Option<Error
     ended.err()
 }
 
-/// Makes and checks the connections of a pool.
-pub struct Manager {
+/// Makes connections to one server.
+pub struct Connector {
     config: Config,
     tls: Option<MakeRustlsConnect>,
     /// The name of the server, for the log.
-    node: String,
+    name: String,
+    /// Its number among several servers.
+    server: usize,
+    time: Duration,
     /// The operator was told about the server's version.
     told: Once,
     some_have_grown: Arc<AtomicBool>,
 }
 
-impl Manager {
-    pub fn new(config: Config, tls: Option<MakeRustlsConnect>, node: String) -> Manager {
-        Manager {
+impl Connector {
+    /// For a server that nothing can stand in for.
+    pub fn new(
+        config: Config,
+        tls: Option<MakeRustlsConnect>,
+        name: String,
+        some_have_grown: Arc<AtomicBool>,
+    ) -> Connector {
+        Connector {
             config,
             tls,
-            node,
+            name,
+            server: 0,
+            time: CONNECT_TIMEOUT,
             told: Once::new(),
-            some_have_grown: Arc::default(),
+            some_have_grown,
         }
     }
 
-    /// Whether buffers of some connection have grown since this was asked last.
-    pub fn some_have_grown(&self) -> bool {
-        // Nearly always nothing has changed, which is seen without a write.
-        self.some_have_grown.load(Ordering::Relaxed) && self.some_have_grown.swap(false, Ordering::Relaxed)
+    /// For one of several servers.
+    pub fn of_several(mut self, server: usize) -> Connector {
+        self.server = server;
+        self.time = ONE_OF_SEVERAL_TIMEOUT;
+        self
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// A new connection, and the version of the extension.
@@ -326,11 +379,12 @@ impl Manager {
     /// # Errors
     /// Why the server cannot be reached.
     pub async fn open(&self) -> Result<(Connection, Option<String>), String> {
-        let opened = timeout(CONNECT_TIMEOUT, async {
+        let opened = timeout(self.time, async {
             let mut connection =
                 Connection::open(&self.config, self.tls.as_ref(), self.some_have_grown.clone()).await?;
+            connection.server = self.server;
             if let Some(problem) = connection.outdated.take() {
-                self.told.call_once(|| tracing::warn!(node = self.node, "{problem}"));
+                self.told.call_once(|| tracing::warn!(node = self.name, "{problem}"));
             }
             let version = connection.extension_version().await?;
             connection.has_functions_of_0_3 = version.as_deref().is_some_and(has_functions_of_0_3);
@@ -339,26 +393,17 @@ impl Manager {
         in_words(opened.await)
     }
 
-    /// The same on a connection that there is.
+    /// The same, of a server that is looked at: with what it says of its part in replication.
     ///
     /// # Errors
-    /// Why the server does not answer.
-    pub async fn ask(mut connection: Connection) -> Result<(Connection, Option<String>), String> {
-        let version = in_words(timeout(CONNECT_TIMEOUT, connection.extension_version()).await)?;
-        Ok((connection, version))
-    }
-
-    /// The properties of the service, as JSON.
-    ///
-    /// # Errors
-    /// Why they cannot be read.
-    pub async fn ask_for_properties(mut connection: Connection) -> Result<(Connection, String), String> {
-        let statement = Statement::GetServiceProperties;
-        let rows = in_words(timeout(CONNECT_TIMEOUT, connection.query(statement, &[])).await)?;
-        let row = rows.first().ok_or("there are none")?;
-        let json: Json<'_> = row.try_get(0).map_err(|error| with_sources(&error))?;
-        let json = json.0.to_owned();
-        Ok((connection, json))
+    /// Why the server cannot be reached.
+    pub async fn open_and_look(&self) -> Result<(Connection, Option<String>, Look), String> {
+        let opened = timeout(self.time, async {
+            let (mut connection, version) = self.open().await?;
+            let look = connection.look().await?;
+            Ok((connection, version, look))
+        });
+        opened.await.unwrap_or_else(|_| Err("it does not answer".to_owned()))
     }
 
     /// Cancels the statement that a connection is running.
@@ -376,29 +421,26 @@ impl Manager {
     }
 }
 
-impl deadpool::managed::Manager for Manager {
-    type Type = Connection;
-    /// Why there is no connection.
-    type Error = String;
+/// The version of the extension, over a connection that there is.
+///
+/// # Errors
+/// Why the server does not answer.
+pub async fn ask_for_version(mut connection: Connection) -> Result<(Connection, Option<String>), String> {
+    let version = in_words(timeout(CONNECT_TIMEOUT, connection.extension_version()).await)?;
+    Ok((connection, version))
+}
 
-    /// A new connection, to a database whose extension has a version that this gateway knows. Without the extension,
-    /// statements fail and say so.
-    async fn create(&self) -> Result<Connection, String> {
-        // In a box, because it is rare and large: it would be a part of every request.
-        let (connection, version) = Box::pin(self.open()).await?;
-        match version.and_then(|version| mismatch(&version)) {
-            Some(problem) => Err(problem),
-            None => Ok(connection),
-        }
-    }
-
-    async fn recycle(&self, connection: &mut Connection, metrics: &Metrics) -> RecycleResult<String> {
-        if metrics.last_used() < IDLE_LIMIT && !connection.has_grown() && connection.is_open() {
-            Ok(())
-        } else {
-            Err(RecycleError::message("it is closed"))
-        }
-    }
+/// The properties of the service, as JSON.
+///
+/// # Errors
+/// Why they cannot be read.
+pub async fn ask_for_properties(mut connection: Connection) -> Result<(Connection, String), String> {
+    let statement = Statement::GetServiceProperties;
+    let rows = in_words(timeout(CONNECT_TIMEOUT, connection.query(statement, &[])).await)?;
+    let row = rows.first().ok_or("there are none")?;
+    let json: Json<'_> = row.try_get(0).map_err(|error| with_sources(&error))?;
+    let json = json.0.to_owned();
+    Ok((connection, json))
 }
 
 /// An error, or no answer in time, as a text.

@@ -16,9 +16,40 @@ pub struct Diagnosis {
     pub connection_lost: bool,
     /// Why the whole node may be away, if so.
     pub node_lost: Option<String>,
+    /// The server takes no writes. If it is in recovery, the statement was certainly not executed.
+    pub is_read_only: bool,
+    /// What the database has and the server's library lacks, if that is the failure.
+    lacks_library: Option<String>,
 }
 
 impl Diagnosis {
+    /// A failure of a request that has no connection.
+    pub fn without_connection(failure: Failure) -> Diagnosis {
+        Diagnosis {
+            failure,
+            rolled_back: false,
+            connection_lost: false,
+            node_lost: None,
+            is_read_only: false,
+            lacks_library: None,
+        }
+    }
+
+    /// What the failure means if it is one of a standby: its files may be of another version of the extension, which the
+    /// database cannot tell. Another standby may be better.
+    pub fn at_a_standby(&mut self) {
+        let Some(problem) = self.lacks_library.take() else {
+            return;
+        };
+        tracing::warn!(
+            problem,
+            "a standby has another version of the extension's library than the primary"
+        );
+        self.node_lost = Some(problem.clone());
+        self.connection_lost = true;
+        self.failure = RequestError::ServerBusy { reason: problem }.into();
+    }
+
     pub fn of(error: &tokio_postgres::Error) -> Diagnosis {
         match error.as_db_error() {
             Some(error) => Diagnosis::of_statement(error),
@@ -33,10 +64,9 @@ impl Diagnosis {
                     RequestError::Internal { reason }
                 };
                 Diagnosis {
-                    failure: error.into(),
-                    rolled_back: false,
                     connection_lost: true,
                     node_lost,
+                    ..Diagnosis::without_connection(error.into())
                 }
             }
         }
@@ -57,22 +87,15 @@ impl Diagnosis {
                 hint: error.hint().map(str::to_owned),
             },
         };
-        Diagnosis {
-            failure,
-            rolled_back: false,
-            connection_lost: false,
-            node_lost: None,
-        }
+        Diagnosis::without_connection(failure)
     }
 
     fn of_statement(error: &DbError) -> Diagnosis {
         let sqlstate = error.code().code();
         if let Some(report) = Report::parse(sqlstate, error.message()) {
             return Diagnosis {
-                failure: Failure::of_report(report, error.hint().map(str::to_owned)),
                 rolled_back: true,
-                connection_lost: false,
-                node_lost: None,
+                ..Diagnosis::without_connection(Failure::of_report(report, error.hint().map(str::to_owned)))
             };
         }
         let code = if server_was_lost(sqlstate, error.message()) {
@@ -80,11 +103,14 @@ impl Diagnosis {
         } else {
             Code::of_sqlstate(sqlstate)
         };
-        let reason = format!("PostgreSQL: {sqlstate} {}", error.message());
+        let message = error.message();
+        let reason = format!("PostgreSQL: {sqlstate} {message}");
         // After these the node itself has ended the connection. As an ordinary error they are about another server, which the
         // node needed.
         let ended = matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
-        let node_lost = (ended && code == Code::ServerBusy).then(|| reason.clone());
+        let class = sqlstate.get(..2).unwrap_or_default();
+        // A standby ends a connection that is in the way of what it replays, and goes on.
+        let node_lost = (ended && code == Code::ServerBusy && class != "40").then(|| reason.clone());
         let error = match code {
             Code::ServerBusy => RequestError::ServerBusy { reason }.into(),
             Code::OperationTimedOut => RequestError::OperationTimedOut { reason }.into(),
@@ -100,7 +126,6 @@ impl Diagnosis {
             }
             _ => RequestError::Internal { reason }.into(),
         };
-        let class = sqlstate.get(..2).unwrap_or_default();
         Diagnosis {
             // Serialization failures, deadlocks and lock timeouts: PostgreSQL has rolled back.
             rolled_back: code.retry() == Retry::WithBackOff && (class == "40" || class == "55"),
@@ -110,6 +135,9 @@ impl Diagnosis {
                 || matches!(class, "08" | "0A" | "26" | "42" | "53" | "XX")
                 || sqlstate.starts_with("57P"),
             node_lost,
+            is_read_only: sqlstate == "25006",
+            // 42883: a function that the library does not have; 58P01: there is no library.
+            lacks_library: matches!(sqlstate, "42883" | "58P01").then(|| format!("{sqlstate} {message}")),
             failure: error.into(),
         }
     }

@@ -2,18 +2,24 @@
 
 mod connection;
 mod error;
+mod failover;
+mod manager;
 mod node;
 mod nodes;
 mod session;
+mod sight;
+mod standbys;
 mod statements;
 mod text;
 mod together;
 mod types;
 mod version;
+mod watch;
 
-pub use node::{Node, NodeStatus, PoolSettings};
-pub use nodes::Database;
+pub use node::{Node, NodeStatus, PoolSettings, name as node_name, split as split_hosts};
+pub use nodes::{Database, Endpoint};
 pub use session::{ChangeFeed, Page, PageSink, Session, Swept, check_table_name, column};
+pub use standbys::{OF_CITUS, Secondary, StandbyStatus};
 pub use statements::{Effect, Place, READY, Statement};
 pub use text::{QueryError, failure, query_text};
 pub use types::{Bag, BagParameter, BatchOperation, Json, JsonParameter, Parameters, Timestamp};

@@ -1,6 +1,6 @@
 //! One PostgreSQL server with the tables of an account: its connections, and whether it can be reached.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,16 @@ use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
 use rustls::ClientConfig;
 use table_service_model::connection;
+use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{CancelToken, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connection::{Connection, Manager};
+use super::connection::{Connection, Connector, ask_for_properties, ask_for_version};
+use super::failover::Failover;
+use super::manager::{Manager, Reach};
+use super::standbys::Secondary;
 use super::version::usable;
+use super::watch::keep_looking;
 
 /// The size and the time limits of a pool.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +54,8 @@ pub struct Node {
     timeouts: AtomicU64,
     /// Statements that run or wait for a connection.
     load: AtomicUsize,
+    /// The operator was told that it takes no writes although it is the primary.
+    told_read_only: AtomicBool,
     presence: Mutex<Presence>,
 }
 
@@ -81,40 +87,60 @@ pub struct Lease {
 struct Load(Arc<Node>);
 
 impl Node {
-    /// Makes the pool. It connects when a connection is needed. With `sslmode=require` it uses TLS and checks the server's
-    /// certificate.
+    /// The database of a URL. If this has several hosts, or if standbys follow it, it is always the primary among them.
     ///
     /// # Errors
     /// For `sslmode=require` without certificates.
     pub fn new(
-        mut config: Config,
+        config: Config,
         settings: PoolSettings,
         tls: Option<Arc<ClientConfig>>,
+        secondary: Option<Arc<Secondary>>,
     ) -> Result<Arc<Node>, String> {
-        let milliseconds = settings.statement_timeout.as_millis();
-        let mut options = config.get_options().unwrap_or_default().to_owned();
-        // `jit` costs more than our statements gain from it.
-        options.push_str(&format!(" -c statement_timeout={milliseconds} -c jit=off"));
-        config.options(options.trim());
-        if config.get_application_name().is_none() {
-            config.application_name("table-service-gateway");
-        }
-        // Closes connections over a network that has stopped to deliver.
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(settings.statement_timeout);
-        }
-        let tls = match config.get_ssl_mode() {
-            SslMode::Require => {
-                let client = tls.ok_or("sslmode=require needs the system's certificates or database_ca")?;
-                Some(MakeRustlsConnect::new((*client).clone()))
-            }
-            _ => {
-                config.ssl_mode(SslMode::Disable);
-                None
-            }
-        };
+        let (config, tls) = prepare(config, settings, tls)?;
         let name = name(&config);
-        let pool = Pool::builder(Manager::new(config, tls, name.clone()))
+        let some_have_grown = Arc::<AtomicBool>::default();
+        let hosts = split(&config);
+        let reach = if hosts.len() == 1 && secondary.is_none() {
+            let connector = Connector::new(config, tls, name.clone(), some_have_grown.clone());
+            Reach::Server(Box::new(connector))
+        } else {
+            let connector = |(index, host): (usize, Config)| {
+                let name = self::name(&host);
+                Connector::new(host, tls.clone(), name, some_have_grown.clone()).of_several(index)
+            };
+            let servers = hosts.into_iter().enumerate().map(connector).collect();
+            Reach::Primary(Failover::new(servers, secondary))
+        };
+        Node::with_pool(name, Manager::new(reach, some_have_grown), settings)
+    }
+
+    /// A standby of an account, one of those in `secondary`.
+    ///
+    /// # Errors
+    /// For `sslmode=require` without certificates.
+    pub fn standby(
+        config: Config,
+        settings: PoolSettings,
+        tls: Option<Arc<ClientConfig>>,
+        secondary: Arc<Secondary>,
+        index: usize,
+    ) -> Result<Arc<Node>, String> {
+        let (config, tls) = prepare(config, settings, tls)?;
+        let name = name(&config);
+        let some_have_grown = Arc::<AtomicBool>::default();
+        let connector = Connector::new(config, tls, name.clone(), some_have_grown.clone()).of_several(0);
+        let reach = Reach::Standby {
+            connector: Box::new(connector),
+            secondary,
+            index,
+        };
+        Node::with_pool(name, Manager::new(reach, some_have_grown), settings)
+    }
+
+    /// Makes the pool. It connects when a connection is needed.
+    fn with_pool(name: String, manager: Manager, settings: PoolSettings) -> Result<Arc<Node>, String> {
+        let pool = Pool::builder(manager)
             .max_size(settings.size)
             .wait_timeout(Some(settings.timeout))
             .runtime(Runtime::Tokio1)
@@ -128,12 +154,56 @@ impl Node {
             aside: tokio::sync::Mutex::default(),
             timeouts: AtomicU64::new(0),
             load: AtomicUsize::new(0),
+            told_read_only: AtomicBool::new(false),
             presence: Mutex::new(Presence {
                 problem: None,
                 pause: Duration::ZERO,
                 back: Instant::now(),
             }),
         }))
+    }
+
+    /// Begins to look at its servers, if that is needed.
+    pub fn start(self: &Arc<Self>) {
+        match self.pool.manager().reach() {
+            Reach::Server(_) => {}
+            Reach::Primary(failover) => failover.start(),
+            Reach::Standby { .. } => {
+                let node = self.clone();
+                tokio::spawn(async move {
+                    if let Reach::Standby {
+                        connector,
+                        secondary,
+                        index,
+                    } = node.pool.manager().reach()
+                    {
+                        keep_looking(connector, None, |look| secondary.standby(*index, look)).await;
+                    }
+                });
+            }
+        }
+    }
+
+    /// The hosts among which it is the primary, and whether each is it now.
+    pub fn hosts(&self) -> Vec<(&str, bool)> {
+        match self.pool.manager().reach() {
+            Reach::Primary(failover) => failover.servers().collect(),
+            Reach::Server(_) | Reach::Standby { .. } => Vec::new(),
+        }
+    }
+
+    /// Whether its database is distributed by Citus.
+    ///
+    /// # Errors
+    /// Why it cannot be asked.
+    pub async fn has_citus(&self) -> Result<bool, String> {
+        let (mut connection, _) = self.pool.manager().open().await?;
+        Ok(connection.look().await?.has_citus)
+    }
+
+    /// Whether it is a standby that serves the secondary endpoint.
+    pub fn is_standby(&self) -> bool {
+        matches!(self.pool.manager().reach(), Reach::Standby { .. })
     }
 
     /// Its address and database, such as `db1:5432/tables`.
@@ -222,21 +292,14 @@ impl Node {
         usable(version).map(drop)
     }
 
-    /// Cancels the statement that a connection is running. If the server cannot even be reached for that, the node is left out.
-    pub async fn cancel(self: &Arc<Self>, token: CancelToken) {
-        if let Err(problem) = self.pool.manager().cancel(token).await {
-            self.leave_out(problem);
-        }
-    }
-
     /// The version of the extension.
     ///
     /// # Errors
     /// Why the database cannot be reached.
     pub async fn extension_version(&self) -> Result<Option<String>, String> {
         let mut aside = self.aside.lock().await;
-        let (connection, version) = match take_open(&mut aside) {
-            Some(connection) => Manager::ask(connection).await?,
+        let (connection, version) = match self.take_open(&mut aside) {
+            Some(connection) => ask_for_version(connection).await?,
             None => self.pool.manager().open().await?,
         };
         *aside = Some(connection);
@@ -249,11 +312,11 @@ impl Node {
     /// Why they cannot be read.
     pub async fn service_properties(&self) -> Result<String, String> {
         let mut aside = self.aside.lock().await;
-        let connection = match take_open(&mut aside) {
+        let connection = match self.take_open(&mut aside) {
             Some(connection) => connection,
             None => self.pool.manager().open().await?.0,
         };
-        let (connection, properties) = Manager::ask_for_properties(connection).await?;
+        let (connection, properties) = ask_for_properties(connection).await?;
         *aside = Some(connection);
         Ok(properties)
     }
@@ -269,15 +332,15 @@ impl Node {
         }
     }
 
+    /// Takes a connection out, so that it is not used again if that fails or is dropped.
+    fn take_open(&self, place: &mut Option<Connection>) -> Option<Connection> {
+        let mut known = place.take()?;
+        (known.is_open() && self.pool.manager().is_right(&known)).then_some(known)
+    }
+
     fn presence(&self) -> MutexGuard<'_, Presence> {
         self.presence.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
-}
-
-/// Takes a connection out, so that it is not used again if that fails or is dropped.
-fn take_open(place: &mut Option<Connection>) -> Option<Connection> {
-    let mut known = place.take()?;
-    known.is_open().then_some(known)
 }
 
 impl Lease {
@@ -287,6 +350,44 @@ impl Lease {
 
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.object
+    }
+
+    /// Leaves the node out, because its server was lost over this connection.
+    pub fn leave_out(&self, problem: String) {
+        let node = self.node();
+        if node.pool.manager().lost(self.object.server(), false) {
+            node.leave_out(problem);
+        }
+    }
+
+    /// Cancels the statement that the connection is running. If the server cannot even be reached for that, the node is left out.
+    pub async fn cancel(&mut self) {
+        let token = self.object.cancel_token();
+        let cancelled = self.node().pool.manager().cancel(self.object.server(), token).await;
+        if let Err(problem) = cancelled {
+            self.leave_out(problem);
+        }
+    }
+
+    /// Finds out why the server takes no writes. Returns whether it is in recovery; then it is left out.
+    pub async fn is_in_recovery(&mut self) -> bool {
+        let node = self.node().clone();
+        let reason = match self.object.is_in_recovery().await {
+            Ok(true) => {
+                tracing::warn!(
+                    node = node.name,
+                    "the server is in recovery; statements go to another one"
+                );
+                node.pool.manager().lost(self.object.server(), true);
+                return true;
+            }
+            Ok(false) => "somebody has set it to read only".to_owned(),
+            Err(problem) => problem,
+        };
+        if !node.told_read_only.swap(true, Ordering::Relaxed) {
+            tracing::warn!(node = node.name, reason, "the primary takes no writes");
+        }
+        false
     }
 
     /// Closes the connection instead of giving it back.
@@ -313,7 +414,7 @@ impl Drop for Load {
 }
 
 /// Address and database, without role and password.
-fn name(config: &Config) -> String {
+pub fn name(config: &Config) -> String {
     let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
         let ports = config.get_ports();
         let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
@@ -326,4 +427,90 @@ fn name(config: &Config) -> String {
     let hosts: Vec<String> = hosts.collect();
     let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
     format!("{}/{}", hosts.join(","), connection::shown_name(database))
+}
+
+/// What all connections to a server have in common. With `sslmode=require` they use TLS and check the server's certificate.
+fn prepare(
+    mut config: Config,
+    settings: PoolSettings,
+    tls: Option<Arc<ClientConfig>>,
+) -> Result<(Config, Option<MakeRustlsConnect>), String> {
+    let milliseconds = settings.statement_timeout.as_millis();
+    let mut options = config.get_options().unwrap_or_default().to_owned();
+    // `jit` costs more than our statements gain from it.
+    options.push_str(&format!(" -c statement_timeout={milliseconds} -c jit=off"));
+    config.options(options.trim());
+    if config.get_application_name().is_none() {
+        config.application_name("table-service-gateway");
+    }
+    // Closes connections over a network that has stopped to deliver.
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(settings.statement_timeout);
+    }
+    let tls = match config.get_ssl_mode() {
+        SslMode::Require => {
+            let client = tls.ok_or("sslmode=require needs the system's certificates or database_ca")?;
+            Some(MakeRustlsConnect::new((*client).clone()))
+        }
+        _ => {
+            config.ssl_mode(SslMode::Disable);
+            None
+        }
+    };
+    Ok((config, tls))
+}
+
+/// The settings for each host of a URL alone. Which of them takes writes is not asked of the driver.
+pub fn split(config: &Config) -> Vec<Config> {
+    let count = config.get_hosts().len().max(config.get_hostaddrs().len());
+    (0..count)
+        .map(|index| {
+            let mut one = Config::new();
+            if let Some(user) = config.get_user() {
+                one.user(user);
+            }
+            if let Some(password) = config.get_password() {
+                one.password(password);
+            }
+            if let Some(database) = config.get_dbname() {
+                one.dbname(database);
+            }
+            if let Some(options) = config.get_options() {
+                one.options(options);
+            }
+            if let Some(name) = config.get_application_name() {
+                one.application_name(name);
+            }
+            one.ssl_mode(config.get_ssl_mode());
+            one.ssl_negotiation(config.get_ssl_negotiation());
+            match config.get_hosts().get(index) {
+                Some(Host::Tcp(host)) => drop(one.host(host)),
+                Some(Host::Unix(directory)) => drop(one.host_path(directory)),
+                None => {}
+            }
+            if let Some(address) = config.get_hostaddrs().get(index) {
+                one.hostaddr(*address);
+            }
+            let ports = config.get_ports();
+            if let Some(port) = ports.get(index).or(ports.first()) {
+                one.port(*port);
+            }
+            if let Some(time) = config.get_connect_timeout() {
+                one.connect_timeout(*time);
+            }
+            if let Some(time) = config.get_tcp_user_timeout() {
+                one.tcp_user_timeout(*time);
+            }
+            one.keepalives(config.get_keepalives());
+            one.keepalives_idle(config.get_keepalives_idle());
+            if let Some(interval) = config.get_keepalives_interval() {
+                one.keepalives_interval(interval);
+            }
+            if let Some(retries) = config.get_keepalives_retries() {
+                one.keepalives_retries(retries);
+            }
+            one.channel_binding(config.get_channel_binding());
+            one
+        })
+        .collect()
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use table_service_model::error::RequestError;
 
 use super::node::{Lease, Node, Refusal};
+use super::standbys::{Secondary, StandbyStatus};
 use super::statements::Place;
 use super::together::Together;
 use crate::failure::Failure;
@@ -17,7 +18,24 @@ pub struct Database {
     /// Whose turn it is among nodes with the same load.
     turn: AtomicUsize,
     /// Its point reads.
-    pub(super) reads: Arc<Together>,
+    reads: Arc<Together>,
+    /// What serves the secondary endpoint, if it is not the same as the primary one.
+    standbys: Option<Standbys>,
+}
+
+/// The standbys of a database.
+struct Standbys {
+    nodes: Vec<Arc<Node>>,
+    secondary: Arc<Secondary>,
+    reads: Arc<Together>,
+}
+
+/// Which endpoint of an account a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    Primary,
+    /// It only reads.
+    Secondary,
 }
 
 impl Database {
@@ -27,6 +45,89 @@ impl Database {
             others,
             turn: AtomicUsize::new(0),
             reads: Arc::default(),
+            standbys: None,
+        }
+    }
+
+    /// The same with standbys, which serve the secondary endpoint.
+    pub fn with_standbys(mut self, nodes: Vec<Arc<Node>>, secondary: Arc<Secondary>) -> Database {
+        self.standbys = Some(Standbys {
+            nodes,
+            secondary,
+            reads: Arc::default(),
+        });
+        self
+    }
+
+    /// Begins to look at servers that may fail over, and at standbys.
+    pub fn start(&self) {
+        self.nodes().chain(self.standbys()).for_each(|node| node.start());
+    }
+
+    /// The standbys, each with its state.
+    pub fn standby_states(&self) -> impl Iterator<Item = (&Arc<Node>, StandbyStatus)> {
+        let standbys = self.standbys.iter();
+        standbys.flat_map(|standbys| {
+            let nodes = standbys.nodes.iter().enumerate();
+            nodes.map(|(index, node)| (node, standbys.secondary.status(index)))
+        })
+    }
+
+    /// What is known of the standbys, if the database has any.
+    pub fn secondary(&self) -> Option<&Secondary> {
+        self.standbys.as_ref().map(|standbys| standbys.secondary.as_ref())
+    }
+
+    fn standbys(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.standbys.iter().flat_map(|standbys| &standbys.nodes)
+    }
+
+    /// The point reads of an endpoint.
+    pub(super) fn reads(&self, endpoint: Endpoint) -> &Arc<Together> {
+        match (&self.standbys, endpoint) {
+            (Some(standbys), Endpoint::Secondary) => &standbys.reads,
+            _ => &self.reads,
+        }
+    }
+
+    /// A connection for one statement of a request to an endpoint.
+    ///
+    /// # Errors
+    /// `ServerBusy`.
+    pub(super) async fn connection_at(&self, endpoint: Endpoint, place: Place) -> Result<Lease, Failure> {
+        match (&self.standbys, endpoint) {
+            (Some(standbys), Endpoint::Secondary) => self.standby_connection(standbys).await,
+            _ => self.connection(place).await,
+        }
+    }
+
+    /// A connection to the standby with the fewest statements, of those that serve reads.
+    async fn standby_connection(&self, standbys: &Standbys) -> Result<Lease, Failure> {
+        let mut tried: Vec<usize> = Vec::new();
+        let mut problem = None;
+        loop {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % standbys.nodes.len().max(1);
+            let all = standbys.nodes.iter().enumerate();
+            let serving = all
+                .cycle()
+                .skip(turn)
+                .take(standbys.nodes.len())
+                .filter(|(index, node)| {
+                    !tried.contains(index) && standbys.secondary.is_serving(*index) && !node.is_away()
+                });
+            let Some((index, node)) = serving.min_by_key(|(_, node)| node.load()) else {
+                let problem = problem.unwrap_or_else(|| standbys.secondary.why_none());
+                return Err(busy(format!("No standby can serve reads: {problem}")));
+            };
+            match node.connection().await {
+                Ok(lease) => return Ok(lease),
+                Err(Refusal::Busy) => return Err(busy("All connections to the standby are in use".to_owned())),
+                Err(Refusal::Away(reason)) => {
+                    node.leave_out(reason.clone());
+                    problem = Some(reason);
+                    tried.push(index);
+                }
+            }
         }
     }
 
@@ -44,7 +145,7 @@ impl Database {
     ///
     /// # Errors
     /// `ServerBusy`.
-    pub(super) async fn connection(&self, place: Place) -> Result<Lease, Failure> {
+    async fn connection(&self, place: Place) -> Result<Lease, Failure> {
         let mut tried = Vec::new();
         let mut problem = String::new();
         while let Some(node) = self.choose(place, &tried, &mut problem) {

@@ -15,7 +15,7 @@ use tokio_postgres::types::ToSql;
 
 use super::error::Diagnosis;
 use super::node::Lease;
-use super::nodes::Database;
+use super::nodes::{Database, Endpoint};
 use super::statements::{Effect, Statement};
 use super::together::{Begin, GROUP_TIME, Keys, Outcome, PATIENCE, Turn, Waiting};
 use super::types::{BagParameter, BatchOperation, Json, JsonParameter, Parameters};
@@ -23,6 +23,8 @@ use crate::failure::{Failure, with_sources};
 
 /// Most retries of a statement.
 const RETRIES: u32 = 3;
+/// How long a request to the secondary endpoint waits for what the primary says of access.
+const PRIMARY_TIME: Duration = Duration::from_secs(1);
 /// The pause before the first retry. It doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
@@ -49,11 +51,21 @@ pub struct ChangeFeed {
 pub struct Session<'a> {
     database: &'a Database,
     deadline: Instant,
+    endpoint: Endpoint,
 }
 
 impl<'a> Session<'a> {
     pub fn new(database: &'a Database, deadline: Instant) -> Session<'a> {
-        Session { database, deadline }
+        Session::at(Endpoint::Primary, database, deadline)
+    }
+
+    /// For a request to one of the account's endpoints.
+    pub fn at(endpoint: Endpoint, database: &'a Database, deadline: Instant) -> Session<'a> {
+        Session {
+            database,
+            deadline,
+            endpoint,
+        }
     }
 
     /// Runs a statement and returns its rows when PostgreSQL has confirmed that its transaction is complete.
@@ -140,14 +152,48 @@ impl<'a> Session<'a> {
         self.run(lease, statement, parameters).await
     }
 
+    /// Reads what concerns access. Also a request to the secondary endpoint gets it from the primary, so that what is revoked ends
+    /// at once; from a standby if the primary is known to be away, or does not answer soon.
+    async fn latest_rows(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure> {
+        if self.endpoint == Endpoint::Secondary && self.database.secondary().is_some() {
+            // Without a standby the endpoint is not served, whatever the primary knows.
+            drop(self.lease(statement).await.map_err(|diagnosis| diagnosis.failure)?);
+            if !self.database.first().is_away()
+                && let Some(rows) = Box::pin(self.ask_primary(statement, parameters)).await?
+            {
+                return Ok(rows);
+            }
+        }
+        self.rows(statement, parameters).await
+    }
+
+    /// Asks the primary for a moment. `None` if it cannot be reached, or does not answer in time.
+    async fn ask_primary(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Option<Vec<Row>>, Failure> {
+        let limit = self.deadline.min(Instant::now() + PRIMARY_TIME);
+        let leasing = self.database.connection_at(Endpoint::Primary, statement.place());
+        let Ok(Ok(mut lease)) = timeout_at(limit, leasing).await else {
+            return Ok(None);
+        };
+        let result = {
+            let call = pin!(lease.connection().query(statement, parameters));
+            timeout_at(limit, call).await
+        };
+        if result.is_err() {
+            // To cancel it would take as long as it may hang.
+            lease.leave_out(format!("it did not answer in {} s", PRIMARY_TIME.as_secs()));
+            lease.discard();
+            return Ok(None);
+        }
+        match end(lease, result).await {
+            Ok(rows) => Ok(Some(rows)),
+            Err(diagnosis) if diagnosis.failure.code.retry() == Retry::WithBackOff => Ok(None),
+            Err(diagnosis) => Err(diagnosis.failure),
+        }
+    }
+
     async fn lease(&self, statement: Statement) -> Result<Lease, Diagnosis> {
-        let lease = self.database.connection(statement.place()).await;
-        lease.map_err(|failure| Diagnosis {
-            failure,
-            rolled_back: false,
-            connection_lost: false,
-            node_lost: None,
-        })
+        let lease = self.database.connection_at(self.endpoint, statement.place()).await;
+        lease.map_err(Diagnosis::without_connection)
     }
 
     async fn run(
@@ -165,7 +211,7 @@ impl<'a> Session<'a> {
 
     /// Reads an entity, in a group if many are read at once.
     async fn read(&self, keys: Keys<'_>) -> Result<Vec<Row>, Diagnosis> {
-        let turn = match self.database.reads.begin(keys) {
+        let turn = match self.database.reads(self.endpoint).begin(keys) {
             Begin::Lead(turn) => turn,
             Begin::Wait(outcome) => match timeout(PATIENCE, outcome).await {
                 Ok(Ok(Outcome::Answer(answer))) => return answer,
@@ -375,7 +421,7 @@ impl<'a> Session<'a> {
     /// The policies of a table, as JSON.
     pub async fn get_access_policies(&self, table: &str) -> Result<String, Failure> {
         check_table_name(table)?;
-        let rows = self.rows(Statement::GetAccessPolicies, &[&table]).await?;
+        let rows = self.latest_rows(Statement::GetAccessPolicies, &[&table]).await?;
         json(&rows)
     }
 
@@ -389,7 +435,7 @@ impl<'a> Session<'a> {
 
     /// The properties of the service, as JSON.
     pub async fn get_service_properties(&self) -> Result<String, Failure> {
-        let rows = self.rows(Statement::GetServiceProperties, &[]).await?;
+        let rows = self.latest_rows(Statement::GetServiceProperties, &[]).await?;
         json(&rows)
     }
 
@@ -460,13 +506,21 @@ impl Retries {
 
 /// What a statement has ended with. Its connection goes back if it can be used again.
 async fn end<T>(mut lease: Lease, result: Result<Result<T, tokio_postgres::Error>, Elapsed>) -> Result<T, Diagnosis> {
-    let diagnosis = match result {
+    let mut diagnosis = match result {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => Diagnosis::of(&error),
         Err(_) => cancel(&mut lease).await,
     };
+    if diagnosis.is_read_only && Box::pin(lease.is_in_recovery()).await {
+        // Certainly not executed, and another server may take it.
+        diagnosis.rolled_back = true;
+        diagnosis.connection_lost = true;
+    }
+    if lease.node().is_standby() {
+        diagnosis.at_a_standby();
+    }
     if let Some(problem) = &diagnosis.node_lost {
-        lease.node().leave_out(problem.clone());
+        lease.leave_out(problem.clone());
     }
     if diagnosis.connection_lost {
         lease.discard();
@@ -489,9 +543,13 @@ async fn run_group(mut lease: Lease, turn: Turn, group: Vec<Waiting>) {
     let keys: Vec<Keys<'_>> = keys.iter().map(|keys| keys.each_ref().map(String::as_str)).collect();
     let all: Vec<_> = keys.iter().map(parameters).collect();
     let (mut connection_lost, mut node_lost) = (false, None);
+    let is_standby = lease.node().is_standby();
     let take = |number: usize, result: Result<Vec<Row>, tokio_postgres::Error>| {
         let result = result.map_err(|error| {
-            let diagnosis = Diagnosis::of(&error);
+            let mut diagnosis = Diagnosis::of(&error);
+            if is_standby {
+                diagnosis.at_a_standby();
+            }
             connection_lost |= diagnosis.connection_lost;
             node_lost = node_lost.take().or_else(|| diagnosis.node_lost.clone());
             diagnosis
@@ -518,7 +576,7 @@ async fn run_group(mut lease: Lease, turn: Turn, group: Vec<Waiting>) {
         node_lost = node_lost.or(diagnosis.node_lost);
     }
     if let Some(problem) = node_lost {
-        lease.node().leave_out(problem);
+        lease.leave_out(problem);
     }
     if connection_lost {
         lease.discard();
@@ -527,15 +585,11 @@ async fn run_group(mut lease: Lease, turn: Turn, group: Vec<Waiting>) {
 
 /// Cancels what a connection is running, because its time is over: the next user must not wait for it.
 async fn cancel(lease: &mut Lease) -> Diagnosis {
-    let token = lease.connection().cancel_token();
-    Box::pin(lease.node().cancel(token)).await;
+    Box::pin(lease.cancel()).await;
     let reason = "The request's own time limit has passed".to_owned();
-    Diagnosis {
-        failure: RequestError::OperationTimedOut { reason }.into(),
-        rolled_back: false,
-        connection_lost: true,
-        node_lost: None,
-    }
+    let mut diagnosis = Diagnosis::without_connection(RequestError::OperationTimedOut { reason }.into());
+    diagnosis.connection_lost = true;
+    diagnosis
 }
 
 /// Refuses a name that no table can have. It is called where the table would be looked up (semantics 0.2, 1.2).

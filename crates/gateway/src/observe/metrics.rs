@@ -14,9 +14,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use table_service_model::replication::Answer;
+
 use super::event::{Event, Outcome};
 use super::hot::HotPartitions;
-use crate::database::{ChangeFeed, NodeStatus};
+use crate::database::{ChangeFeed, Database, Secondary};
 
 /// How many of the most requested partitions are exported.
 const HOT_PARTITIONS: usize = 10;
@@ -178,8 +180,8 @@ impl Metrics {
 
     /// All metrics, as text.
     ///
-    /// `held_bytes` is the memory of bodies and answers, `nodes` has every account's name with its nodes' names and states.
-    pub fn text<'a>(&self, held_bytes: usize, nodes: impl Iterator<Item = (&'a str, &'a str, NodeStatus)>) -> String {
+    /// `held_bytes` is the memory of bodies and answers, `databases` has every account's name with its database.
+    pub fn text<'a>(&self, held_bytes: usize, databases: impl Iterator<Item = (&'a str, &'a Database)>) -> String {
         let mut registry = Registry::with_prefix("table_service");
         let mut tell = |name: &str, help: &str, metric: Box<dyn Tell>| metric.register(&mut registry, name, help);
         tell("requests", "Requests answered", Box::new(self.requests.clone()));
@@ -243,17 +245,58 @@ impl Metrics {
 
         let (up, size, in_use, waiting) = (gauges(), gauges(), gauges(), gauges());
         let timeouts: Family<NodeLabels, Counter> = Family::default();
-        for (account, node, status) in nodes {
-            let labels = NodeLabels {
+        let (primary, serving) = (gauges(), gauges());
+        let lag: Family<NodeLabels, Gauge<f64, AtomicU64>> = Family::default();
+        let last_sync: Family<AccountLabels, Gauge> = Family::default();
+        for (account, database) in databases {
+            let labels = |node: &str| NodeLabels {
                 account: account.to_owned(),
                 node: LabelText(node.to_owned()),
             };
-            set(&up, &labels, usize::from(!status.away));
-            set(&size, &labels, status.size);
-            set(&in_use, &labels, status.in_use);
-            set(&waiting, &labels, status.waiting);
-            timeouts.get_or_create(&labels).inc_by(status.timeouts);
+            let standbys = database.standby_states().map(|(node, _)| node);
+            for node in database.nodes().chain(standbys) {
+                let (labels, status) = (labels(node.name()), node.status());
+                set(&up, &labels, usize::from(!status.away));
+                set(&size, &labels, status.size);
+                set(&in_use, &labels, status.in_use);
+                set(&waiting, &labels, status.waiting);
+                timeouts.get_or_create(&labels).inc_by(status.timeouts);
+            }
+            for (host, is_primary) in database.nodes().flat_map(|node| node.hosts()) {
+                set(&primary, &labels(host), usize::from(is_primary));
+            }
+            for (standby, status) in database.standby_states() {
+                let labels = labels(standby.name());
+                set(&serving, &labels, usize::from(status.is_serving));
+                if let Some(behind) = status.lag {
+                    lag.get_or_create(&labels).set(behind.as_secs_f64());
+                }
+            }
+            if let Some(Answer::Live(second)) = database.secondary().map(Secondary::peek) {
+                let account = account.to_owned();
+                last_sync.get_or_create(&AccountLabels { account }).set(second);
+            }
         }
+        tell(
+            "node_primary",
+            "1 if a host of a database URL is the primary, else 0",
+            Box::new(primary),
+        );
+        tell(
+            "standby_serving",
+            "1 if a standby serves reads of the secondary endpoint, else 0",
+            Box::new(serving),
+        );
+        tell(
+            "standby_lag_seconds",
+            "How far a standby is behind what is known of the primary",
+            Box::new(lag),
+        );
+        tell(
+            "last_sync_time_seconds",
+            "What was acknowledged before this moment is visible on the secondary endpoint",
+            Box::new(last_sync),
+        );
         tell(
             "node_up",
             "1 if the database could be reached when it was tried last, else 0",

@@ -44,6 +44,6 @@ pub async fn execute(
         Operation::Batch => Box::pin(batch::execute(context, &body, memory)).await,
         Operation::GetServiceProperties => service::get_properties(context).await,
         Operation::SetServiceProperties => service::set_properties(context, &body).await,
-        Operation::GetServiceStats => service::stats(),
+        Operation::GetServiceStats => service::stats(context),
     }
 }

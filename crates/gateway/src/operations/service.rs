@@ -2,11 +2,13 @@
 
 use http::StatusCode;
 use table_service_model::access::ServiceProperties;
+use table_service_model::replication::Answer;
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
 use super::context::Context;
+use crate::database::Secondary;
 use crate::failure::Failure;
 use crate::request::body::text;
 use crate::request::xml;
@@ -28,11 +30,19 @@ pub async fn set_properties(context: &Context<'_>, body: &[u8]) -> Result<Reply,
     Ok(Reply::new(StatusCode::ACCEPTED))
 }
 
-/// Stats of the secondary endpoint. It reads the same database, so it is never behind.
-pub fn stats() -> Result<Reply, Failure> {
-    let now = OffsetDateTime::now_utc().format(HTTP_DATE).unwrap_or_default();
+/// Stats of the secondary endpoint. Without standbys it reads the same database, so it is never behind.
+pub fn stats(context: &Context<'_>) -> Result<Reply, Failure> {
+    let (status, moment) = match context.tenant.database.secondary().map(Secondary::answer) {
+        None => ("live", Some(OffsetDateTime::now_utc())),
+        Some(Answer::Live(seconds)) => ("live", OffsetDateTime::from_unix_timestamp(seconds).ok()),
+        Some(Answer::Bootstrap) => ("bootstrap", None),
+        Some(Answer::Unavailable) => ("unavailable", None),
+    };
+    let moment = moment
+        .and_then(|moment| moment.format(HTTP_DATE).ok())
+        .unwrap_or_default();
     Ok(Reply::xml(format!(
         "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?><StorageServiceStats><GeoReplication>\
-         <Status>live</Status><LastSyncTime>{now}</LastSyncTime></GeoReplication></StorageServiceStats>"
+         <Status>{status}</Status><LastSyncTime>{moment}</LastSyncTime></GeoReplication></StorageServiceStats>"
     )))
 }

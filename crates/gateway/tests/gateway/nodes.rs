@@ -1,109 +1,12 @@
 //! Accounts with several databases, the nodes of a distributed one.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use raw_http::{Answer, Client};
-use system_tests::{Cluster, Database, wait_until};
+use system_tests::{Database, wait_until};
 
 use crate::gateway::{Gateway, program, url};
-
-/// What becomes of connections on a way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Passage {
-    Open,
-    /// They are closed.
-    Cut,
-    /// They get no answer.
-    Silent,
-}
-
-/// A way to the server of the tests, which can be cut.
-struct Way {
-    address: SocketAddr,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    socket: PathBuf,
-    passage: Mutex<Passage>,
-    streams: Mutex<Vec<TcpStream>>,
-    /// How many connections were begun.
-    begun: AtomicUsize,
-}
-
-impl Way {
-    fn to(cluster: &Cluster) -> Way {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let way = Way {
-            address: listener.local_addr().unwrap(),
-            shared: Arc::new(Shared {
-                socket: PathBuf::from(format!("{}/.s.PGSQL.{}", cluster.host(), cluster.port())),
-                passage: Mutex::new(Passage::Open),
-                streams: Mutex::default(),
-                begun: AtomicUsize::new(0),
-            }),
-        };
-        let shared = way.shared.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                shared.connected(stream.unwrap());
-            }
-        });
-        way
-    }
-
-    /// Changes the passage, for connections that there are too.
-    fn set(&self, passage: Passage) {
-        *self.shared.passage.lock().unwrap() = passage;
-        for stream in self.shared.streams.lock().unwrap().drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-
-    fn url(&self, database: &Database) -> String {
-        format!("postgresql://postgres@{}/{}", self.address, database.name())
-    }
-
-    fn begun(&self) -> usize {
-        self.shared.begun.load(Ordering::Relaxed)
-    }
-}
-
-impl Shared {
-    fn connected(&self, stream: TcpStream) {
-        self.begun.fetch_add(1, Ordering::Relaxed);
-        // Under this lock, so that no connection escapes a change.
-        let passage = self.passage.lock().unwrap();
-        if *passage == Passage::Cut {
-            return;
-        }
-        self.streams.lock().unwrap().push(stream.try_clone().unwrap());
-        if *passage == Passage::Open {
-            let server = UnixStream::connect(&self.socket).unwrap();
-            let (from, to) = (stream.try_clone().unwrap(), server.try_clone().unwrap());
-            pass(from, to, |to| to.shutdown(Shutdown::Both));
-            pass(server, stream, |to| to.shutdown(Shutdown::Both));
-        }
-    }
-}
-
-/// Passes on everything from one stream to another, and then the end.
-fn pass<T: Write + Send + 'static>(
-    mut from: impl Read + Send + 'static,
-    mut to: T,
-    end: impl Fn(&T) -> std::io::Result<()> + Send + 'static,
-) {
-    std::thread::spawn(move || {
-        let _ = std::io::copy(&mut from, &mut to);
-        let _ = end(&to);
-    });
-}
+use crate::way::{Passage, Way};
 
 /// A gateway with two ways to one database, which has the table Things with an entity.
 struct TwoWays {
@@ -116,8 +19,8 @@ struct TwoWays {
 impl TwoWays {
     fn start() -> TwoWays {
         let database = Database::new();
-        let ways = [(); 2].map(|()| Way::to(database.cluster()));
-        let urls = [&ways[0], &ways[1]].map(|way| way.url(&database));
+        let ways = [(); 2].map(|()| Way::to(database.cluster().host(), database.cluster().port()));
+        let urls = [&ways[0], &ways[1]].map(|way| way.url(database.name()));
         let gateway = Gateway::start(&["--database-url", &urls[0], "--database-url", &urls[1]]);
         let client = gateway.client();
         client.post("Tables", "{\"TableName\":\"Things\"}").expect(201);
@@ -144,7 +47,7 @@ impl TwoWays {
     fn is_up(&self, way: usize) -> bool {
         let node = format!(
             "table_service_node_up{{account=\"devstoreaccount1\",node=\"{}/{}\"}}",
-            self.ways[way].address,
+            self.ways[way].address(),
             self.database.name()
         );
         self.gateway.metric(&node).unwrap() == 1.0
@@ -235,7 +138,7 @@ fn a_node_that_is_away_is_left_out_and_comes_back() {
         .lines()
         .find(|line| line.contains("cannot be reached"))
         .unwrap();
-    assert!(line.contains(&service.ways[1].address.to_string()), "{line}");
+    assert!(line.contains(&service.ways[1].address().to_string()), "{line}");
     assert!(ready.text().contains(": ready, extension "), "{}", ready.text());
 
     service.ways[1].set(Passage::Open);

@@ -1,9 +1,6 @@
 //! Transactions and servers that only read.
 
-use std::fs;
-use std::path::PathBuf;
-
-use system_tests::{Cluster, Database, Expect, Keeper, Session, as_server, free_directory, wait_until};
+use system_tests::{Cluster, Database, Expect, Session, Standby, wait_until};
 
 const READS: [&str; 11] = [
     "SELECT row_key, properties FROM table_service.query_entities('Reads', $$A ne 'x'$$)",
@@ -88,72 +85,14 @@ fn a_read_only_transaction_reads_and_does_not_write() {
     session.run("COMMIT");
 }
 
-/// A standby of a server, in a directory of its own.
-struct Standby {
-    directory: PathBuf,
-    keeper: Option<Keeper>,
-}
-
-impl Standby {
-    fn of(primary: &Cluster) -> Standby {
-        let directory = free_directory();
-        let (path, port) = (directory.to_str().unwrap(), primary.port().to_string());
-        let copied = as_server("pg_basebackup")
-            .args(["-h", primary.host(), "-p", &port, "-U", "postgres", "-D", path])
-            .args(["--checkpoint=fast", "--write-recovery-conf", "--no-sync"])
-            .output()
-            .unwrap();
-        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
-        let stop = as_server("pg_ctl");
-        let mut words = vec![stop.get_program()];
-        words.extend(stop.get_args());
-        let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
-        let arguments = [&words[1..], &["stop", "-s", "-m", "fast", "-D", path]].concat();
-        let keeper = Keeper::new(words[0], &arguments);
-        let started = as_server("pg_ctl")
-            .args([
-                "start",
-                "-s",
-                "-w",
-                "-t",
-                "120",
-                "-D",
-                path,
-                "-l",
-                &format!("{path}/log"),
-            ])
-            .args(["-o", &format!("-c unix_socket_directories='{path}'")])
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .status()
-            .unwrap();
-        assert!(
-            started.success(),
-            "{}",
-            fs::read_to_string(directory.join("log")).unwrap_or_default()
-        );
-        Standby {
-            directory,
-            keeper: Some(keeper),
-        }
-    }
-}
-
-impl Drop for Standby {
-    fn drop(&mut self) {
-        self.keeper.take();
-        let _ = fs::remove_dir_all(&self.directory);
-    }
-}
-
 #[test]
 fn a_hot_standby_reads_and_does_not_write() {
     let primary = Cluster::start(&["wal_level=replica"]);
     let session = primary.session();
     session.run("CREATE EXTENSION table_service");
     fill(&session);
-    let standby = Standby::of(&primary);
-    let replica = primary.session_at(standby.directory.to_str().unwrap());
+    let standby = Standby::of(&primary, &[]);
+    let replica = standby.session();
     assert_eq!(replica.text("SELECT pg_is_in_recovery()"), "t");
     let catch_up = || {
         let written = session.text("SELECT pg_current_wal_lsn()");
@@ -189,6 +128,6 @@ fn a_hot_standby_reads_and_does_not_write() {
     catch_up();
     assert_eq!(replica.run(READS[3]).len(), 0);
     assert!(!primary.log().contains(" XX000 "));
-    let log = fs::read_to_string(standby.directory.join("log")).unwrap();
+    let log = standby.log();
     assert!(!log.contains(" XX000 "), "{log}");
 }

@@ -1,0 +1,218 @@
+//! Several hosts in one URL: the gateway follows the primary.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use raw_http::ACCOUNT;
+use system_tests::gateway::socket_url;
+use system_tests::{Standby, wait_until};
+
+use crate::gateway::Gateway;
+use crate::standbys::{Replicated, get, insert, secondary, wait_until_live};
+use crate::way::{Passage, Way};
+
+/// The primary and the standbys in one URL.
+fn all_hosts(servers: &Replicated) -> String {
+    let mut hosts = vec![(servers.primary.host(), servers.primary.port())];
+    hosts.extend(servers.standbys.iter().map(|standby| (standby.host(), standby.port())));
+    socket_url(&hosts, "postgres", "postgres")
+}
+
+fn is_primary(gateway: &Gateway, host: &str, port: u16) -> bool {
+    let metric = format!("table_service_node_primary{{account=\"{ACCOUNT}\",node=\"{host}:{port}/postgres\"}}");
+    gateway.metric(&metric).unwrap() == 1.0
+}
+
+/// How much of the log a standby has received, in bytes.
+fn received(standby: &Standby) -> u64 {
+    let text = standby.session().text("SELECT pg_last_wal_receive_lsn() - '0/0'");
+    text.parse().unwrap()
+}
+
+#[test]
+fn the_primary_is_found_wherever_it_stands_and_followed() {
+    let servers = Replicated::start(&[&[], &[]]);
+    let (first, second) = (&servers.standbys[0], &servers.standbys[1]);
+    // The standbys first.
+    let url = socket_url(
+        &[
+            (first.host(), first.port()),
+            (second.host(), second.port()),
+            (servers.primary.host(), servers.primary.port()),
+        ],
+        "postgres",
+        "postgres",
+    );
+    let gateway = Gateway::start(&["--database-url", &url, "--secondary-url", &url]);
+    let (client, secondary) = (gateway.client(), secondary(&gateway));
+    insert(&client, "r").expect(201);
+    assert!(is_primary(&gateway, servers.primary.host(), servers.primary.port()));
+    wait_until_live(&secondary);
+    wait_until("it arrives", || get(&secondary, "r").status == 200);
+
+    servers.primary.kill();
+    // One that has received more than the promoted one could not follow it.
+    let (first, second) = if received(second) > received(first) {
+        (second, first)
+    } else {
+        (first, second)
+    };
+    first.promote();
+    second.follow(first.host(), first.port());
+    wait_until("writes succeed again", || insert(&client, "s").status == 201);
+    assert!(is_primary(&gateway, first.host(), first.port()));
+    get(&client, "r").expect(200);
+    // The standby that follows the new primary serves reads, and nobody else does.
+    wait_until("it follows", || get(&secondary, "s").status == 200);
+    wait_until_live(&secondary);
+
+    // The old primary returns, and takes writes. Nothing is sent there, also while the new one is away.
+    servers.primary.start_again();
+    wait_until("it is refused", || {
+        gateway.log().contains("the server is refused as primary")
+    });
+    for row in 0..20 {
+        insert(&client, &format!("new{row}")).expect(201);
+    }
+    first.stop("immediate");
+    for row in 0..20 {
+        insert(&client, &format!("none{row}")).expect(503);
+    }
+    let old = servers.primary.session();
+    assert_eq!(old.text("SELECT count(*) FROM table_service_data.\"Things\""), "1");
+    first.start();
+    wait_until("writes succeed again", || insert(&client, "t").status == 201);
+    assert_eq!(old.text("SELECT count(*) FROM table_service_data.\"Things\""), "1");
+}
+
+#[test]
+fn a_host_that_never_answers_hides_no_other_one() {
+    let servers = Replicated::start(&[&[]]);
+    let silent = Way::to(servers.standbys[0].host(), servers.standbys[0].port());
+    silent.set(Passage::Silent);
+    let way = Way::to(servers.primary.host(), servers.primary.port());
+    let url = format!("postgresql://postgres@{},{}/postgres", silent.address(), way.address());
+    let gateway = Gateway::start(&["--database-url", &url]);
+    let client = gateway.client();
+    wait_until("writes succeed", || insert(&client, "r").status == 201);
+    way.set(Passage::Cut);
+    wait_until("nothing is left", || get(&client, "r").status == 503);
+    way.set(Passage::Open);
+    wait_until("it is found again", || get(&client, "r").status == 200);
+    // A way that is cut and opened again at once loses no more than what runs.
+    way.set(Passage::Open);
+    wait_until("it is found again", || get(&client, "r").status == 200);
+}
+
+#[test]
+fn a_primary_that_is_set_to_read_only_is_busy_and_stays() {
+    let servers = Replicated::start(&[&[]]);
+    let gateway = Gateway::start(&["--database-url", &all_hosts(&servers)]);
+    let client = gateway.client();
+    insert(&client, "r").expect(201);
+    let session = servers.primary.session();
+    session.run("ALTER SYSTEM SET default_transaction_read_only = on");
+    session.run("SELECT pg_reload_conf()");
+    wait_until("it is busy", || {
+        let answer = insert(
+            &client,
+            &format!("x{:?}", Instant::now()).replace([' ', '{', '}', ':'], ""),
+        );
+        assert!([201, 503].contains(&answer.status));
+        answer.status == 503
+    });
+    get(&client, "r").expect(200);
+    assert!(is_primary(&gateway, servers.primary.host(), servers.primary.port()));
+    assert!(gateway.log().contains("somebody has set it to read only"));
+    session.run("SET default_transaction_read_only = off");
+    session.run("ALTER SYSTEM RESET default_transaction_read_only");
+    session.run("SELECT pg_reload_conf()");
+    wait_until("it takes writes", || insert(&client, "s").status == 201);
+}
+
+/// The primary is killed under load with synchronous replication, and a standby promoted. Nothing that was acknowledged is lost,
+/// and no write was executed twice.
+fn promote_under_load() {
+    let servers = Replicated::start(&[&[], &[]]);
+    let session = servers.primary.session();
+    session.run("ALTER SYSTEM SET synchronous_standby_names = 'ANY 2 (*)'");
+    session.run("SELECT pg_reload_conf()");
+    wait_until("both are synchronous", || {
+        session.text("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'quorum'") == "2"
+    });
+    drop(session);
+    let url = all_hosts(&servers);
+    let gateways = [(); 3].map(|()| Gateway::start(&["--database-url", &url]));
+    let acknowledged: Mutex<BTreeSet<String>> = Mutex::default();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..6 {
+            let (gateway, acknowledged, is_over) = (&gateways[writer % 3], &acknowledged, &is_over);
+            scope.spawn(move || {
+                let client = gateway.client();
+                for number in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let row = format!("{writer}-{number}");
+                    let answer = insert(&client, &row);
+                    match answer.status {
+                        201 => drop(acknowledged.lock().unwrap().insert(row)),
+                        500 | 503 => {}
+                        // 409: each is sent once, so a second execution has found the first one.
+                        other => panic!("{row}: {other} {}", answer.text()),
+                    }
+                }
+            });
+        }
+        wait_until("they write", || acknowledged.lock().unwrap().len() > 100);
+        servers.primary.kill();
+        let killed = Instant::now();
+        let promoted = &servers.standbys[usize::from(received(&servers.standbys[1]) > received(&servers.standbys[0]))];
+        promoted.set("synchronous_standby_names = ''");
+        promoted.session().run("SELECT pg_reload_conf()");
+        promoted.promote();
+        let is_promoted = killed.elapsed();
+        for (number, gateway) in gateways.iter().enumerate() {
+            let client = gateway.client();
+            let mut attempt = 0;
+            wait_until("writes succeed again", || {
+                attempt += 1;
+                insert(&client, &format!("again{number}-{attempt}")).status == 201
+            });
+        }
+        println!(
+            "promoted after {is_promoted:?}, writes succeed after {:?}",
+            killed.elapsed()
+        );
+        let before = acknowledged.lock().unwrap().len();
+        wait_until("they write again", || acknowledged.lock().unwrap().len() > before + 100);
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let session = servers
+        .standbys
+        .iter()
+        .map(Standby::session)
+        .find(|session| session.text("SELECT pg_is_in_recovery()") == "f");
+    let session = session.unwrap();
+    for row in acknowledged.lock().unwrap().iter() {
+        let found = session.run(&format!("SELECT FROM table_service.get_entity('Things', 'p', '{row}')"));
+        assert_eq!(found.len(), 1, "{row} was acknowledged and is lost");
+    }
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_by_a_promotion() {
+    promote_under_load();
+}
+
+/// Takes minutes.
+#[test]
+#[ignore = "cargo test -p table_service_gateway --test gateway -- --ignored fifty_promotions"]
+fn nothing_is_lost_by_fifty_promotions() {
+    for _ in 0..50 {
+        promote_under_load();
+    }
+}

@@ -1,0 +1,423 @@
+//! The secondary endpoint, served by standbys over streaming replication.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use raw_http::{ACCOUNT, Answer, Client};
+use system_tests::gateway::socket_url;
+use system_tests::{Cluster, Database, Session, Standby, wait_until};
+use time::PrimitiveDateTime;
+use time::format_description::well_known::Rfc2822;
+
+use crate::gateway::{Gateway, program, url};
+use crate::way::{Passage, Way};
+
+/// A server with the extension and the table Things, and its standbys.
+pub struct Replicated {
+    pub primary: Cluster,
+    pub standbys: Vec<Standby>,
+}
+
+impl Replicated {
+    pub fn start(settings: &[&[&str]]) -> Replicated {
+        let primary = Cluster::start(&["wal_level=replica"]);
+        let session = primary.session();
+        session.run("CREATE EXTENSION table_service");
+        session.run("SELECT table_service.create_table('Things')");
+        let standbys = settings
+            .iter()
+            .map(|settings| Standby::of(&primary, settings))
+            .collect();
+        Replicated { primary, standbys }
+    }
+
+    pub fn primary_url(&self) -> String {
+        url(&self.primary, "postgres", "postgres")
+    }
+
+    pub fn url(&self, standby: usize) -> String {
+        let standby = &self.standbys[standby];
+        socket_url(&[(standby.host(), standby.port())], "postgres", "postgres")
+    }
+
+    /// A gateway over the primary, with these standbys for reads.
+    fn gateway(&self, standbys: &[String], more: &[&str]) -> Gateway {
+        let primary = self.primary_url();
+        let mut arguments = vec!["--database-url", &primary];
+        for standby in standbys {
+            arguments.extend(["--secondary-url", standby]);
+        }
+        arguments.extend(more);
+        Gateway::start(&arguments)
+    }
+}
+
+pub fn secondary(gateway: &Gateway) -> Client {
+    Client {
+        prefix: format!("/{ACCOUNT}-secondary"),
+        ..gateway.client()
+    }
+}
+
+pub fn insert(client: &Client, row: &str) -> Answer {
+    client.post("Things", &format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}"))
+}
+
+pub fn get(client: &Client, row: &str) -> Answer {
+    client.get(&format!("Things(PartitionKey='p',RowKey='{row}')"))
+}
+
+/// Status and LastSyncTime, in seconds since 1970.
+pub fn stats(secondary: &Client) -> (String, Option<i64>) {
+    let answer = secondary.get("?restype=service&comp=stats").expect(200);
+    let text = answer.text().to_owned();
+    let between = |tag: &str| {
+        let rest = text.split_once(&format!("<{tag}>")).unwrap().1;
+        rest.split_once(&format!("</{tag}>")).unwrap().0.to_owned()
+    };
+    let moment = between("LastSyncTime");
+    let moment = (!moment.is_empty()).then(|| {
+        let moment = PrimitiveDateTime::parse(&moment.replace("GMT", "+0000"), &Rfc2822).unwrap();
+        moment.assume_utc().unix_timestamp()
+    });
+    (between("Status"), moment)
+}
+
+pub fn wait_until_live(secondary: &Client) {
+    wait_until("standbys serve reads", || stats(secondary).0 == "live");
+}
+
+#[track_caller]
+fn is_busy(answer: &Answer) {
+    answer.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
+}
+
+fn serves(gateway: &Gateway, url: &str) -> bool {
+    metric(gateway, "standby_serving", url) == 1.0
+}
+
+/// In seconds.
+fn lag(gateway: &Gateway, url: &str) -> f64 {
+    metric(gateway, "standby_lag_seconds", url)
+}
+
+/// A metric of a standby.
+fn metric(gateway: &Gateway, name: &str, url: &str) -> f64 {
+    let at = url.split_once('@').unwrap().1.replace("%2F", "/");
+    let line = format!("table_service_{name}{{account=\"{ACCOUNT}\",node=\"{at}\"}}");
+    gateway.metric(&line).unwrap()
+}
+
+fn waits_for_log(gateway: &Gateway, text: &str) {
+    wait_until(text, || gateway.log().contains(text));
+}
+
+#[test]
+fn reads_come_from_standbys_and_writes_are_refused_there() {
+    let servers = Replicated::start(&[&[], &[]]);
+    let urls = [servers.url(0), servers.url(1)];
+    let gateway = servers.gateway(&urls, &[]);
+    let (client, secondary) = (gateway.client(), secondary(&gateway));
+    insert(&client, "r").expect(201);
+    wait_until_live(&secondary);
+    wait_until("both serve", || urls.iter().all(|url| serves(&gateway, url)));
+    wait_until("it arrives", || get(&secondary, "r").status == 200);
+    secondary.get("Things()").expect(200);
+    secondary.get("Tables").expect(200);
+    secondary.get("Things?comp=acl").expect(200);
+    secondary.get("?restype=service&comp=properties").expect(200);
+    insert(&secondary, "s").fails_with(
+        403,
+        "InsufficientAccountPermissions",
+        "Write operations are not allowed.",
+    );
+
+    // Of both, and never of the primary: what the standbys do not replay is not seen.
+    let sessions: Vec<Session> = servers.standbys.iter().map(Standby::session).collect();
+    for session in &sessions {
+        session.run("SELECT pg_wal_replay_pause()");
+        wait_until("it pauses", || {
+            session.text("SELECT pg_get_wal_replay_pause_state()") == "paused"
+        });
+    }
+    insert(&client, "paused").expect(201);
+    for _ in 0..20 {
+        get(&secondary, "paused").expect(404);
+        get(&client, "paused").expect(200);
+    }
+    let (status, behind) = stats(&secondary);
+    assert_eq!(status, "live");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(stats(&secondary).1, behind, "nothing was replayed");
+    for session in &sessions {
+        session.run("SELECT pg_wal_replay_resume()");
+    }
+    wait_until("it is replayed", || stats(&secondary).1 > behind);
+    wait_until("it is seen", || get(&secondary, "paused").status == 200);
+
+    // An idle primary does not freeze it, wherever its log ends.
+    servers.primary.session().run("SELECT pg_switch_wal()");
+    let idle = stats(&secondary).1;
+    wait_until("the time goes on", || stats(&secondary).1 > idle.map(|idle| idle + 3));
+}
+
+#[test]
+fn what_was_acknowledged_before_last_sync_time_is_visible() {
+    check_last_sync_time(300);
+}
+
+/// Takes minutes.
+#[test]
+#[ignore = "cargo test -p table_service_gateway --test gateway -- --ignored last_sync_time"]
+fn what_was_acknowledged_before_last_sync_time_is_visible_ten_thousand_times() {
+    check_last_sync_time(10_000);
+}
+
+/// Under load, with one standby that lags, and without synchronous commits.
+fn check_last_sync_time(checks: usize) {
+    let servers = Replicated::start(&[&["recovery_min_apply_delay = '1500ms'"], &[]]);
+    servers
+        .primary
+        .session()
+        .run("ALTER SYSTEM SET synchronous_commit = off");
+    servers.primary.session().run("SELECT pg_reload_conf()");
+    let gateway = servers.gateway(&[servers.url(0), servers.url(1)], &["--max-requests", "64"]);
+    let endpoint = secondary(&gateway);
+    let is_over = AtomicBool::new(false);
+    let acknowledged = std::sync::Mutex::new(Vec::<(f64, String)>::new());
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let (gateway, is_over, acknowledged) = (&gateway, &is_over, &acknowledged);
+            scope.spawn(move || {
+                let client = gateway.client();
+                for number in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let row = format!("{writer}-{number}");
+                    insert(&client, &row).expect(201);
+                    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+                    acknowledged.lock().unwrap().push((now, row));
+                }
+            });
+        }
+        wait_until_live(&endpoint);
+        let (mut last, mut done) = (0, 0);
+        while done < checks {
+            let (_, moment) = stats(&endpoint);
+            let moment = moment.expect("it is live");
+            assert!(moment >= last, "it goes back");
+            last = moment;
+            // The last write that was acknowledged before it, and one before that.
+            let before: Vec<String> = {
+                let all = acknowledged.lock().unwrap();
+                let count = all.partition_point(|(at, _)| *at < moment as f64);
+                let latest = all[..count].iter().rev().step_by(7).take(2);
+                latest.map(|(_, row)| row.clone()).collect()
+            };
+            for row in before {
+                get(&endpoint, &row).expect(200);
+                done += 1;
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let lags = lag(&gateway, &servers.url(0));
+    assert!(lags > 0.0, "one of them lags");
+}
+
+#[test]
+fn a_standby_that_is_away_is_left_out_and_one_that_returns_has_caught_up() {
+    let servers = Replicated::start(&[&[], &[]]);
+    let way = Way::to(servers.standbys[1].host(), servers.standbys[1].port());
+    let urls = [servers.url(0), way.url("postgres")];
+    let gateway = servers.gateway(&urls, &[]);
+    let (client, secondary) = (gateway.client(), secondary(&gateway));
+    insert(&client, "r").expect(201);
+    wait_until("both serve", || urls.iter().all(|url| serves(&gateway, url)));
+    wait_until("it arrives", || get(&secondary, "r").status == 200);
+
+    // Killed, and the way cut or silent: reads go on with the other one.
+    servers.standbys[0].stop("immediate");
+    for _ in 0..20 {
+        get(&secondary, "r").expect(200);
+    }
+    wait_until("it is out", || !serves(&gateway, &urls[0]));
+    way.set(Passage::Cut);
+    wait_until("nobody is left", || stats(&secondary).0 == "unavailable");
+    is_busy(&get(&secondary, "r"));
+    assert_eq!(stats(&secondary), ("unavailable".to_owned(), None));
+    // The primary is there, and still it serves none of these.
+    get(&client, "r").expect(200);
+    secondary.get("Things?comp=acl").expect(503);
+    way.set(Passage::Silent);
+    is_busy(&get(&secondary, "r"));
+    way.set(Passage::Open);
+    wait_until_live(&secondary);
+    get(&secondary, "r").expect(200);
+
+    // One that comes back waits until it has reached what was answered.
+    let session = servers.standbys[1].session();
+    insert(&client, "later").expect(201);
+    wait_until("it arrives", || get(&secondary, "later").status == 200);
+    let (_, answered) = stats(&secondary);
+    servers.standbys[0].set("recovery_min_apply_delay = '5s'");
+    servers.standbys[0].start();
+    while !serves(&gateway, &urls[0]) {
+        get(&secondary, "later").expect(200);
+        assert!(stats(&secondary).1 >= answered);
+        insert(
+            &client,
+            &format!(
+                "more{}",
+                SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()
+            ),
+        );
+        // It has to catch up with what is answered meanwhile: as long as it lags, it never does.
+        if gateway.log().contains("it is behind the LastSyncTime") {
+            break;
+        }
+    }
+    servers.standbys[0].set("recovery_min_apply_delay = 0");
+    servers.standbys[0].session().run("SELECT pg_reload_conf()");
+    wait_until("it serves again", || serves(&gateway, &urls[0]));
+    drop(session);
+}
+
+#[test]
+fn reads_go_on_while_the_primary_is_away() {
+    let servers = Replicated::start(&[&[]]);
+    let gateway = servers.gateway(&[servers.url(0)], &[]);
+    let (client, secondary) = (gateway.client(), secondary(&gateway));
+    insert(&client, "r").expect(201);
+    wait_until_live(&secondary);
+    wait_until("it arrives", || get(&secondary, "r").status == 200);
+    servers.primary.kill();
+    for _ in 0..20 {
+        get(&secondary, "r").expect(200);
+        secondary.get("Things?comp=acl").expect(200);
+    }
+    wait_until("writes are busy", || insert(&client, "s").status == 503);
+    let (status, moment) = stats(&secondary);
+    assert_eq!(status, "live");
+    assert!(moment.is_some());
+    gateway.admin("/ready").expect(200);
+    servers.primary.start_again();
+    wait_until("writes succeed again", || insert(&client, "s").status == 201);
+    wait_until("the time goes on", || stats(&secondary).1 > moment);
+}
+
+#[test]
+fn what_is_no_standby_of_the_primary_serves_nothing() {
+    let servers = Replicated::start(&[&[], &[]]);
+    let other = Database::new();
+    let urls = [
+        servers.url(0),
+        servers.url(1),
+        url(other.cluster(), other.name(), "postgres"),
+    ];
+    let gateway = servers.gateway(&urls, &[]);
+    let (client, secondary) = (gateway.client(), secondary(&gateway));
+    insert(&client, "r").expect(201);
+    wait_until("both serve", || {
+        serves(&gateway, &urls[0]) && serves(&gateway, &urls[1])
+    });
+    waits_for_log(&gateway, "it is not in recovery, so it is no standby");
+    assert!(!serves(&gateway, &urls[2]));
+    // The second one follows the first one, which follows the primary.
+    servers.standbys[1].follow(servers.standbys[0].host(), servers.standbys[0].port());
+    let session = servers.standbys[0].session();
+    wait_until("it follows", || {
+        session.text("SELECT count(*) FROM pg_stat_replication") == "1"
+    });
+    wait_until("both serve", || {
+        serves(&gateway, &urls[0]) && serves(&gateway, &urls[1])
+    });
+    // It is promoted although the primary lives.
+    servers.standbys[0].promote();
+    wait_until("it is out", || !serves(&gateway, &urls[0]));
+    // One that follows it has another timeline than the primary now.
+    wait_until("it is out too", || !serves(&gateway, &urls[1]));
+    waits_for_log(&gateway, "it is on timeline 2, and the primary on timeline 1");
+    is_busy(&get(&secondary, "r"));
+    assert_eq!(stats(&secondary), ("unavailable".to_owned(), None));
+}
+
+#[test]
+fn one_that_is_further_behind_than_allowed_serves_nothing() {
+    let servers = Replicated::start(&[&[]]);
+    let gateway = servers.gateway(&[servers.url(0)], &["--max-staleness", "2"]);
+    let (client, secondary) = (gateway.client(), secondary(&gateway));
+    wait_until_live(&secondary);
+    let session = servers.standbys[0].session();
+    session.run("SELECT pg_wal_replay_pause()");
+    let mut number = 0;
+    wait_until("it is too far behind", || {
+        number += 1;
+        insert(&client, &number.to_string()).expect(201);
+        stats(&secondary).0 == "unavailable"
+    });
+    is_busy(&get(&secondary, "1"));
+    assert!(gateway.log().contains("it is further behind than max_staleness"));
+    session.run("SELECT pg_wal_replay_resume()");
+    wait_until_live(&secondary);
+    get(&secondary, "1").expect(200);
+}
+
+#[test]
+fn a_conflict_with_recovery_is_repeated_and_then_busy() {
+    let settings: &[&str] = &["max_standby_streaming_delay = 0", "hot_standby_feedback = off"];
+    let servers = Replicated::start(&[settings]);
+    let gateway = servers.gateway(&[servers.url(0)], &[]);
+    let (client, secondary) = (gateway.client(), secondary(&gateway));
+    for row in 0..200 {
+        insert(&client, &row.to_string()).expect(201);
+    }
+    wait_until_live(&secondary);
+    wait_until("it arrives", || get(&secondary, "199").status == 200);
+    let session = servers.primary.session();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Each takes a lock that readers on the standby are in the way of.
+            while !is_over.load(Ordering::Relaxed) {
+                session.run("BEGIN; LOCK TABLE table_service_data.\"Things\" IN ACCESS EXCLUSIVE MODE; COMMIT");
+            }
+        });
+        for _ in 0..300 {
+            let answer = secondary.get("Things()?$filter=X%20eq%201");
+            assert!([200, 503].contains(&answer.status), "{}", answer.text());
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    // It was not lost over this.
+    get(&secondary, "1").expect(200);
+}
+
+#[test]
+fn standbys_beside_nodes_are_refused_at_the_start() {
+    let (one, two, three) = (
+        "postgres://localhost/a",
+        "postgres://localhost/b",
+        "postgres://localhost/c",
+    );
+    for (arguments, problem) in [
+        (
+            vec!["--database-url", one, "--database-url", two, "--secondary-url", three],
+            "nodes of a distributed database",
+        ),
+        (
+            vec!["--database-url", one, "--secondary-url", one],
+            "names the database of database_url",
+        ),
+        (
+            vec!["--database-url", one, "--secondary-url", two, "--secondary-url", two],
+            "names a standby twice",
+        ),
+    ] {
+        let output = program(&arguments).output().unwrap();
+        assert!(!output.status.success());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("secondary_url") && text.contains(problem), "{text}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Physical copies of a server, which follow it by streaming replication until they are promoted.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::cluster::{Cluster, Keeper, as_server, free_directory};
+use crate::session::{Session, connect};
+
+/// A copy of a server, in a directory of its own, which has its socket too.
+pub struct Standby {
+    directory: PathBuf,
+    port: u16,
+    keeper: Option<Keeper>,
+}
+
+impl Standby {
+    /// A running hot standby with these settings.
+    pub fn of(primary: &Cluster, settings: &[&str]) -> Standby {
+        Standby::following(primary.host(), primary.port(), settings)
+    }
+
+    /// A running hot standby of the server whose socket is in a directory.
+    pub fn following(host: &str, port: u16, settings: &[&str]) -> Standby {
+        let directory = free_directory();
+        let path = directory.to_str().unwrap();
+        let copied = as_server("pg_basebackup")
+            .args(["-h", host, "-p", &port.to_string(), "-U", "postgres", "-D", path])
+            .args(["--checkpoint=fast", "--write-recovery-conf", "--no-sync"])
+            .output()
+            .unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        let stop = as_server("pg_ctl");
+        let mut words = vec![stop.get_program()];
+        words.extend(stop.get_args());
+        let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        let arguments = [&words[1..], &["stop", "-s", "-m", "immediate", "-D", path]].concat();
+        let standby = Standby {
+            keeper: Some(Keeper::new(words[0], &arguments)),
+            port,
+            directory,
+        };
+        standby.set(&format!("unix_socket_directories = '{}'", standby.host()));
+        standby.set("restart_after_crash = on");
+        // The name by which it is known to its primary.
+        standby.set(&format!(
+            "cluster_name = 'standby{}'",
+            standby.directory.extension().unwrap().to_str().unwrap()
+        ));
+        for setting in settings {
+            standby.set(setting);
+        }
+        standby.start();
+        standby
+    }
+
+    /// The directory of its socket.
+    pub fn host(&self) -> &str {
+        self.directory.to_str().unwrap()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The name by which its primary knows it, for `synchronous_standby_names`.
+    pub fn name(&self) -> String {
+        format!("standby{}", self.directory.extension().unwrap().to_str().unwrap())
+    }
+
+    /// Adds a line to its settings, for its next start or the next time it reads them.
+    pub fn set(&self, line: &str) {
+        let path = self.directory.join("postgresql.auto.conf");
+        let old = fs::read_to_string(&path).unwrap();
+        fs::write(path, format!("{old}{line}\n")).unwrap();
+    }
+
+    pub fn start(&self) {
+        let started = self.pg_ctl(&["start", "-w", "-t", "120", "-l", &format!("{}/log", self.host())]);
+        assert!(started, "{}", self.log());
+    }
+
+    /// Stops it as `pg_ctl stop` does in this mode.
+    pub fn stop(&self, mode: &str) {
+        assert!(self.pg_ctl(&["stop", "-w", "-t", "120", "-m", mode]));
+    }
+
+    /// Makes it a primary.
+    pub fn promote(&self) {
+        assert!(self.pg_ctl(&["promote", "-w", "-t", "120"]));
+    }
+
+    /// Makes it follow another server.
+    pub fn follow(&self, host: &str, port: u16) {
+        self.set(&format!("primary_conninfo = 'host={host} port={port} user=postgres'"));
+        assert!(self.pg_ctl(&["reload"]));
+    }
+
+    /// A session of a superuser in the database `postgres`.
+    pub fn session(&self) -> Session {
+        connect(self.host(), self.port, "postgres", "postgres", "standby").unwrap()
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.directory.join("log")).unwrap_or_default()
+    }
+
+    fn pg_ctl(&self, arguments: &[&str]) -> bool {
+        let mut command: Command = as_server("pg_ctl");
+        command.args(arguments).args(["-s", "-D", self.host()]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().unwrap().success()
+    }
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        self.keeper.take();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
