@@ -200,14 +200,33 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes a statement that is not kept prepared.
+    /// Executes a statement that is not kept prepared. If it may only read, it runs in a transaction that only reads: that holds
+    /// where a pooler has dropped the options of the connection too.
     ///
     /// # Errors
     /// As for [`Connection::query`].
-    pub async fn query_text(&mut self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
+    pub async fn query_text(
+        &mut self,
+        sql: &str,
+        parameters: Parameters<'_>,
+        is_read_only: bool,
+    ) -> Result<Vec<Row>, Error> {
         let Connection { client, wire, size, .. } = self;
-        let prepared = run(wire, Box::pin(client.prepare(sql))).await?;
-        let rows = run(wire, pin!(client.query(&prepared, parameters))).await?;
+        if is_read_only {
+            run(wire, Box::pin(client.batch_execute("BEGIN TRANSACTION READ ONLY"))).await?;
+        }
+        let result = match run(wire, Box::pin(client.prepare(sql))).await {
+            Ok(prepared) => run(wire, pin!(client.query(&prepared, parameters))).await,
+            Err(error) => Err(error),
+        };
+        if is_read_only {
+            let ended = run(wire, Box::pin(client.batch_execute("ROLLBACK"))).await;
+            // The first error says why.
+            if result.is_ok() {
+                ended?;
+            }
+        }
+        let rows = result?;
         rows.iter().for_each(|row| size.count(row.raw_size_bytes()));
         Ok(rows)
     }

@@ -28,6 +28,7 @@ pub async fn query_text(
     node: &Arc<Node>,
     sql: &str,
     parameters: Parameters<'_>,
+    is_read_only: bool,
     deadline: Instant,
 ) -> Result<Vec<Row>, QueryError> {
     let busy = |reason| QueryError::Failure(RequestError::ServerBusy { reason }.into());
@@ -37,7 +38,7 @@ pub async fn query_text(
         Err(Refusal::Away(problem)) => return Err(busy(format!("The database cannot be reached: {problem}"))),
     };
     let result = {
-        let call = pin!(lease.connection().query_text(sql, parameters));
+        let call = pin!(lease.connection().query_text(sql, parameters, is_read_only));
         timeout_at(deadline, call).await
     };
     match result {

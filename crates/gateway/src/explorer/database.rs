@@ -81,16 +81,34 @@ impl Databases {
     ///
     /// # Errors
     /// 404 for an account that does not exist, and those of the database.
-    pub async fn rows(&self, account: &str, sql: &str, parameters: &[Option<String>]) -> Result<Vec<Row>, Problem> {
+    pub async fn rows(
+        &self,
+        account: &str,
+        sql: &'static str,
+        parameters: &[Option<String>],
+    ) -> Result<Vec<Row>, Problem> {
         let node = self.nodes.get(account).ok_or_else(|| {
             let message = "There is no such account.";
             Problem::new(StatusCode::NOT_FOUND, Code::ResourceNotFound.as_str(), message, None)
         })?;
-        let parameters: Vec<_> = parameters.iter().map(|text| text as _).collect();
-        let parameters: Parameters<'_> = &parameters;
-        query_text(node, sql, parameters, Instant::now() + 2 * TIME)
-            .await
-            .map_err(|error| self.problem(error))
+        let (node, parameters) = (node.clone(), parameters.to_vec());
+        let is_read_only = self.mode == ExplorerMode::Read;
+        // A task of its own: a page that goes away leaves no transaction open.
+        let statement = tokio::spawn(async move {
+            let parameters: Vec<_> = parameters.iter().map(|text| text as _).collect();
+            let parameters: Parameters<'_> = &parameters;
+            query_text(&node, sql, parameters, is_read_only, Instant::now() + 2 * TIME).await
+        });
+        let ended = statement.await.map_err(|error| {
+            let message = format!("The statement was not finished: {error}");
+            Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                Code::InternalError.as_str(),
+                message,
+                None,
+            )
+        })?;
+        ended.map_err(|error| self.problem(error))
     }
 
     fn problem(&self, error: QueryError) -> Problem {

@@ -149,7 +149,7 @@ struct Export {
 }
 
 impl Export {
-    async fn rows(&mut self, sql: &str, token_column: usize) -> Result<Vec<Row>, Problem> {
+    async fn rows(&mut self, sql: &'static str, token_column: usize) -> Result<Vec<Row>, Problem> {
         let Wanted { table, filter, .. } = &self.ticket.wanted;
         let parameters = [
             Some(table.clone()),
