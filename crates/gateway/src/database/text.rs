@@ -50,8 +50,7 @@ pub async fn query_text(
             Err(QueryError::Postgres(error))
         }
         Err(_) => {
-            let token = lease.connection().cancel_token();
-            lease.node().cancel(token).await;
+            Box::pin(lease.cancel()).await;
             lease.discard();
             let reason = "The database does not answer".to_owned();
             Err(QueryError::Failure(RequestError::OperationTimedOut { reason }.into()))

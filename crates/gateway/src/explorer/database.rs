@@ -57,7 +57,7 @@ impl Databases {
             database.options(options.trim());
             database.application_name("table-service-explorer");
             let name = account.account.name().to_owned();
-            let node = Node::new(database, settings, tls.cloned())
+            let node = Node::new(database, settings, tls.cloned(), None)
                 .map_err(|problem| format!("the database of the account {name}: {problem}"))?;
             nodes.insert(name.clone(), node);
             names.push(name);
