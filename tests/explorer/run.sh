@@ -7,6 +7,7 @@
 #   PG_CONFIG               the PostgreSQL to use, with the extension installed (default: the private one)
 #   GATEWAY                 the gateway to use (default: the one of the tests)
 #   CHROMIUM                the browser (default: chromium)
+#   PATIENCE=MILLISECONDS   how long something may take that has to come (default: 30000)
 #   SCREENSHOTS=DIRECTORY   write the pictures of the documentation
 set -euo pipefail
 

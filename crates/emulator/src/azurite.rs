@@ -168,6 +168,7 @@ fn accounts_of(text: &str) -> Result<Vec<AccountSettings>, String> {
                 name,
                 keys,
                 database_url: Vec::new(),
+                secondary_url: Vec::new(),
                 bearer: None,
             }),
             number => Err(format!(
