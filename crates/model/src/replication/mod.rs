@@ -5,10 +5,12 @@
 
 mod election;
 mod notes;
+mod sight;
 mod standbys;
 
 pub use election::{Refused, Sighting, Verdict, elect, refused};
 pub use notes::{Note, Notes};
+pub use sight::{Role, Sight};
 pub use standbys::{Answer, Problem, Standbys};
 
 /// A line of history: positions in the write-ahead log can be compared only within one.
@@ -23,21 +25,6 @@ pub struct Line {
 /// A position in the write-ahead log, in bytes from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(pub u64);
-
-/// What a server says of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
-    pub line: Line,
-    pub role: Role,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// It takes writes. What it had acknowledged at the note's moment is before the note's position.
-    Primary(Note),
-    /// It is in recovery, and has replayed the log up to here.
-    Standby(Position),
-}
 
 /// The sizes of the pages and of the files of a write-ahead log, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

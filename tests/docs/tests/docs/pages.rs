@@ -102,6 +102,7 @@ fn every_topic_has_its_entities_considerations_and_when_to_use_it() {
         "gateway.md",
         "move.md",
         "scale-out.md",
+        "standby-reads.md",
         "upgrade.md",
     ];
     let guide = project().join("docs/guide");
