@@ -440,6 +440,7 @@ test("the changes of a feed are shown and stay for its reader", async () => {
 
 test("rates, latencies and hot partitions are drawn from the metrics", async () => {
   const page = await open(writing);
+  await says(page, "Choose a table");
   await press(page, "Load");
   await says(page, "requests and", ".plot");
   assert.ok(await page.$(".plot polyline.requests"));
