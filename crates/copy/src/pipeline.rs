@@ -1,5 +1,5 @@
-//! One table from a source into a target: readers of ranges, lanes of writers, and the
-//! chunks that are not yet written.
+//! One table from a source into a target: readers of ranges, lanes of writers, and the chunks
+//! that say how far everything is written.
 //!
 //! All entities of a key, or over REST of a partition, go through the same lane in the order in which they were read. So
 //! of two lines with the same key the later one counts, and two lanes never wait for each other's locks.
@@ -349,7 +349,7 @@ async fn feed(
         let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, HELD_KIB);
         let held = copy.room.clone().acquire_many_owned(kib).await;
         let held = held.map_err(|error| Failure::new(error.to_string()))?;
-        // One more part than there are parts: the chunk may be empty, and must not be complete before all parts are sent.
+        // One more than there are parts to send: the chunk may be empty, and must not be complete before all of them are sent.
         let chunk = Arc::new(PendingChunk {
             range,
             number,
