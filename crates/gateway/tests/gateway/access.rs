@@ -10,7 +10,13 @@ use raw_http::{Client, account, http_date, raw};
 const OTHER_KEY: &str = "b3RoZXI=";
 
 /// Sends a request without Authorization.
-fn with_query(client: &Client, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> raw_http::Answer {
+pub fn with_query(
+    client: &Client,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> raw_http::Answer {
     let length = body.len().to_string();
     let mut all = vec![
         ("Host", client.host.as_str()),

@@ -1,7 +1,10 @@
 //! Entities that expire, over HTTP, and the gateway's sweeps.
 
 use system_tests::{Database, wait_until};
+use table_service_model::Ticks;
+use table_service_model::access::{Permissions, TableSas};
 
+use crate::access::with_query;
 use crate::gateway::{Gateway, url};
 
 const PAST: &str = r#""E@odata.type": "Edm.DateTime", "E": "2020-01-01T00:00:00Z""#;
@@ -24,7 +27,41 @@ fn an_entity_that_has_expired_is_gone_for_every_operation() {
     let tag = created.header("ETag").unwrap().to_owned();
     let path = "Sessions(PartitionKey='p',RowKey='a')";
     client.get(path).expect(404);
-    assert!(client.get("Sessions()").expect(200).text().contains(r#""value":[]"#));
+    for filter in [
+        "",
+        "?$filter=(PartitionKey%20eq%20'p'%20and%20RowKey%20eq%20'a')%20or%20RowKey%20eq%20'x'",
+        "?$top=1",
+    ] {
+        let answer = client.get(&format!("Sessions(){filter}")).expect(200);
+        assert!(answer.text().contains(r#""value":[]"#), "{filter}");
+    }
+    let sas = TableSas::new("2019-02-02", "Sessions")
+        .permissions(Permissions::parse("raud").unwrap())
+        .expiry(Ticks::parse("2099-01-01").unwrap());
+    let signature = sas.sign(&client.account).unwrap().to_query();
+    let with_signature = format!("{path}?{signature}");
+    with_query(&client, "GET", &with_signature, &[], "").expect(404);
+    with_query(&client, "DELETE", &with_signature, &[("If-Match", "*")], "").expect(404);
+    for change in ["MERGE", "PUT", "DELETE"] {
+        let body = format!(
+            "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n\
+             --c\r\nContent-Type: application/http\r\n\r\nPOST Sessions HTTP/1.1\r\n\r\n{{\"PartitionKey\":\"p\",\"RowKey\":\"new\"}}\r\n\
+             --c\r\nContent-Type: application/http\r\n\r\n{change} {path} HTTP/1.1\r\nIf-Match: {tag}\r\n\r\n{{}}\r\n--c--\r\n--b--\r\n"
+        );
+        let answer = client.send(
+            "POST",
+            "$batch",
+            &[("Content-Type", "multipart/mixed; boundary=b")],
+            body.as_bytes(),
+        );
+        let answer = answer.expect(202);
+        let text = answer.text();
+        assert!(
+            text.contains("HTTP/1.1 404") && text.contains("1:The specified resource does not exist."),
+            "{text}"
+        );
+    }
+    client.get("Sessions(PartitionKey='p',RowKey='new')").expect(404);
     for if_match in ["*", &tag] {
         let headers = [("If-Match", if_match)];
         client.send("PUT", path, &headers, br#"{"New": 1}"#).expect(404);
@@ -49,7 +86,7 @@ fn a_gateway_removes_what_has_expired_and_counts_it() {
         INSERT INTO table_service_data.\"Sessions\" SELECT 'p', i::text, now(), '{{{PAST}}}' FROM generate_series(1, 12000) AS i;
         INSERT INTO table_service_data.\"Sessions\" VALUES ('p', 'alive', now(), '{{}}')"
     ));
-    let gateways = [start(&database, "1"), start(&database, "1")];
+    let gateways = [(); 3].map(|()| start(&database, "1"));
     wait_until("the sweep", || {
         session.text("SELECT count(*)::text FROM table_service_data.\"Sessions\"") == "1"
     });
@@ -71,4 +108,28 @@ fn a_gateway_removes_what_has_expired_and_counts_it() {
         metrics.contains("table_service_expiry_staleness_seconds{account=\"devstoreaccount1\"}"),
         "{metrics}"
     );
+}
+
+#[test]
+fn a_sweeper_that_is_killed_leaves_its_work_to_the_next_one() {
+    const ENTITIES: u32 = 100_000;
+    let database = Database::new();
+    let session = database.session("owner");
+    session.run("SELECT table_service.create_table('Sessions'), table_service.set_expiry('Sessions', 'E')");
+    session.run(&format!(
+        "INSERT INTO table_service_data.\"Sessions\" SELECT 'p' || i % 2, i::text, now(),
+            CASE i % 2 WHEN 0 THEN '{{{PAST}}}'::table_service.properties ELSE '{{}}' END FROM generate_series(1, {ENTITIES}) AS i"
+    ));
+    let stored = || -> u32 {
+        let count = session.text("SELECT count(*)::text FROM table_service_data.\"Sessions\"");
+        count.parse().unwrap()
+    };
+    let killed = start(&database, "1");
+    wait_until("a sweep", || stored() < ENTITIES);
+    // This kills it.
+    drop(killed);
+    let _next = start(&database, "1");
+    wait_until("the next sweep", || stored() == ENTITIES / 2);
+    let alive = "SELECT count(*)::text FROM table_service_data.\"Sessions\" WHERE partition_key = 'p1'";
+    assert_eq!(session.text(alive), (ENTITIES / 2).to_string());
 }

@@ -236,3 +236,103 @@ fn a_page_ends_at_its_time_limit_among_what_has_expired() {
     session.run("RESET table_service.page_time_limit");
     assert_eq!(session.text("SELECT row_key FROM query_page('Sessions')"), "z");
 }
+
+#[test]
+fn every_session_knows_at_once_whether_a_table_has_an_expiry() {
+    const TABLE: &str = "table_service_data.\"Sessions\"";
+    let db = Database::new();
+    let owner = db.session("owner");
+    owner.run("SELECT table_service.create_table('Sessions')");
+    // These sessions keep their plans.
+    let readers = [db.session("direct"), db.session("statements")];
+    readers[1].run("SET plan_cache_mode = force_generic_plan; SET enable_indexscan = off");
+    let writer = db.session("writer");
+    let counts = [
+        "SELECT count(*)::text FROM table_service.get_entity('Sessions', 'p', 'dead')",
+        "SELECT count(*)::text FROM table_service.get_entities('Sessions', 'p', ARRAY['dead'])",
+        "SELECT count(*)::text FROM table_service.query_entities('Sessions', 'N eq 1')",
+        "SELECT count(row_key)::text FROM table_service.query_page('Sessions')",
+        "SELECT table_service.count_entities('Sessions')::text",
+    ];
+    let definitions = [
+        "SELECT table_service.set_expiry('Sessions', 'E')",
+        "SELECT table_service.set_expiry('Sessions', time_to_live => '1 hour')",
+        "CREATE INDEX ON table_service_data.\"Sessions\" (table_service.expires_at(\"timestamp\", properties, 'E', 60))
+            WHERE table_service.expires_at(\"timestamp\", properties, 'E', 60) IS NOT NULL",
+    ];
+    for definition in definitions {
+        for round in 0..4 {
+            owner.run(&format!(
+                "INSERT INTO {TABLE} VALUES ('p', 'dead', '2020-01-01Z', '{{{PAST}, \"N\": 1}}')"
+            ));
+            let seen = |expected: &str, moment: &str| {
+                let context = format!("{definition}, round {round}, {moment}");
+                for reader in &readers {
+                    for count in counts {
+                        assert_eq!(reader.text(count), expected, "{context}: {count}");
+                    }
+                }
+                let written =
+                    writer.sql("BEGIN; SELECT table_service.merge_entity('Sessions', 'p', 'dead', '{}', '*')");
+                writer.run("ROLLBACK");
+                assert_eq!(written.is_ok(), expected == "1", "{context}");
+            };
+            seen("1", "before");
+            owner.run(&format!("BEGIN; {definition}; ROLLBACK"));
+            seen("1", "after a rollback");
+            owner.run(definition);
+            seen("0", "with its expiry");
+            if round % 2 == 0 {
+                let indexes = owner.run("SELECT index::text FROM table_service.query_expiry('Sessions')");
+                owner.run(&format!(
+                    "REINDEX INDEX CONCURRENTLY {}",
+                    indexes[0][0].as_ref().unwrap()
+                ));
+                seen("0", "after REINDEX");
+            }
+            // What has expired is removed, so it does not appear again.
+            owner.run("SELECT table_service.drop_expiry('Sessions')");
+            assert_eq!(owner.text(&format!("SELECT count(*)::text FROM {TABLE}")), "0");
+        }
+    }
+}
+
+#[test]
+fn a_table_gets_and_loses_its_expiry_while_it_is_used() {
+    const ROUNDS: usize = 15;
+    let db = Database::new();
+    let owner = db.session("owner");
+    owner.run("SELECT table_service.create_table('Sessions')");
+    let sessions: Vec<_> = (0..4).map(|n| db.session(&format!("session {n}"))).collect();
+    // What lives is written and read until the owner has finished; no statement fails, and no entity that lives is lost.
+    let pending: Vec<_> = sessions
+        .iter()
+        .enumerate()
+        .map(|(n, session)| {
+            session.start(&format!(
+                "DO $$
+                BEGIN
+                    FOR i IN 1..100000 LOOP
+                        PERFORM table_service.insert_or_merge_entity('Sessions', 'p{n}', (i % 50)::text, jsonb_build_object('N', i));
+                        PERFORM table_service.insert_or_replace_entity('Sessions', 'p{n}', 'x' || i % 50, '{{{PAST}}}');
+                        COMMIT;
+                        IF (SELECT (properties OPERATOR(table_service.->>) 'N')::int FROM table_service.get_entity('Sessions', 'p{n}', (i % 50)::text)) IS DISTINCT FROM i THEN
+                            RAISE 'lost: %', i;
+                        END IF;
+                        EXIT WHEN to_regclass('public.finished') IS NOT NULL;
+                    END LOOP;
+                END $$"
+            ))
+        })
+        .collect();
+    for _ in 0..ROUNDS {
+        owner.run("SELECT table_service.set_expiry('Sessions', 'E')");
+        owner.run("SELECT pg_sleep(0.05)");
+        owner.run("SELECT table_service.drop_expiry('Sessions')");
+        owner.run("SELECT pg_sleep(0.05)");
+    }
+    owner.run("CREATE TABLE public.finished ()");
+    for session in pending {
+        session.finish().unwrap();
+    }
+}
