@@ -35,7 +35,7 @@ extension_sql_file!(
         Type(postgres::types::EntityOut),
         Type(postgres::types::BatchOperationsArg),
         Type(postgres::types::BatchOperationOut),
-        Type(postgres::result_set::Entities)
+        Type(api::results::Entities)
     ]
 );
 extension_sql_file!("../sql/access.sql", name = "access", requires = ["schemas"]);

@@ -7,12 +7,14 @@ use table_service_model::Error;
 use table_service_model::batch::{Action, Batch, Operation, PatchArguments};
 use table_service_model::key::{self, PARTITION_KEY};
 
+use super::results::BatchResults;
 use crate::engine::batch;
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{self, prevent_if_read_only, required};
+use crate::postgres::call::Call;
 use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
-use crate::postgres::result_set::{BatchResults, ResultSet};
+use crate::postgres::result_set::ResultSet;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, TextArg, TextArrayArg};
 
@@ -30,7 +32,7 @@ fn execute_batch(
     table_name: Option<TextArg<'_>>,
     partition_key: Option<TextArg<'_>>,
     operations: Option<BatchOperationsArg<'_>>,
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> BatchResults {
     let execute = || {
         let (table_name, partition_key) = target(c"execute_batch()", table_name, partition_key)?;
@@ -43,7 +45,7 @@ fn execute_batch(
             Operation::new(operation, row_key, properties, if_match)
         });
         let batch = Batch::new(partition_key.get(), rows)?;
-        execute(table_name, partition_key, &batch, fcinfo)
+        execute(table_name, partition_key, &batch, call)
     };
     execute().or_raise()
 }
@@ -54,12 +56,12 @@ fn execute_batch_json(
     table_name: Option<TextArg<'_>>,
     partition_key: Option<TextArg<'_>>,
     operations: Option<TextArg<'_>>,
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> BatchResults {
     let execute = || {
         let (table_name, partition_key) = target(c"execute_batch_json()", table_name, partition_key)?;
         let batch = Batch::parse(partition_key.get(), required("operations", operations)?.get())?;
-        execute(table_name, partition_key, &batch, fcinfo)
+        execute(table_name, partition_key, &batch, call)
     };
     execute().or_raise()
 }
@@ -158,15 +160,13 @@ fn execute(
     table_name: &str,
     partition_key: TextArg<'_>,
     batch: &Batch<'_>,
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> Result<BatchResults, Error> {
     key::check_characters(PARTITION_KEY, partition_key.get()).map_err(|error| error.at(0))?;
     let table = Table::open(table_name, TableLock::Write).map_err(|error| error.at(0))?;
     batch.check_limits(partition_key.get())?;
     let timestamps = batch::write(&table, partition_key, batch)?;
-    // SAFETY: `fcinfo` is that of the running function. Both callers return TABLE (index integer, row_key text, etag
-    // text).
-    let mut result = unsafe { ResultSet::open(fcinfo) };
+    let mut result = ResultSet::open(call);
     // Entities that one statement inserts have the same Timestamp, so most ETags repeat the one before.
     let mut last: Option<(i64, Text)> = None;
     for ((index, operation), timestamp) in (0..).zip(batch.operations()).zip(timestamps) {

@@ -11,12 +11,14 @@ use table_service_model::patch::Patch;
 use table_service_model::token::{ContinuationToken, Operation};
 
 use super::filters::parse;
+use super::results::{DeletedStep, UpdatedStep};
 use crate::engine::bulk::{self, Bulk, Change, Refused, Step};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{self, prevent_if_read_only, required, top_out_of_range};
+use crate::postgres::call::Call;
 use crate::postgres::error::{OrRaise, raise, raise_with};
 use crate::postgres::procedure::{Done, Procedure, Refusal, StepsOut};
-use crate::postgres::result_set::{DeletedStep, ResultSet, UpdatedStep};
+use crate::postgres::result_set::ResultSet;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Text, Value};
@@ -93,7 +95,7 @@ fn delete_entities_step(
     top: default!(Option<i64>, "1000"),
     continuation_token: default!(Option<TextArg<'_>>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> DeletedStep {
     let work = Work {
         function: c"delete_entities_step()",
@@ -103,8 +105,7 @@ fn delete_entities_step(
         parameters,
     };
     let done = work.one_step(top, continuation_token);
-    // SAFETY: `fcinfo` is that of the running function, which returns TABLE (deleted bigint, continuation_token text).
-    unsafe { push(fcinfo, &done) };
+    push(call, &done);
     DeletedStep
 }
 
@@ -121,7 +122,7 @@ fn update_entities_step(
     top: default!(Option<i64>, "1000"),
     continuation_token: default!(Option<TextArg<'_>>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> UpdatedStep {
     let work = Work {
         function: c"update_entities_step()",
@@ -131,8 +132,7 @@ fn update_entities_step(
         parameters,
     };
     let done = work.one_step(top, continuation_token);
-    // SAFETY: `fcinfo` is that of the running function, which returns TABLE (updated bigint, continuation_token text).
-    unsafe { push(fcinfo, &done) };
+    push(call, &done);
     UpdatedStep
 }
 
@@ -152,10 +152,9 @@ fn delete_entities_in_steps(
     parameters: Option<PropertiesArg<'_>>,
     deleted: Option<i64>,
     continuation_token: Option<TextArg<'_>>,
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> StepsOut {
-    // SAFETY: `fcinfo` is that of the running procedure, whose arguments INOUT are a bigint and a text.
-    let procedure = unsafe { Procedure::new(fcinfo, "delete_entities_in_steps()", "deleted") }.or_raise();
+    let procedure = Procedure::new(call, "delete_entities_in_steps()", "deleted").or_raise();
     let work = Work {
         function: c"delete_entities_in_steps()",
         table_name,
@@ -185,10 +184,9 @@ fn update_entities_in_steps(
     parameters: Option<PropertiesArg<'_>>,
     updated: Option<i64>,
     continuation_token: Option<TextArg<'_>>,
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> StepsOut {
-    // SAFETY: as above.
-    let procedure = unsafe { Procedure::new(fcinfo, "update_entities_in_steps()", "changed") }.or_raise();
+    let procedure = Procedure::new(call, "update_entities_in_steps()", "changed").or_raise();
     let work = Work {
         function: c"update_entities_in_steps()",
         table_name,
@@ -334,7 +332,7 @@ impl<'a> Work<'a> {
 
     fn in_steps(
         &self,
-        procedure: Procedure,
+        procedure: Procedure<'_>,
         (step, pause): (Option<i64>, Option<Interval>),
         count: Option<i64>,
         token: Option<TextArg<'_>>,
@@ -396,13 +394,10 @@ fn raise_refused(Refused { error, keys }: Refused) -> Step {
 }
 
 /// Returns what a step has done.
-///
-/// # Safety
-/// `fcinfo` must be that of the running function, which returns a bigint and a text.
-unsafe fn push(fcinfo: pg_sys::FunctionCallInfo, done: &Done) {
+fn push(call: Call<'_>, done: &Done) {
     let token = done.next.as_deref().map(Text::new);
     // SAFETY: the caller makes the same promise.
-    let mut result = unsafe { ResultSet::open(fcinfo) };
+    let mut result = ResultSet::open(call);
     result.push([
         Some(Value::int8(i64::try_from(done.count).unwrap_or(i64::MAX))),
         token.as_ref().map(Text::value),

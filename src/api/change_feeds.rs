@@ -4,11 +4,13 @@ use pgrx::prelude::*;
 use table_service_model::change_feed::{FeedName, PREFIX, Position, slot_prefix};
 use table_service_model::{Error, Properties};
 
+use super::results::{ChangeFeeds, Changes};
 use crate::engine::change_feed::{self as engine, ChangeFeed};
 use crate::postgres::arguments::{prevent_if_read_only, required};
+use crate::postgres::call::Call;
 use crate::postgres::catalog;
 use crate::postgres::error::{OrRaise, raise};
-use crate::postgres::result_set::{ChangeFeeds, Changes, ResultSet};
+use crate::postgres::result_set::ResultSet;
 use crate::postgres::row::broken_entity;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
@@ -60,16 +62,14 @@ fn drop_change_feed(feed_name: Option<TextArg<'_>>, if_exists: default!(Option<b
 /// Returns the change feeds of the database: their tables, whether a session reads them now, how much of PostgreSQL's log they
 /// retain, and the position up to which they are confirmed.
 #[pg_extern(stable, parallel_restricted)]
-fn query_change_feeds(fcinfo: pg_sys::FunctionCallInfo) -> ChangeFeeds {
+fn query_change_feeds(call: Call<'_>) -> ChangeFeeds {
     const SQL: &str = "SELECT COALESCE(p.feed, s.feed), p.pubname, COALESCE(s.active, false), s.wal_status, CASE WHEN s.wal_status OPERATOR(pg_catalog.=) 'lost' THEN 0 ELSE pg_catalog.pg_wal_lsn_diff(CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END, s.restart_lsn)::pg_catalog.int8 END, s.confirmed_flush_lsn::pg_catalog.text FROM (SELECT p.pubname::pg_catalog.text AS pubname, pg_catalog.substr(p.pubname::pg_catalog.text, pg_catalog.length($1) OPERATOR(pg_catalog.+) 1) AS feed FROM pg_catalog.pg_publication AS p WHERE pg_catalog.starts_with(p.pubname::pg_catalog.text, $1)) AS p FULL JOIN (SELECT s.*, pg_catalog.substr(s.slot_name::pg_catalog.text, pg_catalog.length($2) OPERATOR(pg_catalog.+) 1) AS feed FROM pg_catalog.pg_replication_slots AS s WHERE pg_catalog.starts_with(s.slot_name::pg_catalog.text, $2)) AS s ON pg_catalog.lower(p.feed COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) s.feed ORDER BY pg_catalog.lower(COALESCE(p.feed, s.feed) COLLATE pg_catalog.\"C\")";
     const TABLES: &str = "SELECT t.tablename::pg_catalog.text FROM pg_catalog.pg_publication_tables AS t WHERE t.pubname::pg_catalog.text OPERATOR(pg_catalog.=) $1 AND t.schemaname::pg_catalog.text OPERATOR(pg_catalog.=) $2 ORDER BY pg_catalog.lower(t.tablename::pg_catalog.text COLLATE pg_catalog.\"C\")";
-    // SAFETY: it is a global of this process.
-    let slots = slot_prefix(unsafe { pg_sys::MyDatabaseId }.to_u32());
+    let slots = slot_prefix(catalog::database().to_u32());
     let (publications, slots, schema) = (Text::new(PREFIX), Text::new(&slots), Text::new(catalog::DATA_SCHEMA));
     connect(|spi| {
         let rows = spi.read_catalogs(SQL, &[publications.value(), slots.value()]);
-        // SAFETY: `fcinfo` is that of the running function, which returns the columns of `ChangeFeeds`.
-        let mut result = unsafe { ResultSet::open(fcinfo) };
+        let mut result = ResultSet::open(call);
         for row in rows.iter() {
             let Some(feed) = row.text(1).filter(|feed| FeedName::parse(feed.get()).is_ok()) else {
                 continue;
@@ -98,11 +98,7 @@ fn query_change_feeds(fcinfo: pg_sys::FunctionCallInfo) -> ChangeFeeds {
 /// Raises `ResourceNotFound` (42704) if there is no such feed or its slot is gone, and PostgreSQL's errors 55006 while another
 /// session reads the feed and 55000 if it has lost changes.
 #[pg_extern]
-fn query_changes(
-    feed_name: Option<TextArg<'_>>,
-    top: default!(Option<i64>, "1000"),
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> Changes {
+fn query_changes(feed_name: Option<TextArg<'_>>, top: default!(Option<i64>, "1000"), call: Call<'_>) -> Changes {
     let query = || {
         let feed = checked(feed_name)?;
         let top = u64::try_from(required("top", top)?).map_err(|_| Error::ArgumentInvalid {
@@ -110,8 +106,7 @@ fn query_changes(
         })?;
         engine::require_one_server()?;
         let feed = ChangeFeed::find(feed)?;
-        // SAFETY: `fcinfo` is that of the running function, which returns the columns of `Changes`.
-        let mut result = unsafe { ResultSet::open(fcinfo) };
+        let mut result = ResultSet::open(call);
         feed.read(top, &mut |position, committed, change| {
             let text = |text: &str| Text::new(text);
             let bag = |bag: &[u8]| {

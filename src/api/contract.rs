@@ -7,7 +7,10 @@ use pgrx::prelude::*;
 use table_service_model::{Error, entity, ticks};
 
 use crate::engine::contract::check;
+use crate::postgres::call::Call;
+use crate::postgres::clock::now;
 use crate::postgres::error::{OrRaise, raise};
+use crate::postgres::trigger::RowUpdate;
 use crate::postgres::types::{PropertiesArg, TextArg, TriggerRow};
 
 /// Returns true for an entity that the service would store. Raises the API's error for any other.
@@ -54,47 +57,21 @@ fn merge_fits(
 
 /// Sets the Timestamp of an updated row, so that no UPDATE can keep, rewind or forge it. BEFORE UPDATE FOR EACH ROW.
 #[pg_extern]
-fn rising_timestamp(fcinfo: pg_sys::FunctionCallInfo) -> TriggerRow {
+fn rising_timestamp(call: Call<'_>) -> TriggerRow {
     let misused = |reason: &str| -> ! {
         raise(Error::ArgumentInvalid {
             reason: reason.to_owned(),
         })
     };
-    // SAFETY: the first test ensures that a BEFORE UPDATE FOR EACH ROW trigger is running, whose context has the
-    // relation and both tuples. A user may put the trigger on any table, so the column's type is tested before its
-    // value is used.
-    unsafe {
-        let trigger = (*fcinfo).context.cast::<pg_sys::TriggerData>();
-        if trigger.is_null()
-            || (*trigger).type_ != pg_sys::NodeTag::T_TriggerData
-            || !pgrx::trigger_fired_by_update((*trigger).tg_event)
-            || !pgrx::trigger_fired_before((*trigger).tg_event)
-            || !pgrx::trigger_fired_for_row((*trigger).tg_event)
-        {
-            misused("rising_timestamp() is called by a BEFORE UPDATE FOR EACH ROW trigger");
-        }
-        let descriptor = (*(*trigger).tg_relation).rd_att;
-        // By name: the columns of a PostgreSQL partition may have another order.
-        let mut column = pg_sys::SPI_fnumber(descriptor, c"timestamp".as_ptr());
-        if column <= 0 || pg_sys::SPI_gettypeid(descriptor, column) != pg_sys::TIMESTAMPTZOID {
-            misused("rising_timestamp() needs a column \"timestamp\" of type timestamptz");
-        }
-        let mut is_null = false;
-        let old = pg_sys::heap_getattr((*trigger).tg_trigtuple, column, descriptor, &mut is_null);
-        let clock = pg_sys::GetCurrentTimestamp();
-        let mut next = pg_sys::Datum::from(if is_null {
-            clock
-        } else {
-            ticks::next_timestamp(old.value() as i64, clock)
-        });
-        let row = pg_sys::heap_modify_tuple_by_cols(
-            (*trigger).tg_newtuple,
-            descriptor,
-            1,
-            &mut column,
-            &mut next,
-            &mut false,
-        );
-        TriggerRow::new(row)
-    }
+    // A user may put the trigger on any table.
+    let Some(update) = RowUpdate::of(&call) else {
+        misused("rising_timestamp() is called by a BEFORE UPDATE FOR EACH ROW trigger");
+    };
+    // By name: the columns of a PostgreSQL partition may have another order.
+    let Some(timestamp) = update.timestamptz(c"timestamp") else {
+        misused("rising_timestamp() needs a column \"timestamp\" of type timestamptz");
+    };
+    let clock = now();
+    let next = timestamp.old().map_or(clock, |old| ticks::next_timestamp(old, clock));
+    timestamp.set(next)
 }

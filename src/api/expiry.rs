@@ -6,6 +6,7 @@ use pgrx::spi::quote_identifier;
 use table_service_model::Error;
 use table_service_model::expiry::{self as model, Expiry};
 
+use super::results::{ExpiryIndexes, Sweeps};
 use crate::engine::direct::{has_one_snapshot, may_read, reads_every_row};
 use crate::engine::distribution::require_coordinator;
 use crate::engine::expiry::Expiries;
@@ -13,11 +14,12 @@ use crate::engine::property_index::free_index_name;
 use crate::engine::sweep::{self, BEGINNING};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
+use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, ExpiryIndex};
 use crate::postgres::error::OrRaise;
 use crate::postgres::indexes::{KnownIndex, of_index, of_table};
 use crate::postgres::property_index::{concurrent_creation, qualified_name};
-use crate::postgres::result_set::{ExpiryIndexes, ResultSet, Sweeps};
+use crate::postgres::result_set::ResultSet;
 use crate::postgres::spi::{connect, drop_objects};
 use crate::postgres::statement::expiry_expression;
 use crate::postgres::types::value::{Text, Value};
@@ -159,12 +161,11 @@ fn expiry_sql(
 /// Returns when the entities of a table, or of all tables, expire: the property, the time to live, the index that keeps it,
 /// whether it is in force, and when the entity that expires first does or did so.
 #[pg_extern(stable, parallel_restricted)]
-fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), fcinfo: pg_sys::FunctionCallInfo) -> ExpiryIndexes {
+fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_>) -> ExpiryIndexes {
     let query = || {
         let is_named = table_name.is_some();
         let tables = tables_with_expiry(table_name)?;
-        // SAFETY: `fcinfo` is that of the running function, which returns the columns of `ExpiryIndexes`.
-        let mut result = unsafe { ResultSet::open(fcinfo) };
+        let mut result = ResultSet::open(call);
         for (table, indexes) in tables {
             // Entities on other servers do not expire. Nobody waits for a table that is not named.
             let is_open = !table.is_distributed() && still_there(&table, TableLock::Read, is_named)?.is_some();
@@ -198,7 +199,7 @@ fn expire_entities(
     table_name: default!(Option<TextArg<'_>>, "NULL"),
     top: default!(Option<i64>, "10000"),
     since: default!(Option<TimestampWithTimeZone>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> Sweeps {
     let expire = || {
         let top = u64::try_from(required("top", top)?).map_err(|_| top_out_of_range())?;
@@ -206,8 +207,7 @@ fn expire_entities(
         prevent_if_read_only(c"expire_entities()");
         let is_named = table_name.is_some();
         let tables = tables_with_expiry(table_name)?;
-        // SAFETY: `fcinfo` is that of the running function, which returns the columns of `Sweeps`.
-        let mut result = unsafe { ResultSet::open(fcinfo) };
+        let mut result = ResultSet::open(call);
         for (table, _) in tables {
             // Of all tables, the caller sweeps those that it may. For one, PostgreSQL says which privilege is missing.
             if !is_named && (!table.may_be_swept() || table.is_distributed()) {

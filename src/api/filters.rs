@@ -6,12 +6,13 @@ use table_service_model::filter::{Filter, Plan};
 use table_service_model::{Error, Ticks};
 
 use crate::engine::matches::{COST, implied, selectivity};
-use crate::engine::residual::parsed;
+use crate::engine::residual::{ScannedEntity, ScannedProperties, parsed};
 use crate::postgres::arguments::required;
+use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
 use crate::postgres::planner::Request;
 use crate::postgres::statement::{passes, range_to_sql};
-use crate::postgres::types::{EntityArg, PropertiesArg, TextArg};
+use crate::postgres::types::{EntityArg, PlannerRequestArg, PropertiesArg, TextArg};
 
 /// Answers the planner's requests about `matches`: to a call with a constant filter it adds the conditions on keys and on
 /// property indexes that the filter implies, and it estimates which part of the entities passes and how long a call takes.
@@ -19,18 +20,14 @@ use crate::postgres::types::{EntityArg, PropertiesArg, TextArg};
 CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
 STRICT LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
-fn matches_support(request: pgrx::Internal) -> pgrx::Internal {
-    let request = request
-        .unwrap()
-        .map_or(std::ptr::null_mut(), |request| request.cast_mut_ptr());
-    // SAFETY: the declaration as the support function of `matches` makes PostgreSQL pass its requests. NULL as an answer
-    // means that the function has none.
-    let answer = match unsafe { Request::of(request) } {
+fn matches_support(request: PlannerRequestArg<'_>) -> pgrx::Internal {
+    let answer = match Request::of(&request) {
         Some(Request::Simplify(call)) => implied(&call).map(|(conditions, implied)| call.and(&conditions, implied)),
         Some(Request::Selectivity(request)) => selectivity(&request).map(|selectivity| request.answer(selectivity)),
         Some(Request::Cost(request)) => Some(request.answer(COST)),
         None => None,
     };
+    // NULL means that the function has no answer.
     pgrx::Internal::from(Some(answer.unwrap_or(pg_sys::Datum::null())))
 }
 
@@ -41,13 +38,12 @@ fn matches(
     entity: Option<EntityArg<'_>>,
     filter: Option<TextArg<'_>>,
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    mut call: Call<'_>,
 ) -> Option<bool> {
     let entity = entity.filter(|entity| !entity.is_null())?;
     let filter = required("filter", filter).or_raise();
     let parameters = parameters.map(|parameters| parameters.get());
-    // SAFETY: `fcinfo` is that of the running function.
-    Some(unsafe { parsed(fcinfo, filter.get(), parameters) }.matches(&entity.get()))
+    Some(parsed(&mut call, filter.get(), parameters).matches(&entity.get()))
 }
 
 /// Returns whether the entity in these columns passes a filter. `filter_to_sql` writes calls of this function.
@@ -58,7 +54,7 @@ fn entity_passes(
     timestamp: TimestampWithTimeZone,
     properties: PropertiesArg<'_>,
     filter: TextArg<'_>,
-    fcinfo: pg_sys::FunctionCallInfo,
+    mut call: Call<'_>,
 ) -> bool {
     let entity = Entity {
         partition_key: Some(partition_key.get()),
@@ -66,8 +62,27 @@ fn entity_passes(
         timestamp: Ticks::from_postgres_micros(timestamp.into_inner()),
         properties: properties.get(),
     };
-    // SAFETY: `fcinfo` is that of the running function.
-    unsafe { parsed(fcinfo, filter.get(), None) }.matches(&entity)
+    parsed(&mut call, filter.get(), None).matches(&entity)
+}
+
+/// Tests the residual filter of a scan that looks only at properties.
+#[pg_extern(sql = "
+CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
+VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn scan_passes_properties(scanned: ScannedProperties<'_>) -> bool {
+    scanned.pass()
+}
+
+/// Tests the residual filter of a scan that also looks at keys or the Timestamp.
+#[pg_extern(sql = "
+CREATE FUNCTION table_service.scan_passes(
+    partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, predicate bytea)
+RETURNS boolean
+VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn scan_passes_entity(scanned: ScannedEntity<'_>) -> bool {
+    scanned.passes()
 }
 
 /// Returns a filter as an SQL condition on the columns of an entity, for a WHERE clause. `alias` qualifies the columns.

@@ -13,6 +13,7 @@ pub mod filters;
 pub mod property_indexes;
 pub mod queries;
 pub mod reads;
+pub mod results;
 pub mod tables;
 pub mod time_keys;
 pub mod writes;

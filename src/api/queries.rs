@@ -12,12 +12,14 @@ use table_service_model::projection::Projection;
 use table_service_model::token::{ContinuationToken, TOKEN_BYTES};
 
 use super::filters::parse;
+use super::results::{Entities, Explanation, Page, PageChunks, PartitionStatistics};
 use crate::engine::page::{self, Measure, PageRequest, PageSink};
 use crate::engine::scan::{self, PAGE_ENTITIES, RowFilter, Wanted, predicate};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{required, top_out_of_range};
+use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
-use crate::postgres::result_set::{Entities, Explanation, Page, PageChunks, PartitionStatistics, ResultSet};
+use crate::postgres::result_set::ResultSet;
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
@@ -34,7 +36,7 @@ fn query_entities(
     projection: default!(Option<TextArg<'_>>, "NULL"),
     top: default!(Option<i64>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> Entities {
     let query = || {
         let query = Query::new(table_name, filter, projection, parameters)?;
@@ -42,8 +44,7 @@ fn query_entities(
             .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
             .transpose()?;
         let table = query.table()?;
-        // SAFETY: `fcinfo` is that of the running function, which returns SETOF entity.
-        let mut result = unsafe { ResultSet::open(fcinfo) };
+        let mut result = ResultSet::open(call);
         match top {
             None => connect(|spi| {
                 scan::read_all(spi, &table, &query.plan, &mut |row| {
@@ -87,15 +88,14 @@ fn query_page(
     top: default!(Option<i64>, "NULL"),
     continuation_token: default!(Option<TextArg<'_>>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> Page {
     let query = || {
         let query = Query::new(table_name, filter, projection, parameters)?;
         let request = query.page(top, continuation_token)?;
         let table = query.table()?;
         let rows = PageRows {
-            // SAFETY: `fcinfo` is that of the running function, which returns the columns of `Page`.
-            result: unsafe { ResultSet::open(fcinfo) },
+            result: ResultSet::open(call),
             projection: &query.projection,
             bytes: 0,
         };
@@ -145,14 +145,13 @@ fn query_page_chunks(
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
     metadata: default!(Option<TextArg<'_>>, "'minimal'"),
     byte_limit: default!(Option<i64>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> PageChunks {
     let query = || {
         let query = Query::new(table_name, filter, projection, parameters)?;
         let limit = page_bytes(byte_limit)?;
         let (chunks, token) = query.print(metadata, top, continuation_token, |projection, metadata| Chunks {
-            // SAFETY: `fcinfo` is that of the running function, which returns the columns of `PageChunks`.
-            result: unsafe { ResultSet::open(fcinfo) },
+            result: ResultSet::open(call),
             chunk: b"[".to_vec(),
             printed: Vec::new(),
             length: 1,
@@ -184,7 +183,7 @@ fn explain_query(
     table_name: Option<TextArg<'_>>,
     filter: default!(Option<TextArg<'_>>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> Explanation {
     let explain = || {
         let query = Query::new(table_name, filter, None, parameters)?;
@@ -210,9 +209,7 @@ fn explain_query(
             .as_ref()
             .map(|filter| Text::new(&filter.to_string()));
         let [access, sql, plan] = [&access.to_string(), &statements.join(";\n"), &plan].map(|text| Text::new(text));
-        // SAFETY: `fcinfo` is that of the running function, which returns TABLE (access text, key_ranges text[],
-        // residual text, sql text, plan text).
-        let mut result = unsafe { ResultSet::open(fcinfo) };
+        let mut result = ResultSet::open(call);
         result.push([
             Some(access.value()),
             Some(ranges.value()),
@@ -228,7 +225,7 @@ fn explain_query(
 /// Returns for each partition how many entities it has and how many bytes they take, in key order. The numbers are
 /// exact: the function reads the whole table.
 #[pg_extern(stable, parallel_restricted)]
-fn partition_statistics(table_name: Option<TextArg<'_>>, fcinfo: pg_sys::FunctionCallInfo) -> PartitionStatistics {
+fn partition_statistics(table_name: Option<TextArg<'_>>, call: Call<'_>) -> PartitionStatistics {
     let statistics = || {
         let table = Table::open(required("table_name", table_name)?.get(), TableLock::Read)?;
         connect(|spi| {
@@ -242,9 +239,7 @@ fn partition_statistics(table_name: Option<TextArg<'_>>, fcinfo: pg_sys::Functio
                 table.name(),
                 condition.as_deref().unwrap_or("true"),
             );
-            // SAFETY: `fcinfo` is that of the running function, which returns TABLE (partition_key text, entities
-            // bigint, bytes bigint).
-            let mut result = unsafe { ResultSet::open(fcinfo) };
+            let mut result = ResultSet::open(call);
             for row in spi.read(&sql, &parameters).iter() {
                 result.push([
                     row.text(1).map(Value::text),

@@ -7,13 +7,15 @@ use table_service_model::Error;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::projection::Projection;
 
+use super::results::Entities;
 use crate::engine::direct::{self, Purpose};
 use crate::engine::scan::RowFilter;
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{Keys, required};
+use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
 use crate::postgres::receiver::Receiver;
-use crate::postgres::result_set::{Entities, ResultSet};
+use crate::postgres::result_set::ResultSet;
 use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
 use crate::postgres::statement::Statement;
@@ -27,15 +29,14 @@ fn get_entity(
     partition_key: Option<TextArg<'_>>,
     row_key: Option<TextArg<'_>>,
     projection: default!(Option<TextArg<'_>>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> Entities {
     let get = || {
         let table_name = required("table_name", table_name)?.get();
         let keys = Keys::new(partition_key, row_key)?;
         let projection = Projection::parse(projection.map_or("", TextArg::get))?;
         let table = Table::open(table_name, TableLock::Read)?;
-        // SAFETY: `fcinfo` is that of the running function, which returns SETOF entity.
-        let mut result = unsafe { ResultSet::open(fcinfo) };
+        let mut result = ResultSet::open(call);
         if !keys.within_limits() {
             return Ok(Entities);
         }
@@ -63,7 +64,7 @@ fn get_entities(
     partition_key: Option<TextArg<'_>>,
     row_keys: Option<TextArrayArg<'_>>,
     projection: default!(Option<TextArg<'_>>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> Entities {
     let get = || {
         let table_name = required("table_name", table_name)?.get();
@@ -81,8 +82,7 @@ fn get_entities(
         }
         let projection = Projection::parse(projection.map_or("", TextArg::get))?;
         let table = Table::open(table_name, TableLock::Read)?;
-        // SAFETY: `fcinfo` is that of the running function, which returns SETOF entity.
-        let mut result = unsafe { ResultSet::open(fcinfo) };
+        let mut result = ResultSet::open(call);
         let wanted = Array::of_texts(wanted.into_iter());
         let statement = Statement::get_many(Value::text(partition_key), &wanted);
         let filter = RowFilter::of(&table, None);

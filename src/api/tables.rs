@@ -9,15 +9,17 @@ use table_service_model::table_filter::TableFilter;
 use table_service_model::token::ContinuationToken;
 use table_service_model::{Error, table_name};
 
+use super::results::Tables;
 use crate::engine::distribution;
 use crate::engine::policies;
 use crate::engine::table::{Table, free_primary_key_name, is_table, same_name};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
+use crate::postgres::call::Call;
 use crate::postgres::catalog;
 use crate::postgres::error::OrRaise;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::raised::{has_sqlstate, message};
-use crate::postgres::result_set::{ResultSet, Tables};
+use crate::postgres::result_set::ResultSet;
 use crate::postgres::spi::{connect, drop_objects};
 use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::{Text, Value};
@@ -166,9 +168,9 @@ fn query_tables(
     top: default!(Option<i64>, "NULL"),
     continuation_token: default!(Option<TextArg<'_>>, "NULL"),
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> Tables {
-    query(filter, top, continuation_token, parameters, fcinfo).or_raise()
+    query(filter, top, continuation_token, parameters, call).or_raise()
 }
 
 fn query(
@@ -176,7 +178,7 @@ fn query(
     top: Option<i64>,
     continuation_token: Option<TextArg<'_>>,
     parameters: Option<PropertiesArg<'_>>,
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: Call<'_>,
 ) -> Result<Tables, Error> {
     const SQL: &str = "SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass, c.reloftype OPERATOR(pg_catalog.=) $2 FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND (c.reloftype OPERATOR(pg_catalog.=) $2 OR c.reloftype OPERATOR(pg_catalog.=) 0 AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}')) AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.>=) $3 ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
     let filter = TableFilter::parse(
@@ -231,9 +233,7 @@ fn query(
             let name = table_name::fold(next.get());
             Text::new(&ContinuationToken::Table { name }.encode())
         });
-        // SAFETY: `fcinfo` is that of the running function, which returns TABLE (table_name text, relation regclass,
-        // continuation_token text).
-        let mut result = unsafe { ResultSet::open(fcinfo) };
+        let mut result = ResultSet::open(call);
         for (index, &(name, relation)) in page.iter().enumerate() {
             let token = token.as_ref().filter(|_| index + 1 == page.len());
             result.push([

@@ -5,6 +5,7 @@ use table_service_model::{Error, Ticks, retry};
 
 use crate::postgres::clock::{ticks_of, timestamp_of};
 use crate::postgres::error::OrRaise;
+use crate::postgres::random::random;
 use crate::postgres::types::TextArg;
 
 /// The parameter's name in error messages.
@@ -75,10 +76,4 @@ fn retry_delay(
         Interval::new(0, 0, delay).map_err(|_| invalid("an interval must not be negative"))
     };
     delay().or_raise()
-}
-
-/// Returns a random number, evenly distributed in 0..1.
-fn random() -> f64 {
-    // SAFETY: `pg_global_prng_state` is the generator of this process alone. PostgreSQL seeds it when a session starts.
-    unsafe { pg_sys::pg_prng_double(&raw mut pg_sys::pg_global_prng_state) }
 }

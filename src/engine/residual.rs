@@ -7,55 +7,61 @@ use table_service_model::entity::Entity;
 use table_service_model::filter::{Columns, Filter, Predicate};
 use table_service_model::{Error, Properties, Ticks};
 
+use crate::postgres::call::{Call, call_argument};
 use crate::postgres::error::OrRaise;
 use crate::postgres::row::{bag, broken};
 use crate::postgres::types::TextArg;
 use crate::postgres::varlena;
 
-/// Tests the residual filter of a scan that looks only at properties.
-///
-/// It reads the arguments itself, which is faster: it runs for every row of a scan.
-#[pg_extern(sql = "
-CREATE FUNCTION table_service.scan_passes(properties table_service.properties, predicate bytea) RETURNS boolean
-VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
-")]
-fn scan_passes_properties(fcinfo: pg_sys::FunctionCallInfo) -> bool {
-    // SAFETY: `fcinfo` is that of the running function, whose declaration has these arguments.
-    unsafe {
+/// The call of a function with the arguments `properties table_service.properties, predicate bytea`. They are read here,
+/// which is faster: the function runs for every row of a scan.
+pub struct ScannedProperties<'f>(Call<'f>);
+call_argument!(ScannedProperties, ScannedProperties);
+
+impl ScannedProperties<'_> {
+    /// Returns whether the properties pass the predicate, which looks at nothing else.
+    pub fn pass(mut self) -> bool {
+        // SAFETY: the function has these arguments.
+        let (properties, predicate) = unsafe {
+            let properties = bag(argument(&self.0, 0), || TESTED.to_owned());
+            (properties, varlena::bytes(argument(&self.0, 1)))
+        };
         let entity = Entity {
             partition_key: None,
             row_key: None,
             timestamp: None,
-            properties: bag(argument(fcinfo, 0), || TESTED.to_owned()),
+            properties,
         };
-        compiled(fcinfo, varlena::bytes(argument(fcinfo, 1)))
-            .predicate
-            .matches(&entity)
+        compiled(&mut self.0, predicate).predicate.matches(&entity)
     }
 }
 
-/// Tests the residual filter of a scan that also looks at keys or the Timestamp.
-#[pg_extern(sql = "
-CREATE FUNCTION table_service.scan_passes(
-    partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, predicate bytea)
-RETURNS boolean
-VOLATILE PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
-")]
-fn scan_passes_entity(fcinfo: pg_sys::FunctionCallInfo) -> bool {
-    // SAFETY: `fcinfo` is that of the running function, whose declaration has these arguments.
-    unsafe {
-        let kept = compiled(fcinfo, varlena::bytes(argument(fcinfo, 4)));
-        let key = |number: usize| {
-            let key = argument(fcinfo, number);
+/// The call of a function with the arguments `partition_key text, row_key text, "timestamp" timestamptz, properties
+/// table_service.properties, predicate bytea`.
+pub struct ScannedEntity<'f>(Call<'f>);
+call_argument!(ScannedEntity, ScannedEntity);
+
+impl ScannedEntity<'_> {
+    /// Returns whether the entity passes the predicate.
+    pub fn passes(mut self) -> bool {
+        // SAFETY: the function has these arguments.
+        let ([partition_key, row_key, timestamp, properties], predicate) = unsafe {
+            let columns = [0, 1, 2, 3].map(|number| argument(&self.0, number));
+            (columns, varlena::bytes(argument(&self.0, 4)))
+        };
+        let kept = compiled(&mut self.0, predicate);
+        let key = |key: pg_sys::Datum| {
             (kept.columns.partition_key || kept.columns.row_key)
-                .then(|| TextArg::from_datum(key, false).map(TextArg::get))
+                // SAFETY: the argument is a text.
+                .then(|| unsafe { TextArg::from_datum(key, false) }.map(TextArg::get))
                 .flatten()
         };
-        let timestamp = argument(fcinfo, 2).value() as i64;
-        let properties = bag(argument(fcinfo, 3), || TESTED.to_owned());
+        let timestamp = timestamp.value() as i64;
+        // SAFETY: the argument is a bag.
+        let properties = unsafe { bag(properties, || TESTED.to_owned()) };
         let entity = Entity {
-            partition_key: key(0),
-            row_key: key(1),
+            partition_key: key(partition_key),
+            row_key: key(row_key),
             timestamp: kept
                 .columns
                 .timestamp
@@ -78,9 +84,9 @@ const TESTED: &str = "that a filter is tested on";
 ///
 /// # Safety
 /// The function must have an argument of this number, counted from zero.
-unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, number: usize) -> pg_sys::Datum {
+unsafe fn argument(call: &Call<'_>, number: usize) -> pg_sys::Datum {
     // SAFETY: the caller promises that the argument exists.
-    let argument = unsafe { &*(*fcinfo).args.as_ptr().add(number) };
+    let argument = unsafe { &*(*call.info()).args.as_ptr().add(number) };
     if argument.isnull {
         broken(TESTED, "is NULL in a column of the entity");
     }
@@ -97,39 +103,24 @@ struct Kept {
 }
 
 /// Returns the predicate of a filter. It is parsed once per call site, as long as the filter stays the same.
-///
-/// # Safety
-/// `fcinfo` must be that of the running function. The predicate is valid until this call site calls again.
-pub unsafe fn parsed<'a>(
-    fcinfo: pg_sys::FunctionCallInfo,
-    filter: &str,
-    parameters: Option<Properties<'_>>,
-) -> &'a Predicate {
+pub fn parsed<'c>(call: &'c mut Call<'_>, filter: &str, parameters: Option<Properties<'_>>) -> &'c Predicate {
     let bytes = parameters.map(|parameters| parameters.as_bytes());
     let make = || Filter::parse(filter, parameters).map(|filter| Predicate::new(&filter));
-    // SAFETY: the caller makes the same promise.
-    unsafe { &kept(fcinfo, filter.as_bytes(), bytes, make).predicate }
+    &kept(call, filter.as_bytes(), bytes, make).predicate
 }
 
 /// Returns the predicate in the bytes that a scan passes.
-///
-/// # Safety
-/// As for [`parsed`].
-unsafe fn compiled<'a>(fcinfo: pg_sys::FunctionCallInfo, bytes: &[u8]) -> &'a Kept {
-    // SAFETY: the caller makes the same promise.
-    unsafe { kept(fcinfo, bytes, None, || Predicate::from_bytes(bytes)) }
+fn compiled<'c>(call: &'c mut Call<'_>, bytes: &[u8]) -> &'c Kept {
+    kept(call, bytes, None, || Predicate::from_bytes(bytes))
 }
 
 /// Returns the predicate that the call site keeps, and makes a new one if its source has changed.
-///
-/// # Safety
-/// As for [`parsed`].
-unsafe fn kept<'a>(
-    fcinfo: pg_sys::FunctionCallInfo,
+fn kept<'c>(
+    call: &'c mut Call<'_>,
     source: &[u8],
     parameters: Option<&[u8]>,
     make: impl Fn() -> Result<Predicate, Error>,
-) -> &'a Kept {
+) -> &'c Kept {
     let new = || {
         let predicate = make().or_raise();
         Kept {
@@ -139,10 +130,11 @@ unsafe fn kept<'a>(
             predicate,
         }
     };
-    // SAFETY: `flinfo` is that of the running function. Its `fn_extra` belongs to this function, so it is NULL or
-    // points to a `Kept`. The `Kept` lives in `fn_mcxt`, as long as the call site, and only this function replaces it.
+    // SAFETY: `flinfo` is that of the running function. Its `fn_extra` belongs to this module, so it is NULL or points to a
+    // `Kept`. The `Kept` lives in `fn_mcxt`, as long as the call site, and only this function replaces it. It does not while
+    // somebody has it: this is the only value that stands for the call.
     unsafe {
-        let site = (*fcinfo).flinfo;
+        let site = (*call.info()).flinfo;
         let mut kept = (*site).fn_extra.cast::<Kept>();
         if kept.is_null() {
             kept = PgMemoryContexts::For((*site).fn_mcxt).leak_and_drop_on_delete(new());

@@ -262,6 +262,12 @@ fn look_up() -> OwnObjects {
     }
 }
 
+/// Returns the database of the session.
+pub fn database() -> pg_sys::Oid {
+    // SAFETY: it is a global of this process.
+    unsafe { pg_sys::MyDatabaseId }
+}
+
 /// Returns the schema of the tables of the service.
 pub fn data_schema() -> pg_sys::Oid {
     own_objects().data_schema

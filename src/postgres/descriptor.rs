@@ -19,3 +19,15 @@ pub(super) unsafe fn type_of(descriptor: pg_sys::TupleDesc, column: usize) -> pg
         (*columns.cast::<pg_sys::FormData_pg_attribute>().add(column)).atttypid
     }
 }
+
+/// Returns the types of all columns.
+///
+/// # Safety
+/// The descriptor must be valid.
+pub(super) unsafe fn types_of(descriptor: pg_sys::TupleDesc) -> Vec<pg_sys::Oid> {
+    // SAFETY: the caller promises a valid descriptor, whose columns are counted by `natts`.
+    unsafe {
+        let count = usize::try_from((*descriptor).natts).unwrap_or_default();
+        (0..count).map(|column| type_of(descriptor, column)).collect()
+    }
+}

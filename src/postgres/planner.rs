@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 use super::catalog;
 use super::columns::ColumnNumbers;
 use super::indexes::{of_type, property_in};
-use super::types::{PropertiesArg, TextArg};
+use super::types::{PlannerRequestArg, PropertiesArg, TextArg};
 use super::varlena;
 
 /// A call of `matches` whose entity is the row of a table and whose filter is known when the query is planned.
@@ -99,14 +99,13 @@ pub struct SelectivityRequest<'p> {
 }
 
 impl<'p> Request<'p> {
-    /// Reads a request. Returns `None` if there is no answer to it.
-    ///
-    /// # Safety
-    /// The request must be one that PostgreSQL sends to a support function of `matches`. The result must not outlive it.
-    pub unsafe fn of(request: *mut pg_sys::Node) -> Option<Request<'p>> {
+    /// Reads a request to the support function of `matches`. Returns `None` if there is no answer to it.
+    pub fn of(request: &'p PlannerRequestArg<'_>) -> Option<Request<'p>> {
         use pg_sys::NodeTag::{T_SupportRequestCost, T_SupportRequestSelectivity, T_SupportRequestSimplify};
-        // SAFETY: a node is what its tag says, and the planner's request is its own to change. The call of a request has
-        // its arguments, and the constants live as long as the expression.
+        let request = request.node();
+        // SAFETY: PostgreSQL sends requests to a support function, which are nodes. A node is what its tag says, and the
+        // planner's request is its own to change. The call of a request has its arguments, and the constants live as long
+        // as the expression.
         unsafe {
             if let Some(simplify) = of_type::<pg_sys::SupportRequestSimplify>(request, T_SupportRequestSimplify) {
                 let arguments = Arguments::of((*simplify.fcall).args, simplify.root)?;

@@ -7,9 +7,12 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use table_service_model::Error;
 
+use super::call::Call;
+use super::descriptor::types_of;
 use super::error::raise_with;
 use super::memory::new_context;
 use super::raised::{has_sqlstate, rethrow_with};
+use super::result_set::does_not_fit;
 use super::subtransaction::in_subtransaction;
 use super::types::value::{Text, Value};
 use super::types::{external_sql_type, result};
@@ -22,8 +25,8 @@ const ATTEMPTS: u32 = 20;
 const NOTICES: Duration = Duration::from_secs(5);
 
 /// A procedure that was called where it may end transactions.
-pub struct Procedure {
-    fcinfo: pg_sys::FunctionCallInfo,
+pub struct Procedure<'f> {
+    call: Call<'f>,
     name: &'static str,
     /// What it does with entities, in the past.
     verb: &'static str,
@@ -45,22 +48,15 @@ struct Progress {
     token: Option<String>,
 }
 
-impl Procedure {
-    /// The procedure that is running. `fcinfo` is that of its call. `verb` says in the past what it does with entities.
+impl<'f> Procedure<'f> {
+    /// Returns the procedure that is running. `verb` says in the past what it does with entities.
     ///
     /// # Errors
     /// Invalid transaction termination (2D000), if CALL runs in a transaction block or in a function.
-    ///
-    /// # Safety
-    /// `fcinfo` must be that of the running procedure, whose arguments INOUT are a bigint and a text.
-    pub unsafe fn new(
-        fcinfo: pg_sys::FunctionCallInfo,
-        name: &'static str,
-        verb: &'static str,
-    ) -> Result<Procedure, Error> {
-        // SAFETY: the caller promises a valid `fcinfo`. Its context is NULL or a node, and a node is what its tag says.
+    pub fn new(call: Call<'f>, name: &'static str, verb: &'static str) -> Result<Procedure<'f>, Error> {
+        // SAFETY: the context of a call is NULL or a node, and a node is what its tag says.
         let may_commit = unsafe {
-            let context = (*fcinfo).context;
+            let context = (*call.info()).context;
             !context.is_null()
                 && (*context).type_ == pg_sys::NodeTag::T_CallContext
                 && !(*context.cast::<pg_sys::CallContext>()).atomic
@@ -68,7 +64,7 @@ impl Procedure {
         if !may_commit {
             return Err(Error::CalledInTransaction { procedure: name });
         }
-        Ok(Procedure { fcinfo, name, verb })
+        Ok(Procedure { call, name, verb })
     }
 
     /// Runs steps until one says that there is no next one. Each gets the token of the one before. Returns the row of the
@@ -174,10 +170,14 @@ impl Procedure {
                 .map_or(pg_sys::Datum::null(), |token| token.value().datum()),
         ];
         let mut nulls = [false, token.is_none()];
-        // SAFETY: the procedure returns a row of a bigint and a text, so the descriptor has two columns of these types.
+        // SAFETY: the row is made if the procedure returns a bigint and a text.
         unsafe {
             let mut descriptor = std::ptr::null_mut();
-            pg_sys::get_call_result_type(self.fcinfo, std::ptr::null_mut(), &mut descriptor);
+            pg_sys::get_call_result_type(self.call.info(), std::ptr::null_mut(), &mut descriptor);
+            let columns: &[pg_sys::Oid] = &[pg_sys::INT8OID, pg_sys::TEXTOID];
+            if descriptor.is_null() || types_of(descriptor) != columns {
+                does_not_fit();
+            }
             let descriptor = pg_sys::BlessTupleDesc(descriptor);
             let tuple = pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
             pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)

@@ -3,16 +3,14 @@
 use std::cell::OnceCell;
 use std::marker::PhantomData;
 
-use pgrx::callconv::{BoxRet, FcInfo};
-use pgrx::datum::Datum;
 use pgrx::prelude::*;
 use table_service_model::projection::Projection;
 
-use super::descriptor::type_of;
+use super::call::Call;
+use super::descriptor::types_of;
 use super::guarded::{guarded, without_guards};
 use super::row::{Row, is_entity};
 use super::types::value::{Bag, Text, Value};
-use super::types::{external_sql_type, sql_type};
 
 without_guards! {
     fn tuplestore_puttuple(store: *mut pg_sys::Tuplestorestate, row: pg_sys::HeapTuple);
@@ -39,20 +37,22 @@ pub struct ResultSet<'f> {
 impl<'f> ResultSet<'f> {
     /// Opens the result of the running function.
     ///
-    /// # Safety
-    /// `fcinfo` must be that of the running function, and the function must be declared to return a set of rows. The
-    /// call must last as long as `'f`.
-    pub unsafe fn open(fcinfo: pg_sys::FunctionCallInfo) -> ResultSet<'f> {
-        // SAFETY: `fcinfo` is that of the running function. `resultinfo` is used only if it is a ReturnSetInfo. Then
-        // PostgreSQL has set its expression context and its expected descriptor, which are valid during the call.
+    /// Raises PostgreSQL's error (0A000) if the function is called where it cannot return a set of rows.
+    pub fn open(call: Call<'f>) -> ResultSet<'f> {
+        // SAFETY: `resultinfo` is used only if it is a ReturnSetInfo. Then PostgreSQL has set its expression context, and its
+        // expected descriptor or NULL, which are valid during the call.
         unsafe {
-            let info = (*fcinfo).resultinfo.cast::<pg_sys::ReturnSetInfo>();
+            let info = (*call.info()).resultinfo.cast::<pg_sys::ReturnSetInfo>();
             if info.is_null() || (*info).type_ != pg_sys::NodeTag::T_ReturnSetInfo {
                 refuse("set-valued function called in context that cannot accept a set");
             }
             let modes = (*info).allowedModes as u32;
             if modes & pg_sys::SetFunctionReturnMode::SFRM_Materialize == 0 {
                 refuse("materialize mode required, but it is not allowed in this context");
+            }
+            // Not so for a function with these columns.
+            if (*info).expectedDesc.is_null() {
+                does_not_fit();
             }
             let random_access = modes & pg_sys::SetFunctionReturnMode::SFRM_Materialize_Random != 0;
             let context = (*(*info).econtext).ecxt_per_query_memory;
@@ -79,11 +79,8 @@ impl<'f> ResultSet<'f> {
     /// Returns the types of the columns.
     fn types(&self) -> &[pg_sys::Oid] {
         self.types.get_or_init(|| {
-            // SAFETY: the descriptor is valid during the call, and the columns are counted by `natts`.
-            unsafe {
-                let count = usize::try_from((*self.descriptor).natts).unwrap_or_default();
-                (0..count).map(|column| type_of(self.descriptor, column)).collect()
-            }
+            // SAFETY: the descriptor is valid during the call.
+            unsafe { types_of(self.descriptor) }
         })
     }
 
@@ -192,7 +189,7 @@ impl<'f> ResultSet<'f> {
 }
 
 /// Raises an error for a function whose declaration in this database does not match this version of the library.
-fn does_not_fit() -> ! {
+pub(super) fn does_not_fit() -> ! {
     refuse("the columns of the result do not match this version of the library of table_service")
 }
 
@@ -205,103 +202,14 @@ macro_rules! set_of {
     ($(#[$doc:meta])* $name:ident, $sql_type:ident, $sql:literal) => {
         $(#[$doc])*
         pub struct $name;
-        $sql_type!($name, $sql);
+        $crate::postgres::types::$sql_type!($name, $sql);
         // SAFETY: in materialize mode PostgreSQL ignores the returned datum.
-        unsafe impl BoxRet for $name {
-            unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
+        unsafe impl ::pgrx::callconv::BoxRet for $name {
+            unsafe fn box_into<'fcx>(self, fcinfo: &mut ::pgrx::callconv::FcInfo<'fcx>) -> ::pgrx::datum::Datum<'fcx> {
                 fcinfo.return_null()
             }
         }
     };
 }
 
-set_of!(
-    /// Entities, in key order.
-    Entities,
-    sql_type,
-    "SETOF table_service.entity"
-);
-set_of!(
-    /// The tables of the service.
-    Tables,
-    external_sql_type,
-    "TABLE (table_name text, relation regclass, continuation_token text)"
-);
-set_of!(
-    /// The properties of a bag.
-    EachProperty,
-    external_sql_type,
-    "TABLE (name text, type text, value text)"
-);
-set_of!(
-    /// The results of the operations of a batch.
-    BatchResults,
-    external_sql_type,
-    "TABLE (index integer, row_key text, etag text)"
-);
-set_of!(
-    /// One page of entities.
-    Page,
-    external_sql_type,
-    "TABLE (partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, continuation_token text)"
-);
-set_of!(
-    /// One page of entities, as text.
-    PageChunks,
-    external_sql_type,
-    "TABLE (chunk text, continuation_token text)"
-);
-set_of!(
-    /// What a step of a delete has done.
-    DeletedStep,
-    external_sql_type,
-    "TABLE (deleted bigint, continuation_token text)"
-);
-set_of!(
-    /// What a step of an update has done.
-    UpdatedStep,
-    external_sql_type,
-    "TABLE (updated bigint, continuation_token text)"
-);
-set_of!(
-    /// How a query runs.
-    Explanation,
-    external_sql_type,
-    "TABLE (access text, key_ranges text[], residual text, sql text, plan text)"
-);
-set_of!(
-    /// The partitions of a table.
-    PartitionStatistics,
-    external_sql_type,
-    "TABLE (partition_key text, entities bigint, bytes bigint)"
-);
-set_of!(
-    /// The property indexes of tables.
-    PropertyIndexes,
-    external_sql_type,
-    "TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint)"
-);
-set_of!(
-    /// The expiries of tables.
-    ExpiryIndexes,
-    external_sql_type,
-    "TABLE (table_name text, property text, time_to_live interval, index regclass, is_valid boolean, oldest timestamptz)"
-);
-set_of!(
-    /// What a sweep has deleted.
-    Sweeps,
-    external_sql_type,
-    "TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz)"
-);
-set_of!(
-    /// The change feeds of a database.
-    ChangeFeeds,
-    external_sql_type,
-    "TABLE (feed_name text, table_names text[], is_active boolean, wal_status text, retained_bytes bigint, \"position\" text)"
-);
-set_of!(
-    /// Changes of entities, in the order of commits.
-    Changes,
-    external_sql_type,
-    "TABLE (\"position\" text, committed timestamptz, table_name text, kind text, partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, old_properties table_service.properties)"
-);
+pub(crate) use set_of;

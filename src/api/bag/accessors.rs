@@ -7,7 +7,9 @@ use pgrx::datum::Uuid;
 use pgrx::prelude::*;
 use table_service_model::{Ticks, Value as Edm};
 
-use crate::postgres::result_set::{EachProperty, ResultSet};
+use super::super::results::EachProperty;
+use crate::postgres::call::Call;
+use crate::postgres::result_set::ResultSet;
 use crate::postgres::types::value::Text;
 use crate::postgres::types::{PropertiesArg, TextArg};
 
@@ -19,9 +21,8 @@ fn property_type(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Option<&'s
 
 /// Returns the properties in the order of their names, each with its Edm type and its value in payload form.
 #[pg_extern(immutable, strict, parallel_safe)]
-fn each_property(properties: PropertiesArg<'_>, fcinfo: pg_sys::FunctionCallInfo) -> EachProperty {
-    // SAFETY: `fcinfo` is that of the running function, which returns TABLE (name text, type text, value text).
-    let mut result = unsafe { ResultSet::open(fcinfo) };
+fn each_property(properties: PropertiesArg<'_>, call: Call<'_>) -> EachProperty {
+    let mut result = ResultSet::open(call);
     for (name, value) in properties.get().iter() {
         let row = [name, value.edm_type().name(), &value.text()].map(Text::new);
         result.push(row.each_ref().map(|text| Some(Text::value(text))));

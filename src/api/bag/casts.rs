@@ -1,15 +1,14 @@
 //! Casts between bags and jsonb or text, and the conversion of rows into bags.
 
-use std::ffi::CStr;
-
 use pgrx::prelude::*;
 use table_service_model::edm::parse_double;
 use table_service_model::{Error, PropertiesBuilder, Value, json, key};
 
 use crate::postgres::clock::ticks_of;
 use crate::postgres::error::OrRaise;
-use crate::postgres::types::{Column, JsonbArg, JsonbOut, PropertiesArg, PropertiesOut, RecordArg, TextOut, utf8};
-use crate::postgres::varlena;
+use crate::postgres::types::{
+    Column, ColumnValue, JsonbArg, JsonbOut, PropertiesArg, PropertiesOut, RecordArg, TextOut,
+};
 
 /// Casts a jsonb object in payload form to a bag.
 #[pg_extern(immutable, strict, parallel_safe)]
@@ -46,64 +45,34 @@ fn to_properties(record: RecordArg<'_>) -> PropertiesOut {
     builder.finish().map(PropertiesOut).or_raise()
 }
 
-fn push(builder: &mut PropertiesBuilder<'_>, column: Column<'_>) -> Result<(), Error> {
-    let Some(datum) = column.value else {
-        return Ok(());
-    };
+fn push<'a>(builder: &mut PropertiesBuilder<'a>, column: Column<'a>) -> Result<(), Error> {
+    // The output function of a type that is left out does not run.
     if key::is_system_property(&column.name) {
         return Ok(());
     }
-    let name = column.name.into();
-    // SAFETY: the datum is not NULL and of the column's type. A domain's values are represented like those of its base
-    // type. So each arm reads the representation that the type has.
-    unsafe {
-        let base_type = pg_sys::getBaseType(column.type_oid);
-        match base_type {
-            pg_sys::INT2OID => builder.push(name, Value::Int32(i32::from(datum.value() as i16))),
-            pg_sys::INT4OID => builder.push(name, Value::Int32(datum.value() as i32)),
-            pg_sys::INT8OID => builder.push(name, Value::Int64(datum.value() as i64)),
-            pg_sys::BOOLOID => builder.push(name, Value::Boolean(datum.value() & 0xFF != 0)),
-            pg_sys::FLOAT8OID => builder.push(name, Value::Double(f64::from_bits(datum.value() as u64))),
-            pg_sys::FLOAT4OID => builder.push(name, Value::Double(double_of(f32::from_bits(datum.value() as u32)))),
-            pg_sys::NUMERICOID => {
-                let text = output(base_type, datum);
-                let value = parse_double(text).ok_or_else(|| Error::out_of_range(&name, text))?;
-                builder.push(name, Value::Double(value))
-            }
-            pg_sys::TIMESTAMPTZOID => {
-                let ticks = ticks_of(&name, datum.value() as i64)?;
-                builder.push(name, Value::DateTime(ticks))
-            }
-            pg_sys::UUIDOID => {
-                let guid = *datum.cast_mut_ptr::<[u8; 16]>();
-                builder.push(name, Value::Guid(guid))
-            }
-            pg_sys::BYTEAOID => builder.push(name, Value::Binary(varlena::bytes(datum))),
-            _ => {
-                let text = output(column.type_oid, datum);
-                builder.push(name, Value::String(text))
-            }
+    let Some(value) = column.value() else {
+        return Ok(());
+    };
+    let name = column.name;
+    let value = match value {
+        ColumnValue::Int2(n) => Value::Int32(n.into()),
+        ColumnValue::Int4(n) => Value::Int32(n),
+        ColumnValue::Int8(n) => Value::Int64(n),
+        ColumnValue::Boolean(b) => Value::Boolean(b),
+        ColumnValue::Float4(n) => Value::Double(double_of(n)),
+        ColumnValue::Float8(n) => Value::Double(n),
+        ColumnValue::Numeric(text) => {
+            Value::Double(parse_double(text).ok_or_else(|| Error::out_of_range(&name, text))?)
         }
-    }
+        ColumnValue::Timestamptz(micros) => Value::DateTime(ticks_of(&name, micros)?),
+        ColumnValue::Uuid(guid) => Value::Guid(guid),
+        ColumnValue::Bytea(bytes) => Value::Binary(bytes),
+        ColumnValue::Other(text) => Value::String(text),
+    };
+    builder.push(name.into(), value)
 }
 
 /// Returns the double that prints like the float4: 0.1 stays 0.1.
 fn double_of(n: f32) -> f64 {
     n.to_string().parse().unwrap_or_else(|_| f64::from(n))
-}
-
-/// Returns the text form of a value.
-///
-/// # Safety
-/// `datum` must be a value of the type. The text must not be used after the running call.
-unsafe fn output<'a>(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> &'a str {
-    // SAFETY: the caller promises that the output function of the type takes the datum. The function returns a
-    // palloc'ed C string, which lives as long as the running call.
-    unsafe {
-        let mut function = pg_sys::InvalidOid;
-        let mut is_varlena = false;
-        pg_sys::getTypeOutputInfo(type_oid, &mut function, &mut is_varlena);
-        let text = pg_sys::OidOutputFunctionCall(function, datum);
-        utf8(CStr::from_ptr(text).to_bytes())
-    }
 }

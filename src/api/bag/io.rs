@@ -5,8 +5,8 @@ use std::ffi::CStr;
 use pgrx::prelude::*;
 use table_service_model::{Error, Properties, json};
 
-use crate::postgres::error::{OrRaise, raise};
-use crate::postgres::types::{CStringOut, ShellIn, ShellOut};
+use crate::postgres::error::OrRaise;
+use crate::postgres::types::{CStringOut, MessageArg, ShellIn, ShellOut};
 
 /// Reads the JSON payload form.
 #[pg_extern(immutable, strict, parallel_safe)]
@@ -29,18 +29,10 @@ pub fn properties_out(properties: ShellIn<'_>) -> CStringOut {
 
 /// Reads the stored form, which starts with its version.
 #[pg_extern(immutable, strict, parallel_safe)]
-pub fn properties_recv(mut internal: pgrx::datum::Internal) -> ShellOut {
-    // SAFETY: PostgreSQL calls a receive function with a StringInfo. `pq_getmsgbytes` checks that the message has
-    // `length` more bytes, and the message outlives this call.
-    let bytes = unsafe {
-        let Some(message) = internal.get_mut::<pg_sys::StringInfoData>() else {
-            raise(Error::null_argument("the message"));
-        };
-        let length = message.len - message.cursor;
-        let data = pg_sys::pq_getmsgbytes(message, length);
-        std::slice::from_raw_parts(data.cast::<u8>(), usize::try_from(length).unwrap_or_default())
-    };
-    Properties::validate(bytes).map(|bag| ShellOut(bag.to_buf())).or_raise()
+pub fn properties_recv(internal: MessageArg<'_>) -> ShellOut {
+    Properties::validate(internal.rest())
+        .map(|bag| ShellOut(bag.to_buf()))
+        .or_raise()
 }
 
 /// Writes the stored form.

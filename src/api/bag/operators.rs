@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 use table_service_model::json;
 
 use crate::postgres::error::OrRaise;
+use crate::postgres::hash::{hash, hash_with_seed};
 use crate::postgres::types::{JsonbOut, PropertiesArg, PropertiesOut, TextArg, TextArrayArg};
 
 /// `->`: returns a property's value as jsonb in payload form, or NULL if the property is absent.
@@ -89,24 +90,14 @@ fn properties_cmp(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> i32 {
     compare(left, right) as i32
 }
 
-unsafe extern "C-unwind" {
-    fn hash_bytes(bytes: *const u8, length: i32) -> u32;
-    fn hash_bytes_extended(bytes: *const u8, length: i32, seed: u64) -> u64;
-}
-
 /// Returns PostgreSQL's hash of the stored form, for hash joins and hash indexes.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_hash(properties: PropertiesArg<'_>) -> i32 {
-    let bytes = properties.get().as_bytes();
-    // SAFETY: the function reads `length` bytes, which are those of the slice. The length fits into an i32, because a
-    // bag is far shorter than 2 GiB.
-    unsafe { hash_bytes(bytes.as_ptr(), bytes.len() as i32) as i32 }
+    hash(properties.get().as_bytes()) as i32
 }
 
 /// Returns the hash of the stored form with a seed, for hash partitioning.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_hash_extended(properties: PropertiesArg<'_>, seed: i64) -> i64 {
-    let bytes = properties.get().as_bytes();
-    // SAFETY: as in `properties_hash`.
-    unsafe { hash_bytes_extended(bytes.as_ptr(), bytes.len() as i32, seed as u64) as i64 }
+    hash_with_seed(properties.get().as_bytes(), seed as u64) as i64
 }

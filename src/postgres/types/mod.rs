@@ -4,6 +4,7 @@ mod batch_operation;
 mod bytea;
 mod composite;
 mod entity;
+mod internal;
 mod json;
 mod properties;
 mod record;
@@ -15,11 +16,12 @@ pub mod value;
 pub use batch_operation::{BatchOperationOut, BatchOperationsArg};
 pub use bytea::ByteaOut;
 pub use entity::{EntityArg, EntityOut};
+pub use internal::{MessageArg, PlannerRequestArg};
 pub use json::{JsonArg, JsonOut, JsonbArg, JsonbOut};
 pub use properties::{PropertiesArg, PropertiesOut, ShellIn, ShellOut};
-pub use record::{Column, RecordArg};
+pub use record::{Column, ColumnValue, RecordArg};
 pub use regclass::RegClass;
-pub use text::{CStringOut, TextArg, TextArrayArg, TextOut, name_bytes, utf8};
+pub use text::{CStringOut, TextArg, TextArrayArg, TextOut, name_bytes};
 pub use trigger::TriggerRow;
 
 /// Declares the SQL type of a Rust type.

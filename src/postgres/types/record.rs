@@ -1,5 +1,6 @@
 //! `record`: a row of any type.
 
+use std::ffi::CStr;
 use std::marker::PhantomData;
 
 use pgrx::PgTupleDesc;
@@ -7,6 +8,7 @@ use pgrx::prelude::*;
 
 use super::text::{name_bytes, utf8};
 use super::{argument, external_sql_type};
+use crate::postgres::varlena;
 
 /// A value of any row type.
 pub struct RecordArg<'a> {
@@ -37,10 +39,69 @@ impl Deformed<'_> {
 /// One column of a row.
 pub struct Column<'a> {
     pub name: String,
-    pub type_oid: pg_sys::Oid,
+    type_oid: pg_sys::Oid,
     /// A value of that type, or `None` for NULL.
-    pub value: Option<pg_sys::Datum>,
+    value: Option<pg_sys::Datum>,
     source: PhantomData<&'a ()>,
+}
+
+/// The value of a column by its type. A domain's values are those of its base type.
+pub enum ColumnValue<'a> {
+    Int2(i16),
+    Int4(i32),
+    Int8(i64),
+    Boolean(bool),
+    Float4(f32),
+    Float8(f64),
+    /// In its text form.
+    Numeric(&'a str),
+    /// In microseconds since 2000-01-01.
+    Timestamptz(i64),
+    Uuid([u8; 16]),
+    Bytea(&'a [u8]),
+    /// The text form of any other type.
+    Other(&'a str),
+}
+
+impl<'a> Column<'a> {
+    /// Returns the value, or `None` for NULL. Raises what the output function of the type raises.
+    pub fn value(&self) -> Option<ColumnValue<'a>> {
+        let datum = self.value?;
+        // SAFETY: the datum is not NULL and of the column's type. A domain's values are represented like those of its
+        // base type. So each arm reads the representation that the type has.
+        Some(unsafe {
+            let base_type = pg_sys::getBaseType(self.type_oid);
+            match base_type {
+                pg_sys::INT2OID => ColumnValue::Int2(datum.value() as i16),
+                pg_sys::INT4OID => ColumnValue::Int4(datum.value() as i32),
+                pg_sys::INT8OID => ColumnValue::Int8(datum.value() as i64),
+                pg_sys::BOOLOID => ColumnValue::Boolean(datum.value() & 0xFF != 0),
+                pg_sys::FLOAT8OID => ColumnValue::Float8(f64::from_bits(datum.value() as u64)),
+                pg_sys::FLOAT4OID => ColumnValue::Float4(f32::from_bits(datum.value() as u32)),
+                pg_sys::NUMERICOID => ColumnValue::Numeric(output(base_type, datum)),
+                pg_sys::TIMESTAMPTZOID => ColumnValue::Timestamptz(datum.value() as i64),
+                pg_sys::UUIDOID => ColumnValue::Uuid(*datum.cast_mut_ptr::<[u8; 16]>()),
+                pg_sys::BYTEAOID => ColumnValue::Bytea(varlena::bytes(datum)),
+                _ => ColumnValue::Other(output(self.type_oid, datum)),
+            }
+        })
+    }
+}
+
+/// Returns the text form of a value.
+///
+/// # Safety
+/// `datum` must be a value of the type. The text must not be used after the running call.
+unsafe fn output<'a>(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> &'a str {
+    // SAFETY: the caller promises that the output function of the type takes the datum. The function returns a
+    // palloc'ed C string, which lives as long as the running call.
+    unsafe {
+        let mut function = pg_sys::InvalidOid;
+        let mut is_varlena = false;
+        pg_sys::getTypeOutputInfo(type_oid, &mut function, &mut is_varlena);
+        let text = pg_sys::OidOutputFunctionCall(function, datum);
+        utf8(CStr::from_ptr(text).to_bytes())
+    }
 }
 
 impl FromDatum for RecordArg<'_> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use architecture_tests::{imports, references, workspace};
+use architecture_tests::{imports, references, storeys, workspace};
 
 /// Fails with all findings at once.
 fn no(findings: &[String]) {
@@ -14,6 +14,22 @@ fn no(findings: &[String]) {
 #[test]
 fn imports_go_down_and_never_in_a_circle() {
     let findings: Vec<String> = workspace::crates().unwrap().iter().flat_map(imports::check).collect();
+    no(&findings);
+}
+
+#[test]
+fn each_storey_of_the_extension_has_what_belongs_to_it() {
+    let mut findings = Vec::new();
+    let mut checked = 0;
+    for (path, text) in workspace::text_files().unwrap() {
+        // The tests in PostgreSQL are functions of their own.
+        let is_code = path.extension().is_some_and(|extension| extension == "rs");
+        if is_code && path.starts_with("src") && path != Path::new("src/tests.rs") {
+            findings.extend(storeys::check(&path, &text).unwrap());
+            checked += 1;
+        }
+    }
+    assert!(checked > 50, "{checked} files");
     no(&findings);
 }
 

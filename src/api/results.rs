@@ -1,0 +1,94 @@
+//! The rows that functions return: one type for each `RETURNS SETOF` and `RETURNS TABLE`.
+
+use crate::postgres::result_set::set_of;
+
+set_of!(
+    /// Entities, in key order.
+    Entities,
+    sql_type,
+    "SETOF table_service.entity"
+);
+set_of!(
+    /// The tables of the service.
+    Tables,
+    external_sql_type,
+    "TABLE (table_name text, relation regclass, continuation_token text)"
+);
+set_of!(
+    /// The properties of a bag.
+    EachProperty,
+    external_sql_type,
+    "TABLE (name text, type text, value text)"
+);
+set_of!(
+    /// The results of the operations of a batch.
+    BatchResults,
+    external_sql_type,
+    "TABLE (index integer, row_key text, etag text)"
+);
+set_of!(
+    /// One page of entities.
+    Page,
+    external_sql_type,
+    "TABLE (partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, continuation_token text)"
+);
+set_of!(
+    /// One page of entities, as text.
+    PageChunks,
+    external_sql_type,
+    "TABLE (chunk text, continuation_token text)"
+);
+set_of!(
+    /// What a step of a delete has done.
+    DeletedStep,
+    external_sql_type,
+    "TABLE (deleted bigint, continuation_token text)"
+);
+set_of!(
+    /// What a step of an update has done.
+    UpdatedStep,
+    external_sql_type,
+    "TABLE (updated bigint, continuation_token text)"
+);
+set_of!(
+    /// How a query runs.
+    Explanation,
+    external_sql_type,
+    "TABLE (access text, key_ranges text[], residual text, sql text, plan text)"
+);
+set_of!(
+    /// The partitions of a table.
+    PartitionStatistics,
+    external_sql_type,
+    "TABLE (partition_key text, entities bigint, bytes bigint)"
+);
+set_of!(
+    /// The property indexes of tables.
+    PropertyIndexes,
+    external_sql_type,
+    "TABLE (table_name text, property text, index regclass, is_valid boolean, bytes bigint, scans bigint)"
+);
+set_of!(
+    /// The expiries of tables.
+    ExpiryIndexes,
+    external_sql_type,
+    "TABLE (table_name text, property text, time_to_live interval, index regclass, is_valid boolean, oldest timestamptz)"
+);
+set_of!(
+    /// What a sweep has deleted.
+    Sweeps,
+    external_sql_type,
+    "TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz)"
+);
+set_of!(
+    /// The change feeds of a database.
+    ChangeFeeds,
+    external_sql_type,
+    "TABLE (feed_name text, table_names text[], is_active boolean, wal_status text, retained_bytes bigint, \"position\" text)"
+);
+set_of!(
+    /// Changes of entities, in the order of commits.
+    Changes,
+    external_sql_type,
+    "TABLE (\"position\" text, committed timestamptz, table_name text, kind text, partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, old_properties table_service.properties)"
+);

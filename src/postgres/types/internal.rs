@@ -1,0 +1,64 @@
+//! `internal`: what PostgreSQL passes only to functions that it calls itself.
+
+use std::marker::PhantomData;
+
+use pgrx::prelude::*;
+
+use super::{argument, external_sql_type};
+
+/// A binary message, the argument of a receive function.
+pub struct MessageArg<'a> {
+    message: pg_sys::StringInfo,
+    source: PhantomData<&'a ()>,
+}
+
+external_sql_type!(MessageArg<'_>, "internal");
+argument!(MessageArg);
+
+impl FromDatum for MessageArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
+        let message: pg_sys::StringInfo = datum.cast_mut_ptr();
+        (!is_null && !message.is_null()).then_some(MessageArg {
+            message,
+            source: PhantomData,
+        })
+    }
+}
+
+impl<'a> MessageArg<'a> {
+    /// Returns what is left of the message.
+    pub fn rest(self) -> &'a [u8] {
+        // SAFETY: PostgreSQL calls a receive function with a StringInfo, which outlives the call. `pq_getmsgbytes` checks
+        // that the message has `length` more bytes.
+        unsafe {
+            let length = (*self.message).len - (*self.message).cursor;
+            let data = pg_sys::pq_getmsgbytes(self.message, length);
+            std::slice::from_raw_parts(data.cast::<u8>(), usize::try_from(length).unwrap_or_default())
+        }
+    }
+}
+
+/// A request of the planner, the argument of a support function.
+pub struct PlannerRequestArg<'a> {
+    node: *mut pg_sys::Node,
+    source: PhantomData<&'a ()>,
+}
+
+external_sql_type!(PlannerRequestArg<'_>, "internal");
+argument!(PlannerRequestArg);
+
+impl FromDatum for PlannerRequestArg<'_> {
+    unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
+        (!is_null).then_some(PlannerRequestArg {
+            node: datum.cast_mut_ptr(),
+            source: PhantomData,
+        })
+    }
+}
+
+impl PlannerRequestArg<'_> {
+    /// Returns the request. It is valid during the call.
+    pub fn node(&self) -> *mut pg_sys::Node {
+        self.node
+    }
+}
