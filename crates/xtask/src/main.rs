@@ -7,6 +7,7 @@ use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod benches;
 mod environment;
+mod mutants;
 mod regress;
 mod requests;
 mod runner;
@@ -221,7 +222,7 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Test(options) => steps::run_all(&options, pg),
         Task::Schema { accept } => requests::schema(pg, accept),
         Task::Upgrades { accept } => requests::upgrades(pg, accept),
-        Task::Mutants { mutants } => scripts::script(&load()?, "tests/mutations.sh", &mutants),
+        Task::Mutants { mutants } => mutants::mutants(pg, &mutants),
         Task::Soak(seeds) => requests::soak(pg, &seeds),
         Task::HostileLoad { minutes } => requests::hostile_load(pg, minutes),
         Task::FuzzSql(seeds) => requests::fuzz_sql(pg, &seeds),

@@ -1,4 +1,4 @@
-//! Tasks that are scripts: packages, bare systems, mutants.
+//! Tasks that are scripts: packages and bare systems.
 
 use crate::environment::{Environment, Result, run};
 

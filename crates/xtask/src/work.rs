@@ -177,6 +177,18 @@ impl<'e> Server<'e> {
         run(command.arg("stop").arg(&self.directory).env("KEEP", "1"))
     }
 
+    /// Stops it, and leaves its directory for copies that start by themselves.
+    ///
+    /// # Errors
+    /// It does not stop.
+    pub fn make_template(self) -> Result {
+        self.stop_and_keep()?;
+        let connection = self.directory.join("env");
+        std::fs::remove_file(&connection).map_err(about(&connection))?;
+        std::mem::forget(self);
+        Ok(())
+    }
+
     fn script(&self, command: &str, settings: &[&str]) -> Result {
         text(
             self.environment

@@ -1,0 +1,484 @@
+//! Tests the tests: takes out one safeguard at a time, and fails if the tests still pass.
+//!
+//! Each patch in `tests/mutations` says in its first line what it breaks. Those of `filters/` are caught by the model's tests, those
+//! of `gateway/` by the gateway's, the others by tests on a server. Everything happens in a copy of the project and of PostgreSQL,
+//! so nothing is left behind but the build in `target/mutations`, which makes the next run faster.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::environment::{Environment, Result, about, names, output, root, run, text};
+use crate::regress::{GOLDEN, ISOLATION, Suite, options};
+use crate::work::{Server, Work, lock};
+
+/// The golden tests that look for mutants. The others look at nothing that a mutant breaks.
+const GOLDEN_TESTS: [&str; 22] = [
+    "00_install",
+    "access",
+    "bulk",
+    "batch",
+    "batch_errors",
+    "batch_json",
+    "batch_transactions",
+    "change_feeds",
+    "delete",
+    "etags",
+    "expiry",
+    "insert",
+    "merge",
+    "pages",
+    "patch",
+    "privileges",
+    "property_index_pages",
+    "property_indexes",
+    "rename",
+    "replace",
+    "table_features",
+    "upsert",
+];
+
+/// The tests of tests/system that do.
+const SYSTEM_TESTS: [&str; 12] = [
+    "batches::",
+    "bulk::",
+    "change_feeds::",
+    "concurrency::concurrent_definitions",
+    "expiry::",
+    "index_entities::",
+    "patch::",
+    "property_indexes::",
+    "privileges::the_owner_of_the_database",
+    "queries::a_partitioned",
+    "queries::plans",
+    "upgrade::",
+];
+
+/// The tests of a gateway with a server that do.
+const GATEWAY_TESTS: [&str; 3] = ["faults::whoever_leads", "memory::", "hostile::a_page_whose"];
+
+/// Whose tests catch a mutant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caught {
+    ByTheModel,
+    ByTheGateway,
+    OnAServer,
+}
+
+impl Caught {
+    fn of(mutant: &str) -> Caught {
+        match mutant.split_once('/') {
+            Some(("filters", _)) => Caught::ByTheModel,
+            Some(("gateway", _)) => Caught::ByTheGateway,
+            _ => Caught::OnAServer,
+        }
+    }
+}
+
+fn patch(mutant: &str) -> String {
+    format!("tests/mutations/{mutant}.patch")
+}
+
+/// All mutants, in order.
+fn all() -> Result<Vec<String>> {
+    let directory = root().join("tests/mutations");
+    let mut mutants = names(&directory, "patch")?;
+    for group in ["filters", "gateway"] {
+        let names = names(&directory.join(group), "patch")?;
+        mutants.extend(names.iter().map(|name| format!("{group}/{name}")));
+    }
+    Ok(mutants)
+}
+
+/// Takes out one safeguard at a time: these of tests/mutations, or all.
+///
+/// # Errors
+/// A mutant survives or does not compile, a patch does not apply, or tests fail without any change.
+pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
+    for mutant in chosen {
+        if !root().join(patch(mutant)).exists() {
+            return Err(format!("there is no {}", patch(mutant)));
+        }
+    }
+    let mutants = if chosen.is_empty() { all()? } else { chosen.to_vec() };
+    let caught = |caught| mutants.iter().filter(move |mutant| Caught::of(mutant) == caught);
+    let workshop = Workshop::new(
+        pg,
+        mutants.iter().any(|mutant| Caught::of(mutant) != Caught::ByTheModel),
+    )?;
+    let mut survivors = 0;
+    for by in [Caught::ByTheModel, Caught::ByTheGateway, Caught::OnAServer] {
+        if caught(by).next().is_some() {
+            survivors += workshop.try_all(by, caught(by))?;
+        }
+    }
+    println!("{} mutants, {survivors} survive or do not compile", mutants.len());
+    if survivors > 0 {
+        return Err("a test must notice each mutant".to_owned());
+    }
+    Ok(())
+}
+
+/// A copy of the project and of PostgreSQL.
+struct Workshop {
+    environment: Environment,
+    work: Work,
+    source: PathBuf,
+}
+
+impl Workshop {
+    /// Waits until no other run has the build.
+    fn new(pg: Option<u32>, with_postgres: bool) -> Result<Workshop> {
+        let mut environment = Environment::load(pg, false)?;
+        if with_postgres {
+            let major = environment.pg.to_string();
+            run(environment.command("pgrx-config/setup.sh").args([&major, "run"]))?;
+        }
+        let target = root().join("target/mutations");
+        std::fs::create_dir_all(&target).map_err(about(&target))?;
+        let lock = lock(&target.join(".one-run-at-a-time"))?;
+        environment.set("CARGO_TARGET_DIR", target);
+        environment.set("CARGO_PROFILE_DEV_DEBUG", "0");
+        let work = Work::new(&mut environment, Some(lock))?;
+        let source = work.directory.join("source");
+        copy_project(&environment, &source)?;
+        if with_postgres {
+            let (theirs, ours) = (
+                environment.cache.join(format!("pg{}", environment.pg)),
+                work.directory.join("pg"),
+            );
+            run(environment.command("cp").arg("-a").args([&theirs, &ours]))?;
+            environment.set("PGBIN", ours.join("bin"));
+            environment.set("PG_CONFIG", ours.join("bin/pg_config"));
+        }
+        Ok(Workshop {
+            environment,
+            work,
+            source,
+        })
+    }
+
+    /// Tries these mutants, one after the other. Returns how many survive or do not compile.
+    fn try_all<'m>(&self, by: Caught, mutants: impl Iterator<Item = &'m String>) -> Result<usize> {
+        let suites = Suites::new(self, by)?;
+        suites.build()?;
+        let failed = suites.failing()?;
+        if !failed.is_empty() {
+            return Err(format!("{}\nWithout any change, these fail: {failed}", self.log()));
+        }
+        let mut survivors = 0;
+        for mutant in mutants {
+            let patch = patch(mutant);
+            run(self.command("git").args(["apply", &patch]))
+                .map_err(|_| format!("{mutant}: the patch does not apply any more; make it anew"))?;
+            let noticed = match suites.build() {
+                Ok(()) => suites.failing()?,
+                Err(error) => {
+                    eprintln!("{error}");
+                    survivors += 1;
+                    "DOES NOT COMPILE".to_owned()
+                }
+            };
+            if noticed.is_empty() {
+                survivors += 1;
+                let text = std::fs::read_to_string(self.source.join(&patch)).map_err(about(&self.source))?;
+                println!("{mutant:<34} SURVIVES: {}", text.lines().next().unwrap_or_default());
+            } else {
+                println!("{mutant:<34} {noticed}");
+            }
+            run(self.command("git").args(["apply", "-R", &patch]))?;
+        }
+        Ok(survivors)
+    }
+
+    /// A command in the copy.
+    fn command(&self, program: &str) -> Command {
+        let mut command = self.environment.command(program);
+        command.current_dir(&self.source);
+        command
+    }
+
+    fn cargo<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
+        let mut command = self.command("cargo");
+        command.args(arguments);
+        command
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.work.directory.join("log")
+    }
+
+    /// What the last command of [`Workshop::quietly`] has said.
+    fn log(&self) -> String {
+        let log = std::fs::read(self.log_file()).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// Runs a command whose output goes to the log. Returns whether it succeeds. One that never ends fails after these seconds.
+    fn quietly(&self, seconds: u32, command: &Command) -> Result<bool> {
+        let path = self.log_file();
+        let log = File::create(&path).map_err(about(&path))?;
+        let errors = log.try_clone().map_err(about(&path))?;
+        let mut limited = self.command("timeout");
+        limited
+            .arg(seconds.to_string())
+            .arg(command.get_program())
+            .args(command.get_args())
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdout(log)
+            .stderr(errors);
+        limited
+            .status()
+            .map(|status| status.success())
+            .map_err(|error| error.to_string())
+    }
+
+    fn build(&self, command: &Command) -> Result {
+        if self.quietly(3600, command)? {
+            Ok(())
+        } else {
+            Err(self.log())
+        }
+    }
+
+    /// Runs tests of Rust. Returns those that fail. A mutant may also make them never end.
+    fn failing_tests(&self, seconds: u32, command: &Command) -> Result<Vec<String>> {
+        if self.quietly(seconds, command)? {
+            return Ok(Vec::new());
+        }
+        let mut failed = failed_tests(&self.log());
+        if failed.is_empty() {
+            failed.push("the tests do not end".to_owned());
+        }
+        Ok(failed)
+    }
+
+    /// Runs a suite of regression tests on a new server, a copy of the template. Returns the tests that fail.
+    fn regress(&self, suite: Suite, tests: &[String], sessions: &str) -> Result<Vec<String>> {
+        let (cluster, results) = (self.work.directory.join("cluster"), self.work.directory.join("out"));
+        run(self.command("cp").arg("-a").arg(self.template()).arg(&cluster))?;
+        let server = Server::start(&self.environment, cluster, &["statement_timeout=20s"])?;
+        let input = self.source.join("tests").join(suite.name);
+        let mut driver = suite.driver(&self.environment, &server, &input, &results)?;
+        driver
+            .args(["--dbname=table_service_tests", "--load-extension=table_service"])
+            .args(tests)
+            .env("PGISOLATIONTIMEOUT", "20")
+            .env("PGOPTIONS", options(sessions));
+        self.quietly(300, &driver)?;
+        let log = self.log();
+        let mut failed = failed_regression_tests(&log);
+        let differs =
+            std::fs::metadata(results.join("regression.diffs")).is_ok_and(|differences| differences.len() > 0);
+        if !passed(&log) && !differs {
+            failed.push(format!("{} does not run", suite.name));
+        }
+        Ok(failed)
+    }
+
+    fn template(&self) -> PathBuf {
+        self.work.directory.join("template")
+    }
+}
+
+/// The copies have new times, so that cargo takes nothing of them for built.
+fn copy_project(environment: &Environment, source: &Path) -> Result {
+    let mut list = environment.command("git");
+    list.args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "--deduplicate",
+    ]);
+    for name in String::from_utf8_lossy(&output(&mut list)?).split_terminator('\0') {
+        let (from, to) = (root().join(name), source.join(name));
+        if from.exists() {
+            let directory = to.parent().unwrap_or(source);
+            std::fs::create_dir_all(directory).map_err(about(directory))?;
+            std::fs::copy(&from, &to).map_err(about(&from))?;
+        }
+    }
+    Ok(())
+}
+
+/// The tests that look for the mutants of one kind.
+struct Suites<'w> {
+    workshop: &'w Workshop,
+    by: Caught,
+    /// On a server: the program of the tests of the system.
+    system: Option<PathBuf>,
+}
+
+impl Suites<'_> {
+    fn new(workshop: &Workshop, by: Caught) -> Result<Suites<'_>> {
+        let mut suites = Suites {
+            workshop,
+            by,
+            system: None,
+        };
+        match by {
+            Caught::ByTheModel => {}
+            Caught::ByTheGateway => suites.install()?,
+            Caught::OnAServer => {
+                // Every suite gets a new server, because a mutant may leave anything behind. A copy is faster than initdb.
+                Server::start(&workshop.environment, workshop.template(), &[])?.make_template()?;
+                let mut build = workshop.cargo(["test", "-p", "system-tests", "--test", "system", "--no-run"]);
+                let printed = text(build.arg("--message-format=json"))?;
+                let program = printed.rsplit_once("\"executable\":\"");
+                let program = program.and_then(|(_, rest)| Some(rest.split_once('"')?.0));
+                suites.system = Some(
+                    program
+                        .ok_or("cargo names no program of the tests of the system")?
+                        .into(),
+                );
+            }
+        }
+        Ok(suites)
+    }
+
+    /// The committed install script serves all mutants, because they do not change SQL objects.
+    fn install(&self) -> Result {
+        let mut install = self.workshop.command("pgrx-config/install.sh");
+        install.arg(self.workshop.environment.pg_config()).env("PROFILE", "dev");
+        self.workshop.build(&install)
+    }
+
+    /// Builds what the mutants change.
+    fn build(&self) -> Result {
+        let cargo = |arguments: &str| self.workshop.build(&self.workshop.cargo(arguments.split(' ')));
+        match self.by {
+            Caught::ByTheModel => cargo("test -p table_service_model --lib --no-run"),
+            Caught::ByTheGateway => cargo("test -p table_service_gateway --lib --test gateway --no-run"),
+            Caught::OnAServer => self.install(),
+        }
+    }
+
+    /// The tests that fail, of the first suite in which one does: the fast ones run first. Empty if none does.
+    fn failing(&self) -> Result<String> {
+        let workshop = self.workshop;
+        let cargo = |seconds: u32, arguments: &str, tests: &[&str]| {
+            let mut command = workshop.cargo(arguments.split(' '));
+            workshop.failing_tests(seconds, command.args(tests))
+        };
+        match self.by {
+            Caught::ByTheModel => {
+                let fast = "test -p table_service_model --lib -- filter::tests --skip hostile";
+                let mut failed = cargo(300, fast, &[])?;
+                if failed.is_empty() {
+                    failed = cargo(300, "test -p table_service_model", &[])?;
+                }
+                Ok(failed.join(" "))
+            }
+            Caught::ByTheGateway => {
+                let mut failed = cargo(600, "test -p table_service_gateway --lib", &[])?;
+                if failed.is_empty() {
+                    failed = cargo(600, "test -p table_service_gateway --test gateway --", &GATEWAY_TESTS)?;
+                }
+                Ok(failed.join(" "))
+            }
+            Caught::OnAServer => self.failing_on_a_server(),
+        }
+    }
+
+    fn failing_on_a_server(&self) -> Result<String> {
+        let workshop = self.workshop;
+        let golden: Vec<String> = GOLDEN_TESTS.map(str::to_owned).into();
+        let isolation = ISOLATION.tests(&[])?;
+        // The same tests with statements in place of direct access.
+        let statements = "-c table_service.enable_direct_access=off";
+        for (name, suite, tests, sessions) in [
+            ("golden", GOLDEN, &golden, ""),
+            ("isolation", ISOLATION, &isolation, ""),
+            ("statements", GOLDEN, &golden, statements),
+            ("statements", ISOLATION, &isolation, statements),
+        ] {
+            let failed = workshop.regress(suite, tests, sessions)?;
+            if !failed.is_empty() {
+                return Ok(format!("{name}: {}", failed.join(" ")));
+            }
+        }
+        let Some(system) = &self.system else {
+            return Ok(String::new());
+        };
+        // A panic in one of many sessions is enough.
+        let mut system = workshop.environment.command(system);
+        let failed = workshop.failing_tests(300, system.arg("--test-threads=1").args(SYSTEM_TESTS))?;
+        Ok(match failed.as_slice() {
+            [] => String::new(),
+            failed => format!("system: {}", failed.join(" ")),
+        })
+    }
+}
+
+/// The tests of Rust that fail, as their program says it.
+fn failed_tests(log: &str) -> Vec<String> {
+    log.lines()
+        .filter_map(|line| line.strip_prefix("test ")?.split_once(" ... FAILED"))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+/// The tests that fail, as `pg_regress` and `pg_isolation_regress` say it: those of PostgreSQL 15, and of 16 and later.
+fn failed_regression_tests(log: &str) -> Vec<String> {
+    let failed = |line: &str| {
+        let name = if let Some(rest) = line.strip_prefix("not ok ") {
+            rest.trim_start().split_once(['-', '+'])?.1.trim_start()
+        } else {
+            line.strip_prefix("test ").filter(|rest| rest.contains("FAILED"))?
+        };
+        name.split_whitespace().next().map(str::to_owned)
+    };
+    log.lines().filter_map(failed).collect()
+}
+
+/// Whether the same programs say that all tests passed.
+fn passed(log: &str) -> bool {
+    log.lines()
+        .any(|line| line.contains("All ") && line.contains(" tests passed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GOLDEN_TESTS, all, failed_regression_tests, failed_tests, passed, patch};
+    use crate::environment::root;
+
+    #[test]
+    fn failed_tests_are_found_in_what_programs_say() {
+        let rust = "running 2 tests\ntest a::b ... ok\ntest a::c_2 ... FAILED\n\nfailures:\n    a::c_2\n";
+        assert_eq!(failed_tests(rust), ["a::c_2"]);
+        let fifteen = "test 00_install                   ... ok           50 ms\n\
+            test merge                        ... FAILED       20 ms\n 1 of 2 tests failed.\n";
+        let eighteen = "ok 1         - 00_install                                 50 ms\n\
+            not ok 2     - merge                                      20 ms\n\
+            not ok 3     + page_2                                     20 ms\n# 2 of 3 tests failed.\n";
+        assert_eq!(failed_regression_tests(fifteen), ["merge"]);
+        assert_eq!(failed_regression_tests(eighteen), ["merge", "page_2"]);
+        assert!(!passed(fifteen) && !passed(eighteen));
+        assert!(passed(" All 22 tests passed. \n") && passed("# All 22 tests passed.\n"));
+    }
+
+    #[test]
+    fn mutants_and_the_tests_that_look_for_them_are_there() {
+        for test in GOLDEN_TESTS {
+            assert!(
+                root().join(format!("tests/pg_regress/sql/{test}.sql")).exists(),
+                "{test}"
+            );
+        }
+        let mutants = all().unwrap_or_default();
+        assert!(
+            mutants.iter().any(|mutant| mutant.starts_with("filters/")),
+            "{mutants:?}"
+        );
+        for mutant in mutants {
+            let text = std::fs::read_to_string(root().join(patch(&mutant))).unwrap_or_default();
+            let says = text.lines().next().unwrap_or_default();
+            assert!(
+                says.ends_with('.') && !says.contains("diff"),
+                "{mutant} does not say what it breaks: {says}"
+            );
+        }
+    }
+}
