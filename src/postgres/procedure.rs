@@ -100,12 +100,13 @@ impl<'f> Procedure<'f> {
             let outcome = in_subtransaction(AssertUnwindSafe(attempt));
             // SAFETY: nothing refers to the memory of a step after it.
             unsafe { pg_sys::MemoryContextDelete(context) };
+            // A transaction that the commit refuses is as if its step had failed.
+            let outcome = match outcome {
+                Ok(Ok(done)) => commit().map(|()| Ok(done)),
+                refused => refused,
+            };
             match outcome {
                 Ok(Ok(done)) => {
-                    self.with_hint(&progress, || {
-                        // SAFETY: the connection may end transactions, and no other is open.
-                        unsafe { pg_sys::SPI_commit() }
-                    });
                     attempts = 0;
                     progress.count += done.count;
                     progress.token = done.next;
@@ -127,7 +128,7 @@ impl<'f> Procedure<'f> {
                 Err(error) if is_of_concurrent_writes(&error) && attempts < ATTEMPTS => {
                     attempts += 1;
                     self.with_hint(&progress, || {
-                        // SAFETY: as for the commit.
+                        // SAFETY: the connection may end transactions, and no other is open.
                         unsafe { pg_sys::SPI_rollback() }
                         pgrx::check_for_interrupts!();
                     });
@@ -183,6 +184,18 @@ impl<'f> Procedure<'f> {
             pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
         }
     }
+}
+
+/// Commits, and begins the next transaction. After an error PostgreSQL has begun it too.
+fn commit() -> Result<(), Box<CaughtError>> {
+    // SAFETY: the connection may end transactions, and no other is open.
+    let commit = || unsafe { pg_sys::SPI_commit() };
+    PgTryBuilder::new(AssertUnwindSafe(move || {
+        commit();
+        Ok(())
+    }))
+    .catch_others(|error| Err(Box::new(error)))
+    .execute()
 }
 
 /// Returns whether PostgreSQL rolled back because of what another transaction did at the same time.

@@ -172,6 +172,40 @@ fn a_step_that_was_rolled_back_is_repeated() {
     assert_eq!(owner.text(COUNT), "0");
 }
 
+/// At SERIALIZABLE many serialization failures come with the commit. Here a deferred trigger raises some.
+#[test]
+fn a_step_whose_commit_fails_is_repeated() {
+    let db = Database::new();
+    let session = table(&db, 300);
+    session.run(
+        "CREATE SEQUENCE commits;
+        CREATE FUNCTION sometimes() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF OLD.row_key IN ('00003', '00200') AND nextval('commits') % 3 > 0 THEN RAISE 'not now' USING ERRCODE = '40001'; END IF;
+            RETURN NULL;
+        END $$;
+        CREATE CONSTRAINT TRIGGER sometimes AFTER DELETE ON table_service_data.\"Bulk\" DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION sometimes()",
+    );
+    let done = session.run("CALL table_service.delete_entities_in_steps('Bulk', 'true', 30)");
+    assert_eq!(done, [[Some("300".to_owned()), None]]);
+    assert_eq!(session.text(COUNT), "0");
+    // One that always fails ends the procedure, with the token of what is done.
+    fill(&session, 300);
+    session.run("CREATE OR REPLACE FUNCTION sometimes() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF OLD.row_key = '00200' THEN RAISE 'never' USING ERRCODE = '40001'; END IF; RETURN NULL; END $$");
+    let failure = session
+        .sql("CALL table_service.delete_entities_in_steps('Bulk', 'true', 30)")
+        .fails_in_postgres("40001");
+    assert_eq!(failure.message, "never");
+    assert_eq!(session.text(COUNT), "60", "{}", failure.hint);
+    session.run("DROP TRIGGER sometimes ON table_service_data.\"Bulk\"");
+    let rest = format!(
+        "CALL table_service.delete_entities_in_steps('Bulk', 'true', 30, continuation_token => '{}')",
+        token(&failure.hint)
+    );
+    assert_eq!(session.run(&rest), [[Some("60".to_owned()), None]]);
+}
+
 /// Two sessions work on overlapping filters, beside batches: nothing deadlocks, and no entity is counted twice.
 #[test]
 fn overlapping_work_does_not_deadlock() {
