@@ -229,28 +229,39 @@ fn remove_own_statements(texts: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Removes the first line that ends with a quoted statement. The statement has no line breaks. What is before it in the
-/// line depends on the language of messages.
+/// Removes the first entry that ends with a quoted statement. An entry is a line, but for the line breaks of the statement. What is
+/// before the statement depends on the language of messages.
 fn remove_statement(texts: &mut Vec<u8>, start: usize, sql: &[u8]) {
-    let mut begin = start;
-    while let Some(line) = texts.get(begin..).filter(|rest| !rest.is_empty()) {
-        let length = line.iter().position(|&byte| byte == b'\n').unwrap_or(line.len());
-        let is_it = line
-            .get(..length)
-            .and_then(|line| line.strip_suffix(b"\""))
-            .and_then(|line| line.strip_suffix(sql))
-            .is_some_and(|line| line.ends_with(b"\""));
-        let end = begin + length;
-        if is_it {
-            // With the line break after it, or, in the last line, before it.
-            if end < texts.len() {
-                texts.drain(begin..=end);
-            } else {
-                texts.truncate(begin.saturating_sub(1).max(start));
-            }
+    let mut from = start;
+    while let Some(rest) = texts.get(from..) {
+        let Some(found) = rest.windows(sql.len().max(1)).position(|part| part == sql) else {
             return;
+        };
+        let (sql_begin, sql_end) = (from + found, from + found + sql.len());
+        from = sql_end;
+        let is_quoted =
+            texts.get(sql_end) == Some(&b'"') && texts.get(start..sql_begin).is_some_and(|text| text.ends_with(b"\""));
+        if !is_quoted {
+            continue;
         }
-        begin = end + 1;
+        let end = sql_end + 1;
+        let before = texts.get(start..sql_begin).unwrap_or_default();
+        let begin = before
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(start, |at| start + at + 1);
+        match texts.get(end) {
+            // With the line break after it, or, in the last line, before it.
+            Some(b'\n') => {
+                texts.drain(begin..=end);
+                return;
+            }
+            None => {
+                texts.truncate(begin.saturating_sub(1).max(start));
+                return;
+            }
+            Some(_) => {}
+        }
     }
 }
 
@@ -260,6 +271,18 @@ pub fn has_sqlstate(error: &CaughtError, codes: &[PgSqlErrorCode]) -> bool {
     // For a code that PostgreSQL does not know, pgrx has XX000.
     let sqlstate = kept(report, |kept| kept.error.sqlerrcode).unwrap_or(report.sql_error_code() as c_int);
     codes.iter().any(|&code| code as c_int == sqlstate)
+}
+
+/// Returns whether an error that was caught is that of a cancel, by a user or by `statement_timeout`. Code of users can raise an error
+/// with the same SQLSTATE.
+pub fn is_cancel(error: &CaughtError) -> bool {
+    has_sqlstate(error, &[PgSqlErrorCode::ERRCODE_QUERY_CANCELED])
+        && kept(report(error), |kept| {
+            let function = kept.error.funcname;
+            // SAFETY: it is NULL or a C string in the texts of the kept error.
+            !function.is_null() && unsafe { CStr::from_ptr(function) } == c"ProcessInterrupts"
+        })
+        .unwrap_or(true)
 }
 
 /// Adds this to the hint of an error that was caught, and raises it again.
@@ -298,6 +321,18 @@ pub fn says(error: &CaughtError, message: &str) -> bool {
 /// Returns the message of an error that was caught.
 pub fn message(error: &CaughtError) -> &str {
     report(error).message()
+}
+
+/// Reports an error that was caught and that ends nothing, as a warning: `lead`, and its message.
+pub fn warn(error: &CaughtError, lead: &str, hint: &str) {
+    let report = report(error);
+    ErrorReport::new(
+        report.sql_error_code(),
+        format!("{lead}: {}", report.message()),
+        "table_service",
+    )
+    .set_hint(hint.to_owned())
+    .report(PgLogLevel::WARNING);
 }
 
 fn kept<R>(report: &ErrorReportWithLevel, read: impl FnOnce(&Kept) -> R) -> Option<R> {
