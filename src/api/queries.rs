@@ -285,7 +285,9 @@ impl<'a> Query<'a> {
             Some(top) => u64::try_from(top)
                 .ok()
                 .filter(|&top| top <= PAGE_ENTITIES)
-                .ok_or_else(top_out_of_range)?,
+                .ok_or_else(|| Error::ArgumentInvalid {
+                    reason: format!("top must be from 0 to {PAGE_ENTITIES}"),
+                })?,
         };
         let ranges = match continuation_token {
             None => Cow::Borrowed(self.plan.ranges.as_slice()),

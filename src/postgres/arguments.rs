@@ -95,7 +95,7 @@ pub fn if_match(tag: Option<TextArg<'_>>) -> Result<IfMatch, Error> {
 /// Returns the error for a `top` outside its range.
 pub fn top_out_of_range() -> Error {
     Error::ArgumentInvalid {
-        reason: "top must not be negative, and for a page not above 1000".to_owned(),
+        reason: "top must not be negative".to_owned(),
     }
 }
 
