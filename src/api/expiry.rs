@@ -9,9 +9,8 @@ use table_service_model::expiry::{self as model, Expiry};
 use super::results::{ExpiryIndexes, Sweeps};
 use crate::engine::direct::{has_one_snapshot, may_read, reads_every_row};
 use crate::engine::distribution::require_coordinator;
-use crate::engine::expiry::Expiries;
 use crate::engine::property_index::free_index_name;
-use crate::engine::sweep::{self, BEGINNING};
+use crate::engine::sweep::{BEGINNING, oldest, runs_no_foreign_policy, sweep_all, sweep_named, sweep_one_of_all};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
@@ -119,7 +118,7 @@ fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>
                             .to_owned(),
                     });
                 }
-                sweep::sweep_all(&table);
+                sweep_all(&table);
             }
         }
         if indexes.is_empty() {
@@ -167,8 +166,13 @@ fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_
         let tables = tables_with_expiry(table_name)?;
         let mut result = ResultSet::open(call);
         for (table, indexes) in tables {
-            // Entities on other servers do not expire. Nobody waits for a table that is not named.
-            let is_open = !table.is_distributed() && still_there(&table, TableLock::Read, is_named)?.is_some();
+            // Entities on other servers do not expire. Nobody waits for a table that is not named, or runs a policy of it.
+            let is_open = match is_named {
+                true => Table::open(table.name().name(), TableLock::Read).map(|_| true)?,
+                false => table
+                    .try_lock(TableLock::Read)
+                    .is_some_and(|table| runs_no_foreign_policy(&table)),
+            };
             for index in indexes {
                 let property = index.expiry.property().map(Text::new);
                 let time_to_live = index.expiry.time_to_live().map(interval);
@@ -209,23 +213,17 @@ fn expire_entities(
         let tables = tables_with_expiry(table_name)?;
         let mut result = ResultSet::open(call);
         for (table, _) in tables {
-            // Of all tables, the caller sweeps those that it may. For one, PostgreSQL says which privilege is missing.
-            if !is_named && (!table.may_be_swept() || table.is_distributed()) {
-                continue;
-            }
-            let Some(table) = still_there(&table, TableLock::Write, is_named)? else {
-                continue;
+            let swept = match is_named {
+                true => sweep_named(&table, top, since)?,
+                false => sweep_one_of_all(&table, top, since),
             };
-            if Expiries::of(&table).is_empty() {
-                continue;
-            }
-            let swept = sweep::sweep(&table, top, since);
+            let Some(swept) = swept else { continue };
             let name = Text::new(table.name().name());
             result.push([
                 Some(name.value()),
                 Some(Value::int8(i64::try_from(swept.deleted).unwrap_or(i64::MAX))),
                 Some(Value::boolean(swept.more)),
-                Some(Value::timestamptz(swept.oldest)),
+                swept.oldest.map(Value::timestamptz),
             ]);
         }
         Ok(Sweeps)
@@ -272,25 +270,6 @@ fn tables_with_expiry(table_name: Option<TextArg<'_>>) -> Result<Vec<(Table, Vec
         indexes.sort_by_key(|index| index.oid.to_u32());
     }
     Ok(tables)
-}
-
-/// Locks a table that is named. Of all tables, whoever has the locks on entities of some waits for no other table; returns `None`
-/// for one that was dropped meanwhile, or that somebody has locked.
-fn still_there(table: &Table, lock: TableLock, is_named: bool) -> Result<Option<Table>, Error> {
-    match is_named {
-        true => Table::open(table.name().name(), lock).map(Some),
-        false => Ok(table.try_lock(lock)),
-    }
-}
-
-/// Returns when the entity of a table that expires first does or did so, of those that the caller sees.
-fn oldest(table: &Table, expiry: &Expiry) -> Option<i64> {
-    let moment = expiry_expression("t.", expiry);
-    let sql = format!(
-        "SELECT {moment} FROM {} AS t WHERE {moment} IS NOT NULL ORDER BY {moment} LIMIT 1",
-        table.name()
-    );
-    connect(|spi| spi.read(&sql, &[]).first().and_then(|row| row.timestamptz(1)))
 }
 
 /// Returns the expiry that two arguments say.

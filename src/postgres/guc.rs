@@ -4,8 +4,18 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 
-/// Runs `f` with other values of settings that any user may set.
+/// Runs `f` with other values of settings that any user may set. What `f` sets for the session stays.
 fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
+    at_a_level(settings, true, f)
+}
+
+/// Runs `f`, which runs code of somebody else, with a `search_path` in which nobody can put anything, as PostgreSQL's commands of
+/// maintenance do. Nothing that it sets stays.
+pub fn with_settings_of_maintenance<R>(f: impl FnOnce() -> R) -> R {
+    at_a_level(&[(c"search_path", c"pg_catalog, pg_temp")], false, f)
+}
+
+fn at_a_level<R>(settings: &[(&CStr, &CStr)], keep_others: bool, f: impl FnOnce() -> R) -> R {
     // SAFETY: the names and values are C strings. `AtEOXact_GUC` resets the settings at the end of the nesting level.
     // After an error PostgreSQL does so when it aborts the (sub)transaction.
     unsafe {
@@ -23,7 +33,7 @@ fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
             );
         }
         let result = f();
-        pg_sys::AtEOXact_GUC(true, level);
+        pg_sys::AtEOXact_GUC(keep_others, level);
         result
     }
 }

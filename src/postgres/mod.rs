@@ -18,6 +18,7 @@ pub mod indexes;
 pub mod memory;
 pub mod name;
 pub mod out_of_memory;
+pub mod owner;
 pub mod plan;
 pub mod planner;
 pub mod procedure;

@@ -2,6 +2,7 @@
 //!
 //! Any number of gateways may do this for one database: a sweep skips what others have locked.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -22,16 +23,21 @@ const FULL: Duration = Duration::from_secs(60);
 /// Sweeps the database of an account again and again, as long as it can be reached.
 pub async fn keep_sweeping(gateway: Arc<Gateway>, tenant: Arc<Tenant>, interval: Duration) {
     let (mut since, mut full) = (None, Instant::now());
+    let mut stuck = BTreeSet::new();
     loop {
         tokio::time::sleep(interval).await;
         if tenant.database.first().is_away() {
             continue;
         }
-        if full.elapsed() >= FULL {
-            (since, full) = (None, Instant::now());
+        let is_full = full.elapsed() >= FULL;
+        if is_full {
+            full = Instant::now();
         }
-        while let Some(round) = sweep(&gateway, &tenant, since).await {
-            since = round.oldest.or(since);
+        let mut from = since.filter(|_| !is_full);
+        while let Some(round) = sweep(&gateway, &tenant, from, &mut stuck).await {
+            from = round.oldest.or(from);
+            // It ends where it must, and the next one begins where the last one that came furthest has ended.
+            since = since.max(from);
             if !round.goes_on {
                 break;
             }
@@ -47,8 +53,14 @@ struct Round {
     goes_on: bool,
 }
 
-/// Sweeps all tables once. `None` if it failed: then the next one comes after the interval.
-async fn sweep(gateway: &Gateway, tenant: &Tenant, since: Option<SystemTime>) -> Option<Round> {
+/// Sweeps all tables once. `None` if it failed: then the next one comes after the interval. `stuck` has the tables of which the sweep
+/// before it removed nothing, although there was something.
+async fn sweep(
+    gateway: &Gateway,
+    tenant: &Tenant,
+    since: Option<SystemTime>,
+    stuck: &mut BTreeSet<String>,
+) -> Option<Round> {
     let account = tenant.account.name();
     let session = Session::new(&tenant.database, Instant::now() + gateway.limits.request);
     let tables = match session.expire_entities(TOP, since).await {
@@ -59,9 +71,19 @@ async fn sweep(gateway: &Gateway, tenant: &Tenant, since: Option<SystemTime>) ->
         }
     };
     let deleted = tables.iter().map(|table| table.deleted).sum();
-    let oldest = tables.iter().map(|table| table.oldest).min();
+    let oldest = tables.iter().filter_map(|table| table.oldest).min();
     // Without a table that has an expiry nothing is late.
     gateway.metrics.swept(account, deleted, oldest);
+    let now = tables.iter().filter(|table| table.more && table.deleted == 0);
+    let now: BTreeSet<String> = now.map(|table| table.table.clone()).collect();
+    for table in now.difference(stuck) {
+        tracing::warn!(
+            account,
+            table,
+            "entities that have expired cannot be removed; table_service.expire_entities says why if it is called for this table"
+        );
+    }
+    *stuck = now;
     let is_left = |table: &Swept| table.more && table.deleted > 0;
     Some(Round {
         oldest,

@@ -232,5 +232,71 @@ SET ROLE regress_expiry;
 SELECT drop_expiry('Sessions');
 RESET ROLE;
 SELECT delete_table('Sessions');
-REVOKE ALL ON SCHEMA table_service_data FROM regress_expiry;
-DROP ROLE regress_expiry;
+
+\echo 'tables of others'
+-- A sweep of all tables runs no code of others with the caller's rights.
+GRANT CREATE ON SCHEMA table_service_data TO regress_expiry;
+CREATE SCHEMA regress_expiry AUTHORIZATION regress_expiry;
+SET client_min_messages = warning;
+SELECT create_table('Mine'), create_table('Zoo');
+SET ROLE regress_expiry;
+SELECT create_table('Others'), set_expiry('Others', 'E') IS NOT NULL AS set;
+CREATE TABLE regress_expiry.log (who name, path text);
+CREATE FUNCTION regress_expiry.note() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO regress_expiry.log VALUES (current_user, current_setting('search_path'));
+  SET search_path = regress_expiry;
+  RETURN OLD;
+END $$;
+CREATE TRIGGER note BEFORE DELETE ON table_service_data."Others" FOR EACH ROW EXECUTE FUNCTION regress_expiry.note();
+SELECT insert_entity('Others', 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted;
+RESET ROLE;
+SELECT set_expiry(name, 'E') IS NOT NULL AS set, insert_entity(name, 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted FROM unnest(ARRAY['Mine', 'Zoo']) AS name;
+SELECT table_name, deleted, more, oldest IS NOT NULL AS oldest FROM expire_entities();
+SELECT who, path FROM regress_expiry.log;
+SELECT current_user = session_user AS is_same, current_setting('search_path') <> 'regress_expiry' AS is_kept;
+-- Its policies would run with the caller's rights.
+CREATE ROLE regress_expiry_reader;
+GRANT USAGE ON SCHEMA table_service_data TO regress_expiry_reader;
+GRANT SELECT, UPDATE, DELETE ON table_service_data."Others", table_service_data."Mine" TO regress_expiry_reader;
+SET ROLE regress_expiry;
+CREATE FUNCTION regress_expiry.peek() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'runs as %', current_user; RETURN true; END $$;
+ALTER TABLE table_service_data."Others" ENABLE ROW LEVEL SECURITY;
+GRANT USAGE ON SCHEMA regress_expiry TO PUBLIC;
+CREATE POLICY peek ON table_service_data."Others" USING (regress_expiry.peek());
+SELECT insert_entity('Others', 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted;
+SET ROLE regress_expiry_reader;
+SELECT table_name, oldest FROM query_expiry();
+SELECT table_name, deleted FROM expire_entities();
+RESET ROLE;
+-- A table that cannot be swept keeps no other one, and says why.
+SELECT insert_entity('Mine', 'p', 'x', pg_temp.expired()) IS NOT NULL, insert_entity('Zoo', 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted;
+CREATE TABLE regress_expiry.child (p text COLLATE "C", r text COLLATE "C", FOREIGN KEY (p, r) REFERENCES table_service_data."Mine" DEFERRABLE INITIALLY IMMEDIATE);
+INSERT INTO regress_expiry.child VALUES ('p', 'x');
+SELECT table_name, deleted, more, CASE WHEN more THEN oldest AT TIME ZONE 'UTC' END AS oldest FROM expire_entities();
+SELECT pg_temp.outcome($$SELECT expire_entities('Mine')$$);
+-- Triggers that run when the transaction ends would do so with the caller's rights.
+SET ROLE regress_expiry;
+ALTER TABLE table_service_data."Others" DISABLE ROW LEVEL SECURITY;
+DROP TRIGGER note ON table_service_data."Others";
+CREATE CONSTRAINT TRIGGER note AFTER DELETE ON table_service_data."Others" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION regress_expiry.note();
+SELECT insert_entity('Others', 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted;
+RESET ROLE;
+SELECT table_name, deleted, more FROM expire_entities();
+SELECT who, path FROM regress_expiry.log;
+-- A trigger can keep entities. The next sweep goes on behind them.
+DROP TABLE regress_expiry.child;
+SELECT delete_table('Others'), delete_table('Zoo');
+TRUNCATE table_service_data."Mine";
+CREATE FUNCTION regress_expiry.keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN CASE WHEN OLD.row_key < 'c' THEN NULL ELSE OLD END; END $$;
+CREATE TRIGGER keep BEFORE DELETE ON table_service_data."Mine" FOR EACH ROW EXECUTE FUNCTION regress_expiry.keep();
+INSERT INTO table_service_data."Mine" SELECT 'p', row_key, now(), format('{"E": "2020-01-01T00:00:0%sZ", "E@odata.type": "Edm.DateTime"}', n)::properties
+  FROM unnest(ARRAY['a', 'b', 'c', 'd']) WITH ORDINALITY AS given(row_key, n);
+SELECT table_name, deleted, more, oldest AT TIME ZONE 'UTC' AS oldest FROM expire_entities(top => 2);
+SELECT table_name, deleted, more, oldest AT TIME ZONE 'UTC' AS oldest FROM expire_entities(top => 2, since => '2020-01-01T00:00:02.000001Z');
+SELECT row_key FROM table_service_data."Mine" ORDER BY row_key;
+SELECT delete_table('Mine');
+RESET client_min_messages;
+DROP SCHEMA regress_expiry CASCADE;
+REVOKE ALL ON SCHEMA table_service_data FROM regress_expiry, regress_expiry_reader;
+DROP ROLE regress_expiry, regress_expiry_reader;

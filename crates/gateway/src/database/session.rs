@@ -30,11 +30,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
 /// What a sweep of a table has done.
 pub struct Swept {
+    pub table: String,
     pub deleted: u64,
     /// Whether there was more than the sweep might delete.
     pub more: bool,
-    /// What expired before this moment was removed.
-    pub oldest: SystemTime,
+    /// What expired before this moment was removed; `None` if that is not known.
+    pub oldest: Option<SystemTime>,
 }
 
 /// A change feed of a database.
@@ -311,9 +312,10 @@ impl<'a> Session<'a> {
         let rows = self.retried(statement, attempt).await?;
         let swept = |row| {
             Ok(Swept {
-                deleted: u64::try_from(column::<i64>(row, 0)?).unwrap_or_default(),
-                more: column(row, 1)?,
-                oldest: column(row, 2)?,
+                table: column(row, 0)?,
+                deleted: u64::try_from(column::<i64>(row, 1)?).unwrap_or_default(),
+                more: column(row, 2)?,
+                oldest: column(row, 3)?,
             })
         };
         rows.iter().map(swept).collect()

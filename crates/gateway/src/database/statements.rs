@@ -83,7 +83,7 @@ impl Statement {
             Statement::DeleteEntity => "SELECT table_service.delete_entity($1, $2, $3, $4)",
             Statement::ExecuteBatch => "SELECT b.etag FROM table_service.execute_batch($1, $2, VARIADIC $3) AS b",
             Statement::ExpireEntities => {
-                "SELECT e.deleted, e.more, e.oldest FROM table_service.expire_entities(NULL, $1, $2) AS e"
+                "SELECT e.table_name, e.deleted, e.more, e.oldest FROM table_service.expire_entities(NULL, $1, $2) AS e"
             }
             Statement::GetEntity => {
                 "SELECT e.\"timestamp\", e.properties FROM table_service.get_entity($1, $2, $3) AS e"
