@@ -72,7 +72,10 @@ fn set_service_properties(service_properties: Option<JsonArg<'_>>) {
 
 fn set_properties(service_properties: Option<JsonArg<'_>>) -> Result<(), Error> {
     // One statement, so that no concurrent change of another property is lost.
-    const SET: &str = "INSERT INTO table_service.service_properties AS s (properties) VALUES ($1::pg_catalog.jsonb) ON CONFLICT (is_only) DO UPDATE SET properties = s.properties OPERATOR(pg_catalog.||) excluded.properties";
+    const SET: &str = "\
+        INSERT INTO table_service.service_properties AS s (properties) \
+        VALUES ($1::pg_catalog.jsonb) \
+        ON CONFLICT (is_only) DO UPDATE SET properties = s.properties OPERATOR(pg_catalog.||) excluded.properties";
     let change = ServicePropertiesChange::from_json(required("service_properties", service_properties)?.0)?;
     let json = Text::new(&change.to_json());
     connect(|spi| spi.write(SET, &[json.value()]));

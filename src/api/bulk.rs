@@ -12,7 +12,7 @@ use table_service_model::token::{ContinuationToken, Operation};
 
 use super::filters::parse;
 use super::results::{DeletedStep, UpdatedStep};
-use crate::engine::bulk::{self, Bulk, Change, Refused, Step};
+use crate::engine::bulk::{self, Bulk, BulkChange, Refused, Step};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{self, prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
@@ -370,7 +370,7 @@ impl Checked<'_> {
         Bulk {
             table,
             plan: &self.plan,
-            change: self.patch.as_ref().map_or(Change::Delete, Change::Patch),
+            change: self.patch.as_ref().map_or(BulkChange::Delete, BulkChange::Patch),
         }
     }
 }

@@ -63,8 +63,25 @@ fn drop_change_feed(feed_name: Option<TextArg<'_>>, if_exists: default!(Option<b
 /// retain, and the position up to which they are confirmed.
 #[pg_extern(stable, parallel_restricted)]
 fn query_change_feeds(call: Call<'_>) -> ChangeFeeds {
-    const SQL: &str = "SELECT COALESCE(p.feed, s.feed), p.pubname, COALESCE(s.active, false), s.wal_status, CASE WHEN s.wal_status OPERATOR(pg_catalog.=) 'lost' THEN 0 ELSE pg_catalog.pg_wal_lsn_diff(CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END, s.restart_lsn)::pg_catalog.int8 END, s.confirmed_flush_lsn::pg_catalog.text FROM (SELECT p.pubname::pg_catalog.text AS pubname, pg_catalog.substr(p.pubname::pg_catalog.text, pg_catalog.length($1) OPERATOR(pg_catalog.+) 1) AS feed FROM pg_catalog.pg_publication AS p WHERE pg_catalog.starts_with(p.pubname::pg_catalog.text, $1)) AS p FULL JOIN (SELECT s.*, pg_catalog.substr(s.slot_name::pg_catalog.text, pg_catalog.length($2) OPERATOR(pg_catalog.+) 1) AS feed FROM pg_catalog.pg_replication_slots AS s WHERE pg_catalog.starts_with(s.slot_name::pg_catalog.text, $2)) AS s ON pg_catalog.lower(p.feed COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) s.feed ORDER BY pg_catalog.lower(COALESCE(p.feed, s.feed) COLLATE pg_catalog.\"C\")";
-    const TABLES: &str = "SELECT t.tablename::pg_catalog.text FROM pg_catalog.pg_publication_tables AS t WHERE t.pubname::pg_catalog.text OPERATOR(pg_catalog.=) $1 AND t.schemaname::pg_catalog.text OPERATOR(pg_catalog.=) $2 ORDER BY pg_catalog.lower(t.tablename::pg_catalog.text COLLATE pg_catalog.\"C\")";
+    const SQL: &str = "\
+        SELECT COALESCE(p.feed, s.feed), p.pubname, COALESCE(s.active, false), s.wal_status, \
+            CASE WHEN s.wal_status OPERATOR(pg_catalog.=) 'lost' THEN 0 ELSE pg_catalog.pg_wal_lsn_diff(CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END, s.restart_lsn)::pg_catalog.int8 END, s.confirmed_flush_lsn::pg_catalog.text \
+        FROM (SELECT p.pubname::pg_catalog.text AS pubname, \
+                pg_catalog.substr(p.pubname::pg_catalog.text, pg_catalog.length($1) OPERATOR(pg_catalog.+) 1) AS feed \
+            FROM pg_catalog.pg_publication AS p \
+            WHERE pg_catalog.starts_with(p.pubname::pg_catalog.text, $1)) AS p \
+        FULL JOIN (SELECT s.*, \
+                pg_catalog.substr(s.slot_name::pg_catalog.text, pg_catalog.length($2) OPERATOR(pg_catalog.+) 1) AS feed \
+            FROM pg_catalog.pg_replication_slots AS s \
+            WHERE pg_catalog.starts_with(s.slot_name::pg_catalog.text, $2)) AS s \
+            ON pg_catalog.lower(p.feed COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) s.feed \
+        ORDER BY pg_catalog.lower(COALESCE(p.feed, s.feed) COLLATE pg_catalog.\"C\")";
+    const TABLES: &str = "\
+        SELECT t.tablename::pg_catalog.text \
+        FROM pg_catalog.pg_publication_tables AS t \
+        WHERE t.pubname::pg_catalog.text OPERATOR(pg_catalog.=) $1 \
+        AND t.schemaname::pg_catalog.text OPERATOR(pg_catalog.=) $2 \
+        ORDER BY pg_catalog.lower(t.tablename::pg_catalog.text COLLATE pg_catalog.\"C\")";
     let slots = slot_prefix(catalog::database().to_u32());
     let (publications, slots, schema) = (Text::new(PREFIX), Text::new(&slots), Text::new(catalog::DATA_SCHEMA));
     connect(|spi| {

@@ -15,11 +15,12 @@ use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, ExpiryIndex};
+use crate::postgres::definition::drop_objects;
 use crate::postgres::error::OrRaise;
 use crate::postgres::indexes::{KnownIndex, of_index, of_table};
 use crate::postgres::property_index::{concurrent_creation, qualified_name};
 use crate::postgres::result_set::ResultSet;
-use crate::postgres::spi::{connect, drop_objects};
+use crate::postgres::spi::connect;
 use crate::postgres::statement::expiry_expression;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
@@ -233,7 +234,13 @@ fn expire_entities(
 
 /// Returns the tables that have expiry indexes, in the order of their names, or the one that is asked for.
 fn tables_with_expiry(table_name: Option<TextArg<'_>>) -> Result<Vec<(Table, Vec<ExpiryIndex>)>, Error> {
-    const SQL: &str = "SELECT i.indexrelid::pg_catalog.regclass, c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) c.oid WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND i.indexprs IS NOT NULL AND i.indpred IS NOT NULL";
+    const SQL: &str = "\
+        SELECT i.indexrelid::pg_catalog.regclass, c.oid::pg_catalog.regclass \
+        FROM pg_catalog.pg_class AS c \
+        JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) c.oid \
+        WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 \
+        AND i.indexprs IS NOT NULL \
+        AND i.indpred IS NOT NULL";
     /// The rest of the text if one table is asked for.
     const OF_TABLE: &str = " AND c.oid OPERATOR(pg_catalog.=) $2";
     // The lock keeps the table until the result is complete.

@@ -11,11 +11,12 @@ use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
+use crate::postgres::definition::drop_objects;
 use crate::postgres::error::OrRaise;
 use crate::postgres::indexes::{KnownIndex, of_index};
 use crate::postgres::property_index::{concurrent_creation, qualified_name};
 use crate::postgres::result_set::ResultSet;
-use crate::postgres::spi::{connect, drop_objects};
+use crate::postgres::spi::connect;
 use crate::postgres::statement::index_expression;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{ByteaOut, PropertiesArg, RegClass, TextArg};
@@ -130,7 +131,18 @@ fn drop_property_index(
 /// how often they were scanned.
 #[pg_extern(stable, parallel_restricted)]
 fn query_property_indexes(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_>) -> PropertyIndexes {
-    const SQL: &str = "SELECT c.relname::pg_catalog.text, i.indexrelid::pg_catalog.regclass, COALESCE(parts.bytes, pg_catalog.pg_relation_size(i.indexrelid), 0), COALESCE(parts.scans, pg_catalog.pg_stat_get_numscans(i.indexrelid), 0) FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) c.oid CROSS JOIN LATERAL (SELECT pg_catalog.sum(pg_catalog.pg_relation_size(p.relid))::pg_catalog.int8 AS bytes, pg_catalog.sum(pg_catalog.pg_stat_get_numscans(p.relid))::pg_catalog.int8 AS scans FROM pg_catalog.pg_partition_tree(i.indexrelid) AS p) AS parts WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.reloftype OPERATOR(pg_catalog.=) $2 AND i.indexprs IS NOT NULL";
+    const SQL: &str = "\
+        SELECT c.relname::pg_catalog.text, i.indexrelid::pg_catalog.regclass, \
+            COALESCE(parts.bytes, pg_catalog.pg_relation_size(i.indexrelid), 0), \
+            COALESCE(parts.scans, pg_catalog.pg_stat_get_numscans(i.indexrelid), 0) \
+        FROM pg_catalog.pg_class AS c \
+        JOIN pg_catalog.pg_index AS i ON i.indrelid OPERATOR(pg_catalog.=) c.oid \
+        CROSS JOIN LATERAL (SELECT pg_catalog.sum(pg_catalog.pg_relation_size(p.relid))::pg_catalog.int8 AS bytes, \
+                pg_catalog.sum(pg_catalog.pg_stat_get_numscans(p.relid))::pg_catalog.int8 AS scans \
+            FROM pg_catalog.pg_partition_tree(i.indexrelid) AS p) AS parts \
+        WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 \
+        AND c.reloftype OPERATOR(pg_catalog.=) $2 \
+        AND i.indexprs IS NOT NULL";
     /// The rest of the text if one table is asked for.
     const OF_TABLE: &str = " AND c.oid OPERATOR(pg_catalog.=) $3";
     let query = || {

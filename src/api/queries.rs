@@ -235,7 +235,12 @@ fn partition_statistics(table_name: Option<TextArg<'_>>, call: Call<'_>) -> Part
                 None => (None, Vec::new()),
             };
             let sql = format!(
-                "SELECT t.partition_key, pg_catalog.count(*), pg_catalog.sum(pg_catalog.pg_column_size(t.*))::pg_catalog.int8 FROM {} AS t WHERE {} GROUP BY t.partition_key ORDER BY t.partition_key",
+                "\
+                    SELECT t.partition_key, pg_catalog.count(*), pg_catalog.sum(pg_catalog.pg_column_size(t.*))::pg_catalog.int8 \
+                    FROM {} AS t \
+                    WHERE {} \
+                    GROUP BY t.partition_key \
+                    ORDER BY t.partition_key",
                 table.name(),
                 condition.as_deref().unwrap_or("true"),
             );

@@ -11,7 +11,7 @@ use super::results::Entities;
 use crate::engine::direct::{self, Purpose};
 use crate::engine::scan::RowFilter;
 use crate::engine::table::{Table, TableLock};
-use crate::postgres::arguments::{Keys, required};
+use crate::postgres::arguments::{EntityKeys, required};
 use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
 use crate::postgres::receiver::Receiver;
@@ -33,7 +33,7 @@ fn get_entity(
 ) -> Entities {
     let get = || {
         let table_name = required("table_name", table_name)?.get();
-        let keys = Keys::new(partition_key, row_key)?;
+        let keys = EntityKeys::new(partition_key, row_key)?;
         let projection = Projection::parse(projection.map_or("", TextArg::get))?;
         let table = Table::open(table_name, TableLock::Read)?;
         let mut result = ResultSet::open(call);

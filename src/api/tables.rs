@@ -16,11 +16,12 @@ use crate::engine::table::{Table, free_primary_key_name, is_table, same_name};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
+use crate::postgres::definition::drop_objects;
 use crate::postgres::error::OrRaise;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::raised::{has_sqlstate, message};
 use crate::postgres::result_set::ResultSet;
-use crate::postgres::spi::{connect, drop_objects};
+use crate::postgres::spi::connect;
 use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
@@ -180,7 +181,14 @@ fn query(
     parameters: Option<PropertiesArg<'_>>,
     call: Call<'_>,
 ) -> Result<Tables, Error> {
-    const SQL: &str = "SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass, c.reloftype OPERATOR(pg_catalog.=) $2 FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND (c.reloftype OPERATOR(pg_catalog.=) $2 OR c.reloftype OPERATOR(pg_catalog.=) 0 AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}')) AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.>=) $3 ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
+    const SQL: &str = "\
+        SELECT c.relname::pg_catalog.text, c.oid::pg_catalog.regclass, c.reloftype OPERATOR(pg_catalog.=) $2 \
+        FROM pg_catalog.pg_class AS c \
+        WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 \
+        AND (c.reloftype OPERATOR(pg_catalog.=) $2 OR c.reloftype OPERATOR(pg_catalog.=) 0 \
+            AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}')) \
+        AND pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.>=) $3 \
+        ORDER BY pg_catalog.lower(c.relname::pg_catalog.text COLLATE pg_catalog.\"C\"), c.relname";
     let filter = TableFilter::parse(
         filter.map_or("", TextArg::get),
         parameters.map(|parameters| parameters.get()),

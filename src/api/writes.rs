@@ -11,10 +11,10 @@ use super::filters::parse;
 use crate::engine::rewrite::Rewrite;
 use crate::engine::table::{Table, TableLock};
 use crate::engine::write;
-use crate::postgres::arguments::{self, Keys, prevent_if_read_only, required};
+use crate::postgres::arguments::{self, EntityKeys, prevent_if_read_only, required};
 use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
-use crate::postgres::statement::Change;
+use crate::postgres::statement::UpdateMode;
 use crate::postgres::types::{EntityOut, PropertiesArg, TextArg, TextArrayArg};
 
 /// Inserts an entity and returns its ETag.
@@ -28,7 +28,7 @@ fn insert_entity(
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let insert = || {
-        let target = Target::new(c"insert_entity()", table_name, partition_key, row_key)?;
+        let target = EntityAddress::new(c"insert_entity()", table_name, partition_key, row_key)?;
         let properties = arguments::properties(properties)?;
         write::insert(&target.table()?, target.keys, properties).map(etag)
     };
@@ -48,8 +48,8 @@ fn replace_entity(
     if_match: Option<TextArg<'_>>,
 ) -> String {
     let replace = || {
-        let target = Target::new(c"replace_entity()", table_name, partition_key, row_key)?;
-        target.update(Change::Replace, properties, if_match)
+        let target = EntityAddress::new(c"replace_entity()", table_name, partition_key, row_key)?;
+        target.update(UpdateMode::Replace, properties, if_match)
     };
     replace().or_raise()
 }
@@ -67,8 +67,8 @@ fn merge_entity(
     if_match: Option<TextArg<'_>>,
 ) -> String {
     let merge = || {
-        let target = Target::new(c"merge_entity()", table_name, partition_key, row_key)?;
-        target.update(Change::Merge, properties, if_match)
+        let target = EntityAddress::new(c"merge_entity()", table_name, partition_key, row_key)?;
+        target.update(UpdateMode::Merge, properties, if_match)
     };
     merge().or_raise()
 }
@@ -95,7 +95,7 @@ fn patch_entity(
     create_missing: default!(Option<bool>, "false"),
 ) -> EntityOut {
     let patch = || {
-        let target = Target::new(c"patch_entity()", table_name, partition_key, row_key)?;
+        let target = EntityAddress::new(c"patch_entity()", table_name, partition_key, row_key)?;
         let if_match = arguments::if_match(if_match)?;
         let create_missing = required("create_missing", create_missing)?;
         let [set, increment] = [properties, increment].map(|bag| bag.map(|bag| bag.get()));
@@ -132,8 +132,8 @@ fn insert_or_replace_entity(
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let upsert = || {
-        let target = Target::new(c"insert_or_replace_entity()", table_name, partition_key, row_key)?;
-        target.upsert(Change::Replace, properties)
+        let target = EntityAddress::new(c"insert_or_replace_entity()", table_name, partition_key, row_key)?;
+        target.upsert(UpdateMode::Replace, properties)
     };
     upsert().or_raise()
 }
@@ -147,8 +147,8 @@ fn insert_or_merge_entity(
     properties: Option<PropertiesArg<'_>>,
 ) -> String {
     let upsert = || {
-        let target = Target::new(c"insert_or_merge_entity()", table_name, partition_key, row_key)?;
-        target.upsert(Change::Merge, properties)
+        let target = EntityAddress::new(c"insert_or_merge_entity()", table_name, partition_key, row_key)?;
+        target.upsert(UpdateMode::Merge, properties)
     };
     upsert().or_raise()
 }
@@ -166,7 +166,7 @@ fn delete_entity(
     if_exists: default!(Option<bool>, "false"),
 ) -> bool {
     let delete = || {
-        let target = Target::new(c"delete_entity()", table_name, partition_key, row_key)?;
+        let target = EntityAddress::new(c"delete_entity()", table_name, partition_key, row_key)?;
         let if_match = arguments::if_match(if_match)?;
         let if_exists = required("if_exists", if_exists)?;
         match write::delete(&target.table()?, target.keys, if_match) {
@@ -179,23 +179,23 @@ fn delete_entity(
 }
 
 /// The table and the keys of the entity to write.
-struct Target<'a> {
+struct EntityAddress<'a> {
     table_name: &'a str,
-    keys: Keys<'a>,
+    keys: EntityKeys<'a>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> EntityAddress<'a> {
     /// Checks what needs no table: the arguments are not NULL, and the keys contain only valid characters.
     fn new(
         function: &CStr,
         table_name: Option<TextArg<'a>>,
         partition_key: Option<TextArg<'a>>,
         row_key: Option<TextArg<'a>>,
-    ) -> Result<Target<'a>, Error> {
+    ) -> Result<EntityAddress<'a>, Error> {
         let table_name = required("table_name", table_name)?.get();
-        let keys = Keys::new(partition_key, row_key)?;
+        let keys = EntityKeys::new(partition_key, row_key)?;
         prevent_if_read_only(function);
-        Ok(Target { table_name, keys })
+        Ok(EntityAddress { table_name, keys })
     }
 
     fn table(&self) -> Result<Table, Error> {
@@ -204,7 +204,7 @@ impl<'a> Target<'a> {
 
     fn update(
         &self,
-        change: Change,
+        change: UpdateMode,
         properties: Option<PropertiesArg<'_>>,
         if_match: Option<TextArg<'_>>,
     ) -> Result<String, Error> {
@@ -213,7 +213,7 @@ impl<'a> Target<'a> {
         write::update(&self.table()?, change, self.keys, properties, if_match).map(etag)
     }
 
-    fn upsert(&self, change: Change, properties: Option<PropertiesArg<'_>>) -> Result<String, Error> {
+    fn upsert(&self, change: UpdateMode, properties: Option<PropertiesArg<'_>>) -> Result<String, Error> {
         let properties = arguments::properties(properties)?;
         write::upsert(&self.table()?, change, self.keys, properties).map(etag)
     }

@@ -10,7 +10,7 @@ use table_service_model::{Error, Properties, ticks};
 use super::direct;
 use super::expiry::Expiries;
 use super::table::Table;
-use crate::postgres::arguments::Keys;
+use crate::postgres::arguments::EntityKeys;
 use crate::postgres::clock::now;
 use crate::postgres::raised::has_sqlstate;
 use crate::postgres::row::broken_entity;
@@ -29,11 +29,15 @@ enum Undone {
 
 /// Runs a statement that may insert, until the Timestamp that it writes is later than those of all earlier versions.
 /// `write` gets the clock and returns the Timestamp that it wrote.
-pub fn in_attempts(table: &Table, keys: Keys<'_>, write: impl Fn(i64) -> Result<i64, Error>) -> Result<i64, Error> {
+pub fn in_attempts(
+    table: &Table,
+    keys: EntityKeys<'_>,
+    write: impl Fn(i64) -> Result<i64, Error>,
+) -> Result<i64, Error> {
     let needs_attempts = direct::needs_attempts(table);
     let mut latest = None;
     loop {
-        let stamp = Stamp::after(latest);
+        let stamp = ClockReading::after(latest);
         let attempt = || {
             let written = write(stamp.clock).map_err(Undone::Error)?;
             stamp.settle(table, keys, written).map_err(Undone::Late)
@@ -55,21 +59,21 @@ pub fn in_attempts(table: &Table, keys: Keys<'_>, write: impl Fn(i64) -> Result<
 }
 
 /// The clock of an insert, read before the insert waits for locks.
-pub struct Stamp {
+pub struct ClockReading {
     /// In microseconds since 2000-01-01.
     pub clock: i64,
     completed: u64,
 }
 
-impl Stamp {
-    pub fn new() -> Stamp {
-        Stamp::after(None)
+impl ClockReading {
+    pub fn new() -> ClockReading {
+        ClockReading::after(None)
     }
 
     /// A clock that is later than this Timestamp, if one is given.
-    pub fn after(latest: Option<i64>) -> Stamp {
+    pub fn after(latest: Option<i64>) -> ClockReading {
         let completed = direct::completed_transactions();
-        Stamp {
+        ClockReading {
             clock: latest.map_or_else(now, |latest| ticks::next_timestamp(latest, now())),
             completed,
         }
@@ -80,14 +84,14 @@ impl Stamp {
     ///
     /// # Errors
     /// The latest Timestamp of an earlier version, if only another attempt can write a later one.
-    pub fn settle(&self, table: &Table, keys: Keys<'_>, written: i64) -> Result<i64, i64> {
+    pub fn settle(&self, table: &Table, keys: EntityKeys<'_>, written: i64) -> Result<i64, i64> {
         if self.completed == direct::completed_transactions() {
             return Ok(written);
         }
         direct::settle(table, keys, written)
     }
 
-    /// Does the same as [`Stamp::settle`], for one of many entities in a partition.
+    /// Does the same as [`ClockReading::settle`], for one of many entities in a partition.
     ///
     /// # Errors
     /// As there.
@@ -103,12 +107,12 @@ impl Stamp {
         }
         let row_key = Text::new(row_key);
         let row_key = row_key.arg();
-        direct::settle(table, Keys { partition_key, row_key }, written)
+        direct::settle(table, EntityKeys { partition_key, row_key }, written)
     }
 }
 
 /// Raises the error for a stored row with NULLs.
-pub fn broken_by_null(keys: Keys<'_>) -> ! {
+pub fn broken_by_null(keys: EntityKeys<'_>) -> ! {
     broken_entity(
         keys.partition_key.get(),
         keys.row_key.get(),
@@ -120,7 +124,7 @@ pub fn broken_by_null(keys: Keys<'_>) -> ! {
 /// (semantics 2.2). `write` gets the Timestamp that the entity must have, or `None` for any.
 pub fn conditional<T>(
     table: &Table,
-    keys: Keys<'_>,
+    keys: EntityKeys<'_>,
     if_match: IfMatch,
     write: impl Fn(&Connection, Option<i64>) -> Option<T>,
 ) -> Result<T, Error> {
@@ -177,7 +181,7 @@ const NO_TIMESTAMP: i64 = i64::MIN;
 
 /// Returns why an insert wrote nothing: the entity exists, or a trigger suppressed the row. A look-up would need the
 /// privilege to read, so this inserts again with a statement that raises.
-pub fn not_inserted(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Error {
+pub fn not_inserted(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>) -> Error {
     // Without such a trigger the entity exists. A second insert could wait for a transaction that deletes it, out of
     // key order.
     if !table.may_suppress_inserts() {
@@ -225,7 +229,7 @@ pub enum InTheWay {
 }
 
 /// Deletes an entity that has expired, so that another can be inserted.
-pub fn remove_expired(table: &Table, expiries: &Expiries, keys: Keys<'_>) -> InTheWay {
+pub fn remove_expired(table: &Table, expiries: &Expiries, keys: EntityKeys<'_>) -> InTheWay {
     if expiries.is_empty() || !direct::may_read(table) {
         return InTheWay::Entity;
     }
@@ -245,7 +249,7 @@ pub fn remove_expired(table: &Table, expiries: &Expiries, keys: Keys<'_>) -> InT
 }
 
 /// Returns the Timestamp and the properties of the entity that a statement returns, if it returns one.
-pub fn stored_entity<'c>(keys: Keys<'_>, rows: &Rows<'c>) -> Option<(i64, Properties<'c>)> {
+pub fn stored_entity<'c>(keys: EntityKeys<'_>, rows: &Rows<'c>) -> Option<(i64, Properties<'c>)> {
     let row = rows.first()?;
     let with_key = || format!("with RowKey '{}'", keys.row_key.get());
     match (row.timestamptz(3), row.properties(4, with_key)) {

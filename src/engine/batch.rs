@@ -14,7 +14,7 @@ use table_service_model::entity::Entity;
 use table_service_model::etag::IfMatch;
 use table_service_model::{Error, Properties, PropertiesBuf, Ticks, key};
 
-use super::attempts::{InTheWay, Stamp, not_inserted, remove_expired, suppressed};
+use super::attempts::{ClockReading, InTheWay, not_inserted, remove_expired, suppressed};
 use super::direct::{self, Purpose};
 use super::expiry::Expiries;
 use super::table::Table;
@@ -23,7 +23,7 @@ use crate::postgres::arguments::KeyTexts;
 use crate::postgres::raised::has_sqlstate;
 use crate::postgres::row::broken;
 use crate::postgres::spi::{Connection, Rows, Tuple, connect};
-use crate::postgres::statement::{Change, Statement, WriteMany};
+use crate::postgres::statement::{Statement, UpdateMode, WriteMany};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
@@ -32,10 +32,10 @@ use crate::postgres::types::value::{Array, Bag, Text, Value};
 pub type Timestamps = Vec<Option<i64>>;
 
 /// Why an attempt failed.
-enum Failure {
+enum FailedAttempt {
     Error(Error),
     /// These entities were deleted and inserted again while the attempt waited for their locks, or its locks did not last
-    /// (see [`Attempt::write_locked`]). Only a new attempt can lock them in key order.
+    /// (see [`BatchAttempt::write_locked`]). Only a new attempt can lock them in key order.
     Moved(Vec<Version>),
     /// An insert wrote a Timestamp that is not later than this one, which an earlier version of the entity has.
     Late(i64),
@@ -83,7 +83,7 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
         ..EarlierAttempts::default()
     };
     loop {
-        let attempt = || Attempt::new(table, partition_key, batch.operations(), &earlier).run();
+        let attempt = || BatchAttempt::new(table, partition_key, batch.operations(), &earlier).run();
         let outcome = if earlier.is_undoable {
             in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| error.rethrow())
         } else {
@@ -91,10 +91,10 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
         };
         match outcome {
             Ok(timestamps) => return Ok(timestamps),
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::Moved(versions)) => earlier.seen = versions,
-            Err(Failure::Late(latest)) => earlier.latest = earlier.latest.max(Some(latest)),
-            Err(Failure::Outdated(index)) => {
+            Err(FailedAttempt::Error(error)) => return Err(error),
+            Err(FailedAttempt::Moved(versions)) => earlier.seen = versions,
+            Err(FailedAttempt::Late(latest)) => earlier.latest = earlier.latest.max(Some(latest)),
+            Err(FailedAttempt::Outdated(index)) => {
                 let before = earlier.outdated.filter(|(before, _)| *before == index);
                 earlier.outdated = Some((index, before.map_or(1, |(_, attempts)| attempts + 1)));
             }
@@ -118,7 +118,7 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
         .map(|operation| (&*operation.row_key, operation.properties()))
         .collect();
     entities.sort_unstable_by_key(|&(row_key, _)| row_key);
-    let stamp = Stamp::new();
+    let stamp = ClockReading::new();
     direct::with(table, Purpose::Insert, |table| {
         let insert = || table.insert_many(partition_key, &entities, stamp.clock).ok_or(());
         match in_subtransaction(AssertUnwindSafe(insert)) {
@@ -141,7 +141,7 @@ enum Run {
     Insert,
     /// An insert where an entity has expired, which is removed first.
     InsertOverExpired,
-    Upsert(Change),
+    Upsert(UpdateMode),
     /// Operations on entities that exist: they are locked, and their new properties are made from the stored ones.
     Existing,
     /// Such operations on entities that do not exist, which they insert.
@@ -171,7 +171,7 @@ impl<'a> Step<'a> {
     }
 }
 
-struct Attempt<'a> {
+struct BatchAttempt<'a> {
     table: &'a Table,
     partition_key: TextArg<'a>,
     operations: &'a [Operation<'a>],
@@ -185,20 +185,20 @@ struct Attempt<'a> {
     failure: Option<(usize, Error)>,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> BatchAttempt<'a> {
     fn new(
         table: &'a Table,
         partition_key: TextArg<'a>,
         operations: &'a [Operation<'a>],
         earlier: &'a EarlierAttempts,
-    ) -> Attempt<'a> {
+    ) -> BatchAttempt<'a> {
         let mut steps: Vec<_> = operations
             .iter()
             .enumerate()
             .map(|(index, operation)| Step { index, operation })
             .collect();
         steps.sort_unstable_by_key(Step::row_key);
-        Attempt {
+        BatchAttempt {
             table,
             partition_key,
             operations,
@@ -211,7 +211,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn run(mut self) -> Result<Timestamps, Failure> {
+    fn run(mut self) -> Result<Timestamps, FailedAttempt> {
         let steps = std::mem::take(&mut self.steps);
         let looked = self.look_first(&steps);
         let run_of = |step: &Step<'_>| self.run_of(step, &looked);
@@ -236,8 +236,8 @@ impl<'a> Attempt<'a> {
             }
         }
         match self.failure.take() {
-            Some((index, error)) if self.is_outdated(index, &error) => Err(Failure::Outdated(index)),
-            Some((index, error)) => Err(Failure::Error(error.at(index))),
+            Some((index, error)) if self.is_outdated(index, &error) => Err(FailedAttempt::Outdated(index)),
+            Some((index, error)) => Err(FailedAttempt::Error(error.at(index))),
             None => Ok(self.timestamps),
         }
     }
@@ -269,8 +269,8 @@ impl<'a> Attempt<'a> {
         match step.operation.action {
             Action::Insert if looked == Some(&true) => Run::InsertOverExpired,
             Action::Insert => Run::Insert,
-            Action::InsertOrReplace if self.expiries.is_empty() => Run::Upsert(Change::Replace),
-            Action::InsertOrMerge if self.expiries.is_empty() => Run::Upsert(Change::Merge),
+            Action::InsertOrReplace if self.expiries.is_empty() => Run::Upsert(UpdateMode::Replace),
+            Action::InsertOrMerge if self.expiries.is_empty() => Run::Upsert(UpdateMode::Merge),
             _ if step.operation.may_insert() && looked.is_none() => Run::New,
             _ => Run::Existing,
         }
@@ -348,7 +348,7 @@ impl<'a> Attempt<'a> {
 
     /// Inserts a run. The statement does not return entities that it did not write. The one with the lowest index is
     /// the failure.
-    fn insert(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
+    fn insert(&mut self, run: &[Step<'a>]) -> Result<(), FailedAttempt> {
         let bags = run.iter().map(|step| step.operation.properties());
         let unwritten = connect(|spi| self.write_bags(spi, WriteMany::Insert, None, run, bags))?;
         if let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) {
@@ -358,7 +358,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Inserts an entity where one has expired.
-    fn insert_over_expired(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
+    fn insert_over_expired(&mut self, run: &[Step<'a>]) -> Result<(), FailedAttempt> {
         for step in run {
             let keys = KeyTexts::new(self.partition_key.get(), step.row_key());
             if let InTheWay::Expired(removed) = remove_expired(self.table, &self.expiries, keys.keys()) {
@@ -377,14 +377,14 @@ impl<'a> Attempt<'a> {
 
     /// Upserts a run. The statement does not return entities that it did not write. The one with the lowest index is
     /// the failure.
-    fn upsert(&mut self, run: &[Step<'a>], change: Change) -> Result<(), Failure> {
+    fn upsert(&mut self, run: &[Step<'a>], change: UpdateMode) -> Result<(), FailedAttempt> {
         let bags = run.iter().map(|step| step.operation.properties());
         let unwritten =
             with_primary_key(|| connect(|spi| self.write_bags(spi, WriteMany::Upsert(change), None, run, bags)))?;
         if let Some(first) = unwritten.into_iter().min_by_key(|step| step.index) {
             let error = match change {
-                Change::Merge => connect(|spi| self.merge_error(spi, first)),
-                Change::Replace => suppressed(),
+                UpdateMode::Merge => connect(|spi| self.merge_error(spi, first)),
+                UpdateMode::Replace => suppressed(),
             };
             self.fail(first.index, error);
         }
@@ -405,7 +405,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Changes and deletes entities that exist. It locks them in key order, checks each operation, and writes the locked rows.
-    fn change(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
+    fn change(&mut self, run: &[Step<'a>]) -> Result<(), FailedAttempt> {
         let (known, unknown): (Vec<_>, Vec<_>) = run
             .iter()
             .copied()
@@ -429,7 +429,7 @@ impl<'a> Attempt<'a> {
                     match alive.map(|found| found.timestamp) {
                         // It was deleted after the look that came first.
                         None if step.operation.may_insert() && !self.is_last_attempt(step.index) => {
-                            return Err(Failure::Outdated(step.index));
+                            return Err(FailedAttempt::Outdated(step.index));
                         }
                         None if step.operation.may_insert() => self.fail(step.index, suppressed()),
                         None => self.fail(step.index, Error::EntityNotFound),
@@ -441,7 +441,7 @@ impl<'a> Attempt<'a> {
                     }
                 }
                 if !moved.is_empty() {
-                    return Err(Failure::Moved(moved));
+                    return Err(FailedAttempt::Moved(moved));
                 }
             }
             self.write_locked(spi, &known, &locked)
@@ -449,7 +449,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Inserts the entities of operations that may insert, which do not exist.
-    fn create(&mut self, run: &[Step<'a>]) -> Result<(), Failure> {
+    fn create(&mut self, run: &[Step<'a>]) -> Result<(), FailedAttempt> {
         let (mut created, mut bags) = (Vec::new(), Vec::new());
         for &step in run {
             let missing = Entity::missing(self.partition_key.get(), step.row_key());
@@ -471,7 +471,7 @@ impl<'a> Attempt<'a> {
         };
         // Another session may have inserted it meanwhile.
         if !self.is_last_attempt(first.index) {
-            return Err(Failure::Outdated(first.index));
+            return Err(FailedAttempt::Outdated(first.index));
         }
         if let Some((_, bag)) = created.iter().zip(&bags).find(|(step, _)| step.index == first.index) {
             self.fail_to_insert(first, bag.as_properties());
@@ -489,7 +489,7 @@ impl<'a> Attempt<'a> {
         spi: &Connection,
         steps: &[Step<'a>],
         locked: &HashMap<&str, Stored<'_>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FailedAttempt> {
         let (mut replaced, mut bags, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
         for &step in steps {
             let Some(stored) = locked.get(step.row_key()) else {
@@ -540,7 +540,7 @@ impl<'a> Attempt<'a> {
         if moved.is_empty() {
             Ok(())
         } else {
-            Err(Failure::Moved(moved))
+            Err(FailedAttempt::Moved(moved))
         }
     }
 
@@ -553,8 +553,8 @@ impl<'a> Attempt<'a> {
         versions: Option<&Array>,
         run: &[Step<'a>],
         bags: impl ExactSizeIterator<Item = Properties<'b>>,
-    ) -> Result<Vec<Step<'a>>, Failure> {
-        let stamp = Stamp::after(self.latest);
+    ) -> Result<Vec<Step<'a>>, FailedAttempt> {
+        let stamp = ClockReading::after(self.latest);
         let (table, partition_key) = (self.table.name(), self.partition_key());
         let rows = if self.table.is_distributed() && write != WriteMany::Replace {
             let keys = run.iter().map(|step| Text::new(step.row_key()));
@@ -575,7 +575,7 @@ impl<'a> Attempt<'a> {
             match written.get(step.row_key()) {
                 Some(&timestamp) => {
                     let settled = stamp.settle_key(self.table, self.partition_key, step.row_key(), timestamp);
-                    self.timestamps[step.index] = Some(settled.map_err(Failure::Late)?);
+                    self.timestamps[step.index] = Some(settled.map_err(FailedAttempt::Late)?);
                 }
                 None => unwritten.push(step),
             }

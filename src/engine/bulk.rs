@@ -19,7 +19,7 @@ use super::property_index::FilterIndexes;
 use super::scan::{RowFilter, predicate};
 use super::table::Table;
 use crate::postgres::clock::now;
-use crate::postgres::receiver::{Keys, Receiver};
+use crate::postgres::receiver::{KeyPair, Receiver};
 use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
 use crate::postgres::statement::{IndexScan, RangeKeys, ScanFilter, Statement};
@@ -36,7 +36,7 @@ const LOCKED_BYTES: usize = 4 * 1024 * 1024;
 
 /// What becomes of an entity.
 #[derive(Clone, Copy)]
-pub enum Change<'a> {
+pub enum BulkChange<'a> {
     Delete,
     Patch(&'a Patch<'a>),
 }
@@ -45,7 +45,7 @@ pub enum Change<'a> {
 pub struct Bulk<'a> {
     pub table: &'a Table,
     pub plan: &'a Plan,
-    pub change: Change<'a>,
+    pub change: BulkChange<'a>,
 }
 
 /// How far the work has come.
@@ -53,14 +53,14 @@ pub struct Step {
     /// How many entities were changed.
     pub changed: u64,
     /// The keys at which the next step begins. `None` says that there is nothing left.
-    pub next: Option<Keys>,
+    pub next: Option<KeyPair>,
 }
 
 /// Why an entity could not be changed.
 pub struct Refused {
     pub error: Error,
     /// The keys of the entity.
-    pub keys: Keys,
+    pub keys: KeyPair,
 }
 
 /// Refuses tables whose entities Citus keeps on other servers.
@@ -112,7 +112,7 @@ impl Bulk<'_> {
     ///
     /// # Errors
     /// The errors of the limits, for the first entity that the change would take beyond them.
-    pub fn run(&self, start: Option<Keys>, top: Option<u64>, time_limit: Duration) -> Result<Step, Refused> {
+    pub fn run(&self, start: Option<KeyPair>, top: Option<u64>, time_limit: Duration) -> Result<Step, Refused> {
         let began = Instant::now();
         let filter = self.plan.residual.as_ref();
         let filter = filter.map(|filter| RowFilter::new(Predicate::new(filter)));
@@ -184,7 +184,7 @@ impl Bulk<'_> {
                     return true;
                 }
                 let row_key = row.row_key();
-                if let Change::Patch(patch) = self.change {
+                if let BulkChange::Patch(patch) = self.change {
                     match patch.apply(partition_key, row_key, row.properties()) {
                         Ok(bag) => {
                             bytes += bag.as_bytes().len();
@@ -214,8 +214,8 @@ impl Bulk<'_> {
             *changed += connect(|spi| {
                 let table = self.table.name();
                 let rows = match self.change {
-                    Change::Delete => spi.run(table, &Statement::delete_locked(partition(), &keys)),
-                    Change::Patch(_) => {
+                    BulkChange::Delete => spi.run(table, &Statement::delete_locked(partition(), &keys)),
+                    BulkChange::Patch(_) => {
                         let bags = Array::of_bags(bags.iter().map(PropertiesBuf::as_properties));
                         let statement = Statement::replace_locked(partition(), &keys, now(), &bags);
                         spi.run(table, &statement)

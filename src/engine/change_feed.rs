@@ -16,9 +16,10 @@ use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, PREF
 
 use super::table::Table;
 use crate::postgres::cursor::Cursor;
+use crate::postgres::definition::drop_objects;
 use crate::postgres::property_index::qualified_name;
 use crate::postgres::raised::{has_sqlstate, rethrow_with};
-use crate::postgres::spi::{Connection, connect, drop_objects};
+use crate::postgres::spi::{Connection, connect};
 use crate::postgres::table_locks::{Mode, lock_all};
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::{catalog, citus, replication_slot};

@@ -77,7 +77,8 @@ pub fn needs_own_transaction(name: &str, error: &CaughtError) -> bool {
 /// Distributes a table, with its entities.
 fn distribute(spi: &Connection, table: &QualifiedName) {
     spi.run_definition(&format!(
-        "SELECT pg_catalog.create_distributed_table({}::pg_catalog.regclass, 'partition_key', colocate_with => 'table_service.citus_anchor')",
+        "SELECT pg_catalog.create_distributed_table(\
+            {}::pg_catalog.regclass, 'partition_key', colocate_with => 'table_service.citus_anchor')",
         quote_literal(table.to_string())
     ));
 }
@@ -127,7 +128,8 @@ fn make_anchor(spi: &Connection, shard_count: i32) {
         COMMENT ON TABLE table_service.citus_anchor IS 'The tables of the service are distributed as this one'",
     );
     spi.run_definition(&format!(
-        "SELECT pg_catalog.create_distributed_table('table_service.citus_anchor', 'partition_key', colocate_with => 'none', shard_count => {shard_count})"
+        "SELECT pg_catalog.create_distributed_table(\
+            'table_service.citus_anchor', 'partition_key', colocate_with => 'none', shard_count => {shard_count})"
     ));
     if catalog::own_relation(c"service_properties").is_some_and(|properties| !citus::is_distributed(properties)) {
         // Citus logs in as the owner of a table when it moves it, and no one can log in as pg_database_owner.
@@ -173,7 +175,13 @@ fn undistribute(spi: &Connection, table: &Table) {
 
 /// Returns the tables of the service, without the parts of partitioned ones.
 fn tables(spi: &Connection) -> Vec<Table> {
-    const TABLES: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}') AND NOT c.relispartition ORDER BY c.oid";
+    const TABLES: &str = "\
+        SELECT c.oid::pg_catalog.regclass \
+        FROM pg_catalog.pg_class AS c \
+        WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 \
+        AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}') \
+        AND NOT c.relispartition \
+        ORDER BY c.oid";
     let rows = spi.read_catalogs(TABLES, &[Value::oid(catalog::data_schema())]);
     rows.iter()
         .filter_map(|row| row.relation(1))

@@ -21,7 +21,7 @@ use table_service_model::filter::{Bound, Filter, KeyRange, Predicate};
 use super::property_index::FilterIndexes;
 use super::table::Table;
 use crate::postgres::citus::Shards;
-use crate::postgres::receiver::{Keys, Receiver};
+use crate::postgres::receiver::{KeyPair, Receiver};
 use crate::postgres::row::Row;
 use crate::postgres::spi::Connection;
 use crate::postgres::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested};
@@ -36,7 +36,7 @@ pub fn read(
     first: Option<First>,
     sink: &mut dyn FnMut(&Row<'_>) -> bool,
 ) {
-    let mut reading = Reading {
+    let mut reading = FanOut {
         spi,
         table,
         knowledge: FilterIndexes::new(table, filter),
@@ -96,7 +96,7 @@ fn remember_in_partition(table: &Table, entities: u64) {
     });
 }
 
-struct Reading<'a> {
+struct FanOut<'a> {
     spi: &'a Connection,
     table: &'a Table,
     /// What property indexes know about the filter.
@@ -149,7 +149,7 @@ struct Arrived {
     partition_key: String,
 }
 
-impl Reading<'_> {
+impl FanOut<'_> {
     fn all(&mut self, range: &KeyRange) {
         let index_scan = self.index_scan(range, None);
         let mut receiver = Receiver::new(self.sink);
@@ -232,7 +232,7 @@ impl Reading<'_> {
     }
 }
 
-/// Does the same as [`Reading::index_scan`], also for a text that users see.
+/// Does the same as [`FanOut::index_scan`], also for a text that users see.
 ///
 /// If all entities are read, the planner of each server decides between the indexes and the keys. Under a `limit` the filter
 /// must ask for the entities of some values, which are seldom many: a scan for other filters might run long after the page's
@@ -262,7 +262,7 @@ pub fn index_scan(
 }
 
 /// Returns the part of a range behind these keys.
-fn after(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
+fn after(range: &KeyRange, (partition_key, row_key): KeyPair) -> KeyRange {
     KeyRange {
         lower: Some(Bound {
             partition_key,
@@ -274,7 +274,7 @@ fn after(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
 }
 
 /// Returns the part of a range behind these keys: what is left of the partition, behind what comes after it.
-fn partition_first(range: &KeyRange, keys: Keys) -> Vec<KeyRange> {
+fn partition_first(range: &KeyRange, keys: KeyPair) -> Vec<KeyRange> {
     let end = Bound {
         partition_key: keys.0.clone(),
         row_key: None,

@@ -2,7 +2,8 @@
 
 use table_service_model::Error;
 
-use crate::postgres::spi::{connect, grant};
+use crate::postgres::definition::grant;
+use crate::postgres::spi::connect;
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
 

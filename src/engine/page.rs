@@ -12,7 +12,7 @@ use super::deadline::Deadline;
 use super::scan::{self, RowFilter, Wanted};
 use super::table::Table;
 use crate::postgres::clock::now;
-use crate::postgres::receiver::Keys;
+use crate::postgres::receiver::KeyPair;
 use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
 
@@ -68,7 +68,7 @@ pub fn read<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S
 }
 
 /// Reads a page into `sink`. Returns the sink, and the keys at which the next page begins if there may be one.
-pub fn read_until<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S, Option<Keys>) {
+pub fn read_until<S: PageSink>(request: PageRequest<'_>, table: &Table, sink: S) -> (S, Option<KeyPair>) {
     let taken = Cell::new(0);
     let mut reading = PageReading {
         sink,
@@ -107,7 +107,7 @@ struct PageReading<'t, S> {
     tested: u64,
     /// The number of entities in the page.
     taken: &'t Cell<u64>,
-    next: Option<Keys>,
+    next: Option<KeyPair>,
 }
 
 impl<S: PageSink> PageReading<'_, S> {

@@ -14,7 +14,10 @@ use crate::postgres::types::value::{Text, Value};
 /// # Errors
 /// `AuthorizationFailure` if the caller has no privilege on the table's entities.
 pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
-    const GET: &str = "SELECT p.policies::pg_catalog.text FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
+    const GET: &str = "\
+        SELECT p.policies::pg_catalog.text \
+        FROM table_service.access_policies AS p \
+        WHERE p.relation OPERATOR(pg_catalog.=) $1";
     let relation = Value::oid(table.oid());
     if !table.has_any_right_to_entities() {
         return Err(Error::NotAuthorized {
@@ -35,7 +38,10 @@ pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
 /// # Errors
 /// `AuthorizationFailure` if the caller does not have the rights of the table's owner.
 pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
-    const SET: &str = "INSERT INTO table_service.access_policies AS p (relation, policies) VALUES ($1, $2::pg_catalog.jsonb) ON CONFLICT (relation) DO UPDATE SET policies = excluded.policies";
+    const SET: &str = "\
+        INSERT INTO table_service.access_policies AS p (relation, policies) \
+        VALUES ($1, $2::pg_catalog.jsonb) \
+        ON CONFLICT (relation) DO UPDATE SET policies = excluded.policies";
     let relation = Value::oid(table.oid());
     if !table.is_owned_by_caller() {
         return Err(Error::NotAuthorized {

@@ -236,7 +236,7 @@ impl<'f> FilterIndexes<'f> {
         };
         self.counted(Counted::Entries(property, span.clone()), limit, || {
             let bounds = [&span.lower, &span.upper].map(|bytes| Varlena::new(bytes));
-            let mut conditions = btree::Condition::between(bounds.each_ref().map(Value::bytea));
+            let mut conditions = btree::ScanCondition::between(bounds.each_ref().map(Value::bytea));
             count_entries(self.table, index.oid, &mut conditions, limit)
         })
     }
@@ -357,7 +357,7 @@ impl<'f> FilterIndexes<'f> {
         }
         let mut conditions: Vec<_> = bounds
             .iter()
-            .map(|(column, comparison, key)| btree::Condition::new(*column, *comparison, key.value()))
+            .map(|(column, comparison, key)| btree::ScanCondition::new(*column, *comparison, key.value()))
             .collect();
         self.counted(Counted::Entities(range.clone()), limit, || {
             count_entries(self.table, index, &mut conditions, limit)
@@ -390,7 +390,7 @@ impl<'f> FilterIndexes<'f> {
             return None;
         }
         let bounds = span.map(Varlena::new);
-        let mut conditions = btree::Condition::between(bounds.each_ref().map(Value::bytea));
+        let mut conditions = btree::ScanCondition::between(bounds.each_ref().map(Value::bytea));
         let found = count_entries(self.table, index.oid, &mut conditions, FEW);
         let part = found as f64 / estimate_rows(self.table).max(1.0);
         Some(if found < FEW { part } else { part.max(RANGE) })

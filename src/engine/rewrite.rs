@@ -7,10 +7,10 @@ use table_service_model::etag::IfMatch;
 use table_service_model::{Error, Properties, PropertiesBuf, Ticks};
 
 use super::attempts::{conditional, in_attempts, not_inserted, stored_entity, version};
-use super::direct::{self, Changed, Purpose};
+use super::direct::{self, NewProperties, Purpose};
 use super::expiry::Expiries;
 use super::table::Table;
-use crate::postgres::arguments::Keys;
+use crate::postgres::arguments::EntityKeys;
 use crate::postgres::clock::now;
 use crate::postgres::row::Row;
 use crate::postgres::spi::{Rows, connect};
@@ -21,7 +21,7 @@ use crate::postgres::types::value::{Array, Bag, Value};
 /// An entity, and the properties that it gets.
 pub struct Rewrite<'a> {
     pub table: &'a Table,
-    pub keys: Keys<'a>,
+    pub keys: EntityKeys<'a>,
     /// The version that the entity must have.
     pub if_match: IfMatch,
     /// Whether an entity that does not exist, or has expired, is inserted, if `if_match` is any version.
@@ -82,12 +82,12 @@ impl Rewrite<'_> {
         }
         // Another transaction may be about to change the row. The rewrite fails only if it fails after that one has ended,
         // for which a statement waits.
-        let made = |row: &Row<'_>| Ok((self.make)(&row.entity()).ok().map(Changed::Made));
+        let made = |row: &Row<'_>| Ok((self.make)(&row.entity()).ok().map(NewProperties::Made));
         let direct = direct::with(self.table, Purpose::Update, |table| {
             table.update(self.keys, version(self.if_match), made).transpose()
         });
         match direct.transpose() {
-            Ok(Some((timestamp, Changed::Made(properties)))) => Ok(Rewritten { timestamp, properties }),
+            Ok(Some((timestamp, NewProperties::Made(properties)))) => Ok(Rewritten { timestamp, properties }),
             Ok(_) => self.change_locked(),
             // It may be stored, though it has expired.
             Err(Error::EntityNotFound) if self.may_insert() && !Expiries::of(self.table).is_empty() => {
@@ -150,7 +150,7 @@ impl Rewrite<'_> {
     }
 }
 
-fn stored<'a>(keys: Keys<'a>, timestamp: i64, properties: Properties<'a>) -> Entity<'a> {
+fn stored<'a>(keys: EntityKeys<'a>, timestamp: i64, properties: Properties<'a>) -> Entity<'a> {
     Entity {
         partition_key: Some(keys.partition_key.get()),
         row_key: Some(keys.row_key.get()),
@@ -159,7 +159,7 @@ fn stored<'a>(keys: Keys<'a>, timestamp: i64, properties: Properties<'a>) -> Ent
     }
 }
 
-fn rewritten(keys: Keys<'_>, rows: &Rows<'_>) -> Option<Rewritten> {
+fn rewritten(keys: EntityKeys<'_>, rows: &Rows<'_>) -> Option<Rewritten> {
     let (timestamp, properties) = stored_entity(keys, rows)?;
     Some(Rewritten {
         timestamp,

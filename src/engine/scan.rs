@@ -14,9 +14,9 @@ use super::fan_out;
 use super::property_index::{FilterIndexes, value_in};
 use super::table::Table;
 use crate::postgres::arguments::KeyTexts;
-use crate::postgres::receiver::{Keys, Receiver, Selection, contain};
+use crate::postgres::receiver::{KeyPair, Receiver, Selection, contain};
 use crate::postgres::row::Row;
-use crate::postgres::spi::{Connection, Planning};
+use crate::postgres::spi::{Connection, ScanPlanning};
 use crate::postgres::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested, scan_to_sql};
 
 /// A filter that is tested on rows as they arrive.
@@ -273,7 +273,7 @@ impl<'a> RangeReader<'a> {
                             &ranges,
                             &knowledge.narrow(&condition, entries + 1),
                             knowledge,
-                            Planning::ForFewRows,
+                            ScanPlanning::ForFewRows,
                         )
                     {
                         return;
@@ -281,7 +281,7 @@ impl<'a> RangeReader<'a> {
                     break;
                 }
                 Step::Planned => {
-                    if self.sorted(&ranges, &condition, knowledge, Planning::Free) {
+                    if self.sorted(&ranges, &condition, knowledge, ScanPlanning::Free) {
                         return;
                     }
                     break;
@@ -338,7 +338,7 @@ impl<'a> RangeReader<'a> {
                 let passes = |row: &Row<'_>| all_rows.is_none_or(|all| all.passes(row));
                 // The decision is made while the statement runs. A new one would compare every row with the keys that it
                 // begins at.
-                let mut more = |next: Keys| {
+                let mut more = |next: KeyPair| {
                     let left = cut_before(&mut ranges, number, next);
                     let taken = taken(wanted);
                     let decision = knowledge.decide(strategy, (given, left), &knowledge.within(left), taken);
@@ -445,7 +445,7 @@ impl<'a> RangeReader<'a> {
         ranges: &[KeyRange],
         condition: &Condition,
         knowledge: &FilterIndexes<'_>,
-        planning: Planning,
+        planning: ScanPlanning,
     ) -> bool {
         let own;
         let filter = match self.filter() {
@@ -494,7 +494,7 @@ fn tested(filter: Option<&ScanFilter>) -> Tested<'_> {
 }
 
 /// Returns the part of a range from these keys on. Keys that an index has cut may be before the range, which then stays whole.
-fn rest_from(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
+fn rest_from(range: &KeyRange, (partition_key, row_key): KeyPair) -> KeyRange {
     if !range.contains(&partition_key, &row_key) {
         return range.clone();
     }
@@ -509,7 +509,7 @@ fn rest_from(range: &KeyRange, (partition_key, row_key): Keys) -> KeyRange {
 }
 
 /// Cuts off what lies before these keys from the range with this number, and returns this range and those behind it.
-fn cut_before(ranges: &mut [KeyRange], number: usize, next: Keys) -> &[KeyRange] {
+fn cut_before(ranges: &mut [KeyRange], number: usize, next: KeyPair) -> &[KeyRange] {
     let left = ranges.get_mut(number..).unwrap_or_default();
     if let [first, ..] = left {
         *first = rest_from(first, next);
@@ -528,9 +528,9 @@ fn taken(wanted: Option<&Wanted<'_>>) -> usize {
 }
 
 /// Few entities are found by the condition alone.
-fn bounds(planning: Planning) -> Bounds {
+fn bounds(planning: ScanPlanning) -> Bounds {
     match planning {
-        Planning::ForFewRows => Bounds::Tested,
+        ScanPlanning::ForFewRows => Bounds::Tested,
         _ => Bounds::Searched,
     }
 }
@@ -539,7 +539,7 @@ fn bounds(planning: Planning) -> Bounds {
 pub struct Explained {
     pub access: AccessClass,
     pub sql: String,
-    pub planning: Planning,
+    pub planning: ScanPlanning,
     /// Why it is read so, if a property index may serve it.
     pub reason: Option<String>,
 }
@@ -568,7 +568,7 @@ pub fn explain(spi: &Connection, table: &Table, plan: &Plan) -> (AccessClass, Ve
     let by_keys = |range: &KeyRange, reason| Explained {
         access: range.access(),
         sql: scan_to_sql(range, table.name(), plan.residual.as_ref()),
-        planning: Planning::ForKeys,
+        planning: ScanPlanning::ForKeys,
         reason,
     };
     let Some(knowledge) = &knowledge else {
@@ -612,7 +612,7 @@ fn explain_distributed(
     range: &KeyRange,
     knowledge: Option<&FilterIndexes<'_>>,
 ) -> Explained {
-    let planning = Planning::Free;
+    let planning = ScanPlanning::Free;
     let scan = knowledge
         .and_then(|knowledge| fan_out::index_scan(table, range, knowledge, Tested::Shown(knowledge.filter), None))
         .map(|scan| scan.to_sql());
@@ -653,7 +653,7 @@ fn explain_indexes(
         }
     };
     let shown = Tested::Shown(knowledge.filter);
-    let sorted = |condition: &Condition, planning: Planning| {
+    let sorted = |condition: &Condition, planning: ScanPlanning| {
         let condition = (condition, &*knowledge.indexes);
         let scan = IndexScan::sorted(table.name(), ranges, condition, shown, None, bounds(planning));
         Some((scan, planning))
@@ -663,10 +663,10 @@ fn explain_indexes(
         Step::OfValue { value, .. } => value_in(&condition, value).and_then(|(property, span)| {
             let property = &knowledge.indexes.get(property)?.property;
             let scan = IndexScan::ordered(table.name(), property, span, shown, false);
-            Some((scan, Planning::ForKeys))
+            Some((scan, ScanPlanning::ForKeys))
         }),
-        Step::Planned => sorted(&condition, Planning::Free),
-        Step::Sorted { entries } => sorted(&knowledge.narrow(&condition, entries + 1), Planning::ForFewRows),
+        Step::Planned => sorted(&condition, ScanPlanning::Free),
+        Step::Sorted { entries } => sorted(&knowledge.narrow(&condition, entries + 1), ScanPlanning::ForFewRows),
     };
     let after = match strategy.read() {
         0 => String::new(),

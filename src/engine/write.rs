@@ -9,20 +9,20 @@ use table_service_model::etag::IfMatch;
 use table_service_model::{Error, ticks};
 
 use super::attempts::{
-    InTheWay, Stamp, broken_by_null, conditional, in_attempts, not_inserted, remove_expired, stored_entity, suppressed,
-    version,
+    ClockReading, InTheWay, broken_by_null, conditional, in_attempts, not_inserted, remove_expired, stored_entity,
+    suppressed, version,
 };
-use super::direct::{self, Changed, Purpose};
+use super::direct::{self, NewProperties, Purpose};
 use super::expiry::Expiries;
 use super::rewrite::Rewrite;
 use super::table::Table;
-use crate::postgres::arguments::Keys;
+use crate::postgres::arguments::EntityKeys;
 use crate::postgres::clock::now;
 use crate::postgres::error::raise;
 use crate::postgres::raised::says;
 use crate::postgres::row::Row;
 use crate::postgres::spi::{Rows, connect};
-use crate::postgres::statement::{Change, Statement};
+use crate::postgres::statement::{Statement, UpdateMode};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::PropertiesArg;
 
@@ -34,8 +34,8 @@ const ATTEMPTS: usize = 5;
 ///
 /// # Errors
 /// `EntityAlreadyExists`, and the errors of the limits.
-pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
-    let stamp = Stamp::new();
+pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
+    let stamp = ClockReading::new();
     let clock = stamp.clock;
     let expiries = Expiries::of(table);
     let direct = direct::with(table, Purpose::Insert, |table| {
@@ -84,7 +84,12 @@ pub fn insert(table: &Table, keys: Keys<'_>, properties: PropertiesArg<'_>) -> R
 ///
 /// # Errors
 /// The errors of the limits, and `AuthorizationFailure` if a policy or a trigger prevented the write.
-pub fn upsert(table: &Table, change: Change, keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<i64, Error> {
+pub fn upsert(
+    table: &Table,
+    change: UpdateMode,
+    keys: EntityKeys<'_>,
+    properties: PropertiesArg<'_>,
+) -> Result<i64, Error> {
     check_limits(keys, properties)?;
     if !Expiries::of(table).is_empty() {
         // What the statement would merge with may expire while it waits for the lock.
@@ -107,8 +112,8 @@ pub fn upsert(table: &Table, change: Change, keys: Keys<'_>, properties: Propert
 /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, the errors of the limits, and `AuthorizationFailure`.
 pub fn update(
     table: &Table,
-    change: Change,
-    keys: Keys<'_>,
+    change: UpdateMode,
+    keys: EntityKeys<'_>,
     properties: PropertiesArg<'_>,
     if_match: IfMatch,
 ) -> Result<i64, Error> {
@@ -116,8 +121,12 @@ pub fn update(
         return Err(Error::EntityNotFound);
     }
     let changed = |row: &Row<'_>| match change {
-        Change::Replace => Ok(Some(Changed::Given(properties))),
-        Change::Merge => row.properties().merge(properties.get()).map(Changed::Made).map(Some),
+        UpdateMode::Replace => Ok(Some(NewProperties::Given(properties))),
+        UpdateMode::Merge => row
+            .properties()
+            .merge(properties.get())
+            .map(NewProperties::Made)
+            .map(Some),
     };
     let direct = direct::with(table, Purpose::Update, |table| {
         table.update(keys, version(if_match), changed).transpose()
@@ -137,16 +146,16 @@ pub fn update(
 /// Changes an entity, or inserts it with `create_missing`, through the row that it replaces. Returns its new Timestamp.
 fn rewrite(
     table: &Table,
-    change: Change,
-    keys: Keys<'_>,
+    change: UpdateMode,
+    keys: EntityKeys<'_>,
     properties: PropertiesArg<'_>,
     if_match: IfMatch,
     create_missing: bool,
 ) -> Result<i64, Error> {
     let make = |stored: &Entity<'_>| {
         let made = match change {
-            Change::Replace => properties.get().to_buf(),
-            Change::Merge => stored.properties.merge(properties.get())?,
+            UpdateMode::Replace => properties.get().to_buf(),
+            UpdateMode::Merge => stored.properties.merge(properties.get())?,
         };
         entity::check_size(keys.partition_key.get(), keys.row_key.get(), made.as_properties())?;
         Ok(made)
@@ -165,7 +174,7 @@ fn rewrite(
 ///
 /// # Errors
 /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, and `AuthorizationFailure`.
-pub fn delete(table: &Table, keys: Keys<'_>, if_match: IfMatch) -> Result<(), Error> {
+pub fn delete(table: &Table, keys: EntityKeys<'_>, if_match: IfMatch) -> Result<(), Error> {
     let expiries = Expiries::of(table);
     if expiries.is_empty() {
         return conditional(table, keys, if_match, |spi, version| {
@@ -205,7 +214,7 @@ pub fn with_primary_key<R>(upsert: impl FnOnce() -> R) -> R {
 
 /// Checks the limits of an entity that may be inserted. For inserts they come before the look-up of the row
 /// (semantics 0.2).
-fn check_limits(keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<(), Error> {
+fn check_limits(keys: EntityKeys<'_>, properties: PropertiesArg<'_>) -> Result<(), Error> {
     if !keys.within_limits() {
         return Err(Error::KeyTooLong);
     }
@@ -213,7 +222,7 @@ fn check_limits(keys: Keys<'_>, properties: PropertiesArg<'_>) -> Result<(), Err
 }
 
 /// Returns the Timestamp that a statement wrote, or `None` if it wrote no row.
-fn written(keys: Keys<'_>, rows: &Rows<'_>) -> Option<i64> {
+fn written(keys: EntityKeys<'_>, rows: &Rows<'_>) -> Option<i64> {
     let row = rows.first()?;
     match (row.timestamptz(1), row.boolean(2)) {
         (Some(timestamp), Some(false)) => Some(timestamp),

@@ -14,28 +14,28 @@ use super::types::{PropertiesArg, TextArg, TextArrayArg};
 /// Returns the value of an argument that must not be NULL.
 ///
 /// # Errors
-/// `InvalidInput`, which names the argument. For NULL as a key, see [`Keys::new`].
+/// `InvalidInput`, which names the argument. For NULL as a key, see [`EntityKeys::new`].
 pub fn required<T>(name: &str, value: Option<T>) -> Result<T, Error> {
     value.ok_or_else(|| Error::null_argument(name))
 }
 
 /// The keys of one entity.
 #[derive(Clone, Copy)]
-pub struct Keys<'a> {
+pub struct EntityKeys<'a> {
     pub partition_key: TextArg<'a>,
     pub row_key: TextArg<'a>,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> EntityKeys<'a> {
     /// Makes keys that contain only valid characters. They may still be too long.
     ///
     /// # Errors
     /// `PropertiesNeedValue` for NULL, and the errors of invalid characters.
-    pub fn new(partition_key: Option<TextArg<'a>>, row_key: Option<TextArg<'a>>) -> Result<Keys<'a>, Error> {
+    pub fn new(partition_key: Option<TextArg<'a>>, row_key: Option<TextArg<'a>>) -> Result<EntityKeys<'a>, Error> {
         let partition_key = partition_key.ok_or(Error::KeyMissing { key: PARTITION_KEY })?;
         let row_key = row_key.ok_or(Error::KeyMissing { key: ROW_KEY })?;
         key::check_characters_of_both(partition_key.get(), row_key.get())?;
-        Ok(Keys { partition_key, row_key })
+        Ok(EntityKeys { partition_key, row_key })
     }
 
     pub fn within_limits(self) -> bool {
@@ -56,9 +56,9 @@ impl KeyTexts {
         KeyTexts([partition_key, row_key].map(Text::new))
     }
 
-    pub fn keys(&self) -> Keys<'_> {
+    pub fn keys(&self) -> EntityKeys<'_> {
         let KeyTexts([partition_key, row_key]) = self;
-        Keys {
+        EntityKeys {
             partition_key: partition_key.arg(),
             row_key: row_key.arg(),
         }

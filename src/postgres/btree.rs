@@ -40,7 +40,7 @@ without_guards! {
 
 /// One condition on a column of an index, which has the type of a value: text or `bytea`.
 #[repr(transparent)]
-pub struct Condition<'v> {
+pub struct ScanCondition<'v> {
     key: pg_sys::ScanKeyData,
     value: PhantomData<Value<'v>>,
 }
@@ -56,16 +56,16 @@ pub enum Comparison {
 /// The scan keys of conditions, still without column and value: those on texts and those on `bytea`, in the order of
 /// [`Comparison`]. They are made once in a session, because that takes longer than their use. They are not thread-local:
 /// the room for such values is small (`out_of_memory::place_thread_local_values`).
-static KEYS: Keys = Keys([const { [const { Cell::new(None) }; 4] }; 2]);
+static KEYS: ScanKeyTemplates = ScanKeyTemplates([const { [const { Cell::new(None) }; 4] }; 2]);
 
-struct Keys([[Cell<Option<pg_sys::ScanKeyData>>; 4]; 2]);
+struct ScanKeyTemplates([[Cell<Option<pg_sys::ScanKeyData>>; 4]; 2]);
 
 // SAFETY: a server process has one thread.
-unsafe impl Sync for Keys {}
+unsafe impl Sync for ScanKeyTemplates {}
 
-impl<'v> Condition<'v> {
+impl<'v> ScanCondition<'v> {
     /// `column` is the number of the column in the index, counted from 1.
-    pub fn new(column: i16, comparison: Comparison, value: Value<'v>) -> Condition<'v> {
+    pub fn new(column: i16, comparison: Comparison, value: Value<'v>) -> ScanCondition<'v> {
         let is_text = value.type_oid() == pg_sys::TEXTOID;
         let kept = &KEYS.0[usize::from(!is_text)][comparison as usize];
         let mut key = kept.get().unwrap_or_else(|| {
@@ -75,17 +75,17 @@ impl<'v> Condition<'v> {
         });
         key.sk_attno = column;
         key.sk_argument = value.datum();
-        Condition {
+        ScanCondition {
             key,
             value: PhantomData,
         }
     }
 
     /// Returns the conditions of the entries of a property index with `lower <= entry < upper`.
-    pub fn between([lower, upper]: [Value<'v>; 2]) -> [Condition<'v>; 2] {
+    pub fn between([lower, upper]: [Value<'v>; 2]) -> [ScanCondition<'v>; 2] {
         [
-            Condition::new(1, Comparison::GreaterOrEqual, lower),
-            Condition::new(1, Comparison::Less, upper),
+            ScanCondition::new(1, Comparison::GreaterOrEqual, lower),
+            ScanCondition::new(1, Comparison::Less, upper),
         ]
     }
 }
@@ -139,7 +139,7 @@ impl Scan {
         table: pg_sys::Relation,
         index: pg_sys::Relation,
         snapshot: pg_sys::Snapshot,
-        conditions: &mut [Condition<'_>],
+        conditions: &mut [ScanCondition<'_>],
     ) -> Scan {
         let number = conditions.len() as c_int;
         // A condition has the form of its key.
@@ -178,7 +178,7 @@ pub unsafe fn each_row(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,
-    conditions: &mut [Condition<'_>],
+    conditions: &mut [ScanCondition<'_>],
     slot: *mut pg_sys::TupleTableSlot,
     mut take: impl FnMut() -> bool,
 ) {
@@ -207,7 +207,7 @@ pub unsafe fn count(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,
-    conditions: &mut [Condition<'_>],
+    conditions: &mut [ScanCondition<'_>],
     limit: usize,
 ) -> usize {
     // SAFETY: the caller's promise.

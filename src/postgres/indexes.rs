@@ -10,6 +10,7 @@ use table_service_model::expiry::Expiry;
 
 use super::catalog::{self, ExpiryIndex, Indexes, PropertyIndex};
 use super::columns::ColumnNumbers;
+use super::nodes::of_type;
 use super::types::TextArg;
 
 /// Returns the indexes of a table that the caller has locked.
@@ -238,18 +239,5 @@ unsafe fn is_not_null(columns: ColumnNumbers, predicate: *mut pg_sys::Node, expi
             test.nulltesttype == pg_sys::NullTestType::IS_NOT_NULL
                 && expiry_in(columns, test.arg.cast()).as_ref() == Some(expiry)
         })
-    }
-}
-
-/// Returns a node as the type that its tag stands for.
-///
-/// # Safety
-/// The node must be NULL or valid, and `T` must be the type for `tag`.
-pub unsafe fn of_type<'n, T>(node: *mut pg_sys::Node, tag: pg_sys::NodeTag) -> Option<&'n T> {
-    // SAFETY: the caller promises a valid node, and that the type fits the tag.
-    unsafe {
-        node.as_ref()
-            .filter(|node| node.type_ == tag)
-            .map(|_| &*node.cast::<T>())
     }
 }

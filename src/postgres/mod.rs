@@ -1,5 +1,7 @@
-//! PostgreSQL's concepts as Rust types, for the storeys `engine` and `api`. This storey has no rule of the Table
-//! service.
+//! PostgreSQL in Rust's terms, for the storeys `engine` and `api`: values, rows, scans, statements, locks, settings and errors.
+//!
+//! It knows the extension's own types, tables and functions, and how the rows and the statements of an entity look. What a call
+//! does with them is decided above, and the rules of the Table service are those of the model.
 
 pub mod arguments;
 pub mod btree;
@@ -9,6 +11,7 @@ pub mod citus;
 pub mod clock;
 mod columns;
 pub mod cursor;
+pub mod definition;
 mod descriptor;
 pub mod error;
 pub mod guarded;
@@ -17,6 +20,7 @@ pub mod hash;
 pub mod indexes;
 pub mod memory;
 pub mod name;
+mod nodes;
 pub mod out_of_memory;
 pub mod owner;
 pub mod plan;

@@ -11,8 +11,8 @@ use pgrx::prelude::*;
 use super::catalog;
 use super::guarded::guarded;
 use super::guc::{planning_for_keys, planning_for_many_keys};
-use super::indexes::of_type;
 use super::name::QualifiedName;
+use super::nodes::of_type;
 use super::raised::while_running;
 use super::statement::{IndexScan, Kind, Statement, has_many_keys};
 use super::types::value::Value;
@@ -28,12 +28,12 @@ pub(super) struct KeptPlan {
     text: CString,
     /// The types of the parameters.
     types: Box<[pg_sys::Oid]>,
-    planned: Planned,
+    planned: StatementPlanning,
 }
 
 /// How a statement is planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Planned {
+enum StatementPlanning {
     /// Once, for all values, so that it selects by key.
     ForKeys,
     /// Once, for all values, so that it selects by the keys of an array.
@@ -44,16 +44,16 @@ enum Planned {
     EachTime,
 }
 
-impl Planned {
-    fn of(kind: Kind, sql: &str) -> Planned {
+impl StatementPlanning {
+    fn of(kind: Kind, sql: &str) -> StatementPlanning {
         if kind.needs_values() {
-            Planned::EachTime
+            StatementPlanning::EachTime
         } else if kind.any_plan() {
-            Planned::Freely
+            StatementPlanning::Freely
         } else if has_many_keys(sql) {
-            Planned::ForManyKeys
+            StatementPlanning::ForManyKeys
         } else {
-            Planned::ForKeys
+            StatementPlanning::ForKeys
         }
     }
 }
@@ -67,13 +67,15 @@ impl Drop for KeptPlan {
 }
 
 impl KeptPlan {
-    fn prepare(sql: &str, values: &[Value<'_>], planned: Planned) -> KeptPlan {
+    fn prepare(sql: &str, values: &[Value<'_>], planned: StatementPlanning) -> KeptPlan {
         let text = CString::new(sql).unwrap_or_default();
         let mut types: Box<[_]> = values.iter().map(|value| value.type_oid()).collect();
         let options = match planned {
-            Planned::ForKeys | Planned::ForManyKeys => pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_FAST_PLAN,
-            Planned::Freely => pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_PARALLEL_OK,
-            Planned::EachTime => pg_sys::CURSOR_OPT_CUSTOM_PLAN,
+            StatementPlanning::ForKeys | StatementPlanning::ForManyKeys => {
+                pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_FAST_PLAN
+            }
+            StatementPlanning::Freely => pg_sys::CURSOR_OPT_GENERIC_PLAN | pg_sys::CURSOR_OPT_PARALLEL_OK,
+            StatementPlanning::EachTime => pg_sys::CURSOR_OPT_CUSTOM_PLAN,
         };
         // SAFETY: the text is a C string, and there are as many types as it has parameters.
         unsafe {
@@ -122,7 +124,7 @@ impl KeptPlan {
     /// Plans the statement if it has no valid plan and is not planned each time. The caller has locked the table, so the
     /// plan stays valid until it runs.
     fn make_ready(&self) {
-        if self.planned != Planned::EachTime && self.generic_plan().is_none() {
+        if self.planned != StatementPlanning::EachTime && self.generic_plan().is_none() {
             // SAFETY: the plan is a kept plan of one statement. The reference that the call takes is released with the
             // same resource owner.
             let make = || unsafe {
@@ -132,8 +134,8 @@ impl KeptPlan {
                 }
             };
             while_running(&self.text, || match self.planned {
-                Planned::ForKeys => planning_for_keys(make),
-                Planned::ForManyKeys => planning_for_many_keys(make),
+                StatementPlanning::ForKeys => planning_for_keys(make),
+                StatementPlanning::ForManyKeys => planning_for_many_keys(make),
                 _ => make(),
             });
         }
@@ -264,14 +266,14 @@ struct TablePlans {
 /// The kept plans, by the table's stored name. A statement's text contains that name, so after a rename the OID would
 /// lead to plans for the old name.
 #[derive(Default)]
-struct Plans {
+struct PlanCache {
     properties_type: pg_sys::Oid,
     uses: u64,
     tables: HashMap<String, TablePlans>,
 }
 
 thread_local! {
-    static PLANS: RefCell<Plans> = RefCell::default();
+    static PLANS: RefCell<PlanCache> = RefCell::default();
 }
 
 /// Returns how many tables have kept plans, for tests.
@@ -288,7 +290,7 @@ pub(super) fn kept(table: &QualifiedName, statement: &Statement<'_>) -> Rc<KeptP
         .filter(|plan| plan.takes(values) && plan.follows_its_table())
         .unwrap_or_else(|| {
             let sql = kind.sql(table);
-            let plan = Rc::new(KeptPlan::prepare(&sql, values, Planned::of(kind, &sql)));
+            let plan = Rc::new(KeptPlan::prepare(&sql, values, StatementPlanning::of(kind, &sql)));
             keep(table, |plans| {
                 plans.plans.insert(kind, Rc::clone(&plan));
             });
@@ -305,7 +307,7 @@ pub(super) fn kept_index_scan(table: &QualifiedName, scan: &IndexScan) -> Rc<Kep
     let plan = found
         .filter(|plan| plan.takes(&values) && plan.follows_its_table())
         .unwrap_or_else(|| {
-            let plan = Rc::new(KeptPlan::prepare(scan.text(), &values, Planned::ForKeys));
+            let plan = Rc::new(KeptPlan::prepare(scan.text(), &values, StatementPlanning::ForKeys));
             keep(table, |plans| {
                 if plans.index_scans.len() >= INDEX_SCANS_KEPT {
                     plans.index_scans.clear();

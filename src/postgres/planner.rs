@@ -6,7 +6,8 @@ use pgrx::prelude::*;
 
 use super::catalog;
 use super::columns::ColumnNumbers;
-use super::indexes::{of_type, property_in};
+use super::indexes::property_in;
+use super::nodes::{elements, of_type};
 use super::types::{PlannerRequestArg, PropertiesArg, TextArg};
 use super::varlena;
 
@@ -311,21 +312,6 @@ unsafe fn entry_and_bound<'p>(comparison: *mut pg_sys::Expr, function: u32) -> O
         let [entry, bound]: [*mut pg_sys::Node; 2] = elements(comparison.args).try_into().ok()?;
         let bound = of_type::<pg_sys::Const>(bound, pg_sys::NodeTag::T_Const)?;
         (!bound.constisnull).then(|| (entry, varlena::bytes(bound.constvalue)))
-    }
-}
-
-/// Returns the elements of a list of pointers.
-///
-/// # Safety
-/// The list must be NULL or a list of pointers to this type.
-unsafe fn elements<T>(list: *mut pg_sys::List) -> Vec<*mut T> {
-    // SAFETY: the caller's promise. The length is that of the list.
-    unsafe {
-        let Some(list) = list.as_ref() else {
-            return Vec::new();
-        };
-        let cells = std::slice::from_raw_parts(list.elements, usize::try_from(list.length).unwrap_or_default());
-        cells.iter().map(|cell| cell.ptr_value.cast()).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use pgrx::prelude::*;
 
-use super::btree::{self, Condition};
+use super::btree::{self, ScanCondition};
 use super::guarded::guarded;
 use super::varlena;
 
@@ -135,7 +135,12 @@ pub fn can_count() -> bool {
 ///
 /// The index of a partitioned table has no entries itself: those of its parts are counted. Returns the limit if a part
 /// has no such index.
-pub fn count_entries(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &mut [Condition<'_>], limit: usize) -> usize {
+pub fn count_entries(
+    table: pg_sys::Oid,
+    index: pg_sys::Oid,
+    conditions: &mut [ScanCondition<'_>],
+    limit: usize,
+) -> usize {
     if !is_partitioned(table) {
         return count_in_part(table, index, conditions, limit);
     }
@@ -150,7 +155,7 @@ pub fn count_entries(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &mut [C
     count
 }
 
-fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &mut [Condition<'_>], limit: usize) -> usize {
+fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &mut [ScanCondition<'_>], limit: usize) -> usize {
     let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
     // SAFETY: the table is locked, so it and its index can be opened. The snapshot is active while an SQL function runs.

@@ -357,13 +357,13 @@ const UNKNOWN: &CStr = c"<unknown>";
 const PATH: usize = 128;
 
 /// Where the code panicked last. For the server's log.
-struct Place {
+struct PanicLocation {
     path: [u8; PATH],
     line: c_int,
 }
 
 thread_local! {
-    static PLACE: ManuallyDrop<RefCell<Place>> = const { ManuallyDrop::new(RefCell::new(Place { path: [0; PATH], line: 0 })) };
+    static PLACE: ManuallyDrop<RefCell<PanicLocation>> = const { ManuallyDrop::new(RefCell::new(PanicLocation { path: [0; PATH], line: 0 })) };
 }
 
 /// Notes the places of panics instead of pgrx's hook, which also captures a backtrace where the environment has

@@ -15,7 +15,7 @@ without_guards! {
 }
 
 /// The PartitionKey and RowKey of a row.
-pub type Keys = (String, String);
+pub type KeyPair = (String, String);
 
 /// Which rows of statements a receiver gives to its sink, and where it stops before the sink has enough.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub struct Selection<'t> {
     /// How many bytes the keys of a row may have together. `None` stands for no limit.
     pub keys: Option<usize>,
     /// Takes the keys of the row that is beyond the limit of rows. Returns how many more rows, from this one on, are taken.
-    pub more: Option<&'t mut dyn FnMut(Keys) -> u64>,
+    pub more: Option<&'t mut dyn FnMut(KeyPair) -> u64>,
 }
 
 impl<'t> Selection<'t> {
@@ -47,7 +47,7 @@ pub struct Stopped {
     /// How many more rows statements might have returned.
     pub rows: Option<u64>,
     /// The keys of the row that was beyond a limit.
-    pub at: Option<Keys>,
+    pub at: Option<KeyPair>,
 }
 
 /// The destination of the rows of statements that select the columns of an entity.
@@ -62,7 +62,7 @@ pub struct Receiver<'s> {
     is_part: bool,
     ended: bool,
     selection: Selection<'s>,
-    stopped_at: Option<Keys>,
+    stopped_at: Option<KeyPair>,
 }
 
 impl<'s> Receiver<'s> {
@@ -178,7 +178,7 @@ impl Drop for Receiver<'_> {
     }
 }
 
-fn keys_of(row: &Row<'_>) -> Keys {
+fn keys_of(row: &Row<'_>) -> KeyPair {
     (row.partition_key().to_owned(), row.row_key().to_owned())
 }
 

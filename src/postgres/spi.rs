@@ -1,12 +1,9 @@
 //! Executes statements through SPI.
 
 use std::cell::{Cell, UnsafeCell};
-use std::convert::Infallible;
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
-use std::panic::AssertUnwindSafe;
 
-use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use table_service_model::Properties;
 
@@ -14,11 +11,10 @@ use super::catalog;
 use super::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans, with_sendable_values};
 use super::name::QualifiedName;
 use super::plan::{self, refused};
-use super::raised::{has_sqlstate, says, while_running};
+use super::raised::while_running;
 use super::receiver::Receiver;
 use super::row::bag;
 use super::statement::{IndexScan, Statement};
-use super::subtransaction::in_subtransaction;
 use super::types::TextArg;
 use super::types::value::Value;
 use super::varlena;
@@ -64,45 +60,6 @@ pub fn with_owners_rights<R>(relation: &CStr, f: impl FnOnce(&Connection) -> R) 
         pg_sys::SetUserIdAndSecContext(user, context);
         result
     }
-}
-
-/// Runs a DROP, in a subtransaction. All names in it must be quoted. Returns the error that it raised.
-///
-/// PostgreSQL changes some rows of its catalogs without a lock that keeps DROP from reading them: GRANT, or CREATE INDEX
-/// CONCURRENTLY in its last moment. DROP waits for the other transaction then, and fails because its row is old. So it
-/// runs again, and reads the new one.
-pub fn drop_objects(statement: &str) -> Result<(), Box<CaughtError>> {
-    run_on_new_rows(statement)
-}
-
-/// Runs a GRANT in the same way. All names in it must be quoted. Returns the error that it raised.
-pub fn grant(statement: &str) -> Result<(), Box<CaughtError>> {
-    run_on_new_rows(statement)
-}
-
-fn run_on_new_rows(statement: &str) -> Result<(), Box<CaughtError>> {
-    loop {
-        let attempt = || -> Result<(), Infallible> {
-            connect(|spi| spi.run_definition(statement));
-            Ok(())
-        };
-        match in_subtransaction(AssertUnwindSafe(attempt)) {
-            Ok(Ok(())) => return Ok(()),
-            Err(error) if is_of_old_row(&error) => {
-                pgrx::check_for_interrupts!();
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Whether PostgreSQL changed a row of a catalog that another transaction had changed since it was read. The error has
-/// no SQLSTATE of its own.
-fn is_of_old_row(error: &CaughtError) -> bool {
-    has_sqlstate(error, &[PgSqlErrorCode::ERRCODE_INTERNAL_ERROR])
-        && ["tuple concurrently updated", "tuple concurrently deleted"]
-            .iter()
-            .any(|message| says(error, message))
 }
 
 impl Connection {
@@ -152,7 +109,7 @@ impl Connection {
     /// one of these indexes.
     pub fn count_through(&self, scan: &IndexScan, indexes: &[pg_sys::Oid]) -> Option<i64> {
         self.ready();
-        let portal = open(scan.text(), &scan.values(), Planning::Free);
+        let portal = open(scan.text(), &scan.values(), ScanPlanning::Free);
         // SAFETY: as in `receive_planned`. The rows are copied into memory of the connection.
         unsafe {
             let reads = plan::reads((*portal).stmts, indexes);
@@ -199,7 +156,7 @@ impl Connection {
     pub fn receive_planned(
         &self,
         scan: &IndexScan,
-        planning: Planning,
+        planning: ScanPlanning,
         indexes: &[pg_sys::Oid],
         receiver: &mut Receiver<'_>,
     ) -> bool {
@@ -223,7 +180,7 @@ impl Connection {
     pub fn receive_of_shards(&self, table: &QualifiedName, statement: &Statement<'_>, receiver: &mut Receiver<'_>) {
         self.ready();
         let sql = statement.kind().sql(table);
-        let portal = open(&sql, statement.values(), Planning::Free);
+        let portal = open(&sql, statement.values(), ScanPlanning::Free);
         // SAFETY: as in `receive_planned`. An open portal of a SELECT has the state of its plan, whose nodes are what their
         // tags say. The node that counts the rows reads how many are wanted when it runs first. Without a number it
         // lets all rows pass.
@@ -239,13 +196,13 @@ impl Connection {
     /// Plans and runs an index scan with its values, whatever it reads. Its rows go to `receiver` one by one.
     pub fn receive_once(&self, scan: &IndexScan, receiver: &mut Receiver<'_>) {
         self.ready();
-        let portal = open(scan.text(), &scan.values(), Planning::Free);
+        let portal = open(scan.text(), &scan.values(), ScanPlanning::Free);
         // SAFETY: as in `receive_planned`.
         unsafe { fetch_all(portal, receiver) };
     }
 
     /// Returns whether the plan of a scan whose values are literals reads one of these indexes.
-    pub fn would_read(&self, sql: &str, planning: Planning, indexes: &[pg_sys::Oid]) -> bool {
+    pub fn would_read(&self, sql: &str, planning: ScanPlanning, indexes: &[pg_sys::Oid]) -> bool {
         self.ready();
         let portal = open(sql, &[], planning);
         // SAFETY: as in `receive_planned`.
@@ -340,7 +297,7 @@ impl Connection {
     }
 
     /// Returns PostgreSQL's plan for a scan whose values are literals.
-    pub fn explain(&self, sql: &str, planning: Planning) -> String {
+    pub fn explain(&self, sql: &str, planning: ScanPlanning) -> String {
         self.ready();
         planning.run(|| {
             let sql = c_string(&format!("EXPLAIN (COSTS OFF) {sql}"));
@@ -355,7 +312,7 @@ impl Connection {
 
 /// How a scan is planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Planning {
+pub enum ScanPlanning {
     /// It reads one index in its order.
     ForKeys,
     /// It is known to find few rows, through property indexes.
@@ -364,18 +321,18 @@ pub enum Planning {
     Free,
 }
 
-impl Planning {
+impl ScanPlanning {
     fn run<R>(self, f: impl FnOnce() -> R) -> R {
         match self {
-            Planning::ForKeys => planning_for_keys(f),
-            Planning::ForFewRows => planning_for_few_rows(f),
-            Planning::Free => f(),
+            ScanPlanning::ForKeys => planning_for_keys(f),
+            ScanPlanning::ForFewRows => planning_for_few_rows(f),
+            ScanPlanning::Free => f(),
         }
     }
 }
 
 /// Plans a read with its values, and opens a portal that runs it. An error closes the portal.
-fn open(sql: &str, values: &[Value<'_>], planning: Planning) -> pg_sys::Portal {
+fn open(sql: &str, values: &[Value<'_>], planning: ScanPlanning) -> pg_sys::Portal {
     let sql = c_string(sql);
     let options = pg_sys::SPIParseOpenOptions {
         params: parameters(values),

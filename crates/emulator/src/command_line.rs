@@ -77,7 +77,7 @@ pub enum Command {
     AzuriteTable,
     /// Waits for the end of an emulator and removes what it leaves
     #[command(hide = true)]
-    Keep { directory: PathBuf },
+    CleanUp { directory: PathBuf },
 }
 
 impl CommandLine {

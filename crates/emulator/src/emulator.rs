@@ -8,12 +8,12 @@ use table_service_gateway::config::{self, AccountSettings, Config, Settings};
 use table_service_gateway::run;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::cleaner::Cleaner;
 use crate::installation::Installation;
-use crate::keeper::Keeper;
-use crate::owner::{Owner, make};
 use crate::parent;
-use crate::place::{self, Place, lock_data};
 use crate::postgres::{self, FIRST_DATABASE, Server};
+use crate::run_directory::{self, RunDirectory, lock_data};
+use crate::server_user::{ServerUser, make};
 use crate::wanted::Wanted;
 
 /// Runs the emulator until SIGTERM or SIGINT.
@@ -36,7 +36,7 @@ pub fn run(wanted: Wanted) -> Result<(), String> {
         // The data of the server are one below, so that the lock is beside them.
         let kept_data = kept.as_ref().map(|directory| directory.join("postgresql"));
         let installation = Installation::find(wanted.more.postgres.as_deref(), kept_data.as_deref())?;
-        let owner = Owner::of_server()?;
+        let owner = ServerUser::of_server()?;
         let _data_lock = match &kept {
             Some(directory) => {
                 make(directory, 0o755)?;
@@ -44,12 +44,12 @@ pub fn run(wanted: Wanted) -> Result<(), String> {
             }
             None => None,
         };
-        let place = Place::new(owner)?;
-        let directory = place.directory.clone();
+        let run_directory = RunDirectory::new(owner)?;
+        let directory = run_directory.directory.clone();
         let voice = wanted.voice.clone();
-        let result = run_in(place, wanted, installation, owner, kept_data, signals).await;
-        // If the keeper was killed, nobody has done it.
-        place::remove_when_left(&directory)?;
+        let result = run_in(run_directory, wanted, installation, owner, kept_data, signals).await;
+        // If the cleaner was killed, nobody has done it.
+        run_directory::remove_when_left(&directory)?;
         if result.is_ok() {
             voice.closed();
         }
@@ -58,35 +58,35 @@ pub fn run(wanted: Wanted) -> Result<(), String> {
 }
 
 async fn run_in(
-    place: Place,
+    run_directory: RunDirectory,
     wanted: Wanted,
     installation: Installation,
-    owner: Owner,
+    owner: ServerUser,
     kept_data: Option<PathBuf>,
     signals: Signals,
 ) -> Result<(), String> {
-    let keeper = Keeper::start(&place.directory)?;
-    let result = start_in(&place, wanted, installation, owner, kept_data, signals).await;
-    drop(place);
-    keeper.clean();
+    let cleaner = Cleaner::start(&run_directory.directory)?;
+    let result = start_in(&run_directory, wanted, installation, owner, kept_data, signals).await;
+    drop(run_directory);
+    cleaner.clean();
     result
 }
 
 async fn start_in(
-    place: &Place,
+    run_directory: &RunDirectory,
     wanted: Wanted,
     installation: Installation,
-    owner: Owner,
+    owner: ServerUser,
     kept_data: Option<PathBuf>,
     signals: Signals,
 ) -> Result<(), String> {
-    let installation = installation.for_user(owner, &place.programs())?;
+    let installation = installation.for_user(owner, &run_directory.programs())?;
     let settings = postgres::Settings {
         owner,
         durable: kept_data.is_some(),
-        data: kept_data.unwrap_or_else(|| place.server().join("data")),
-        directory: place.server(),
-        log: place.log()?,
+        data: kept_data.unwrap_or_else(|| run_directory.server().join("data")),
+        directory: run_directory.server(),
+        log: run_directory.log()?,
         databases: match wanted.accounts.as_slice() {
             [] => vec![FIRST_DATABASE.to_owned()],
             accounts => accounts.iter().map(database_of).collect(),

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::owner::{Owner, problem, read_of_server};
+use crate::server_user::{ServerUser, problem, read_of_server};
 
 /// Where Debian and apt.postgresql.org install PostgreSQL: a directory for each major version.
 const PACKAGED: &str = "/usr/lib/postgresql";
@@ -81,7 +81,7 @@ impl Installation {
     ///
     /// # Errors
     /// If they cannot be copied.
-    pub fn for_user(self, owner: Owner, directory: &Path) -> Result<Installation, String> {
+    pub fn for_user(self, owner: ServerUser, directory: &Path) -> Result<Installation, String> {
         let Some(bundle) = self.bundle.as_ref().filter(|bundle| !self.is_usable(bundle, owner)) else {
             return Ok(self);
         };
@@ -94,22 +94,22 @@ impl Installation {
     }
 
     /// Whether the user can run the programs there, and PostgreSQL's settings can name it: they part directories by colons.
-    fn is_usable(&self, bundle: &Path, owner: Owner) -> bool {
+    fn is_usable(&self, bundle: &Path, owner: ServerUser) -> bool {
         let run = || {
             let mut command = self.program("postgres", owner);
             command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
             command.status().is_ok_and(|status| status.success())
         };
-        !bundle.as_os_str().as_encoded_bytes().contains(&b':') && (!Owner::is_root() || run())
+        !bundle.as_os_str().as_encoded_bytes().contains(&b':') && (!ServerUser::is_root() || run())
     }
 
     /// A program that runs as the server's user.
-    pub fn program(&self, name: &str, owner: Owner) -> Command {
+    pub fn program(&self, name: &str, owner: ServerUser) -> Command {
         let mut command = Command::new(self.programs.join(name));
         command.current_dir("/").stdin(Stdio::null()).env_remove("PGOPTIONS");
         // In a process group of its own: Ctrl-C ends the emulator, which finishes its requests and then stops the server.
         command.process_group(0);
-        if Owner::is_root() {
+        if ServerUser::is_root() {
             command.gid(owner.gid).uid(owner.uid);
         }
         command

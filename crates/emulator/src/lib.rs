@@ -2,14 +2,14 @@
 //! development account in front of it.
 
 pub mod azurite;
+pub mod cleaner;
 pub mod command_line;
 pub mod emulator;
 pub mod health;
 pub mod installation;
-pub mod keeper;
-pub mod owner;
 pub mod parent;
-pub mod place;
 pub mod postgres;
+pub mod run_directory;
+pub mod server_user;
 pub mod voice;
 pub mod wanted;

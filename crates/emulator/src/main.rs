@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use table_service_emulator::azurite::{self, AzuriteTable};
 use table_service_emulator::command_line::{Command, CommandLine};
-use table_service_emulator::{emulator, health, keeper};
+use table_service_emulator::{cleaner, emulator, health};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -29,7 +29,7 @@ fn run(arguments: &[OsString]) -> Result<(), String> {
         None => emulator::run(command_line.wanted()?),
         Some(Command::Healthcheck) => healthcheck(&command_line),
         Some(Command::AzuriteTable) => Err(format!("{} has options of its own: write it first", azurite::NAME)),
-        Some(Command::Keep { directory }) => keeper::keep(directory),
+        Some(Command::CleanUp { directory }) => cleaner::clean_up(directory),
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use tokio_postgres::{Client, NoTls};
 
 use crate::installation::Installation;
-use crate::owner::{Owner, owned, problem, read_of_server, remove_tree};
+use crate::server_user::{ServerUser, owned, problem, read_of_server, remove_tree};
 
 /// How long the server may take to start: it may have to recover.
 const START: Duration = Duration::from_secs(120);
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// What the server needs to know.
 pub struct Settings {
-    pub owner: Owner,
+    pub owner: ServerUser,
     pub data: PathBuf,
     /// Where its socket is.
     pub directory: PathBuf,
@@ -213,7 +213,7 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
         .await
         .map_err(|error| format!("initdb does not start: {error}"))?;
     if !status.success() {
-        let hint = if Owner::is_root() {
+        let hint = if ServerUser::is_root() {
             "\n(As root, PostgreSQL runs as the user postgres or nobody, who must be able to reach the directory.)"
         } else {
             ""
@@ -229,7 +229,7 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
     Ok(())
 }
 
-/// Waits for the end of the server that an emulator of these data has left: its keeper stops it.
+/// Waits for the end of the server that an emulator of these data has left: its cleaner stops it.
 async fn wait_for_end(data: &Path) -> Result<(), String> {
     let begin = Instant::now();
     while let Some(process) = process_of(data) {

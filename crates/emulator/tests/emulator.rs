@@ -227,17 +227,17 @@ fn the_next_start_cleans_up_if_everything_was_killed() {
     let mut running = Emulator::start(&temporary, &[]);
     let directory = killed.child.id().to_string();
     assert!(temporary.emulators().contains(&directory));
-    // The keeper, then the emulator. The server goes on.
-    let keeper = fs::read_dir("/proc")
+    // The cleaner, then the emulator. The server goes on.
+    let cleaner = fs::read_dir("/proc")
         .unwrap()
         .flatten()
         .find(|entry| {
             let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let arguments = String::from_utf8_lossy(&arguments).into_owned();
-            arguments.contains("\0keep\0") && arguments.contains(&format!("/{directory}\0"))
+            arguments.contains("\0clean-up\0") && arguments.contains(&format!("/{directory}\0"))
         })
         .unwrap();
-    kill("KILL", keeper.file_name().to_str().unwrap().parse().unwrap());
+    kill("KILL", cleaner.file_name().to_str().unwrap().parse().unwrap());
     killed.signal("KILL");
     assert!(temporary.emulators().contains(&directory));
     let mut next = Emulator::start(&temporary, &[]);

@@ -23,6 +23,7 @@ pub async fn authenticate(
     tenant: &Tenant,
     session: &Session<'_>,
     head: &Head,
+    target: &Target<'_>,
     challenged: bool,
     place: impl FnOnce() -> Result<Share, Failure>,
 ) -> Result<Grant, Failure> {
@@ -41,7 +42,7 @@ pub async fn authenticate(
                     };
                     credentials.verify(&tenant.account, &request, now())
                 };
-                let primary = || Target::parse(&head.host, &head.path)?.primary_path(&head.path);
+                let primary = || target.primary_path(&head.path);
                 let verified = verify(&head.path).or_else(|error| match primary() {
                     Some(path) => verify(&path),
                     None => Err(error),

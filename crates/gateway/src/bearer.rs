@@ -32,18 +32,18 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// An issuer whose tokens an account accepts.
 pub struct Bearer {
     settings: BearerSettings,
-    keys: Mutex<Keys>,
+    keys: Mutex<IssuerKeys>,
 }
 
 /// The issuer's keys as they were read last.
-struct Keys {
+struct IssuerKeys {
     keys: Arc<JwkSet>,
-    file: Stamp,
+    file: FileVersion,
     checked: Instant,
 }
 
 /// Time of change and length of a file. If they differ, the file has changed.
-type Stamp = Option<(SystemTime, u64)>;
+type FileVersion = Option<(SystemTime, u64)>;
 
 impl Bearer {
     /// Reads the issuer's keys.
@@ -54,7 +54,7 @@ impl Bearer {
         let file = stamp(&settings.jwks_file);
         let keys = read_keys(&settings.jwks_file)?;
         Ok(Bearer {
-            keys: Mutex::new(Keys {
+            keys: Mutex::new(IssuerKeys {
                 keys: Arc::new(keys),
                 file,
                 checked: Instant::now(),
@@ -178,7 +178,7 @@ fn is_for(key: &CommonParameters, algorithm: Algorithm) -> bool {
     verifies && has_operation && has_algorithm
 }
 
-fn stamp(file: &Path) -> Stamp {
+fn stamp(file: &Path) -> FileVersion {
     let metadata = std::fs::metadata(file).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
 }

@@ -25,10 +25,10 @@ const MAX_HEADERS: usize = 128;
 /// The CORS rules of an account, as they were read last. Requests without credentials are answered by them, and none of these
 /// requests waits for the database: they would tell whose database is slow, and so which accounts there are.
 #[derive(Default)]
-pub struct CorsRules(Mutex<Known>);
+pub struct CorsRules(Mutex<LastRules>);
 
 #[derive(Default)]
-struct Known {
+struct LastRules {
     properties: Arc<ServiceProperties>,
     /// How often this gateway has changed them.
     changes: u64,
@@ -80,7 +80,7 @@ impl CorsRules {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, LastRules> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,7 +23,6 @@ use crate::cors::{self, Preflight};
 use crate::database::{Endpoint, Session};
 use crate::failure::Failure;
 use crate::faults::{Asked, Faults};
-use crate::finished::Finished;
 use crate::needs::Need;
 use crate::observe::{self, Event, Metrics, Outcome};
 use crate::operations::{self, Context};
@@ -37,6 +36,7 @@ use crate::response::error::{self, Form};
 use crate::response::odata::Base;
 use crate::response::{Echo, Reply};
 use crate::shares::{Share, Shares};
+use crate::uncancelled::Uncancelled;
 
 /// Time limits.
 #[derive(Debug, Clone, Copy)]
@@ -75,10 +75,12 @@ impl Gateway {
         match Head::read(id, peer, parts) {
             Ok(head) => {
                 let (gateway, repeated) = (self.clone(), echo.clone());
-                let served = Finished::new(async move {
+                let served = Uncancelled::new(async move {
                     let mut event = event;
-                    let reply = gateway.respond(&head, body, &mut event).await;
-                    gateway.finish(reply, &event, repeated, Some(&head))
+                    let target = Target::parse(&head.host, &head.path);
+                    let reply = gateway.respond(&head, target.as_ref(), body, &mut event).await;
+                    let tenant = target.and_then(|target| gateway.tenants.get(target.account));
+                    gateway.finish(reply, &event, repeated, tenant.map(|tenant| (&head, tenant)))
                 });
                 // After a panic the connection and all other requests go on.
                 served.await.unwrap_or_else(|panic| {
@@ -91,8 +93,14 @@ impl Gateway {
         }
     }
 
-    /// Adds the common headers and those for browsers, counts the request and logs it.
-    fn finish(&self, reply: Reply, event: &Event, echo: Echo, head: Option<&Head>) -> Response<Full<Bytes>> {
+    /// Adds the common headers, and to an answer of an account those for browsers; counts the request and logs it.
+    fn finish(
+        &self,
+        reply: Reply,
+        event: &Event,
+        echo: Echo,
+        asked: Option<(&Head, &Arc<Tenant>)>,
+    ) -> Response<Full<Bytes>> {
         let outcome = Outcome {
             status: reply.status,
             error: reply.error.as_ref().map(|(code, hint)| (*code, hint.as_deref())),
@@ -102,13 +110,13 @@ impl Gateway {
         };
         observe::record(&self.metrics, event, &outcome);
         let reply = reply.finish(event.id, echo);
-        into_http(match head {
-            Some(head) => self.for_browsers(head, reply),
+        into_http(match asked {
+            Some((head, tenant)) => for_browsers(head, tenant, reply),
             None => reply,
         })
     }
 
-    async fn respond(&self, head: &Head, body: Incoming, event: &mut Event) -> Reply {
+    async fn respond(&self, head: &Head, target: Option<&Target<'_>>, body: Incoming, event: &mut Event) -> Reply {
         let _active = Active::begin(&self.metrics);
         let mut body = Pending::new(body);
         let accepted = accepted(head.query.get("$format"), head.header(ACCEPT));
@@ -120,28 +128,29 @@ impl Gateway {
             Err(_) => Form::Json(Metadata::Minimal),
         };
         let mut prefer = Prefer::parse(head.header("prefer"));
-        let result = self.stages(head, &mut body, event, accepted, &mut prefer).await;
+        let result = self.stages(head, target, &mut body, event, accepted, &mut prefer).await;
         if !head.headers.contains_key(EXPECT) {
             body.drain().await;
         }
-        result.unwrap_or_else(|failure| self.refuse(&failure, form, prefer, head))
+        result.unwrap_or_else(|failure| self.refuse(&failure, form, prefer, head, target))
     }
 
-    fn refuse(&self, failure: &Failure, form: Form, prefer: Option<Prefer>, head: &Head) -> Reply {
+    fn refuse(
+        &self,
+        failure: &Failure,
+        form: Form,
+        prefer: Option<Prefer>,
+        head: &Head,
+        target: Option<&Target<'_>>,
+    ) -> Reply {
         let reply = error::reply(failure, form, prefer, head.id);
-        match Target::parse(&head.host, &head.path).and_then(|target| self.tenants.challenger(target.account)) {
+        match target.and_then(|target| self.tenants.challenger(target.account)) {
             // SDKs read in it where they get a token.
             Some(bearer) if failure.code == Code::NoAuthenticationInformation => {
                 reply.with_text(WWW_AUTHENTICATE, &bearer.challenge())
             }
             _ => reply,
         }
-    }
-
-    /// The account of a request, if it exists.
-    fn tenant(&self, head: &Head) -> Option<&Arc<Tenant>> {
-        let target = Target::parse(&head.host, &head.path)?;
-        self.tenants.get(target.account)
     }
 
     /// Takes a place for a request that can run.
@@ -152,24 +161,16 @@ impl Gateway {
         })
     }
 
-    /// Adds the headers for browsers. The others are there already, because pages may read them.
-    fn for_browsers(&self, head: &Head, reply: Reply) -> Reply {
-        let is_asked = head.headers.contains_key(ORIGIN) || head.sent_method == Method::GET;
-        match self.tenant(head) {
-            Some(tenant) if is_asked && head.method != Method::OPTIONS => cors::decorate(&tenant.cors, head, reply),
-            _ => reply,
-        }
-    }
-
     async fn stages(
         &self,
         head: &Head,
+        target: Option<&Target<'_>>,
         body: &mut Pending,
         event: &mut Event,
         accepted: Result<Metadata, RequestError>,
         prefer: &mut Option<Prefer>,
     ) -> Result<Reply, Failure> {
-        let target = Target::parse(&head.host, &head.path).ok_or(RequestError::UriInvalid)?;
+        let target = target.ok_or(RequestError::UriInvalid)?;
         let tenant = self.tenants.get(target.account);
         let time_limit = head
             .timeout()?
@@ -196,7 +197,7 @@ impl Gateway {
             false => Endpoint::Primary,
         };
         let session = Session::at(endpoint, &tenant.database, deadline);
-        let grant = authenticate(tenant, &session, head, challenged, || self.place(tenant)).await?;
+        let grant = authenticate(tenant, &session, head, target, challenged, || self.place(tenant)).await?;
         if let Some(permission) = operation.permission(head.headers.contains_key(IF_MATCH)) {
             grant.permits(permission, operation.table())?;
         }
@@ -228,7 +229,7 @@ impl Gateway {
             session,
             grant: &grant,
             head,
-            base: base(head, &target),
+            base: base(head, target),
             metadata,
             prefer: *prefer,
             partition: OnceLock::new(),
@@ -301,6 +302,16 @@ fn check_endpoint(operation: &Operation, secondary: bool) -> Result<(), Error> {
         return Err(RequestError::QueryParameterInvalid { name: "comp" }.into());
     }
     Ok(())
+}
+
+/// Adds the headers for browsers. The others are there already, because pages may read them.
+fn for_browsers(head: &Head, tenant: &Tenant, reply: Reply) -> Reply {
+    let is_asked = head.headers.contains_key(ORIGIN) || head.sent_method == Method::GET;
+    if is_asked && head.method != Method::OPTIONS {
+        cors::decorate(&tenant.cors, head, reply)
+    } else {
+        reply
+    }
 }
 
 fn base(head: &Head, target: &Target<'_>) -> Base {

@@ -1,8 +1,8 @@
 //! The domain of the Azure Table service: entities, Edm types, the binary property bag, JSON payloads, ETags, limits
-//! and the error catalog.
+//! and the error catalog; and what else depends only on its arguments, such as how a query reads and which server is the primary.
 //!
-//! This crate does not know that PostgreSQL or HTTP exist: no I/O, no clock, no `unsafe`. Every function that takes
-//! text or bytes from outside returns an [`Error`] of the catalog for bad input and never panics.
+//! This crate has no I/O, no clock and no `unsafe`. Every function that takes text or bytes from outside returns an [`Error`] of
+//! the catalog for bad input and never panics.
 
 pub mod access;
 pub mod batch;

@@ -13,7 +13,7 @@ mod requests;
 mod runner;
 mod scripts;
 mod steps;
-mod work;
+mod temporary;
 
 use environment::Result;
 use requests::Seeds;
@@ -247,7 +247,7 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::TestImages => scripts::script(&load()?, "packaging/test_images.sh", &[]),
         Task::Cold(options) => scripts::cold(&load()?, &options),
         Task::Bench { bench } => benches::measure(&load()?, bench),
-        Task::CleanUpAtEndOfInput { directory } => work::clean_up_at_end_of_input(&directory),
+        Task::CleanUpAtEndOfInput { directory } => temporary::clean_up_at_end_of_input(&directory),
     }
 }
 

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::environment::{Environment, Result, about, names, output, root, run, text};
 use crate::regress::{GOLDEN, ISOLATION, Suite, options};
-use crate::work::{Server, Work, lock};
+use crate::temporary::{Server, TemporaryDirectory, lock};
 
 /// The golden tests that look for mutants. The others look at nothing that a mutant breaks.
 const GOLDEN_TESTS: [&str; 22] = [
@@ -122,7 +122,7 @@ pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
 /// A copy of the project and of PostgreSQL.
 struct Workshop {
     environment: Environment,
-    work: Work,
+    work: TemporaryDirectory,
     source: PathBuf,
 }
 
@@ -139,7 +139,7 @@ impl Workshop {
         let lock = lock(&target.join(".one-run-at-a-time"))?;
         environment.set("CARGO_TARGET_DIR", target);
         environment.set("CARGO_PROFILE_DEV_DEBUG", "0");
-        let work = Work::new(&mut environment, Some(lock))?;
+        let work = TemporaryDirectory::new(&mut environment, Some(lock))?;
         let source = work.directory.join("source");
         copy_project(&environment, &source)?;
         if with_postgres {

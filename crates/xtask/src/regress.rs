@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::environment::{Environment, Result, about, names, root, run, text};
-use crate::work::{Server, Work};
+use crate::temporary::{Server, TemporaryDirectory};
 
 /// A driver, with the files that it runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// A test fails, or there is an internal error in a result or in the server's log.
-    pub fn run(&self, suite: Suite, environment: &Environment, work: &Work) -> Result {
+    pub fn run(&self, suite: Suite, environment: &Environment, work: &TemporaryDirectory) -> Result {
         let tests = suite.tests(self.tests)?;
         if tests.is_empty() {
             return Ok(());

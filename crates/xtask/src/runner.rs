@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::environment::{Environment, Result, about, names, root, run, step, text};
 use crate::regress::{Run, Suite};
-use crate::work::{Work, lock};
+use crate::temporary::{TemporaryDirectory, lock};
 
 /// All packages but the extension, always together: for another selection of packages cargo builds many dependencies again, with
 /// the features that only this selection needs.
@@ -14,7 +14,7 @@ pub const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "table_service"];
 pub struct Runner {
     pub environment: Environment,
     /// For steps that need servers.
-    work: Option<Work>,
+    work: Option<TemporaryDirectory>,
     installed: bool,
 }
 
@@ -43,7 +43,7 @@ impl Runner {
         environment.set_up(&major)?;
         let file = format!("test-{major}{}.lock", if checked { "-checked" } else { "" });
         let lock = lock(&environment.cache.join(file))?;
-        let work = Work::new(&mut environment, Some(lock))?;
+        let work = TemporaryDirectory::new(&mut environment, Some(lock))?;
         Ok(Runner {
             environment,
             work: Some(work),
@@ -55,7 +55,7 @@ impl Runner {
     ///
     /// # Errors
     /// There is none.
-    pub fn work(&self) -> Result<&Work> {
+    pub fn work(&self) -> Result<&TemporaryDirectory> {
         self.work.as_ref().ok_or_else(|| "this needs servers".to_owned())
     }
 

@@ -13,8 +13,8 @@ use super::index_entries::{IndexEntries, entry_insertion};
 use crate::engine::contract;
 use crate::engine::expiry::Expiries;
 use crate::engine::table::Table;
-use crate::postgres::arguments::Keys;
-use crate::postgres::btree::{Comparison, Condition, each_row};
+use crate::postgres::arguments::EntityKeys;
+use crate::postgres::btree::{Comparison, ScanCondition, each_row};
 use crate::postgres::catalog;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::{guarded, without_guards};
@@ -67,14 +67,14 @@ pub fn with<R>(table: &Table, purpose: Purpose, f: impl FnOnce(&mut Direct) -> O
 }
 
 /// The properties that an entity gets.
-pub enum Changed<'p> {
+pub enum NewProperties<'p> {
     /// Those of an argument, which are written without a copy.
     Given(PropertiesArg<'p>),
     Made(PropertiesBuf),
 }
 
 /// The outcome of an attempt to write.
-enum Attempt<T> {
+enum DirectWrite<T> {
     Done(T),
     /// A concurrent transaction has written the entity: retry.
     Again,
@@ -142,7 +142,7 @@ impl Direct {
     }
 
     /// Returns the entity with these keys, if the caller's snapshot sees one.
-    pub fn get(&mut self, keys: Keys<'_>) -> Option<Row<'_>> {
+    pub fn get(&mut self, keys: EntityKeys<'_>) -> Option<Row<'_>> {
         // SAFETY: PostgreSQL sets an active snapshot before it calls an SQL function.
         let is_found = unsafe { self.seek(GetActiveSnapshot(), keys) };
         // SAFETY: `open` checked that the table has the columns of an entity. The slot keeps its row until the next
@@ -159,7 +159,7 @@ impl Direct {
         take: &mut dyn FnMut(&Row<'_>) -> bool,
     ) -> bool {
         let bounds = [lower, upper].map(Varlena::new);
-        let mut conditions = Condition::between(bounds.each_ref().map(Value::bytea));
+        let mut conditions = ScanCondition::between(bounds.each_ref().map(Value::bytea));
         let stored = self.stored;
         // SAFETY: the table is open and locked, and the slot fits it. The caller names a valid property index of the table:
         // it has one column, of type bytea. `open` checked that the table has the columns of an entity. A snapshot is active
@@ -228,7 +228,7 @@ impl Direct {
     ///
     /// # Errors
     /// `EntityAlreadyExists`, and the errors of the CHECK constraint.
-    pub fn insert(&self, keys: Keys<'_>, clock: i64, properties: PropertiesArg<'_>) -> Result<(), Error> {
+    pub fn insert(&self, keys: EntityKeys<'_>, clock: i64, properties: PropertiesArg<'_>) -> Result<(), Error> {
         check(keys, clock, properties.get())?;
         // SAFETY: the relation and its index are open and locked, and the values have the types of the columns. The
         // table is plain (`is_plain`), so an INSERT statement would do no more than this.
@@ -316,10 +316,10 @@ impl Direct {
     /// the CHECK constraint.
     pub fn update<'p>(
         &mut self,
-        keys: Keys<'_>,
+        keys: EntityKeys<'_>,
         version: Option<i64>,
-        change: impl Fn(&Row<'_>) -> Result<Option<Changed<'p>>, Error>,
-    ) -> Result<Option<(i64, Changed<'p>)>, Error> {
+        change: impl Fn(&Row<'_>) -> Result<Option<NewProperties<'p>>, Error>,
+    ) -> Result<Option<(i64, NewProperties<'p>)>, Error> {
         loop {
             // SAFETY: the relation is open, a transaction is running, and `seek` gets the snapshot that was just made
             // active. The calls are those that PostgreSQL makes before it executes an UPDATE. The first one raises if a
@@ -343,11 +343,11 @@ impl Direct {
                 pg_sys::CommandCounterIncrement();
             }
             match attempt? {
-                Attempt::Done(done) => return Ok(Some(done)),
-                Attempt::Again => {
+                DirectWrite::Done(done) => return Ok(Some(done)),
+                DirectWrite::Again => {
                     pgrx::check_for_interrupts!();
                 }
-                Attempt::Statement => return Ok(None),
+                DirectWrite::Statement => return Ok(None),
             }
         }
     }
@@ -355,14 +355,14 @@ impl Direct {
     /// Changes the row of the last look-up.
     fn update_row<'p>(
         &mut self,
-        keys: Keys<'_>,
+        keys: EntityKeys<'_>,
         version: Option<i64>,
-        change: impl Fn(&Row<'_>) -> Result<Option<Changed<'p>>, Error>,
-    ) -> Result<Attempt<(i64, Changed<'p>)>, Error> {
+        change: impl Fn(&Row<'_>) -> Result<Option<NewProperties<'p>>, Error>,
+    ) -> Result<DirectWrite<(i64, NewProperties<'p>)>, Error> {
         // SAFETY: `open` checked that the table has the columns of an entity. The slot keeps its row until the next
         // look-up.
         let Some(row) = (unsafe { Row::without_nulls(self.stored) }) else {
-            return Ok(Attempt::Statement);
+            return Ok(DirectWrite::Statement);
         };
         self.require_alive(&row)?;
         if version.is_some_and(|version| version != row.timestamp()) {
@@ -384,12 +384,12 @@ impl Direct {
         };
         let timestamp = ticks::next_timestamp(row.timestamp(), now());
         let Some(changed) = change(&row)? else {
-            return Ok(Attempt::Statement);
+            return Ok(DirectWrite::Statement);
         };
         let made;
         let properties = match &changed {
-            Changed::Given(given) => *given,
-            Changed::Made(bag) => {
+            NewProperties::Given(given) => *given,
+            NewProperties::Made(bag) => {
                 made = Bag::new(bag.as_properties());
                 made.arg()
             }
@@ -403,7 +403,7 @@ impl Direct {
         ];
         // SAFETY: the last look-up found a row, and the values have the types of the columns.
         match unsafe { self.write_version(values) } {
-            Some(pg_sys::TM_Result::TM_Ok) => Ok(Attempt::Done((timestamp, changed))),
+            Some(pg_sys::TM_Result::TM_Ok) => Ok(DirectWrite::Done((timestamp, changed))),
             result => Ok(self.not_written(result)),
         }
     }
@@ -417,17 +417,17 @@ impl Direct {
     }
 
     /// Says what follows from the result of an attempt to write or to lock that was in vain.
-    fn not_written<T>(&self, result: Option<pg_sys::TM_Result::Type>) -> Attempt<T> {
+    fn not_written<T>(&self, result: Option<pg_sys::TM_Result::Type>) -> DirectWrite<T> {
         match result {
             Some(pg_sys::TM_Result::TM_Updated) => {
                 prevent_lost_update("could not serialize access due to concurrent update");
-                Attempt::Again
+                DirectWrite::Again
             }
             Some(pg_sys::TM_Result::TM_Deleted) => {
                 prevent_lost_update("could not serialize access due to concurrent delete");
-                Attempt::Again
+                DirectWrite::Again
             }
-            _ => Attempt::Statement,
+            _ => DirectWrite::Statement,
         }
     }
 
@@ -500,7 +500,7 @@ impl Direct {
     ///
     /// # Safety
     /// The snapshot must be active.
-    pub(super) unsafe fn seek(&mut self, snapshot: pg_sys::Snapshot, keys: Keys<'_>) -> bool {
+    pub(super) unsafe fn seek(&mut self, snapshot: pg_sys::Snapshot, keys: EntityKeys<'_>) -> bool {
         let mut is_found = false;
         // SAFETY: an active snapshot is valid.
         unsafe {
@@ -520,11 +520,11 @@ impl Direct {
     pub(super) unsafe fn versions(
         &mut self,
         snapshot: pg_sys::Snapshot,
-        keys: Keys<'_>,
+        keys: EntityKeys<'_>,
         mut take: impl FnMut(*mut pg_sys::TupleTableSlot) -> bool,
     ) {
         let mut conditions = [(1, keys.partition_key), (2, keys.row_key)]
-            .map(|(column, key)| Condition::new(column, Comparison::Equal, Value::text(key)));
+            .map(|(column, key)| ScanCondition::new(column, Comparison::Equal, Value::text(key)));
         let stored = self.stored;
         // SAFETY: the caller promises that the snapshot is valid. `open` checked that the index has these two columns, of
         // type text with the collation "C". The slot was made for this relation.
@@ -602,7 +602,7 @@ unsafe fn open_indexes(
     }
 }
 
-fn check(keys: Keys<'_>, timestamp: i64, properties: Properties<'_>) -> Result<(), Error> {
+fn check(keys: EntityKeys<'_>, timestamp: i64, properties: Properties<'_>) -> Result<(), Error> {
     contract::check(keys.partition_key.get(), keys.row_key.get(), timestamp, properties)
 }
 

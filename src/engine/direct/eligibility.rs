@@ -6,13 +6,13 @@ use pgrx::prelude::*;
 use table_service_model::Properties;
 
 use crate::engine::table::Table;
-use crate::postgres::arguments::Keys;
+use crate::postgres::arguments::EntityKeys;
 use crate::postgres::catalog::OwnObjects;
 use crate::postgres::guarded::{guarded, without_guards};
 use crate::postgres::indexes::indexes;
 use crate::postgres::row::is_entity;
 use crate::postgres::spi;
-use crate::postgres::statement::{Change, Statement};
+use crate::postgres::statement::{Statement, UpdateMode};
 use crate::postgres::types::value::{Bag, Text};
 
 without_guards! {
@@ -246,7 +246,7 @@ pub(super) fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
     }
     // The plan does not depend on the values, so any values will do.
     let (key, bag) = (Text::new(""), Bag::new(Properties::from_stored(&[])));
-    let keys = Keys {
+    let keys = EntityKeys {
         partition_key: key.arg(),
         row_key: key.arg(),
     };
@@ -254,7 +254,7 @@ pub(super) fn is_planned_plainly(table: &Table, purpose: Purpose) -> bool {
         Purpose::Get | Purpose::Find(_) => (Statement::get(keys), pg_sys::NodeTag::T_IndexScan),
         Purpose::Insert => (Statement::insert(keys, 0, bag.arg()), pg_sys::NodeTag::T_ModifyTable),
         Purpose::Update => (
-            Statement::update(Change::Replace, keys, 0, bag.arg(), None),
+            Statement::update(UpdateMode::Replace, keys, 0, bag.arg(), None),
             pg_sys::NodeTag::T_ModifyTable,
         ),
         Purpose::Stamp => return true,

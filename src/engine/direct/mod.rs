@@ -10,6 +10,6 @@ mod eligibility;
 mod index_entries;
 mod stamp;
 
-pub use access::{Changed, Direct, has_one_snapshot, with};
+pub use access::{Direct, NewProperties, has_one_snapshot, with};
 pub use eligibility::{EveryRow, Purpose, may_read, reads_every_row};
 pub use stamp::{completed_transactions, needs_attempts, settle};

@@ -7,7 +7,7 @@ use super::access::{Direct, with};
 use super::eligibility::{Purpose, is_changeable_after_insert};
 use super::index_entries::IndexEntries;
 use crate::engine::table::Table;
-use crate::postgres::arguments::Keys;
+use crate::postgres::arguments::EntityKeys;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
 use crate::postgres::row::Row;
@@ -37,7 +37,7 @@ pub fn completed_transactions() -> u64 {
 /// such versions and writes a later Timestamp if there are any.
 ///
 /// Only tables with the primary key of `create_table` are looked at.
-pub fn settle(table: &Table, keys: Keys<'_>, written: i64) -> Result<i64, i64> {
+pub fn settle(table: &Table, keys: EntityKeys<'_>, written: i64) -> Result<i64, i64> {
     with(table, Purpose::Stamp, |direct| Some(direct.settle(keys, written))).unwrap_or(Ok(written))
 }
 
@@ -72,7 +72,7 @@ unsafe fn can_restamp(relation: pg_sys::Relation) -> bool {
 }
 
 impl Direct {
-    fn settle(&mut self, keys: Keys<'_>, written: i64) -> Result<i64, i64> {
+    fn settle(&mut self, keys: EntityKeys<'_>, written: i64) -> Result<i64, i64> {
         let (mut own, mut latest) = (None, None);
         // SAFETY: `SnapshotAnyData` is a static snapshot that sees all versions. The slot holds the row that `versions`
         // found until this closure returns.
@@ -101,7 +101,7 @@ impl Direct {
     }
 
     /// Writes a Timestamp later than `latest` into the row at `place`, which this transaction has inserted.
-    fn restamp(&mut self, keys: Keys<'_>, place: pg_sys::ItemPointerData, latest: i64) -> i64 {
+    fn restamp(&mut self, keys: EntityKeys<'_>, place: pg_sys::ItemPointerData, latest: i64) -> i64 {
         // SAFETY: a transaction is running. `seek` gets the snapshot that was just made active. `write_version` runs
         // only if `seek` found a row, with values of that row and a Timestamp. No other transaction sees the row.
         unsafe {

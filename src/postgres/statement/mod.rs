@@ -12,7 +12,7 @@ pub use expression::{expiry_expression, index_expression, passes};
 pub use index_scan::{Bounds, IndexScan, Tested};
 pub use scan::{First, RangeKeys, ScanFilter, range_to_sql, scan_to_sql};
 
-use super::arguments::Keys;
+use super::arguments::EntityKeys;
 use super::name::QualifiedName;
 use super::types::PropertiesArg;
 use super::types::value::{Array, Bag, Text, Value};
@@ -26,7 +26,7 @@ pub struct Statement<'a> {
 
 /// How an update changes the properties of an existing entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Change {
+pub enum UpdateMode {
     /// The given properties replace all properties.
     Replace,
     /// The given properties are added, and replace those with the same names.
@@ -39,7 +39,7 @@ pub enum WriteMany {
     /// Inserts entities, and skips those that exist.
     Insert,
     /// Inserts entities, or changes those that exist. Skips a merge that would exceed the limits.
-    Upsert(Change),
+    Upsert(UpdateMode),
     /// Replaces the properties of existing entities.
     Replace,
 }
@@ -50,9 +50,9 @@ pub(super) enum Kind {
     Insert,
     InsertOrRaise,
     InsertReturning,
-    Upsert(Change),
-    Update(Change),
-    UpdateVersion(Change),
+    Upsert(UpdateMode),
+    Update(UpdateMode),
+    UpdateVersion(UpdateMode),
     ReplaceVersion,
     Delete,
     DeleteVersion,
@@ -84,36 +84,41 @@ impl<'a> Statement<'a> {
         }
     }
 
-    fn of_entity(kind: Kind, keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
+    fn of_entity(kind: Kind, keys: EntityKeys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
         let [partition_key, row_key] = keys.values();
         let (clock, properties) = (Value::timestamptz(clock), Value::properties(properties));
         Statement::new(kind, [partition_key, row_key, clock, properties])
     }
 
     /// Inserts an entity, or does nothing if an entity has these keys.
-    pub fn insert(keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
+    pub fn insert(keys: EntityKeys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
         Statement::of_entity(Kind::Insert, keys, clock, properties)
     }
 
     /// Inserts an entity, or raises 23505 if an entity has these keys.
-    pub fn insert_or_raise(keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
+    pub fn insert_or_raise(keys: EntityKeys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
         Statement::of_entity(Kind::InsertOrRaise, keys, clock, properties)
     }
 
     /// Inserts an entity and returns it, or does nothing if an entity has these keys.
-    pub fn insert_returning(keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
+    pub fn insert_returning(keys: EntityKeys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
         Statement::of_entity(Kind::InsertReturning, keys, clock, properties)
     }
 
     /// Inserts an entity or changes the existing one with these keys. Returns its Timestamp.
-    pub fn upsert(change: Change, keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>) -> Statement<'a> {
+    pub fn upsert(
+        change: UpdateMode,
+        keys: EntityKeys<'a>,
+        clock: i64,
+        properties: PropertiesArg<'a>,
+    ) -> Statement<'a> {
         Statement::of_entity(Kind::Upsert(change), keys, clock, properties)
     }
 
     /// Changes an entity if it has the Timestamp `version`, or any for `None`. Returns its new Timestamp.
     pub fn update(
-        change: Change,
-        keys: Keys<'a>,
+        change: UpdateMode,
+        keys: EntityKeys<'a>,
         clock: i64,
         properties: PropertiesArg<'a>,
         version: Option<i64>,
@@ -127,14 +132,19 @@ impl<'a> Statement<'a> {
     }
 
     /// Replaces the properties of an entity if it has the Timestamp `version`, and returns it.
-    pub fn replace_version(keys: Keys<'a>, clock: i64, properties: PropertiesArg<'a>, version: i64) -> Statement<'a> {
+    pub fn replace_version(
+        keys: EntityKeys<'a>,
+        clock: i64,
+        properties: PropertiesArg<'a>,
+        version: i64,
+    ) -> Statement<'a> {
         let mut statement = Statement::of_entity(Kind::ReplaceVersion, keys, clock, properties);
         statement.values.push(Value::timestamptz(version));
         statement
     }
 
     /// Deletes an entity if it has the Timestamp `version`, or any for `None`.
-    pub fn delete(keys: Keys<'a>, version: Option<i64>) -> Statement<'a> {
+    pub fn delete(keys: EntityKeys<'a>, version: Option<i64>) -> Statement<'a> {
         let [partition_key, row_key] = keys.values();
         match version {
             None => Statement::new(Kind::Delete, [partition_key, row_key]),
@@ -146,7 +156,7 @@ impl<'a> Statement<'a> {
     }
 
     /// Does the same as [`delete`](Statement::delete), and returns the entity.
-    pub fn delete_returning(keys: Keys<'a>, version: Option<i64>) -> Statement<'a> {
+    pub fn delete_returning(keys: EntityKeys<'a>, version: Option<i64>) -> Statement<'a> {
         let mut statement = Statement::delete(keys, version);
         statement.kind = match version {
             None => Kind::DeleteReturning,
@@ -156,17 +166,17 @@ impl<'a> Statement<'a> {
     }
 
     /// Selects the entity with these keys, under a new snapshot.
-    pub fn look(keys: Keys<'a>) -> Statement<'a> {
+    pub fn look(keys: EntityKeys<'a>) -> Statement<'a> {
         Statement::new(Kind::Look, keys.values())
     }
 
     /// Selects the entity with these keys, under the caller's snapshot.
-    pub fn get(keys: Keys<'a>) -> Statement<'a> {
+    pub fn get(keys: EntityKeys<'a>) -> Statement<'a> {
         Statement::new(Kind::Get, keys.values())
     }
 
     /// Selects the Timestamp of the entity with these keys, under a new snapshot.
-    pub fn get_timestamp(keys: Keys<'a>) -> Statement<'a> {
+    pub fn get_timestamp(keys: EntityKeys<'a>) -> Statement<'a> {
         Statement::new(Kind::GetTimestamp, keys.values())
     }
 
@@ -340,8 +350,8 @@ impl Kind {
             "UPDATE {table} AS t SET \"timestamp\" = table_service.next_timestamp(t.\"timestamp\", $3), properties"
         );
         let changed = |change, given: &str| match change {
-            Change::Replace => given.to_owned(),
-            Change::Merge => format!("t.properties OPERATOR(table_service.||) {given}"),
+            UpdateMode::Replace => given.to_owned(),
+            UpdateMode::Merge => format!("t.properties OPERATOR(table_service.||) {given}"),
         };
         let version = |n| format!("t.\"timestamp\" OPERATOR(pg_catalog.=) ${n}");
         let versions =
@@ -400,8 +410,8 @@ impl Kind {
                 // Skips a merge that would exceed the limits, instead of raising, so that the batch can tell which one
                 // it was.
                 let fits = match change {
-                    Change::Replace => "",
-                    Change::Merge => {
+                    UpdateMode::Replace => "",
+                    UpdateMode::Merge => {
                         " WHERE table_service.merge_fits(t.partition_key, t.row_key, t.properties, excluded.properties)"
                     }
                 };
@@ -457,11 +467,11 @@ mod tests {
     }
 
     fn writes() -> Vec<Kind> {
-        let changes = [Change::Replace, Change::Merge];
+        let changes = [UpdateMode::Replace, UpdateMode::Merge];
         let many = [
             WriteMany::Insert,
-            WriteMany::Upsert(Change::Replace),
-            WriteMany::Upsert(Change::Merge),
+            WriteMany::Upsert(UpdateMode::Replace),
+            WriteMany::Upsert(UpdateMode::Merge),
             WriteMany::Replace,
         ];
         let mut kinds = vec![
@@ -602,7 +612,7 @@ mod tests {
             let bag = table_service_model::Properties::from_stored(bag);
             (Text::new(key), Bag::new(bag))
         });
-        let keys_of_one = Keys {
+        let keys_of_one = EntityKeys {
             partition_key: key.arg(),
             row_key: key.arg(),
         };
@@ -620,7 +630,7 @@ mod tests {
             Statement::scan_distributed(&keys, Some(&filter), first),
             Statement::scan_distributed(&keys, Some(&filter), None),
             Statement::write_rows(WriteMany::Insert, key.value(), 0, &rows),
-            Statement::write_rows(WriteMany::Upsert(Change::Merge), key.value(), 0, &rows),
+            Statement::write_rows(WriteMany::Upsert(UpdateMode::Merge), key.value(), 0, &rows),
         ];
         for statement in statements {
             let (sql, count) = (statement.kind().sql(&table()), statement.values().len());

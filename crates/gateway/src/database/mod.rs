@@ -3,6 +3,7 @@
 mod connection;
 mod error;
 mod failover;
+mod grouped_reads;
 mod manager;
 mod node;
 mod nodes;
@@ -11,7 +12,6 @@ mod sight;
 mod standbys;
 mod statements;
 mod text;
-mod together;
 mod types;
 mod version;
 mod watch;
@@ -20,7 +20,7 @@ pub use node::{Node, NodeStatus, PoolSettings, name as node_name, split as split
 pub use nodes::{Database, Endpoint};
 pub use session::{ChangeFeed, Page, PageSink, Session, Swept, check_table_name, column};
 pub use standbys::{OF_CITUS, Secondary, StandbyStatus};
-pub use statements::{Effect, Place, READY, Statement};
+pub use statements::{Effect, READY, Statement, WhichNode};
 pub use text::{QueryError, failure, query_text};
 pub use types::{Bag, BagParameter, BatchOperation, Json, JsonParameter, Parameters, Timestamp};
 pub use version::usable;

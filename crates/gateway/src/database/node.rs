@@ -80,11 +80,11 @@ pub enum Refusal {
 pub struct Lease {
     object: Object<Manager>,
     /// Behind the connection, so that it is dropped when that has gone back.
-    load: Load,
+    load: CountedStatement,
 }
 
 /// Counts a statement.
-struct Load(Arc<Node>);
+struct CountedStatement(Arc<Node>);
 
 impl Node {
     /// The database of a URL. If this has several hosts, or if standbys follow it, it is always the primary among them.
@@ -216,7 +216,7 @@ impl Node {
     /// # Errors
     /// Why there is none.
     pub async fn connection(self: &Arc<Self>) -> Result<Lease, Refusal> {
-        let load = Load::begin(self.clone());
+        let load = CountedStatement::begin(self.clone());
         match self.pool.get().await {
             Ok(object) => Ok(Lease { object, load }),
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
@@ -396,14 +396,14 @@ impl Lease {
     }
 }
 
-impl Load {
-    fn begin(node: Arc<Node>) -> Load {
+impl CountedStatement {
+    fn begin(node: Arc<Node>) -> CountedStatement {
         node.load.fetch_add(1, Ordering::Relaxed);
-        Load(node)
+        CountedStatement(node)
     }
 }
 
-impl Drop for Load {
+impl Drop for CountedStatement {
     fn drop(&mut self) {
         self.0.load.fetch_sub(1, Ordering::Relaxed);
         // The connection has gone back before.

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use table_service_model::error::RequestError;
 
+use super::grouped_reads::GroupedReads;
 use super::node::{Lease, Node, Refusal};
 use super::standbys::{Secondary, StandbyStatus};
-use super::statements::Place;
-use super::together::Together;
+use super::statements::WhichNode;
 use crate::failure::Failure;
 
 /// The database of an account.
@@ -18,7 +18,7 @@ pub struct Database {
     /// Whose turn it is among nodes with the same load.
     turn: AtomicUsize,
     /// Its point reads.
-    reads: Arc<Together>,
+    reads: Arc<GroupedReads>,
     /// What serves the secondary endpoint, if it is not the same as the primary one.
     standbys: Option<Standbys>,
 }
@@ -27,7 +27,7 @@ pub struct Database {
 struct Standbys {
     nodes: Vec<Arc<Node>>,
     secondary: Arc<Secondary>,
-    reads: Arc<Together>,
+    reads: Arc<GroupedReads>,
 }
 
 /// Which endpoint of an account a request is for.
@@ -83,7 +83,7 @@ impl Database {
     }
 
     /// The point reads of an endpoint.
-    pub(super) fn reads(&self, endpoint: Endpoint) -> &Arc<Together> {
+    pub(super) fn reads(&self, endpoint: Endpoint) -> &Arc<GroupedReads> {
         match (&self.standbys, endpoint) {
             (Some(standbys), Endpoint::Secondary) => &standbys.reads,
             _ => &self.reads,
@@ -94,7 +94,7 @@ impl Database {
     ///
     /// # Errors
     /// `ServerBusy`.
-    pub(super) async fn connection_at(&self, endpoint: Endpoint, place: Place) -> Result<Lease, Failure> {
+    pub(super) async fn connection_at(&self, endpoint: Endpoint, place: WhichNode) -> Result<Lease, Failure> {
         match (&self.standbys, endpoint) {
             (Some(standbys), Endpoint::Secondary) => self.standby_connection(standbys).await,
             _ => self.connection(place).await,
@@ -145,7 +145,7 @@ impl Database {
     ///
     /// # Errors
     /// `ServerBusy`.
-    async fn connection(&self, place: Place) -> Result<Lease, Failure> {
+    async fn connection(&self, place: WhichNode) -> Result<Lease, Failure> {
         let mut tried = Vec::new();
         let mut problem = String::new();
         while let Some(node) = self.choose(place, &tried, &mut problem) {
@@ -164,12 +164,12 @@ impl Database {
 
     /// The node for a statement: of those that can be reached, the one with the fewest statements. `None` if there is none that
     /// was not tried; then `problem` says why.
-    fn choose(&self, place: Place, tried: &[&Arc<Node>], problem: &mut String) -> Option<&Arc<Node>> {
+    fn choose(&self, place: WhichNode, tried: &[&Arc<Node>], problem: &mut String) -> Option<&Arc<Node>> {
         // A single node is always tried, so that it is used again as soon as it is back.
         if self.others.is_empty() {
             return tried.is_empty().then_some(&self.first);
         }
-        if place == Place::First {
+        if place == WhichNode::First {
             // One of several is not tried while it is away: many requests need it, and each of them would wait.
             if let Some(known) = self.first.problem() {
                 *problem = known;

@@ -14,10 +14,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::error::Diagnosis;
+use super::grouped_reads::{Begin, EntityAddress, GROUP_TIME, GroupedAnswer, PATIENCE, Turn, WaitingRead};
 use super::node::Lease;
 use super::nodes::{Database, Endpoint};
 use super::statements::{Effect, Statement};
-use super::together::{Begin, GROUP_TIME, Keys, Outcome, PATIENCE, Turn, Waiting};
 use super::types::{BagParameter, BatchOperation, Json, JsonParameter, Parameters};
 use crate::failure::{Failure, with_sources};
 
@@ -211,12 +211,12 @@ impl<'a> Session<'a> {
     }
 
     /// Reads an entity, in a group if many are read at once.
-    async fn read(&self, keys: Keys<'_>) -> Result<Vec<Row>, Diagnosis> {
+    async fn read(&self, keys: EntityAddress<'_>) -> Result<Vec<Row>, Diagnosis> {
         let turn = match self.database.reads(self.endpoint).begin(keys) {
             Begin::Lead(turn) => turn,
             Begin::Wait(outcome) => match timeout(PATIENCE, outcome).await {
-                Ok(Ok(Outcome::Answer(answer))) => return answer,
-                Ok(Ok(Outcome::Turn(turn))) => turn,
+                Ok(Ok(GroupedAnswer::Answer(answer))) => return answer,
+                Ok(Ok(GroupedAnswer::Turn(turn))) => turn,
                 // It takes too long, or the group got no further.
                 Err(_) | Ok(Err(_)) => return self.attempt(Statement::GetEntity, &parameters(&keys)).await,
             },
@@ -228,13 +228,13 @@ impl<'a> Session<'a> {
         }
         // Who leads a group waits for it as the others do, because one of them may wait for a lock.
         let (sender, outcome) = oneshot::channel();
-        let own = Waiting {
+        let own = WaitingRead {
             keys: keys.map(str::to_owned),
             outcome: sender,
         };
         tokio::spawn(run_group(lease, turn, std::iter::once(own).chain(others).collect()));
         match timeout(PATIENCE, outcome).await {
-            Ok(Ok(Outcome::Answer(answer))) => answer,
+            Ok(Ok(GroupedAnswer::Answer(answer))) => answer,
             _ => self.attempt(Statement::GetEntity, &parameters(&keys)).await,
         }
     }
@@ -531,18 +531,18 @@ async fn end<T>(mut lease: Lease, result: Result<Result<T, tokio_postgres::Error
 }
 
 /// The parameters of [`Statement::GetEntity`].
-fn parameters<'k>([table, partition_key, row_key]: &'k Keys<'_>) -> [&'k (dyn ToSql + Sync); 3] {
+fn parameters<'k>([table, partition_key, row_key]: &'k EntityAddress<'_>) -> [&'k (dyn ToSql + Sync); 3] {
     [table, partition_key, row_key]
 }
 
 /// Reads a group of entities over one connection, and gives each its answer when it is there. The connection and the turn
 /// belong to the group and not to one of its reads, so no read waits for another one to end.
-async fn run_group(mut lease: Lease, turn: Turn, group: Vec<Waiting>) {
+async fn run_group(mut lease: Lease, turn: Turn, group: Vec<WaitingRead>) {
     let (keys, mut outcomes): (Vec<_>, Vec<_>) = group
         .into_iter()
-        .map(|Waiting { keys, outcome }| (keys, Some(outcome)))
+        .map(|WaitingRead { keys, outcome }| (keys, Some(outcome)))
         .unzip();
-    let keys: Vec<Keys<'_>> = keys.iter().map(|keys| keys.each_ref().map(String::as_str)).collect();
+    let keys: Vec<EntityAddress<'_>> = keys.iter().map(|keys| keys.each_ref().map(String::as_str)).collect();
     let all: Vec<_> = keys.iter().map(parameters).collect();
     let (mut connection_lost, mut node_lost) = (false, None);
     let is_standby = lease.node().is_standby();
@@ -558,7 +558,7 @@ async fn run_group(mut lease: Lease, turn: Turn, group: Vec<Waiting>) {
         });
         if let Some(outcome) = outcomes.get_mut(number).and_then(Option::take) {
             // It may not wait any more.
-            drop(outcome.send(Outcome::Answer(result)));
+            drop(outcome.send(GroupedAnswer::Answer(result)));
         }
     };
     let result = {

@@ -38,7 +38,7 @@ pub enum Effect {
 
 /// Which of an account's nodes can execute a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum WhichNode {
     /// Only the first one: what creates, deletes or lists tables, what concerns access to them, and what concerns all of them.
     First,
     Any,
@@ -107,7 +107,7 @@ impl Statement {
         }
     }
 
-    pub const fn place(self) -> Place {
+    pub const fn place(self) -> WhichNode {
         match self {
             Statement::CreateTable
             | Statement::DeleteTable
@@ -117,8 +117,8 @@ impl Statement {
             | Statement::GetAccessPolicies
             | Statement::SetAccessPolicies
             | Statement::GetServiceProperties
-            | Statement::SetServiceProperties => Place::First,
-            _ => Place::Any,
+            | Statement::SetServiceProperties => WhichNode::First,
+            _ => WhichNode::Any,
         }
     }
 

@@ -18,6 +18,7 @@ use table_service_model::{Code, Error, PropertiesBuf, key};
 
 use super::context::Context;
 use super::entities::{self, inserted};
+use crate::blocking::on_payload;
 use crate::database::{BagParameter, BatchOperation};
 use crate::failure::Failure;
 use crate::needs::Need;
@@ -29,14 +30,13 @@ use crate::response::batch::Part;
 use crate::response::error::{self, Form};
 use crate::response::{Reply, batch as response};
 use crate::shares::Share;
-use crate::work::on_payload;
 
 /// The DataServiceVersion of parts with data, and of parts without.
 const DATA: &str = "3.0;";
 const NOTHING: &str = "1.0;";
 
 /// One operation that was read and checked.
-struct Change<'b> {
+struct CheckedOperation<'b> {
     action: Action,
     table: String,
     partition_key: String,
@@ -128,7 +128,7 @@ async fn without_table(context: &Context<'_>, requests: &[InnerRequest<'_>], fai
 /// The response to an operation that has succeeded.
 fn answer(
     context: &Context<'_>,
-    change: &Change<'_>,
+    change: &CheckedOperation<'_>,
     etag: Option<&str>,
     request: &InnerRequest<'_>,
 ) -> Result<Part, Failure> {
@@ -152,11 +152,14 @@ fn answer(
 
 /// Reads and checks all operations, and reports the first one that is wrong. Exceeded limits are reported only if nothing
 /// else is wrong, because the service checks them in its back end.
-fn read_changes<'b>(context: &Context<'_>, requests: &'b [InnerRequest<'b>]) -> Result<Vec<Change<'b>>, Failure> {
+fn read_changes<'b>(
+    context: &Context<'_>,
+    requests: &'b [InnerRequest<'b>],
+) -> Result<Vec<CheckedOperation<'b>>, Failure> {
     if requests.len() > BATCH_OPERATIONS {
         return Err(Error::TooManyOperations.into());
     }
-    let mut changes: Vec<Change<'b>> = Vec::with_capacity(requests.len());
+    let mut changes: Vec<CheckedOperation<'b>> = Vec::with_capacity(requests.len());
     let mut row_keys = HashSet::with_capacity(requests.len());
     let mut beyond_limits = None;
     for (index, request) in requests.iter().enumerate() {
@@ -188,7 +191,7 @@ fn read_changes<'b>(context: &Context<'_>, requests: &'b [InnerRequest<'b>]) -> 
     beyond_limits.map_or(Ok(changes), Err)
 }
 
-fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Result<Change<'b>, Failure> {
+fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Result<CheckedOperation<'b>, Failure> {
     let verb = request.method.as_str();
     let (action, table, keys, properties, if_match) = match request.resource(context.tenant.account.name())? {
         Resource::Entities(table) if request.method == Method::POST => {
@@ -230,7 +233,7 @@ fn read_change<'b>(context: &Context<'_>, request: &'b InnerRequest<'b>) -> Resu
     let (partition_key, row_key) = keys;
     context.grant.permits_key(&partition_key, &row_key)?;
     level(request)?;
-    Ok(Change {
+    Ok(CheckedOperation {
         action,
         table,
         partition_key,

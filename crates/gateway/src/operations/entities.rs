@@ -12,6 +12,7 @@ use table_service_model::{Code, Error, PropertiesBuf, key};
 use tokio_postgres::Row;
 
 use super::context::Context;
+use crate::blocking::on_payload;
 use crate::buffer::capacity_for_entity;
 use crate::database::{Bag, Statement, Timestamp, column};
 use crate::failure::Failure;
@@ -20,7 +21,6 @@ use crate::request::query::Query;
 use crate::request::resource::EntityAddress;
 use crate::request::{body, if_match};
 use crate::response::{DATA_SERVICE_ID, Reply};
-use crate::work::on_payload;
 
 pub async fn insert(context: &Context<'_>, table: &str, content: &[u8]) -> Result<Reply, Failure> {
     check_content_type(context.head.header("content-type"))?;

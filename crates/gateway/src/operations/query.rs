@@ -18,6 +18,7 @@ use table_service_model::token::ContinuationToken;
 use tokio_postgres::Row;
 
 use super::context::Context;
+use crate::blocking::on_payload;
 use crate::buffer::{Buffer, Full, capacity_for_entity};
 use crate::database::{Bag, Page, PageSink, Timestamp, check_table_name, column};
 use crate::failure::Failure;
@@ -27,7 +28,6 @@ use crate::request::token;
 use crate::response::Reply;
 use crate::response::odata::Base;
 use crate::shares::Share;
-use crate::work::on_payload;
 
 const NEXT_PARTITION_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
 const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");

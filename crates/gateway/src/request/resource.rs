@@ -173,11 +173,11 @@ fn escapes_are_whole(path: &str) -> bool {
     })
 }
 
-type Keys<'a> = Vec<(Option<&'a str>, Cow<'a, str>)>;
+type KeyLiterals<'a> = Vec<(Option<&'a str>, Cow<'a, str>)>;
 
 /// Parses the keys behind a `(`, with their names: `'literal')` or `Name='literal',Name='literal')`. In a literal, quotes
 /// are doubled.
-fn parse_keys(text: &str) -> Result<Keys<'_>, RequestError> {
+fn parse_keys(text: &str) -> Result<KeyLiterals<'_>, RequestError> {
     let text = text.trim_end().strip_suffix(')').ok_or(RequestError::UrlSyntax)?;
     let mut tokens = Tokens { text, rest: text };
     let mut keys = Vec::new();

@@ -27,9 +27,9 @@ impl<'f> Axis<'f> {
     }
 
     /// Returns the literal as a piece of the axis.
-    pub fn piece(&self, literal: &str) -> Span {
+    pub fn piece(&self, literal: &str) -> AxisSpan {
         let index = self.0.binary_search(&literal).unwrap_or_else(|index| index);
-        Span {
+        AxisSpan {
             start: cut(index),
             end: cut(index) + 1,
         }
@@ -50,18 +50,18 @@ fn cut(index: usize) -> u32 {
 
 /// The part of an axis between two cuts. It is not empty: `start < end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Span {
+pub(super) struct AxisSpan {
     pub start: u32,
     pub end: u32,
 }
 
-impl Span {
-    pub fn new(start: u32, end: u32) -> Option<Span> {
-        (start < end).then_some(Span { start, end })
+impl AxisSpan {
+    pub fn new(start: u32, end: u32) -> Option<AxisSpan> {
+        (start < end).then_some(AxisSpan { start, end })
     }
 
-    fn overlap(self, other: Span) -> Option<Span> {
-        Span::new(self.start.max(other.start), self.end.min(other.end))
+    fn overlap(self, other: AxisSpan) -> Option<AxisSpan> {
+        AxisSpan::new(self.start.max(other.start), self.end.min(other.end))
     }
 
     /// Returns whether it is one literal and nothing else.
@@ -73,8 +73,8 @@ impl Span {
 /// All rows of `rows` in all partitions of `partitions`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cell {
-    pub partitions: Span,
-    pub rows: Span,
+    pub partitions: AxisSpan,
+    pub rows: AxisSpan,
 }
 
 /// A set of keys.
@@ -95,7 +95,7 @@ impl KeySet {
     };
 
     /// Returns all `rows` in all `partitions`; both are in order and do not touch.
-    pub fn product(partitions: &[Span], rows: &[Span]) -> KeySet {
+    pub fn product(partitions: &[AxisSpan], rows: &[AxisSpan]) -> KeySet {
         let mut set = KeySet::EMPTY;
         for &partitions in partitions {
             set.add_group(partitions, |cells| {
@@ -114,7 +114,7 @@ impl KeySet {
     }
 
     /// Adds a group after the others, with the rows that `fill` appends. They may be none.
-    fn add_group(&mut self, partitions: Span, fill: impl FnOnce(&mut Vec<Cell>)) {
+    fn add_group(&mut self, partitions: AxisSpan, fill: impl FnOnce(&mut Vec<Cell>)) {
         let start = self.cells.len();
         fill(&mut self.cells);
         let Some((before, added)) = self.cells.split_at_mut_checked(start) else {
@@ -209,7 +209,7 @@ impl KeySet {
                 a.filter(reaches).unwrap_or_default(),
                 b.filter(reaches).unwrap_or_default(),
             );
-            set.add_group(Span { start: from, end: to }, |rows| all_rows(a, b, rows));
+            set.add_group(AxisSpan { start: from, end: to }, |rows| all_rows(a, b, rows));
             if set.len() > cells {
                 return None;
             }
@@ -226,7 +226,7 @@ impl KeySet {
                 set.add_group(first.partitions, |rows| {
                     rows.push(Cell {
                         partitions: first.partitions,
-                        rows: Span {
+                        rows: AxisSpan {
                             start: first.rows.start,
                             end: last.rows.end,
                         },
@@ -270,7 +270,7 @@ impl<'s> Iterator for Groups<'s> {
 /// Visits the partitions that both sets have, in order, with their rows in either set, until `visit` gives false.
 ///
 /// It walks through the smaller set and searches the larger, so that a small set against a large one is cheap.
-fn overlaps(a: &KeySet, b: &KeySet, mut visit: impl FnMut(Span, &[Cell], &[Cell]) -> bool) {
+fn overlaps(a: &KeySet, b: &KeySet, mut visit: impl FnMut(AxisSpan, &[Cell], &[Cell]) -> bool) {
     let (small, large) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     for group in small.groups() {
         let Some(first) = group.first() else { continue };
@@ -324,8 +324,8 @@ fn all_rows(a: &[Cell], b: &[Cell], rows: &mut Vec<Cell>) {
 /// How far the axes go.
 #[derive(Clone, Copy)]
 pub(super) struct Space {
-    pub partitions: Span,
-    pub rows: Span,
+    pub partitions: AxisSpan,
+    pub rows: AxisSpan,
 }
 
 impl Space {
@@ -340,7 +340,7 @@ impl Space {
         for group in set.groups() {
             self.add_all_rows(&mut outside, at, start(group));
             outside.add_group(
-                Span {
+                AxisSpan {
                     start: start(group),
                     end: end(group),
                 },
@@ -349,7 +349,7 @@ impl Space {
                         .into_iter()
                         .chain(group.iter().map(|cell| cell.rows.end));
                     let starts = group.iter().map(|cell| cell.rows.start).chain([self.rows.end]);
-                    let gaps = ends.zip(starts).filter_map(|(start, end)| Span::new(start, end));
+                    let gaps = ends.zip(starts).filter_map(|(start, end)| AxisSpan::new(start, end));
                     rows.extend(gaps.map(|gap| Cell {
                         partitions: self.partitions,
                         rows: gap,
@@ -363,7 +363,7 @@ impl Space {
     }
 
     fn add_all_rows(self, set: &mut KeySet, from: u32, to: u32) {
-        if let Some(partitions) = Span::new(from, to) {
+        if let Some(partitions) = AxisSpan::new(from, to) {
             set.add_group(partitions, |rows| {
                 rows.push(Cell {
                     partitions,

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use crate::filter::ast::{Column, Expression, Filter, Literal};
 use crate::filter::key_range::{AccessClass, Bound, KeyRange};
-use crate::filter::key_set::{Axis, KeySet, Space, Span};
+use crate::filter::key_set::{Axis, AxisSpan, KeySet, Space};
 use crate::filter::outcomes::Outcomes;
 use crate::limits;
 
@@ -43,7 +43,7 @@ impl Plan {
         literals.collect(filter.expression());
         let partitions = Axis::new(literals.partition_keys);
         let rows = Axis::new(literals.row_keys);
-        let whole = |axis: &Axis<'_>| Span {
+        let whole = |axis: &Axis<'_>| AxisSpan {
             start: 0,
             end: axis.end(),
         };
@@ -449,17 +449,17 @@ impl<'f> Planner<'f> {
 type Cut = (u32, u32);
 
 /// The parts of an axis where a comparison with a literal, which is `piece`, has one of these outcomes.
-fn spans(piece: Span, axis: Span, outcomes: Outcomes) -> Vec<Span> {
+fn spans(piece: AxisSpan, axis: AxisSpan, outcomes: Outcomes) -> Vec<AxisSpan> {
     let parts = [
         (Outcomes::LESS, axis.start, piece.start),
         (Outcomes::EQUAL, piece.start, piece.end),
         (Outcomes::GREATER, piece.end, axis.end),
     ];
-    let mut spans: Vec<Span> = Vec::with_capacity(2);
+    let mut spans: Vec<AxisSpan> = Vec::with_capacity(2);
     for (outcome, start, end) in parts {
         match (outcomes.contains(outcome), spans.last_mut()) {
             (true, Some(last)) if last.end == start => last.end = end,
-            (true, _) => spans.extend(Span::new(start, end)),
+            (true, _) => spans.extend(AxisSpan::new(start, end)),
             (false, _) => {}
         }
     }

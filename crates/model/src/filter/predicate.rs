@@ -19,7 +19,7 @@ use crate::ticks::Ticks;
 /// A compiled filter. It gives what [`Filter::matches`] gives, without allocating.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicate {
-    first: Target,
+    first: Jump,
     tests: Vec<Test>,
     /// Who passes besides: entities that have not expired. `None` if none expire.
     alive: Option<Alive>,
@@ -30,8 +30,8 @@ struct Test {
     column: Column,
     literal: Literal,
     holds_for: Outcomes,
-    then: Target,
-    otherwise: Target,
+    then: Jump,
+    otherwise: Jump,
     last_index: LastIndex,
 }
 
@@ -63,7 +63,7 @@ impl PartialEq for LastIndex {
 
 /// What comes after a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum Jump {
     Pass,
     Fail,
     Test(u32),
@@ -82,7 +82,7 @@ impl Predicate {
     /// The predicate of a query: entities pass that pass its filter and have not expired. `None` if all pass.
     pub fn of_query(filter: Option<&Filter>, alive: Option<Alive>) -> Option<Predicate> {
         let everything = || Predicate {
-            first: Target::Pass,
+            first: Jump::Pass,
             tests: Vec::new(),
             alive: None,
         };
@@ -96,11 +96,11 @@ impl Predicate {
     pub fn new(filter: &Filter) -> Predicate {
         // Backwards, so that the targets of a test are there before it.
         let mut compiler = Compiler(Vec::new());
-        let first = compiler.compile(filter.expression(), false, Target::Pass, Target::Fail);
+        let first = compiler.compile(filter.expression(), false, Jump::Pass, Jump::Fail);
         let mut tests = compiler.0;
         let count = u32::try_from(tests.len()).unwrap_or(u32::MAX);
         let turn = |target| match target {
-            Target::Test(index) => Target::Test(count - 1 - index),
+            Jump::Test(index) => Jump::Test(count - 1 - index),
             end => end,
         };
         tests.reverse();
@@ -130,9 +130,9 @@ impl Predicate {
         let mut target = self.first;
         loop {
             let test = match target {
-                Target::Pass => return true,
-                Target::Fail => return false,
-                Target::Test(index) => usize::try_from(index).ok().and_then(|index| self.tests.get(index)),
+                Jump::Pass => return true,
+                Jump::Fail => return false,
+                Jump::Test(index) => usize::try_from(index).ok().and_then(|index| self.tests.get(index)),
             };
             let Some(test) = test else {
                 return false;
@@ -180,7 +180,7 @@ struct Compiler(Vec<Test>);
 
 impl Compiler {
     /// Adds the tests for an expression and gives the one to begin with.
-    fn compile(&mut self, expression: &Expression, negated: bool, then: Target, otherwise: Target) -> Target {
+    fn compile(&mut self, expression: &Expression, negated: bool, then: Jump, otherwise: Jump) -> Jump {
         match expression {
             Expression::Not(term) => self.compile(term, !negated, then, otherwise),
             Expression::And(terms) if !negated => terms
@@ -221,13 +221,13 @@ impl Compiler {
         }
     }
 
-    fn test(&mut self, test: Test) -> Target {
+    fn test(&mut self, test: Test) -> Jump {
         if test.then == test.otherwise {
             return test.then;
         }
         let index = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
         self.0.push(test);
-        Target::Test(index)
+        Jump::Test(index)
     }
 }
 

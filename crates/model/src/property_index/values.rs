@@ -11,15 +11,15 @@ use crate::property_index::span::{Span, successor};
 /// A place between the entries of two values: before or after all that begin with these bytes, which are those of a
 /// value or a class.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Place {
+struct Boundary {
     bytes: Rc<[u8]>,
     after: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Interval {
-    start: Place,
-    end: Place,
+    start: Boundary,
+    end: Boundary,
 }
 
 /// The intervals of the values of one type, in order and apart.
@@ -98,10 +98,10 @@ impl Values {
     }
 }
 
-impl Place {
-    fn of_class(edm: EdmType, after: bool) -> Place {
+impl Boundary {
+    fn of_class(edm: EdmType, after: bool) -> Boundary {
         // Classes are neighbours: the end of one is the start of the next.
-        Place {
+        Boundary {
             bytes: [class(edm) + u8::from(after)].into(),
             after: false,
         }
@@ -130,15 +130,15 @@ impl Intervals {
         if !compares && !outcomes.contains(Outcomes::LESS) {
             return Intervals::default();
         }
-        let start = Place::of_class(edm, false);
-        let first_nan = || Place {
+        let start = Boundary::of_class(edm, false);
+        let first_nan = || Boundary {
             bytes: value_bytes(Value::Double(f64::NAN)).into(),
             after: false,
         };
         // Integers share a class with Doubles, but none of them is NaN.
         let end = match edm {
             EdmType::Int32 | EdmType::Int64 => first_nan(),
-            _ => Place::of_class(edm, true),
+            _ => Boundary::of_class(edm, true),
         };
         if !compares {
             // The property counts as less.
@@ -162,7 +162,7 @@ impl Intervals {
         if !literal_is_nan {
             let bytes: Rc<[u8]> = value_bytes(literal.value()).into();
             let exact = is_exact(literal.value(), edm);
-            let place = |after| Place {
+            let place = |after| Boundary {
                 bytes: bytes.clone(),
                 after,
             };
@@ -228,7 +228,7 @@ pub(super) fn equal(literal: &Literal) -> Option<Span> {
 }
 
 /// What lies between two places; `None` if that is nothing.
-fn interval((start, end): (Place, Place)) -> Option<Interval> {
+fn interval((start, end): (Boundary, Boundary)) -> Option<Interval> {
     (start < end).then_some(Interval { start, end })
 }
 

@@ -1,6 +1,6 @@
 //! Compiled filters as bytes.
 
-use super::{LastIndex, Predicate, Target, Test};
+use super::{Jump, LastIndex, Predicate, Test};
 use crate::edm::EdmType;
 use crate::error::Error;
 use crate::expiry::{Alive, Expiry};
@@ -109,11 +109,11 @@ impl Writer {
         }
     }
 
-    fn target(&mut self, target: Target) {
+    fn target(&mut self, target: Jump) {
         self.u32(match target {
-            Target::Pass => PASS,
-            Target::Fail => FAIL,
-            Target::Test(index) => index,
+            Jump::Pass => PASS,
+            Jump::Fail => FAIL,
+            Jump::Test(index) => index,
         });
     }
 
@@ -156,8 +156,8 @@ impl<'a> Reader<'a> {
             });
         }
         let exists = |target, after: usize| match target {
-            Target::Test(index) => usize::try_from(index).is_ok_and(|index| after <= index && index < tests.len()),
-            Target::Pass | Target::Fail => true,
+            Jump::Test(index) => usize::try_from(index).is_ok_and(|index| after <= index && index < tests.len()),
+            Jump::Pass | Jump::Fail => true,
         };
         let forward = tests
             .iter()
@@ -208,11 +208,11 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes(length)?).ok()
     }
 
-    fn target(&mut self) -> Option<Target> {
+    fn target(&mut self) -> Option<Jump> {
         Some(match self.u32()? {
-            PASS => Target::Pass,
-            FAIL => Target::Fail,
-            index => Target::Test(index),
+            PASS => Jump::Pass,
+            FAIL => Jump::Fail,
+            index => Jump::Test(index),
         })
     }
 

@@ -9,15 +9,15 @@ use tokio::runtime::Handle;
 
 /// A future that runs in the task that waits for it. If that task ends, a task of its own finishes it. A task of its own from
 /// the beginning would cost every request two switches between tasks.
-pub struct Finished<T: Send + 'static>(Option<Pin<Box<dyn Future<Output = T> + Send>>>);
+pub struct Uncancelled<T: Send + 'static>(Option<Pin<Box<dyn Future<Output = T> + Send>>>);
 
-impl<T: Send> Finished<T> {
-    pub fn new(work: impl Future<Output = T> + Send + 'static) -> Finished<T> {
-        Finished(Some(Box::pin(work)))
+impl<T: Send> Uncancelled<T> {
+    pub fn new(work: impl Future<Output = T> + Send + 'static) -> Uncancelled<T> {
+        Uncancelled(Some(Box::pin(work)))
     }
 }
 
-impl<T: Send> Future for Finished<T> {
+impl<T: Send> Future for Uncancelled<T> {
     /// The result, or what the work panicked with.
     type Output = Result<T, Box<dyn Any + Send>>;
 
@@ -36,7 +36,7 @@ impl<T: Send> Future for Finished<T> {
     }
 }
 
-impl<T: Send> Drop for Finished<T> {
+impl<T: Send> Drop for Uncancelled<T> {
     fn drop(&mut self) {
         // Without a runtime the program is ending.
         if let (Some(work), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
@@ -57,7 +57,7 @@ mod tests {
     async fn work_goes_on_when_nobody_waits_for_it() {
         let done = Arc::new(Notify::new());
         let noticed = done.clone();
-        let work = Finished::new(async move {
+        let work = Uncancelled::new(async move {
             sleep(Duration::from_secs(2)).await;
             done.notify_one();
         });
@@ -67,8 +67,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_a_result() {
-        assert_eq!(Finished::new(async { 1 }).await.unwrap(), 1);
-        let panic = Finished::new(async { assert_eq!(1, 2, "as planned") })
+        assert_eq!(Uncancelled::new(async { 1 }).await.unwrap(), 1);
+        let panic = Uncancelled::new(async { assert_eq!(1, 2, "as planned") })
             .await
             .unwrap_err();
         assert!(panic.downcast_ref::<String>().unwrap().contains("as planned"));

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::owner::{Owner, kept_file, new_file, owned, problem, remove_tree, require_trusted};
 use crate::postgres;
+use crate::server_user::{ServerUser, kept_file, new_file, owned, problem, remove_tree, require_trusted};
 
 /// The directory of a running emulator. Its lock is held as long as this lives.
 #[derive(Debug)]
-pub struct Place {
+pub struct RunDirectory {
     pub directory: PathBuf,
     _lock: File,
 }
@@ -29,12 +29,12 @@ const LOG: &str = "log";
 /// PostgreSQL's programs, if the server's user cannot reach them where they are.
 const PROGRAMS: &str = "postgresql";
 
-impl Place {
+impl RunDirectory {
     /// Makes a directory, and removes those of emulators that were killed.
     ///
     /// # Errors
     /// If the base directory belongs to somebody else or cannot be written.
-    pub fn new(owner: Owner) -> Result<Place, String> {
+    pub fn new(owner: ServerUser) -> Result<RunDirectory, String> {
         let base = Base::lock(base()?)?;
         for entry in fs::read_dir(&base.directory).into_iter().flatten().flatten() {
             if entry.path().is_dir() && is_left(&entry.path()) {
@@ -45,9 +45,9 @@ impl Place {
         let lock = open_lock(&directory).map_err(|error| problem(&directory, &error))?;
         lock.try_lock()
             .map_err(|error| format!("{}: {error}", directory.display()))?;
-        let place = Place { directory, _lock: lock };
-        owned(&place.server(), owner)?;
-        Ok(place)
+        let run_directory = RunDirectory { directory, _lock: lock };
+        owned(&run_directory.server(), owner)?;
+        Ok(run_directory)
     }
 
     /// The directory of the server.

@@ -27,15 +27,15 @@ pub const PATIENCE: Duration = Duration::from_millis(100);
 pub const GROUP_TIME: Duration = Duration::from_secs(1);
 
 /// Table, PartitionKey and RowKey of an entity.
-pub type Keys<'k> = [&'k str; 3];
+pub type EntityAddress<'k> = [&'k str; 3];
 
 /// The point reads of an account.
 #[derive(Default)]
-pub struct Together(Mutex<Reads>);
+pub struct GroupedReads(Mutex<Reads>);
 
 #[derive(Default)]
 struct Reads {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingRead>,
     /// When the groups that are under way began, each with its number.
     groups: Vec<(u64, Instant)>,
     /// How many groups there were.
@@ -43,31 +43,31 @@ struct Reads {
 }
 
 /// A read that waits.
-pub struct Waiting {
+pub struct WaitingRead {
     pub keys: [String; 3],
-    pub outcome: oneshot::Sender<Outcome>,
+    pub outcome: oneshot::Sender<GroupedAnswer>,
 }
 
 /// What a read that waits gets.
-pub enum Outcome {
+pub enum GroupedAnswer {
     Answer(Result<Vec<Row>, Diagnosis>),
     Turn(Turn),
 }
 
 /// The right to lead a group. When it is dropped, the group has ended, and the read that has waited longest leads the next one.
 pub struct Turn {
-    all: Arc<Together>,
+    all: Arc<GroupedReads>,
     number: u64,
 }
 
 /// How a read begins.
 pub enum Begin {
     Lead(Turn),
-    Wait(oneshot::Receiver<Outcome>),
+    Wait(oneshot::Receiver<GroupedAnswer>),
 }
 
-impl Together {
-    pub fn begin(self: &Arc<Self>, keys: Keys<'_>) -> Begin {
+impl GroupedReads {
+    pub fn begin(self: &Arc<Self>, keys: EntityAddress<'_>) -> Begin {
         let mut reads = self.reads();
         let now = Instant::now();
         let short = reads.groups.iter().filter(|(_, begun)| now - *begun < SHORT);
@@ -75,7 +75,7 @@ impl Together {
             return Begin::Lead(reads.turn(self.clone(), now));
         }
         let (sender, receiver) = oneshot::channel();
-        reads.waiting.push_back(Waiting {
+        reads.waiting.push_back(WaitingRead {
             keys: keys.map(str::to_owned),
             outcome: sender,
         });
@@ -89,7 +89,7 @@ impl Together {
 
 impl Reads {
     /// Begins a group.
-    fn turn(&mut self, all: Arc<Together>, now: Instant) -> Turn {
+    fn turn(&mut self, all: Arc<GroupedReads>, now: Instant) -> Turn {
         let number = self.count;
         self.count += 1;
         self.groups.push((number, now));
@@ -97,7 +97,7 @@ impl Reads {
     }
 
     /// The read that has waited longest. Those that do not wait any more are left out.
-    fn next(&mut self) -> Option<Waiting> {
+    fn next(&mut self) -> Option<WaitingRead> {
         loop {
             let next = self.waiting.pop_front()?;
             if !next.outcome.is_closed() {
@@ -109,7 +109,7 @@ impl Reads {
 
 impl Turn {
     /// The other reads of the group.
-    pub fn others(&self) -> Vec<Waiting> {
+    pub fn others(&self) -> Vec<WaitingRead> {
         let mut reads = self.all.reads();
         std::iter::from_fn(|| reads.next()).take(GROUP - 1).collect()
     }
@@ -123,7 +123,7 @@ impl Drop for Turn {
         let turn = reads.turn(self.all.clone(), Instant::now());
         drop(reads);
         // If the read has just ended, its turn is dropped here, and the one after it gets one.
-        drop(next.outcome.send(Outcome::Turn(turn)));
+        drop(next.outcome.send(GroupedAnswer::Turn(turn)));
     }
 }
 
@@ -131,38 +131,38 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
-    fn begin(all: &Arc<Together>, row_key: &str) -> Begin {
+    fn begin(all: &Arc<GroupedReads>, row_key: &str) -> Begin {
         all.begin(["Things", "p", row_key])
     }
 
-    fn lead(all: &Arc<Together>) -> Turn {
+    fn lead(all: &Arc<GroupedReads>) -> Turn {
         match begin(all, "leader") {
             Begin::Lead(turn) => turn,
             Begin::Wait(_) => panic!("it waits"),
         }
     }
 
-    fn wait(all: &Arc<Together>, row_key: &str) -> oneshot::Receiver<Outcome> {
+    fn wait(all: &Arc<GroupedReads>, row_key: &str) -> oneshot::Receiver<GroupedAnswer> {
         match begin(all, row_key) {
             Begin::Wait(outcome) => outcome,
             Begin::Lead(_) => panic!("it leads"),
         }
     }
 
-    fn row_keys(others: &[Waiting]) -> Vec<&str> {
+    fn row_keys(others: &[WaitingRead]) -> Vec<&str> {
         others.iter().map(|waiting| waiting.keys[2].as_str()).collect()
     }
 
-    fn turn(outcome: &mut oneshot::Receiver<Outcome>) -> Turn {
+    fn turn(outcome: &mut oneshot::Receiver<GroupedAnswer>) -> Turn {
         match outcome.try_recv() {
-            Ok(Outcome::Turn(turn)) => turn,
+            Ok(GroupedAnswer::Turn(turn)) => turn,
             _ => panic!("it has no turn"),
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn reads_wait_while_groups_are_under_way_and_then_form_one() {
-        let all = Arc::new(Together::default());
+        let all = Arc::new(GroupedReads::default());
         let (first, second) = (lead(&all), lead(&all));
         assert!(first.others().is_empty());
         let mut waiting: Vec<_> = (0..20).map(|number| wait(&all, &number.to_string())).collect();
@@ -176,7 +176,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_groups_that_take_long() {
-        let all = Arc::new(Together::default());
+        let all = Arc::new(GroupedReads::default());
         let _long = [lead(&all), lead(&all)];
         let _waiting = wait(&all, "waiting");
         tokio::time::advance(SHORT).await;
@@ -189,7 +189,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_is_not_lost_when_reads_end() {
-        let all = Arc::new(Together::default());
+        let all = Arc::new(GroupedReads::default());
         let turns = [lead(&all), lead(&all)];
         let ended = wait(&all, "ended");
         let mut next = wait(&all, "next");

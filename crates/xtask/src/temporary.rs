@@ -10,18 +10,18 @@ use std::process::{Child, Command, Stdio};
 use crate::environment::{Environment, Result, about, is_root, run, text};
 
 /// A directory in /tmp, and the servers in it.
-pub struct Work {
+pub struct TemporaryDirectory {
     pub directory: PathBuf,
-    keeper: Child,
+    cleaner: Child,
 }
 
-impl Work {
+impl TemporaryDirectory {
     /// Makes the directory. `environment` gets what the tests need to start servers that are listed in it. `lock` is held until
     /// everything is cleaned up.
     ///
     /// # Errors
     /// The directory cannot be made.
-    pub fn new(environment: &mut Environment, lock: Option<File>) -> Result<Work> {
+    pub fn new(environment: &mut Environment, lock: Option<File>) -> Result<TemporaryDirectory> {
         let directory = free_directory()?;
         std::fs::create_dir(directory.join("clusters")).map_err(about(&directory))?;
         environment.set("TABLE_SERVICE_CLUSTERS", directory.join("clusters"));
@@ -31,15 +31,15 @@ impl Work {
         );
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         // It notices the end of this process by the end of its input. In a process group of its own, no Ctrl-C hits it.
-        let mut keeper = environment.command(program);
-        keeper
+        let mut cleaner = environment.command(program);
+        cleaner
             .arg("clean-up-at-end-of-input")
             .arg(&directory)
             .stdin(Stdio::piped())
             .process_group(0);
-        keeper.stdout(lock.map_or_else(Stdio::null, Stdio::from));
-        let keeper = keeper.spawn().map_err(|error| error.to_string())?;
-        Ok(Work { directory, keeper })
+        cleaner.stdout(lock.map_or_else(Stdio::null, Stdio::from));
+        let cleaner = cleaner.spawn().map_err(|error| error.to_string())?;
+        Ok(TemporaryDirectory { directory, cleaner })
     }
 
     /// The data directory of the server that `cargo pgrx test` starts.
@@ -58,10 +58,10 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
+        drop(self.cleaner.stdin.take());
+        let _ = self.cleaner.wait();
     }
 }
 
@@ -78,7 +78,7 @@ fn free_directory() -> Result<PathBuf> {
     Err("there is no free name for a directory in /tmp".to_owned())
 }
 
-/// What the keeper of a directory runs: it waits for the end of its input, then ends the servers and removes the directory.
+/// What the cleaner of a directory runs: it waits for the end of its input, then ends the servers and removes the directory.
 ///
 /// # Errors
 /// A server does not end, or a file cannot be removed.
@@ -136,7 +136,7 @@ pub fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// A temporary server in a directory of its own, which is listed in a [`Work`].
+/// A temporary server in a directory of its own, which is listed in a [`TemporaryDirectory`].
 pub struct Server<'e> {
     environment: &'e Environment,
     pub directory: PathBuf,

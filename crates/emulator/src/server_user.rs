@@ -11,12 +11,12 @@ use rustix::process::{getegid, geteuid};
 
 /// Who runs the server: PostgreSQL does not run as root.
 #[derive(Debug, Clone, Copy)]
-pub struct Owner {
+pub struct ServerUser {
     pub uid: u32,
     pub gid: u32,
 }
 
-impl Owner {
+impl ServerUser {
     /// Whether this process may become another user.
     pub fn is_root() -> bool {
         geteuid().is_root()
@@ -26,9 +26,9 @@ impl Owner {
     ///
     /// # Errors
     /// If there is no such user.
-    pub fn of_server() -> Result<Owner, String> {
-        if !Owner::is_root() {
-            return Ok(Owner {
+    pub fn of_server() -> Result<ServerUser, String> {
+        if !ServerUser::is_root() {
+            return Ok(ServerUser {
                 uid: geteuid().as_raw(),
                 gid: getegid().as_raw(),
             });
@@ -44,9 +44,9 @@ impl Owner {
 }
 
 /// The user of a line of /etc/passwd, if it has that name.
-fn user(line: &str, name: &str) -> Option<Owner> {
+fn user(line: &str, name: &str) -> Option<ServerUser> {
     let mut fields = line.strip_prefix(name)?.strip_prefix(':')?.split(':').skip(1);
-    Some(Owner {
+    Some(ServerUser {
         uid: fields.next()?.parse().ok()?,
         gid: fields.next()?.parse().ok()?,
     })
@@ -56,7 +56,7 @@ fn user(line: &str, name: &str) -> Option<Owner> {
 ///
 /// # Errors
 /// If it cannot be made.
-pub fn owned(directory: &Path, owner: Owner) -> Result<(), String> {
+pub fn owned(directory: &Path, owner: ServerUser) -> Result<(), String> {
     // Only the server may look into it, whatever the umask is.
     let made = DirBuilder::new().mode(0o700).create(directory);
     let given = made.and_then(|()| lchown(directory, Some(owner.uid), Some(owner.gid)));
@@ -85,7 +85,7 @@ pub fn make(directory: &Path, mode: u32) -> Result<(), String> {
 /// # Errors
 /// For root, if somebody else can put names into the directory, or the directory's own name elsewhere.
 pub fn require_trusted(directory: &Path) -> Result<(), String> {
-    if Owner::is_root() && mode(directory)? & 0o022 != 0 {
+    if ServerUser::is_root() && mode(directory)? & 0o022 != 0 {
         return Err(untrusted(directory));
     }
     require_trusted_path(directory)
@@ -93,7 +93,7 @@ pub fn require_trusted(directory: &Path) -> Result<(), String> {
 
 /// The directory and all above it must be root's. Where all may write, the sticky bit keeps root's names.
 fn require_trusted_path(directory: &Path) -> Result<(), String> {
-    if !Owner::is_root() {
+    if !ServerUser::is_root() {
         return Ok(());
     }
     let resolved = fs::canonicalize(directory).map_err(|error| problem(directory, &error))?;

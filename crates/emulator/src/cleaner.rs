@@ -1,23 +1,23 @@
-//! The keeper: a process that outlives the emulator, however that ends, and cleans up after it.
+//! The cleaner: a process that outlives the emulator, however that ends, and cleans up after it.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::place;
+use crate::run_directory;
 
-/// A running keeper, as the emulator sees it.
-pub struct Keeper(Child);
+/// A running cleaner, as the emulator sees it.
+pub struct Cleaner(Child);
 
-impl Keeper {
+impl Cleaner {
     /// # Errors
     /// If this program cannot be run again.
-    pub fn start(directory: &Path) -> Result<Keeper, String> {
+    pub fn start(directory: &Path) -> Result<Cleaner, String> {
         let program = std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
         // In a process group of its own, no Ctrl-C reaches it.
         let child = Command::new(program)
-            .arg("keep")
+            .arg("clean-up")
             .arg(directory)
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -25,8 +25,8 @@ impl Keeper {
             .process_group(0)
             .spawn();
         child
-            .map(Keeper)
-            .map_err(|error| format!("the keeper does not start: {error}"))
+            .map(Cleaner)
+            .map_err(|error| format!("the cleaner does not start: {error}"))
     }
 
     /// Lets it clean up, and waits for that. The lock of the directory must be free.
@@ -36,11 +36,11 @@ impl Keeper {
     }
 }
 
-/// What the keeper does. Its standard input ends when the emulator does.
+/// What the cleaner does. Its standard input ends when the emulator does.
 ///
 /// # Errors
 /// If it cannot wait for the emulator.
-pub fn keep(directory: &Path) -> Result<(), String> {
+pub fn clean_up(directory: &Path) -> Result<(), String> {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    place::remove_when_left(directory)
+    run_directory::remove_when_left(directory)
 }
