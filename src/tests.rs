@@ -13,7 +13,7 @@ mod tests {
     use crate::postgres::spi::connect;
     use crate::postgres::subtransaction::in_subtransaction;
 
-    /// The first value of the first row of a statement as text, `NULL`, or `(no rows)`.
+    /// Returns the first value of the first row of a statement as text, `NULL`, or `(no rows)`.
     fn value(sql: &str) -> String {
         let sql = CString::new(sql).unwrap();
         connect(|spi| {

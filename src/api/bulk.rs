@@ -261,7 +261,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// What the tokens of steps stand for.
+    /// Returns what the tokens of steps stand for.
     fn operation(&self, table: &Table) -> Operation {
         let text = |text: Option<TextArg<'a>>| text.map(|text| text.get().as_bytes());
         let bag = |bag: Option<PropertiesArg<'a>>| bag.map(|bag| bag.get().as_bytes());
@@ -384,7 +384,7 @@ fn invalid(reason: &str) -> Error {
     }
 }
 
-/// What a hint says of the entity for which a change of many fails.
+/// Returns what a hint says of the entity for which a change of many fails.
 fn of_entity((partition_key, row_key): &(String, String)) -> String {
     format!("The entity has the PartitionKey '{partition_key}' and the RowKey '{row_key}'.")
 }

@@ -70,7 +70,7 @@ impl ClockReading {
         ClockReading::after(None)
     }
 
-    /// A clock that is later than this Timestamp, if one is given.
+    /// Returns a clock that is later than this Timestamp, if one is given.
     pub fn after(latest: Option<i64>) -> ClockReading {
         let completed = direct::completed_transactions();
         ClockReading {

@@ -59,7 +59,7 @@ fn grants() -> impl Iterator<Item = String> {
         })
 }
 
-/// A statement that has a row if the role has all of them.
+/// Returns a statement that has a row if the role has all of them.
 fn has_all() -> String {
     let tests: Vec<String> = OBJECTS
         .iter()

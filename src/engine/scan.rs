@@ -472,17 +472,17 @@ impl<'a> RangeReader<'a> {
         }
     }
 
-    /// How many entities the caller wants, about. `None` stands for all.
+    /// Returns how many entities the caller wants, about. `None` stands for all.
     fn wanted(&self) -> Option<u64> {
         self.wanted.map(|wanted| wanted.entities)
     }
 
-    /// How many entities the caller has taken so far.
+    /// Returns how many entities the caller has taken so far.
     fn taken(&self) -> usize {
         taken(self.wanted)
     }
 
-    /// The filter that statements test.
+    /// Returns the filter that statements test.
     fn filter(&self) -> Option<&'a ScanFilter> {
         let (filter, _) = self.all_rows?.filter.as_ref()?;
         Some(filter)
@@ -604,7 +604,7 @@ fn explain_each(ranges: &[KeyRange], explain: impl Fn(&KeyRange) -> Explained) -
     (access, shown)
 }
 
-/// The other servers choose whether they read property indexes. Their plans show it.
+/// Returns the other servers choose whether they read property indexes. Their plans show it.
 fn explain_distributed(
     spi: &Connection,
     table: &Table,

@@ -41,7 +41,7 @@ impl Table {
         self.is_distributed
     }
 
-    /// The name as it is stored.
+    /// Returns the name as it is stored.
     pub fn name(&self) -> &QualifiedName {
         &self.name
     }

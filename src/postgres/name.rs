@@ -16,7 +16,7 @@ impl QualifiedName {
         QualifiedName(name)
     }
 
-    /// The name as it is stored, without the schema.
+    /// Returns the name as it is stored, without the schema.
     pub fn name(&self) -> &str {
         &self.0
     }

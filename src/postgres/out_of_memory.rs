@@ -179,7 +179,7 @@ pub mod replaced {
         ..unsafe { std::mem::zeroed() }
     });
 
-    /// What stands for an error that could not be copied. It must not be written.
+    /// Returns what stands for an error that could not be copied. It must not be written.
     pub fn out_of_memory() -> *mut pg_sys::ErrorData {
         (&raw const OUT_OF_MEMORY.0).cast_mut()
     }

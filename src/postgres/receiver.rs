@@ -33,7 +33,7 @@ pub struct Selection<'t> {
 }
 
 impl<'t> Selection<'t> {
-    /// The rows whose keys are in ranges, which are in order.
+    /// Returns the rows whose keys are in ranges, which are in order.
     pub fn within(ranges: &'t [KeyRange]) -> Selection<'t> {
         Selection {
             ranges: (!ranges.iter().any(KeyRange::is_all)).then_some(ranges),

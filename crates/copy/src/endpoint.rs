@@ -39,7 +39,7 @@ impl Endpoint {
         format!("{}{}", self.origin, self.prefix)
     }
 
-    /// Whether a text is a connection string and not a path.
+    /// Returns whether a text is a connection string and not a path.
     pub fn is_connection_string(text: &str) -> bool {
         settings(text).is_some_and(|settings| {
             [

@@ -69,7 +69,7 @@ pub fn with_sources(error: &dyn Error) -> String {
     text
 }
 
-/// Whether the other side does not prove who it is, or has no TLS that this program knows.
+/// Returns whether the other side does not prove who it is, or has no TLS that this program knows.
 pub fn is_refused_by_tls(error: &(dyn Error + 'static)) -> bool {
     if let Some(error) = error.downcast_ref::<rustls::Error>() {
         use rustls::Error::{InvalidCertificate, InvalidMessage, PeerIncompatible};

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::files::Format;
 
-/// Whether a text is the path of a file or a directory, and may be shown. A mistyped connection string or a key is not.
+/// Returns whether a text is the path of a file or a directory, and may be shown. A mistyped connection string or a key
+/// is not.
 ///
 /// What is there is a path. Else it has none of the characters that stand in secrets and URLs, and begins with `/`, `./`
 /// or `../`, or ends as files do that the program reads and writes, or is made of plain words.
@@ -22,7 +23,7 @@ pub fn is_path(text: &str) -> bool {
         || text.trim_end_matches('/').split('/').all(is_plain)
 }
 
-/// Whether a part of a path is made of words and numbers, such as `backup` or `orders-2026`. Keys mix them.
+/// Returns whether a part of a path is made of words and numbers, such as `backup` or `orders-2026`. Keys mix them.
 fn is_plain(part: &str) -> bool {
     part.len() <= 64
         && part.split(['-', '_', '.', ' ']).all(|word| {

@@ -168,7 +168,7 @@ impl Target {
         }
     }
 
-    /// Whether a table is there; `None` if the target cannot say.
+    /// Returns whether a table is there; `None` if the target cannot say.
     ///
     /// # Errors
     /// What the target says.

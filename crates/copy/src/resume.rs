@@ -129,7 +129,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Whether an earlier run has begun this copy.
+    /// Returns whether an earlier run has begun this copy.
     pub fn is_resumed(&self) -> bool {
         self.resumed
     }
@@ -226,7 +226,7 @@ impl Journal {
         lock(&self.state).started = Some(at.to_string());
     }
 
-    /// Whether it is time to save again.
+    /// Returns whether it is time to save again.
     pub fn is_due(&self) -> bool {
         self.path.is_some() && lock(&self.saved).elapsed() >= SAVE_EVERY
     }

@@ -41,7 +41,7 @@ pub fn read(argument: &Secret) -> Result<Secret, Failure> {
     Ok(given.trim().into())
 }
 
-/// Whether a text has the form that names of variables have, which keys and passwords seldom have.
+/// Returns whether a text has the form that names of variables have, which keys and passwords seldom have.
 fn is_variable(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_uppercase())
@@ -50,7 +50,7 @@ fn is_variable(name: &str) -> bool {
             .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// Whether an argument shows a secret to everybody who can list the processes of the machine.
+/// Returns whether an argument shows a secret to everybody who can list the processes of the machine.
 pub fn is_exposed(argument: &Secret) -> bool {
     let argument = argument.expose();
     if argument.starts_with("env:") || argument.starts_with('@') {

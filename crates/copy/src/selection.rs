@@ -40,7 +40,7 @@ impl Selection {
         self.text.as_deref()
     }
 
-    /// Whether it is worth while, and possible, to ask for it range by range.
+    /// Returns whether it is worth while, and possible, to ask for it range by range.
     pub fn can_be_divided(&self) -> bool {
         let access = Plan::new(self.filter.clone()).access();
         !matches!(

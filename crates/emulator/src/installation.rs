@@ -93,7 +93,8 @@ impl Installation {
         })
     }
 
-    /// Whether the user can run the programs there, and PostgreSQL's settings can name it: they part directories by colons.
+    /// Returns whether the user can run the programs there, and PostgreSQL's settings can name it: they part directories by
+    /// colons.
     fn is_usable(&self, bundle: &Path, owner: ServerUser) -> bool {
         let run = || {
             let mut command = self.program("postgres", owner);

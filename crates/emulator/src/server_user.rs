@@ -17,7 +17,7 @@ pub struct ServerUser {
 }
 
 impl ServerUser {
-    /// Whether this process may become another user.
+    /// Returns whether this process may become another user.
     pub fn is_root() -> bool {
         geteuid().is_root()
     }

@@ -79,8 +79,8 @@ impl Tenants {
         self.0.get(name)
     }
 
-    /// The issuer whose tokens a refused client is told to get. For an account that accepts no tokens or does not exist, it
-    /// is the issuer of some other account, always the same one. So answers do not tell which accounts exist.
+    /// Returns the issuer whose tokens a refused client is told to get. For an account that accepts no tokens or does not
+    /// exist, it is the issuer of some other account, always the same one. So answers do not tell which accounts exist.
     pub fn challenger(&self, name: &str) -> Option<&Bearer> {
         if let Some(bearer) = self.get(name).and_then(|tenant| tenant.bearer.as_ref()) {
             return Some(bearer);

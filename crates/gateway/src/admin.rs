@@ -197,8 +197,8 @@ impl Admin {
         }
     }
 
-    /// Whether a request calls this port by a name that is meant for it. A page of any site can have a name that leads to this
-    /// machine, so a browser here would let that page read and do what it likes. Probes may say what they like.
+    /// Returns whether a request calls this port by a name that is meant for it. A page of any site can have a name that
+    /// leads to this machine, so a browser here would let that page read and do what it likes. Probes may say what they like.
     fn may_call(&self, request: &Request<Incoming>) -> bool {
         let is_checked = match request.uri().path() {
             "/live" | "/ready" => false,
@@ -256,8 +256,8 @@ impl Admin {
         }
     }
 
-    /// Whether every account can be served, and a line about each of its nodes. One node is enough for an account: if another
-    /// one is away, it is away for all gateways, and none of them would be ready. So is a standby that serves reads.
+    /// Returns whether every account can be served, and a line about each of its nodes. One node is enough for an account: if
+    /// another one is away, it is away for all gateways, and none of them would be ready. So is a standby that serves reads.
     async fn readiness(&self) -> (bool, String) {
         let mut ready = true;
         let mut report = String::new();
@@ -296,7 +296,7 @@ impl Admin {
     }
 }
 
-/// The version of the extension of a node, or why the node cannot be used.
+/// Returns the version of the extension of a node, or why the node cannot be used.
 async fn state(node: &Node, is_single: bool) -> Result<String, String> {
     let away = |problem: String| format!("the database cannot be reached: {problem}");
     // One of several nodes that is away is asked by its own task already. The others do not wait for it.
@@ -306,8 +306,8 @@ async fn state(node: &Node, is_single: bool) -> Result<String, String> {
     usable(node.extension_version().await.map_err(away)?)
 }
 
-/// Whether a web page has sent a request: browsers send this header with every POST. A page must not change the emulator of who
-/// visits it.
+/// Returns whether a web page has sent a request: browsers send this header with every POST. A page must not change the
+/// emulator of who visits it.
 fn is_of_a_page(request: &Request<Incoming>) -> bool {
     request.headers().contains_key(ORIGIN)
 }

@@ -74,8 +74,8 @@ pub async fn authenticate(
     Ok(sas.grant(policies.as_ref(), &client)?)
 }
 
-/// The stored access policies of a table; none if the table does not exist. They are read for every request, so a change
-/// takes effect at once.
+/// Returns the stored access policies of a table; none if the table does not exist. They are read for every request, so
+/// a change takes effect at once.
 async fn policies(session: &Session<'_>, table: &str) -> Result<AccessPolicies, Failure> {
     match session.get_access_policies(table).await {
         Ok(json) => Ok(AccessPolicies::from_json(&json)?),
@@ -84,7 +84,7 @@ async fn policies(session: &Session<'_>, table: &str) -> Result<AccessPolicies, 
     }
 }
 
-/// The error for a request to an account that does not exist. It is the same as for wrong credentials, so that nobody
+/// Returns the error for a request to an account that does not exist. It is the same as for wrong credentials, so that nobody
 /// learns which accounts exist.
 pub fn refuse_unknown_account(head: &Head, challenged: bool) -> Failure {
     let unknown = || failed("There is no such account");
@@ -102,7 +102,8 @@ pub fn refuse_unknown_account(head: &Head, challenged: bool) -> Failure {
     }
 }
 
-/// The error for a bearer token to an account without an issuer: the same as for a wrong token to an account with one.
+/// Returns the error for a bearer token to an account without an issuer: the same as for a wrong token to an account
+/// with one.
 fn no_issuer(head: &Head, challenged: bool) -> Failure {
     match challenged {
         true => check_transport(head.peer.https).map_or_else(Failure::from, |()| Error::NotAuthenticated.into()),

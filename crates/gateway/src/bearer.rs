@@ -63,7 +63,8 @@ impl Bearer {
         })
     }
 
-    /// The issuer's keys. They are read again when the file has changed. If it cannot be used, the old keys stay valid.
+    /// Returns the issuer's keys. They are read again when the file has changed. If it cannot be used, the old keys
+    /// stay valid.
     fn keys(&self) -> Arc<JwkSet> {
         let mut known = self.keys.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if known.checked.elapsed() >= CHECK_INTERVAL {
@@ -80,7 +81,7 @@ impl Bearer {
         known.keys.clone()
     }
 
-    /// The value of WWW-Authenticate in a 401: where clients get tokens, and for which resource.
+    /// Returns the value of WWW-Authenticate in a 401: where clients get tokens, and for which resource.
     pub fn challenge(&self) -> String {
         let BearerSettings { issuer, audiences, .. } = &self.settings;
         let authorization_uri = self.settings.authorization_uri.as_ref().unwrap_or(issuer);
@@ -161,7 +162,7 @@ pub fn check_transport(https: bool) -> Result<(), Error> {
     }
 }
 
-/// Whether a key may verify signatures of this algorithm, by its own `alg`, `use` and `key_ops`.
+/// Returns whether a key may verify signatures of this algorithm, by its own `alg`, `use` and `key_ops`.
 fn is_for(key: &CommonParameters, algorithm: Algorithm) -> bool {
     let verifies = match &key.public_key_use {
         None => true,
@@ -194,7 +195,7 @@ fn read_keys(file: &Path) -> Result<JwkSet, ConfigError> {
     Ok(keys)
 }
 
-/// The error that makes clients get another token. The reason is only for the log.
+/// Returns the error that makes clients get another token. The reason is only for the log.
 fn failed(reason: &str) -> Error {
     tracing::debug!(reason, "a bearer token is refused");
     Error::NotAuthenticated

@@ -26,12 +26,12 @@ impl Pending {
         Pending(Some(body).filter(|body| !body.is_end_stream()))
     }
 
-    /// Whether the client still has to send something.
+    /// Returns whether the client still has to send something.
     pub fn is_expected(&self) -> bool {
         self.0.is_some()
     }
 
-    /// How many bytes it has at most: what the client says, or the limit.
+    /// Returns how many bytes it has at most: what the client says, or the limit.
     ///
     /// # Errors
     /// `RequestBodyTooLarge`.
@@ -44,7 +44,7 @@ impl Pending {
         }
     }
 
-    /// The whole body, which the client has to send in time. It has at most as many bytes as memory was taken for.
+    /// Returns the whole body, which the client has to send in time. It has at most as many bytes as memory was taken for.
     ///
     /// # Errors
     /// `RequestBodyTooLarge`, `OperationTimedOut`, `InvalidInput` for a broken body.

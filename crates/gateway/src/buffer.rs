@@ -18,7 +18,7 @@ pub struct Buffer {
 pub struct Full;
 
 impl Buffer {
-    /// A buffer for at most so many bytes, which the request has taken.
+    /// Returns a buffer for at most so many bytes, which the request has taken.
     pub fn within(limit: usize) -> Buffer {
         Buffer {
             bytes: Vec::new(),
@@ -26,7 +26,7 @@ impl Buffer {
         }
     }
 
-    /// How many more bytes have room.
+    /// Returns how many more bytes have room.
     pub fn room(&self) -> usize {
         self.limit - self.bytes.len()
     }
@@ -63,9 +63,9 @@ impl Buffer {
     }
 }
 
-/// The capacity with which the JSON of an entity is printed that has so many bytes in its bag. Printed, a character of one byte
-/// has up to six. An entity that may become large gets what its request has taken for it, so that it is not copied while it
-/// is printed.
+/// Returns the capacity with which the JSON of an entity is printed that has so many bytes in its bag. Printed, a character
+/// of one byte has up to six. An entity that may become large gets what its request has taken for it, so that it is not
+/// copied while it is printed.
 pub fn capacity_for_entity(bag: usize) -> usize {
     if bag > DOUBLED / 6 { needs::ENTITY } else { bag + 512 }
 }

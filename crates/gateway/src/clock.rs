@@ -2,7 +2,7 @@
 
 use table_service_model::Ticks;
 
-/// The time now.
+/// Returns the time now.
 pub fn now() -> Ticks {
     const UNIX_EPOCH: i64 = 621_355_968_000_000_000;
     let since = std::time::SystemTime::now()

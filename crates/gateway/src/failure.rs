@@ -16,7 +16,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// An error of the catalog that the database raised.
+    /// Returns an error of the catalog that the database raised.
     pub fn of_report(report: Report<'_>, hint: Option<String>) -> Failure {
         Failure {
             code: report.code,
@@ -32,13 +32,13 @@ impl Failure {
         self
     }
 
-    /// Whether the table does not exist, or no table can have its name.
+    /// Returns whether the table does not exist, or no table can have its name.
     pub fn is_of_table(&self) -> bool {
         let is_name_length = || self.code == Code::OutOfRangeInput && self.stage == Stage::BackEnd;
         matches!(self.code, Code::TableNotFound | Code::InvalidResourceName) || is_name_length()
     }
 
-    /// Whether the request is well-formed and the stored data is the reason.
+    /// Returns whether the request is well-formed and the stored data is the reason.
     pub fn is_of_data(&self) -> bool {
         matches!(self.status().as_u16(), 404 | 409 | 412)
     }
@@ -65,7 +65,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// An error and what caused it, in one line.
+/// Returns an error and what caused it, in one line.
 pub fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

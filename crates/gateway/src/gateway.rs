@@ -288,7 +288,7 @@ impl Drop for Active<'_> {
     }
 }
 
-/// Whether the response is XML, whatever the client accepts.
+/// Returns whether the response is XML, whatever the client accepts.
 fn is_xml(head: &Head) -> bool {
     head.query.get("comp") == Some("acl") || head.query.get("restype") == Some("service")
 }
@@ -329,7 +329,7 @@ fn base(head: &Head, target: &Target<'_>) -> Base {
     }
 }
 
-/// What a panic says.
+/// Returns what a panic says.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -24,7 +24,7 @@ const LINKS: usize = 3 * KIB * KIB;
 /// What a query takes beside its answer: the part of the page that is on its way, and one entity that is being printed.
 pub const QUERY: usize = ROW + ENTITY + FRAME;
 
-/// How many bytes the answer of a query may have that has taken so much memory.
+/// Returns how many bytes the answer of a query may have that has taken so much memory.
 pub const fn answer_of_query(taken: usize) -> usize {
     taken.saturating_sub(QUERY) + FRAME
 }
@@ -52,7 +52,7 @@ impl Need {
         }
     }
 
-    /// What an operation needs whose body has so many bytes.
+    /// Returns what an operation needs whose body has so many bytes.
     pub fn of(operation: &Operation, query: &Query, body: usize) -> Need {
         match operation {
             Operation::QueryEntities(_) => {
@@ -71,8 +71,8 @@ impl Need {
         }
     }
 
-    /// What a change needs whose body has so many bytes: the body, the bags in it, the message to the database twice, and the
-    /// response, which repeats the entities.
+    /// Returns what a change needs whose body has so many bytes: the body, the bags in it, the message to the database twice,
+    /// and the response, which repeats the entities.
     pub const fn of_changes(body: usize) -> usize {
         write(body)
     }
@@ -83,7 +83,7 @@ const fn write(body: usize) -> usize {
     SMALL + 4 * body + links
 }
 
-/// A point query in a batch: the response is written once more, as a part.
+/// Returns a point query in a batch: the response is written once more, as a part.
 const fn read_in_batch() -> usize {
     SMALL + ROW + 2 * ENTITY
 }

@@ -259,7 +259,7 @@ fn shares(config: &Config) -> Result<(Arc<Shares>, Arc<Shares>), ConfigError> {
     Ok((places, memory))
 }
 
-/// The limit of connections: the setting, or less if the limit of open files is lower.
+/// Returns the limit of connections: the setting, or less if the limit of open files is lower.
 fn max_connections(config: &Config) -> usize {
     let files = match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(files) => usize::try_from(files).unwrap_or(usize::MAX),

@@ -126,7 +126,7 @@ impl Shares {
         waiting.granted.try_recv().ok()
     }
 
-    /// What all accounts use.
+    /// Returns what all accounts use.
     pub fn used(&self) -> usize {
         self.lock().used
     }
@@ -144,7 +144,7 @@ impl Shares {
         }
     }
 
-    /// What a request gets that has just come.
+    /// Returns what a request gets that has just come.
     fn ask(self: &Arc<Self>, state: &mut State, account: usize, least: usize, most: usize) -> Option<Share> {
         // Who waits in other queues needs more than is free.
         let may_borrow = state.accounts.get(account)?.queue.is_empty();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     impl Model {
-        /// How much an account could get now.
+        /// Returns how much an account could get now.
         fn free(&self, account: usize, may_borrow: bool) -> usize {
             let over: usize = self.used.iter().map(|used| used.saturating_sub(self.own)).sum();
             assert!(over <= self.common, "safety");

@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{ConfigError, TlsFiles};
 
-/// The certificate and the key for clients.
+/// Returns the certificate and the key for clients.
 ///
 /// # Errors
 /// If the files are missing, or are not a certificate and its key.
@@ -27,7 +27,7 @@ pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ConfigError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The certificates that database servers are checked against. `None` if the system has none.
+/// Returns the certificates that database servers are checked against. `None` if the system has none.
 ///
 /// # Errors
 /// If the file is missing or has no certificates.

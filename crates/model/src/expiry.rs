@@ -34,7 +34,7 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// The expiry by a property, by a time to live in seconds for entities that lack the property, or both.
+    /// Returns the expiry by a property, by a time to live in seconds for entities that lack the property, or both.
     ///
     /// # Errors
     /// `InvalidInput` for neither, for the name of a system property, and for a time to live below one second. The errors of
@@ -124,7 +124,7 @@ pub struct Alive {
 }
 
 impl Alive {
-    /// Those entities of a table that have not expired at a moment, in microseconds since 2000-01-01.
+    /// Returns those entities of a table that have not expired at a moment, in microseconds since 2000-01-01.
     pub fn new(expiries: Arc<[Expiry]>, at: i64) -> Alive {
         Alive { expiries, at }
     }

@@ -32,7 +32,8 @@ pub struct Patch<'a> {
 }
 
 impl<'a> Patch<'a> {
-    /// A patch that sets `set`, adds the numbers of `increment`, and removes the properties with the names in `remove`.
+    /// Returns a patch that sets `set`, adds the numbers of `increment`, and removes the properties with the names in
+    /// `remove`.
     ///
     /// # Errors
     /// `InvalidInput` if nothing is given, for a name that is in two of the three or is that of a system property, for a NULL
@@ -86,13 +87,13 @@ impl<'a> Patch<'a> {
         })
     }
 
-    /// The same patch, but only of entities that pass a filter. It does nothing to others.
+    /// Returns the same patch, but only of entities that pass a filter. It does nothing to others.
     pub fn only_if(self, condition: Option<&'a Predicate>) -> Patch<'a> {
         Patch { condition, ..self }
     }
 
-    /// The properties of an entity after the patch, if it passes the filter of [`Patch::only_if`]. An entity that does not
-    /// exist yet has keys, no properties and no Timestamp.
+    /// Returns the properties of an entity after the patch, if it passes the filter of [`Patch::only_if`]. An entity that
+    /// does not exist yet has keys, no properties and no Timestamp.
     ///
     /// # Errors
     /// `UpdateConditionNotSatisfied` if it does not pass; the errors of [`Patch::apply`].
@@ -104,7 +105,7 @@ impl<'a> Patch<'a> {
         self.apply(partition_key, row_key, stored.properties)
     }
 
-    /// The properties of the entity with these keys after the patch, whatever its condition is.
+    /// Returns the properties of the entity with these keys after the patch, whatever its condition is.
     ///
     /// # Errors
     /// `OutOfRangeInput` for a sum that its type does not have, `InvalidInput` for an increment of another type than the
@@ -127,7 +128,7 @@ impl<'a> Patch<'a> {
     }
 }
 
-/// The sums of the increments and of what is stored. A property that is not stored counts as 0.
+/// Returns the sums of the increments and of what is stored. A property that is not stored counts as 0.
 fn sums(increment: Properties<'_>, stored: Properties<'_>) -> Result<PropertiesBuf, Error> {
     let mut sums = PropertiesBuilder::with_capacity(increment.len());
     for (name, by) in increment.iter() {
@@ -157,7 +158,7 @@ fn sums(increment: Properties<'_>, stored: Properties<'_>) -> Result<PropertiesB
     sums.finish()
 }
 
-/// The sum, unless it is infinite or no number although `stored` is.
+/// Returns the sum, unless it is infinite or no number although `stored` is.
 fn sum(stored: f64, by: f64) -> Option<f64> {
     let sum = stored + by;
     let becomes_infinite = sum.is_infinite() && stored.is_finite();
@@ -180,7 +181,7 @@ mod tests {
     use crate::json::parse_properties;
     use crate::{Code, Ticks};
 
-    /// The properties after a patch, or its error's code.
+    /// Returns the properties after a patch, or its error's code.
     fn patched(stored: &str, set: &str, increment: &str, remove: &[&str]) -> Result<PropertiesBuf, Code> {
         let bag = |json: &str| (!json.is_empty()).then(|| parse_properties(json).unwrap());
         let (set, increment) = (bag(set), bag(increment));

@@ -290,7 +290,7 @@ impl<'m> Input<'m> {
         self.take(count)
     }
 
-    /// A number of columns.
+    /// Returns a number of columns.
     fn columns(&mut self) -> Result<usize, Malformed> {
         let count = self.int16()?;
         usize::try_from(count).map_err(|_| self.malformed("a negative number of columns"))

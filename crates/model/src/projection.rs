@@ -76,8 +76,8 @@ impl Projection {
     }
 }
 
-/// Whether a chosen name may become a member of a payload. An entity without the property has `null` under this name, so
-/// the name must be short, and must be neither an `odata.*` member nor an annotation.
+/// Returns whether a chosen name may become a member of a payload. An entity without the property has `null` under this
+/// name, so the name must be short, and must be neither an `odata.*` member nor an annotation.
 fn may_be_a_member(name: &str) -> bool {
     utf16_len(name.as_bytes()) <= PROPERTY_NAME_UTF16_UNITS && !name.starts_with("odata.") && !name.contains('@')
 }

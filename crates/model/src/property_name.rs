@@ -27,7 +27,7 @@ pub fn check(name: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether this is a name of ASCII characters alone. Nearly all names are, and their characters need no decoding.
+/// Returns whether this is a name of ASCII characters alone. Nearly all names are, and their characters need no decoding.
 fn is_ascii_name(name: &str) -> bool {
     let is_part = |byte: &u8| PARTS.get(usize::from(*byte)) == Some(&true);
     name.as_bytes().first().is_some_and(|byte| !byte.is_ascii_digit()) && name.as_bytes().iter().all(is_part)

@@ -39,7 +39,7 @@ impl TableFilter {
     }
 }
 
-/// The expression with its strings in the form in which names are compared.
+/// Returns the expression with its strings in the form in which names are compared.
 fn folded(expression: &Expression) -> Result<Expression, Error> {
     let all = |terms: &[Expression]| terms.iter().map(folded).collect::<Result<Vec<_>, _>>();
     Ok(match expression {

@@ -1,6 +1,6 @@
 //! Text measured as the service measures it.
 
-/// The length of UTF-8 text in UTF-16 code units.
+/// Returns the length of UTF-8 text in UTF-16 code units.
 ///
 /// One unit for each character, two for those beyond U+FFFF: every byte that starts a character counts one, every
 /// byte that starts a four-byte character one more.
@@ -13,7 +13,7 @@ pub(crate) fn utf16_len(utf8: &[u8]) -> usize {
         .sum()
 }
 
-/// The first `characters` characters of a value that an error message quotes, and `…` if there are more.
+/// Returns the first `characters` characters of a value that an error message quotes, and `…` if there are more.
 pub(crate) fn abbreviate(value: &str, characters: usize) -> String {
     match value.char_indices().nth(characters) {
         None => value.to_owned(),

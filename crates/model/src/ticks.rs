@@ -262,12 +262,12 @@ impl fmt::Display for Ticks {
     }
 }
 
-/// The last two digits of a number that is not negative.
+/// Returns the last two digits of a number that is not negative.
 fn two_digits(number: i64) -> [u8; 2] {
     [digit(number / 10), digit(number)]
 }
 
-/// The last digit of a number that is not negative.
+/// Returns the last digit of a number that is not negative.
 fn digit(number: i64) -> u8 {
     b'0' + u8::try_from(number % 10).unwrap_or_default()
 }

@@ -54,7 +54,7 @@ const fn text_bytes(bytes: usize) -> usize {
 pub struct Operation([u8; 16]);
 
 impl Operation {
-    /// The operation that these parts define, in their order. A part may be missing.
+    /// Returns the operation that these parts define, in their order. A part may be missing.
     pub fn new<'p>(parts: impl IntoIterator<Item = Option<&'p [u8]>>) -> Operation {
         let mut hash = Sha256::new();
         for part in parts {

@@ -27,7 +27,7 @@ pub fn root() -> PathBuf {
     root.canonicalize().unwrap_or(root)
 }
 
-/// Whether this process runs as root. PostgreSQL does not: it runs as the user `postgres` then.
+/// Returns whether this process runs as root. PostgreSQL does not: it runs as the user `postgres` then.
 #[must_use]
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;

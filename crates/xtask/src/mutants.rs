@@ -433,7 +433,7 @@ fn failed_regression_tests(log: &str) -> Vec<String> {
     log.lines().filter_map(failed).collect()
 }
 
-/// Whether the same programs say that all tests passed.
+/// Returns whether the same programs say that all tests passed.
 fn passed(log: &str) -> bool {
     log.lines()
         .any(|line| line.contains("All ") && line.contains(" tests passed"))

@@ -507,7 +507,7 @@ mod tests {
         ]
     }
 
-    /// The scans of all shapes of ranges, and whether their range is in one partition.
+    /// Returns the scans of all shapes of ranges, and whether their range is in one partition.
     fn scans(extent: Extent) -> Vec<(Kind, bool)> {
         let ranges = [
             ("", false),
@@ -534,7 +534,7 @@ mod tests {
         kinds
     }
 
-    /// The functions that a text calls.
+    /// Returns the functions that a text calls.
     fn functions(sql: &str) -> Vec<&str> {
         let is_name = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
         sql.match_indices('(')
@@ -544,7 +544,7 @@ mod tests {
             .collect()
     }
 
-    /// Whether all functions of a name are IMMUTABLE.
+    /// Returns whether all functions of a name are IMMUTABLE.
     fn is_immutable(name: &str) -> bool {
         let sql = "SELECT bool_and(provolatile = 'i') FROM pg_proc WHERE pronamespace::regnamespace::text || '.' || proname = $1";
         Spi::get_one_with_args(sql, &[name.into()]).unwrap().unwrap()

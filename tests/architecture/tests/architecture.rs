@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use architecture_tests::{imports, references, storeys, workspace};
+use architecture_tests::{docstrings, imports, references, storeys, workspace};
 
 /// Fails with all findings at once.
 fn no(findings: &[String]) {
@@ -31,6 +31,18 @@ fn each_storey_of_the_extension_has_what_belongs_to_it() {
     }
     assert!(checked > 50, "{checked} files");
     no(&findings);
+}
+
+#[test]
+fn docstrings_of_functions_begin_alike() {
+    let files = workspace::text_files().unwrap();
+    let code = files.iter().filter(|(path, _)| {
+        let is_code = path.extension().is_some_and(|extension| extension == "rs");
+        is_code && (path.starts_with("src") || path.starts_with("crates"))
+    });
+    no(&code
+        .flat_map(|(path, text)| docstrings::check(path, text))
+        .collect::<Vec<_>>());
 }
 
 #[test]

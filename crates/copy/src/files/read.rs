@@ -92,7 +92,7 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// Whether these bytes begin one of zstd's frames (RFC 8878, 3.1).
+/// Returns whether these bytes begin one of zstd's frames (RFC 8878, 3.1).
 fn begins_as_zstd(bytes: &[u8]) -> bool {
     matches!(
         bytes,
@@ -140,7 +140,7 @@ impl Chunks<'_> {
         !self.closed
     }
 
-    /// Whether the next record is known already. Then it is only counted.
+    /// Returns whether the next record is known already. Then it is only counted.
     fn skips(&mut self) -> bool {
         let skips = self.count < self.skip;
         self.count += u64::from(skips);

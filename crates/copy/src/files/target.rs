@@ -95,7 +95,7 @@ impl FileTarget {
         })
     }
 
-    /// Whether the file of a table has its name and no part of it is left.
+    /// Returns whether the file of a table has its name and no part of it is left.
     pub fn is_complete(&self, table: &str) -> bool {
         let Some(file) = self.file_of(table) else { return false };
         file.exists() && (is_device(&file) || !created::beside(&file, PART).exists())

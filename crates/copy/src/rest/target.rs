@@ -69,7 +69,7 @@ impl RestTarget {
         Err(self.client.failure(table, &error))
     }
 
-    /// Whether a table is there.
+    /// Returns whether a table is there.
     ///
     /// # Errors
     /// What the service says.
@@ -378,7 +378,7 @@ fn skipped() -> Outcome {
     }
 }
 
-/// Whether no other entity would fare better.
+/// Returns whether no other entity would fare better.
 pub fn is_fatal(error: &ServiceError) -> bool {
     matches!(error.status, 0 | 401 | 403) || matches!(error.code.as_str(), "TableNotFound" | "TableBeingDeleted")
 }

@@ -106,7 +106,7 @@ impl<'a> SqlDeleter<'a> {
         }
     }
 
-    /// Whether more may be deleted than was counted.
+    /// Returns whether more may be deleted than was counted.
     pub fn is_uncertain(&self) -> bool {
         self.is_uncertain.load(Ordering::Relaxed)
     }

@@ -208,7 +208,7 @@ impl ChangeFeed {
         Ok(row(client, statement, &[&self.name]).await?.try_get(0)?)
     }
 
-    /// Whether the feed is there and has all its changes.
+    /// Returns whether the feed is there and has all its changes.
     ///
     /// # Errors
     /// What the database says.

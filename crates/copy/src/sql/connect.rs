@@ -85,7 +85,7 @@ impl SqlError {
         }
     }
 
-    /// Whether the same may succeed later: the server is away, starts, is busy, or the connection broke.
+    /// Returns whether the same may succeed later: the server is away, starts, is busy, or the connection broke.
     pub fn is_passing(&self) -> bool {
         let error = match self {
             SqlError::Postgres(error) => error,
@@ -100,7 +100,7 @@ impl SqlError {
     }
 }
 
-/// Whether a connection broke. What a server says that is no PostgreSQL, or has a wrong certificate, stays so.
+/// Returns whether a connection broke. What a server says that is no PostgreSQL, or has a wrong certificate, stays so.
 fn is_broken(error: &(dyn Error + 'static)) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput};
     let mut cause = error.source();

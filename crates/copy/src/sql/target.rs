@@ -49,7 +49,7 @@ impl SqlTarget {
         .await
     }
 
-    /// Whether a table is there.
+    /// Returns whether a table is there.
     ///
     /// # Errors
     /// What the database says.

@@ -71,7 +71,7 @@ fn place(text: &str) -> Option<(u32, u32)> {
     Some((line.parse().ok()?, rest.get(..digits)?.parse().ok()?))
 }
 
-/// A setting that cannot be read, without its value.
+/// Returns a setting that cannot be read, without its value.
 fn wrong(error: &figment::Error) -> ConfigError {
     let mut name = String::new();
     let is_unknown = |part: &String| matches!(&error.kind, Kind::UnknownField(field, _) if field == part);

@@ -171,8 +171,8 @@ fn host_names(setting: &str, given: &[String]) -> Result<Vec<String>, ConfigErro
     given.iter().map(read).collect()
 }
 
-/// All accounts: those of `[[accounts]]`, and the one of `account`, `key` and `database_url`. Without any of them it is
-/// the development account.
+/// Returns all accounts: those of `[[accounts]]`, and the one of `account`, `key` and `database_url`. Without any of
+/// them it is the development account.
 fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
     let mut accounts = Vec::new();
     for (index, account) in settings.accounts.iter().enumerate() {
@@ -219,7 +219,7 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
     Ok(accounts)
 }
 
-/// The account of `account`, `key` and `database_url`.
+/// Returns the account of `account`, `key` and `database_url`.
 fn single_account(settings: &Settings) -> Result<AccountConfig, ConfigError> {
     let name = settings.account.as_deref().unwrap_or(DEVELOPMENT_ACCOUNT);
     let keys = match (name, settings.key.is_empty()) {
@@ -251,7 +251,7 @@ fn read_account(name: &str, keys: &[Secret], name_setting: &str, key_setting: &s
     Account::new(name, keys).map_err(|error| ConfigError::new(name_setting, problem(error)))
 }
 
-/// The first database, and the other ones.
+/// Returns the first database, and the other ones.
 fn read_database_urls(
     urls: &[Secret],
     setting: &str,
@@ -274,7 +274,7 @@ fn read_database_urls(
     Ok((first, read))
 }
 
-/// The standbys, each of them alone.
+/// Returns the standbys, each of them alone.
 fn read_secondary_urls(
     urls: &[Secret],
     database: &tokio_postgres::Config,
@@ -308,7 +308,7 @@ fn read_secondary_urls(
     Ok(standbys)
 }
 
-/// Whether two URLs lead to the same place.
+/// Returns whether two URLs lead to the same place.
 fn is_same(one: &tokio_postgres::Config, other: &tokio_postgres::Config) -> bool {
     one.get_hosts() == other.get_hosts()
         && one.get_hostaddrs() == other.get_hostaddrs()

@@ -258,7 +258,7 @@ impl Connection {
         sight::look(&row)
     }
 
-    /// Whether the server is in recovery.
+    /// Returns whether the server is in recovery.
     ///
     /// # Errors
     /// Why it cannot be asked.
@@ -283,7 +283,7 @@ impl Connection {
         Ok(row.and_then(|row| row.try_get(0).ok()))
     }
 
-    /// Whether the server has not closed the connection, as far as that is known.
+    /// Returns whether the server has not closed the connection, as far as that is known.
     pub fn is_open(&mut self) -> bool {
         // Nobody waits for what it has to say.
         let mut context = Context::from_waker(Waker::noop());
@@ -295,7 +295,7 @@ impl Connection {
         self.wire.is_some()
     }
 
-    /// Whether the database can give pages in chunks.
+    /// Returns whether the database can give pages in chunks.
     pub fn has_functions_of_0_3(&self) -> bool {
         self.has_functions_of_0_3
     }
@@ -305,7 +305,7 @@ impl Connection {
         self.server
     }
 
-    /// Whether the driver's buffers may have grown. Then it is closed instead of being used again.
+    /// Returns whether the driver's buffers may have grown. Then it is closed instead of being used again.
     pub fn has_grown(&self) -> bool {
         self.size.has_grown
     }

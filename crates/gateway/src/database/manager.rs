@@ -46,7 +46,7 @@ impl Manager {
         &self.reach
     }
 
-    /// Whether buffers of some connection have grown since this was asked last.
+    /// Returns whether buffers of some connection have grown since this was asked last.
     pub fn some_have_grown(&self) -> bool {
         use std::sync::atomic::Ordering::Relaxed;
         // Nearly always nothing has changed, which is seen without a write.
@@ -84,7 +84,7 @@ impl Manager {
         }
     }
 
-    /// Whether a connection leads where new ones would.
+    /// Returns whether a connection leads where new ones would.
     pub fn is_right(&self, connection: &Connection) -> bool {
         match &self.reach {
             Reach::Primary(failover) => failover.current() == Some(connection.server()),

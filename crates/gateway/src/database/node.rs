@@ -192,7 +192,7 @@ impl Node {
         }
     }
 
-    /// Whether its database is distributed by Citus.
+    /// Returns whether its database is distributed by Citus.
     ///
     /// # Errors
     /// Why it cannot be asked.
@@ -201,7 +201,7 @@ impl Node {
         Ok(connection.look().await?.has_citus)
     }
 
-    /// Whether it is a standby that serves the secondary endpoint.
+    /// Returns whether it is a standby that serves the secondary endpoint.
     pub fn is_standby(&self) -> bool {
         matches!(self.pool.manager().reach(), Reach::Standby { .. })
     }

@@ -48,7 +48,7 @@ pub fn outdated(server_version: &str) -> Option<String> {
     })
 }
 
-/// Whether a version of the extension has the functions of 0.3: pages in chunks, and expiry.
+/// Returns whether a version of the extension has the functions of 0.3: pages in chunks, and expiry.
 pub fn has_functions_of_0_3(extension: &str) -> bool {
     let mut numbers = extension.split('.').map(|number| number.parse().unwrap_or(0u32));
     (numbers.next(), numbers.next()) >= (Some(0), Some(3))

@@ -89,14 +89,14 @@ impl Asked {
         }
     }
 
-    /// The partition of an account, if it is one entity's or a batch's.
+    /// Returns the partition of an account, if it is one entity's or a batch's.
     pub fn partition(&self, account: usize) -> Option<(usize, String, String)> {
         let (partition_key, _) = self.keys.as_ref()?;
         Some((account, self.table.clone(), partition_key.clone()))
     }
 }
 
-/// The methods of the service. Clients send MERGE as PATCH, or PATCH as MERGE: it is the same request.
+/// Returns the methods of the service. Clients send MERGE as PATCH, or PATCH as MERGE: it is the same request.
 fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

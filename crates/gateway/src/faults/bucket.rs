@@ -18,7 +18,7 @@ impl Bucket {
         }
     }
 
-    /// Whether so many entities are within the limit now, or it is full.
+    /// Returns whether so many entities are within the limit now, or it is full.
     pub fn has(&mut self, limit: u32, entities: u32, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.left = (self.left + passed * f64::from(limit)).min(f64::from(limit));
@@ -31,7 +31,7 @@ impl Bucket {
         self.left -= f64::from(entities);
     }
 
-    /// Whether it would be full by now: then it tells nothing.
+    /// Returns whether it would be full by now: then it tells nothing.
     pub fn is_full(&self, limit: u32, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.left + passed * f64::from(limit) >= f64::from(limit)

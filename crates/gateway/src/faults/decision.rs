@@ -15,7 +15,7 @@ pub struct Identity<'a> {
 }
 
 impl Identity<'_> {
-    /// A number for the identity.
+    /// Returns a number for the identity.
     pub fn number(&self) -> u64 {
         hash(&[
             self.method.as_bytes(),
@@ -41,7 +41,7 @@ pub enum When {
     AfterWork,
 }
 
-/// The fault of a request, and how long it waits. `identity` is its number, `earlier` is how often it came before.
+/// Returns the fault of a request, and how long it waits. `identity` is its number, `earlier` is how often it came before.
 pub fn decide(inject: &Inject, seed: u64, identity: u64, earlier: u64) -> (Option<Injected>, Duration) {
     let draw = |what: &str| {
         let number = hash(&[
@@ -73,7 +73,7 @@ pub fn decide(inject: &Inject, seed: u64, identity: u64, earlier: u64) -> (Optio
     (injected, latency)
 }
 
-/// A number from 0 to 1, without 1: 53 bits are what such a number has.
+/// Returns a number from 0 to 1, without 1: 53 bits are what such a number has.
 fn part(number: u64) -> f64 {
     const BITS: u32 = 53;
     #[allow(clippy::cast_precision_loss, reason = "it has no more bits than a double keeps")]
@@ -113,7 +113,7 @@ mod tests {
         identity.number()
     }
 
-    /// The faults of 10,000 requests.
+    /// Returns the faults of 10,000 requests.
     fn faults(inject: &Inject, seed: u64) -> Vec<Option<Injected>> {
         let requests = (0..10_000).map(|row| number(&row.to_string()));
         requests.map(|identity| decide(inject, seed, identity, 0).0).collect()

@@ -76,7 +76,7 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fault that a request of an account meets. `asked` says what it asks for, if that matters.
+    /// Returns the fault that a request of an account meets. `asked` says what it asks for, if that matters.
     pub fn of(&self, account: usize, asked: impl FnOnce() -> Asked) -> Fault {
         if !self.are_on.load(Ordering::Relaxed) {
             return Fault::default();
@@ -105,7 +105,7 @@ impl State {
         Fault { meets, latency }
     }
 
-    /// How often a request came before.
+    /// Returns how often a request came before.
     fn count(&mut self, identity: u64) -> u64 {
         if self.seen.len() >= REMEMBERED && !self.seen.contains_key(&identity) {
             self.seen.clear();
@@ -116,7 +116,7 @@ impl State {
         earlier
     }
 
-    /// Whether a request is within the limits. It uses both or none of them.
+    /// Returns whether a request is within the limits. It uses both or none of them.
     fn is_within(&mut self, throttle: Throttle, account: usize, asked: &Asked, now: Instant) -> bool {
         let mut used = Vec::with_capacity(2);
         if let Some(limit) = throttle.account {
@@ -167,7 +167,7 @@ impl Fault {
         self.answer(When::BeforeWork)
     }
 
-    /// The answer when the work is done: not what it has been, if the client is not to know.
+    /// Returns the answer when the work is done: not what it has been, if the client is not to know.
     ///
     /// # Errors
     /// Those of the work, or the one that is injected.

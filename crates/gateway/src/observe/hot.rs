@@ -46,7 +46,7 @@ impl HotPartitions {
         self.counts.insert(hash, (partition, inherited + 1));
     }
 
-    /// The most requested partitions, the first one first.
+    /// Returns the most requested partitions, the first one first.
     pub fn top(&self, number: usize) -> Vec<(Partition, u64)> {
         let mut all: Vec<_> = self.counts.values().cloned().collect();
         all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

@@ -178,7 +178,7 @@ impl Metrics {
         all.insert(account.to_owned(), feeds);
     }
 
-    /// All metrics, as text.
+    /// Returns all metrics, as text.
     ///
     /// `held_bytes` is the memory of bodies and answers, `databases` has every account's name with its database.
     pub fn text<'a>(&self, held_bytes: usize, databases: impl Iterator<Item = (&'a str, &'a Database)>) -> String {

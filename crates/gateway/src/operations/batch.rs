@@ -69,7 +69,7 @@ pub async fn execute(context: &Context<'_>, content: &[u8], memory: &mut Share) 
     }
 }
 
-/// The response to a change set behind the first.
+/// Returns the response to a change set behind the first.
 fn refused(context: &Context<'_>) -> Part {
     let failure = RequestError::MalformedBatch {
         reason: "A batch has one change set: this one was not looked at".to_owned(),
@@ -125,7 +125,7 @@ async fn without_table(context: &Context<'_>, requests: &[InnerRequest<'_>], fai
     }
 }
 
-/// The response to an operation that has succeeded.
+/// Returns the response to an operation that has succeeded.
 fn answer(
     context: &Context<'_>,
     change: &CheckedOperation<'_>,
@@ -254,12 +254,12 @@ fn permission(action: Action) -> access::ServiceOperation {
     }
 }
 
-/// The metadata level of the response to one operation.
+/// Returns the metadata level of the response to one operation.
 fn level(request: &InnerRequest<'_>) -> Result<json::Metadata, RequestError> {
     accepted(request.query().get("$format"), request.header("accept"))
 }
 
-/// The response to a change set that failed, unless the whole request fails.
+/// Returns the response to a change set that failed, unless the whole request fails.
 fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure) -> Result<Part, Failure> {
     let (index, mut failure) = match split_index(&failure.message) {
         Some((index, _)) => (index, failure),
@@ -288,7 +288,7 @@ fn failed(context: &Context<'_>, requests: &[InnerRequest<'_>], failure: Failure
     })
 }
 
-/// Whether the whole request fails, and not one of its operations. Credentials belong to the whole request.
+/// Returns whether the whole request fails, and not one of its operations. Credentials belong to the whole request.
 fn concerns_all(failure: &Failure) -> bool {
     let of_the_service = matches!(
         failure.code,

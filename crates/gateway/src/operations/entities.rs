@@ -120,7 +120,7 @@ pub async fn get(
     Ok(reply)
 }
 
-/// The payload for one entity.
+/// Returns the payload for one entity.
 fn element(
     context: &Context<'_>,
     table: &str,
@@ -225,7 +225,7 @@ pub async fn found_first(
     }
 }
 
-/// Whether If-Match holds for a row.
+/// Returns whether If-Match holds for a row.
 fn is_version(row: &Row, tag: &str) -> bool {
     match IfMatch::parse(tag) {
         Ok(IfMatch::Any) => true,

@@ -143,7 +143,7 @@ impl PageSink for List<'_> {
 }
 
 impl List<'_> {
-    /// How many bytes the entities may still have.
+    /// Returns how many bytes the entities may still have.
     fn room(&self) -> usize {
         self.body.room().saturating_sub(END.len())
     }
@@ -192,7 +192,7 @@ impl List<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The whole answer, and the token of the next page.
+    /// Returns the whole answer, and the token of the next page.
     fn finish(mut self) -> Result<(Vec<u8>, Option<String>), Failure> {
         let end = if self.in_chunks { b"}" } else { END };
         self.body.push(end).map_err(too_large)?;

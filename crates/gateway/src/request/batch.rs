@@ -106,7 +106,7 @@ fn next_part<'b>(parts: &mut Parts<'b>) -> Result<Option<Part<'b>>, RequestError
     Ok(Some(Part { headers, body }))
 }
 
-/// The least length of the part at the beginning of these bytes, by the Content-Length of the request in it.
+/// Returns the least length of the part at the beginning of these bytes, by the Content-Length of the request in it.
 fn length(bytes: &[u8]) -> Option<usize> {
     let (_, request) = read_headers(bytes)?;
     let (_, line_end) = line(request)?;
@@ -148,7 +148,7 @@ fn parse_headers(bytes: &[u8]) -> Option<Option<(HeaderMap, usize)>> {
     Some(Some((headers, end)))
 }
 
-/// The first line without its end, and where the next one begins.
+/// Returns the first line without its end, and where the next one begins.
 fn line(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let end = memchr::memchr(b'\n', bytes)?;
     let line = bytes.get(..end)?;
@@ -194,12 +194,12 @@ impl InnerRequest<'_> {
         header(&self.headers, name)
     }
 
-    /// The Content-ID among the headers of the request. One among those of its part does not count.
+    /// Returns the Content-ID among the headers of the request. One among those of its part does not count.
     pub fn content_id(&self) -> Option<&HeaderValue> {
         self.headers.get("content-id")
     }
 
-    /// The resource of the URL. The URL is absolute, or relative to the host or to the account. Its query is ignored.
+    /// Returns the resource of the URL. The URL is absolute, or relative to the host or to the account. Its query is ignored.
     ///
     /// # Errors
     /// Those of [`Resource::parse`].
@@ -218,7 +218,7 @@ impl InnerRequest<'_> {
         Resource::parse(path)
     }
 
-    /// The query of the URL.
+    /// Returns the query of the URL.
     pub fn query(&self) -> super::query::Query {
         super::query::Query::parse(self.url.split_once('?').map_or("", |(_, query)| query))
     }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use table_service_model::json::{self, ParsedEntity};
 use table_service_model::{Error, PropertiesBuf};
 
-/// The text of a body.
+/// Returns the text of a body.
 ///
 /// # Errors
 /// `InvalidInput` for bytes that are not UTF-8.
@@ -16,7 +16,7 @@ pub fn text(body: &[u8]) -> Result<&str, Error> {
         })
 }
 
-/// The name of a table to be created.
+/// Returns the name of a table to be created.
 ///
 /// # Errors
 /// `InvalidInput` for what is not JSON, `PropertiesNeedValue` if there is no name.
@@ -32,7 +32,7 @@ pub fn table_name(body: &[u8]) -> Result<String, Error> {
     table.name.ok_or(Error::KeyMissing { key: "TableName" })
 }
 
-/// An entity with its keys.
+/// Returns an entity with its keys.
 ///
 /// # Errors
 /// Those of an entity's JSON.
@@ -40,7 +40,7 @@ pub fn new_entity(body: &[u8]) -> Result<ParsedEntity, Error> {
     json::parse_new_entity(text(body)?)
 }
 
-/// The properties in the body of a write whose URL has the keys. Old clients send nothing for an empty merge.
+/// Returns the properties in the body of a write whose URL has the keys. Old clients send nothing for an empty merge.
 pub fn properties(body: &[u8]) -> Result<PropertiesBuf, Error> {
     let text = text(body)?;
     if text.trim().is_empty() {

@@ -90,7 +90,7 @@ impl Element {
         Ok(())
     }
 
-    /// The elements, which all have this name.
+    /// Returns the elements, which all have this name.
     ///
     /// # Errors
     /// `InvalidXmlDocument` if one has another name.
@@ -105,7 +105,7 @@ impl Element {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// The text of an element that must be there.
+    /// Returns the text of an element that must be there.
     ///
     /// # Errors
     /// `InvalidXmlDocument` without it.
@@ -116,7 +116,7 @@ impl Element {
             .ok_or_else(|| invalid(format!("{} needs {name}", self.name)))
     }
 
-    /// The text of an element that may be there, without white space around it; an empty one counts as missing.
+    /// Returns the text of an element that may be there, without white space around it; an empty one counts as missing.
     pub fn given(&self, name: &str) -> Option<&str> {
         let text = self.child(name)?.text.trim();
         (!text.is_empty()).then_some(text)
@@ -134,7 +134,7 @@ impl Element {
         }
     }
 
-    /// A number.
+    /// Returns a number.
     ///
     /// # Errors
     /// `InvalidXmlDocument` for anything else.

@@ -31,7 +31,7 @@ impl TrustedProxies {
         texts.iter().map(read).collect::<Result<_, _>>().map(TrustedProxies)
     }
 
-    /// The client of a request that came from `peer`: `peer` itself, unless it is a trusted proxy.
+    /// Returns the client of a request that came from `peer`: `peer` itself, unless it is a trusted proxy.
     ///
     /// Each proxy appends the address of its peer to X-Forwarded-For. So the list is read from its end, as long as the
     /// addresses are those of trusted proxies. X-Forwarded-Proto is that of the last proxy.
@@ -57,7 +57,7 @@ impl TrustedProxies {
     }
 }
 
-/// The items of a header's lists, the last one first.
+/// Returns the items of a header's lists, the last one first.
 fn items<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
     let values = headers.get_all(name).iter().rev();
     // A value that is not text becomes an item that is not an address, which ends the reading.
@@ -66,7 +66,7 @@ fn items<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str
         .map(str::trim)
 }
 
-/// An address, with or without the port that some proxies add.
+/// Returns an address, with or without the port that some proxies add.
 fn parse_address(text: &str) -> Option<IpAddr> {
     let address = text.parse().ok().or_else(|| {
         let socket: SocketAddr = text.parse().ok()?;

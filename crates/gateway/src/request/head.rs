@@ -62,7 +62,7 @@ impl Head {
         header(&self.headers, name)
     }
 
-    /// The time limit that the client sets for the operation, if any.
+    /// Returns the time limit that the client sets for the operation, if any.
     ///
     /// # Errors
     /// `InvalidQueryParameterValue` if it is not a number of seconds.

@@ -8,12 +8,12 @@ use table_service_model::error::RequestError;
 /// The method of classic clients that HTTP does not know.
 pub const MERGE: &str = "MERGE";
 
-/// The value of a header, if it is text.
+/// Returns the value of a header, if it is text.
 pub fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     std::str::from_utf8(headers.get(name)?.as_bytes()).ok().map(str::trim)
 }
 
-/// The condition of a write: the value of If-Match (semantics 2.2).
+/// Returns the condition of a write: the value of If-Match (semantics 2.2).
 ///
 /// # Errors
 /// For conditions that a write cannot have.
@@ -45,7 +45,7 @@ pub fn is_version(text: &[u8]) -> bool {
         })
 }
 
-/// The method that a request means: that of X-HTTP-Method in a POST, else that of its request line.
+/// Returns the method that a request means: that of X-HTTP-Method in a POST, else that of its request line.
 ///
 /// # Errors
 /// For X-HTTP-Method with another value, twice, or with another method than POST.

@@ -21,7 +21,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host of a request: that of its absolute URL, else that of its header.
+    /// Returns the host of a request: that of its absolute URL, else that of its header.
     ///
     /// # Errors
     /// `HostInformationNotPresent` for no host, or for more than one; `InvalidHeaderValue` or `InvalidInput` for what is no host.
@@ -69,12 +69,12 @@ impl Host {
         &self.text
     }
 
-    /// The name or the address, in lower case and without the port.
+    /// Returns the name or the address, in lower case and without the port.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it is an address and not a name.
+    /// Returns whether it is an address and not a name.
     pub fn is_address(&self) -> bool {
         self.name.starts_with('[') || self.name.parse::<Ipv4Addr>().is_ok()
     }

@@ -14,22 +14,22 @@ const MULTIPART_MIXED: MediaType<'_> = MediaType::new(names::MULTIPART, Name::ne
 /// The longest boundary that RFC 2046 allows.
 const BOUNDARY_BYTES: usize = 70;
 
-/// Whether two media types are the same without their parameters. Case does not matter.
+/// Returns whether two media types are the same without their parameters. Case does not matter.
 pub fn is(media_type: &MediaType<'_>, wanted: &MediaType<'_>) -> bool {
     media_type.essence() == *wanted
 }
 
-/// The media type of a Content-Type; `None` if it is not one.
+/// Returns the media type of a Content-Type; `None` if it is not one.
 pub fn parse(text: &str) -> Option<MediaType<'_>> {
     MediaType::parse(text.trim()).ok()
 }
 
-/// The media ranges of an Accept; `None` for an item that is not one.
+/// Returns the media ranges of an Accept; `None` for an item that is not one.
 pub fn ranges(text: &str) -> impl Iterator<Item = Option<MediaType<'_>>> {
     MediaTypeList::new(text).map(Result::ok)
 }
 
-/// The value of a parameter, without its quotes.
+/// Returns the value of a parameter, without its quotes.
 pub fn parameter<'m>(media_type: &'m MediaType<'_>, name: &str) -> Option<Cow<'m, str>> {
     let mut parameters = media_type.params.iter();
     let (_, value) = parameters.find(|(given, _)| given.as_str().eq_ignore_ascii_case(name))?;
@@ -39,7 +39,7 @@ pub fn parameter<'m>(media_type: &'m MediaType<'_>, name: &str) -> Option<Cow<'m
     })
 }
 
-/// The boundary that a Content-Type of the type `multipart/mixed` names; `None` for any other type.
+/// Returns the boundary that a Content-Type of the type `multipart/mixed` names; `None` for any other type.
 pub fn boundary(content_type: &str) -> Option<String> {
     let media_type = parse(content_type)?;
     if !is(&media_type, &MULTIPART_MIXED) {

@@ -47,7 +47,7 @@ impl<'b> Parts<'b> {
         Ok(parts)
     }
 
-    /// The next part with its headers, if there is one.
+    /// Returns the next part with its headers, if there is one.
     ///
     /// `length` returns the least length of the part that begins with these bytes, if it is known; the boundary is searched
     /// only behind it. It is given the bytes before the next boundary: the headers of a part hold none. If the last boundary
@@ -82,7 +82,7 @@ impl<'b> Parts<'b> {
         Ok(Some(part))
     }
 
-    /// Where the next boundary begins, with the line end that belongs to it, and where it ends.
+    /// Returns where the next boundary begins, with the line end that belongs to it, and where it ends.
     fn find_boundary(&self, from: usize) -> Option<Range<usize>> {
         let mut at = from;
         loop {

@@ -6,7 +6,7 @@ use table_service_model::json::Metadata;
 
 use super::media_type::{self, ATOM, JSON};
 
-/// The Content-Type of a payload.
+/// Returns the Content-Type of a payload.
 pub fn content_type(metadata: Metadata) -> &'static str {
     match metadata {
         Metadata::None => "application/json;odata=nometadata;streaming=true;charset=utf-8",
@@ -15,7 +15,7 @@ pub fn content_type(metadata: Metadata) -> &'static str {
     }
 }
 
-/// The metadata level of the response, by `$format` or else by Accept.
+/// Returns the metadata level of the response, by `$format` or else by Accept.
 ///
 /// # Errors
 /// 415 if the client accepts none of the levels.
@@ -53,14 +53,14 @@ pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, 
     Err(refusal.unwrap_or(RequestError::MediaTypeNotSupported))
 }
 
-/// The weight of a media range in thousandths. It is 1000 without a readable `q`.
+/// Returns the weight of a media range in thousandths. It is 1000 without a readable `q`.
 fn weight(range: &MediaType<'_>) -> u16 {
     let q = media_type::parameter(range, "q").and_then(|q| q.parse::<f32>().ok());
     q.filter(|q| (0.0..=1.0).contains(q))
         .map_or(1000, |q| (q * 1000.0) as u16)
 }
 
-/// The metadata level that a media range stands for.
+/// Returns the metadata level that a media range stands for.
 fn metadata_of(range: &MediaType<'_>) -> Result<Metadata, RequestError> {
     if range.subty == "*" && (range.ty == "*" || range.ty == "application") {
         return Ok(Metadata::Minimal);

@@ -35,7 +35,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The operation for a method on a resource.
+    /// Returns the operation for a method on a resource.
     ///
     /// # Errors
     /// For a method that the resource does not have, and for parameters that it cannot have.
@@ -99,7 +99,7 @@ impl Operation {
         }
     }
 
-    /// The name for metrics and logs.
+    /// Returns the name for metrics and logs.
     pub fn name(&self) -> &'static str {
         match self {
             Operation::QueryTables => "QueryTables",
@@ -121,7 +121,7 @@ impl Operation {
         }
     }
 
-    /// The table of the operation.
+    /// Returns the table of the operation.
     pub fn table(&self) -> Option<&str> {
         match self {
             Operation::GetTable(table)
@@ -139,7 +139,7 @@ impl Operation {
         }
     }
 
-    /// The entity of the operation, if its URL names one.
+    /// Returns the entity of the operation, if its URL names one.
     pub fn address(&self) -> Option<&EntityAddress> {
         match self {
             Operation::GetEntity(address)
@@ -150,8 +150,8 @@ impl Operation {
         }
     }
 
-    /// What a grant must permit. `None` for a batch, whose operations are checked one by one. `conditional` says whether
-    /// there is an If-Match.
+    /// Returns what a grant must permit. `None` for a batch, whose operations are checked one by one. `conditional` says
+    /// whether there is an If-Match.
     pub fn permission(&self, conditional: bool) -> Option<access::ServiceOperation> {
         Some(match self {
             Operation::QueryTables | Operation::GetTable(_) => access::ServiceOperation::QueryTables,
@@ -173,7 +173,7 @@ impl Operation {
         })
     }
 
-    /// Whether the operation only reads, so that the secondary endpoint has it.
+    /// Returns whether the operation only reads, so that the secondary endpoint has it.
     pub fn reads(&self) -> bool {
         matches!(
             self,
@@ -187,7 +187,7 @@ impl Operation {
         )
     }
 
-    /// The longest body of the operation.
+    /// Returns the longest body of the operation.
     pub fn body_limit(&self) -> usize {
         match self {
             Operation::SetTableAcl(_) | Operation::SetServiceProperties => XML_BYTES,
@@ -195,7 +195,7 @@ impl Operation {
         }
     }
 
-    /// Whether `Prefer` has a meaning for the operation.
+    /// Returns whether `Prefer` has a meaning for the operation.
     pub fn has_preference(&self) -> bool {
         matches!(self, Operation::CreateTable | Operation::InsertEntity(_))
     }

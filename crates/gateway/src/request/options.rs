@@ -39,7 +39,7 @@ pub fn top(query: &Query) -> Result<Option<i64>, Error> {
     }
 }
 
-/// The database's token for the continuation parameters of a query.
+/// Returns the database's token for the continuation parameters of a query.
 pub fn continuation(query: &Query) -> Result<Option<String>, Error> {
     let (partition_key, row_key) = (query.get("NextPartitionKey"), query.get("NextRowKey"));
     let Some(partition_key) = partition_key else {
@@ -57,7 +57,7 @@ pub fn continuation(query: &Query) -> Result<Option<String>, Error> {
     Ok(Some(next.encode()))
 }
 
-/// The database's token for the table that NextTableName names.
+/// Returns the database's token for the table that NextTableName names.
 ///
 /// # Errors
 /// `InvalidInput`.

@@ -16,7 +16,7 @@ impl Query {
         )
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs().find(|(given, _)| *given == name).map(|(_, value)| value)
     }
@@ -26,7 +26,7 @@ impl Query {
     }
 }
 
-/// A query string without its signatures, for the log.
+/// Returns a query string without its signatures, for the log.
 pub fn without_signature(text: &str) -> Cow<'_, str> {
     if !text.contains("sig=") {
         return Cow::Borrowed(text);

@@ -113,7 +113,7 @@ impl Resource {
         }
     }
 
-    /// The table that the resource is or belongs to.
+    /// Returns the table that the resource is or belongs to.
     pub fn table(&self) -> Option<&str> {
         match self {
             Resource::Table(table) | Resource::Entities(table) | Resource::Misplaced { table, .. } => Some(table),
@@ -164,8 +164,8 @@ impl EntityAddress {
     }
 }
 
-/// Whether two hexadecimal digits follow every `%`. If not, the client forgot to encode a key, and the path would name
-/// another entity.
+/// Returns whether two hexadecimal digits follow every `%`. If not, the client forgot to encode a key, and the path
+/// would name another entity.
 fn escapes_are_whole(path: &str) -> bool {
     path.split('%').skip(1).all(|rest| {
         let digits = rest.as_bytes().get(..2);
@@ -222,7 +222,7 @@ struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// The next part; `None` at the end.
+    /// Returns the next part; `None` at the end.
     fn next(&mut self) -> Result<Option<Token<'a>>, RequestError> {
         self.rest = self.rest.trim_start();
         let Some(first) = self.rest.chars().next() else {
@@ -262,7 +262,7 @@ impl<'a> Tokens<'a> {
         }))
     }
 
-    /// The text of a literal, whose quotes are doubled.
+    /// Returns the text of a literal, whose quotes are doubled.
     fn literal(&mut self) -> Result<Cow<'a, str>, RequestError> {
         let after = self.rest.get(1..).unwrap_or_default();
         let end = end_of_literal(after).ok_or_else(|| RequestError::UrlLiteralUnterminated {
@@ -289,7 +289,7 @@ fn utf16(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// The position of the quote that ends a literal: the first one that is not doubled.
+/// Returns the position of the quote that ends a literal: the first one that is not doubled.
 fn end_of_literal(text: &str) -> Option<usize> {
     let mut from = 0;
     loop {

@@ -45,7 +45,7 @@ impl Trace {
         self.header.get(3..35).unwrap_or_default()
     }
 
-    /// The id of the client's operation, 16 hexadecimal digits.
+    /// Returns the id of the client's operation, 16 hexadecimal digits.
     pub fn parent_id(&self) -> &str {
         self.header.get(36..52).unwrap_or_default()
     }

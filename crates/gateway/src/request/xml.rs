@@ -79,7 +79,7 @@ fn read_policy(policy: &Element) -> Result<AccessPolicy, Error> {
     })
 }
 
-/// The stored access policies of a table as the service gives them back.
+/// Returns the stored access policies of a table as the service gives them back.
 ///
 /// # Errors
 /// `InvalidXmlDocument` if they cannot be written, which does not happen.
@@ -219,7 +219,7 @@ fn read_rule(rule: &Element) -> Result<CorsRule, Error> {
     })
 }
 
-/// The properties of the service as it gives them back.
+/// Returns the properties of the service as it gives them back.
 ///
 /// # Errors
 /// `InvalidXmlDocument` if they cannot be written, which does not happen.

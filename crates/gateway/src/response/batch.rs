@@ -18,7 +18,7 @@ pub struct Part {
     pub content_id: Option<HeaderValue>,
 }
 
-/// The whole response: a part for every operation of the change set, and one for every further change set, which is
+/// Returns the whole response: a part for every operation of the change set, and one for every further change set, which is
 /// refused. Parts are dropped as they are written, so that the entities in them are not in memory twice.
 pub fn changes(parts: Vec<Part>, refused: &[Part]) -> Reply {
     let boundary = boundary();
@@ -39,7 +39,7 @@ pub fn changes(parts: Vec<Part>, refused: &[Part]) -> Reply {
     whole(body, &boundary)
 }
 
-/// The whole response to a point query.
+/// Returns the whole response to a point query.
 pub fn read(part: Part) -> Reply {
     let boundary = boundary();
     let mut body = Vec::with_capacity(part.reply.body.len() + 1024);
@@ -99,7 +99,7 @@ fn write_part(body: &mut Vec<u8>, part: &Part) {
 
 type Headers<'r> = Vec<(&'r str, &'r HeaderValue)>;
 
-/// The headers before and after the DataServiceVersion, in the service's order. Some clients read parts with regular
+/// Returns the headers before and after the DataServiceVersion, in the service's order. Some clients read parts with regular
 /// expressions.
 fn spelled_in_order(reply: &Reply) -> (Headers<'_>, Headers<'_>) {
     const FIRST: [&str; 3] = ["X-Content-Type-Options", "Cache-Control", "Preference-Applied"];
@@ -121,7 +121,7 @@ fn headers(body: &mut Vec<u8>, headers: &[(&str, &HeaderValue)]) {
     }
 }
 
-/// The name of a header in the service's spelling. Old clients compare it with case.
+/// Returns the name of a header in the service's spelling. Old clients compare it with case.
 fn spelled(name: &HeaderName) -> &str {
     match name.as_str() {
         "cache-control" => "Cache-Control",

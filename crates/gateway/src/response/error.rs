@@ -25,7 +25,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form for a request that is refused before its headers are read.
+    /// Returns the form for a request that is refused before its headers are read.
     pub fn of_query(query: &str) -> Form {
         let xml = query
             .split('&')
@@ -34,7 +34,7 @@ impl Form {
     }
 }
 
-/// The response to a request that failed.
+/// Returns the response to a request that failed.
 pub fn reply(failure: &Failure, form: Form, prefer: Option<Prefer>, id: Uuid) -> Reply {
     let message = with_id_and_time(&failure.message, id);
     let reply = Reply::new(failure.status());
@@ -69,8 +69,8 @@ pub fn reply(failure: &Failure, form: Form, prefer: Option<Prefer>, id: Uuid) ->
     reply
 }
 
-/// Whether the client gets the hint. The cause of a fault is for the operator. A client without valid credentials is not
-/// told what is wrong with them.
+/// Returns whether the client gets the hint. The cause of a fault is for the operator. A client without valid
+/// credentials is not told what is wrong with them.
 fn is_for_the_client(code: Code) -> bool {
     !matches!(
         code,
@@ -78,7 +78,7 @@ fn is_for_the_client(code: Code) -> bool {
     )
 }
 
-/// The payload of an error in JSON. The message has its id and time already.
+/// Returns the payload of an error in JSON. The message has its id and time already.
 pub fn json(code: Code, message: &str) -> Vec<u8> {
     #[derive(Serialize)]
     struct Document<'a> {

@@ -35,7 +35,7 @@ impl Base {
         format!("{}/{}", self.url, entity_path(table, partition_key, row_key))
     }
 
-    /// The context URL, the member `odata.metadata` of a payload. There is none at the level none.
+    /// Returns the context URL, the member `odata.metadata` of a payload. There is none at the level none.
     pub fn context_url(&self, metadata: Metadata, what: &str) -> Option<String> {
         (metadata != Metadata::None).then(|| [&self.url, "/$metadata#", what].concat())
     }

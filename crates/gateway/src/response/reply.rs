@@ -65,7 +65,7 @@ impl Reply {
         }
     }
 
-    /// An OData payload.
+    /// Returns an OData payload.
     pub fn json(status: StatusCode, metadata: Metadata, body: Vec<u8>) -> Reply {
         Reply::new(status)
             .with(CONTENT_TYPE, HeaderValue::from_static(content_type(metadata)))
@@ -73,7 +73,7 @@ impl Reply {
             .with_body(body)
     }
 
-    /// The response to a write that returns no data.
+    /// Returns the response to a write that returns no data.
     pub fn no_content() -> Reply {
         Reply::new(StatusCode::NO_CONTENT).of_data()
     }

@@ -45,13 +45,13 @@ impl Account {
         &self.name
     }
 
-    /// The Base64 signature of a text with the first key.
+    /// Returns the Base64 signature of a text with the first key.
     pub(super) fn sign(&self, text: &str) -> String {
         let signature = self.keys.first().map(|key| key.mac(text).finalize().into_bytes());
         STANDARD.encode(signature.unwrap_or_default())
     }
 
-    /// Whether `signature`, in Base64, is that of the text with one of the keys. Takes the same time for every wrong
+    /// Returns whether `signature`, in Base64, is that of the text with one of the keys. Takes the same time for every wrong
     /// signature.
     pub(super) fn verifies(&self, text: &str, signature: &str) -> bool {
         let Ok(signature) = STANDARD.decode(signature) else {

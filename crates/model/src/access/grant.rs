@@ -128,7 +128,7 @@ fn not_authorized(reason: &str) -> Error {
 
 type HasPermission = fn(&Permissions) -> bool;
 
-/// The permission that an operation on entities needs, by name and as a test; `None` for other operations.
+/// Returns the permission that an operation on entities needs, by name and as a test; `None` for other operations.
 fn entity_permission(operation: ServiceOperation) -> Option<(&'static str, HasPermission)> {
     match operation {
         ServiceOperation::QueryEntities => Some(("r", |p| p.read)),

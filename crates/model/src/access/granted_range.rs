@@ -15,7 +15,7 @@ pub struct GrantedRange {
 }
 
 impl GrantedRange {
-    /// Whether every row has its partition.
+    /// Returns whether every row has its partition.
     pub(super) fn is_complete(&self) -> bool {
         (self.start_row.is_none() || self.start_partition.is_some())
             && (self.end_row.is_none() || self.end_partition.is_some())
@@ -62,7 +62,7 @@ impl GrantedRange {
     }
 }
 
-/// The keys beyond a bound (`strictly`), or at it too (`inclusively`).
+/// Returns the keys beyond a bound (`strictly`), or at it too (`inclusively`).
 fn bound(partition: &str, row: Option<&str>, strictly: &str, inclusively: &str) -> String {
     let partition = literal(partition);
     match row {

@@ -33,7 +33,7 @@ impl Permissions {
 }
 
 impl fmt::Display for Permissions {
-    /// The letters in the canonical order, `raud`.
+    /// Returns the letters in the canonical order, `raud`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letters = [
             (self.read, "r"),

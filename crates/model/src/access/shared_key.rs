@@ -101,7 +101,7 @@ impl SharedKey<'_> {
     }
 }
 
-/// The time of a header such as `Sun, 11 Oct 2026 21:49:13 GMT`.
+/// Returns the time of a header such as `Sun, 11 Oct 2026 21:49:13 GMT`.
 fn parse_http_date(text: &str) -> Option<Ticks> {
     let seconds = OffsetDateTime::parse(text.trim(), &Rfc2822).ok()?.unix_timestamp();
     Ticks::from_unix_seconds(seconds)

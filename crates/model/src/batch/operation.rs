@@ -95,7 +95,7 @@ impl<'a> Operation<'a> {
         .checked()
     }
 
-    /// The operation, if it is no patch that contradicts itself.
+    /// Returns the operation, if it is no patch that contradicts itself.
     pub(super) fn checked(self) -> Result<Operation<'a>, Error> {
         if let Some(patch) = &self.patch {
             patch.patch(self.set())?;
@@ -103,7 +103,7 @@ impl<'a> Operation<'a> {
         Ok(self)
     }
 
-    /// What a patch sets.
+    /// Returns what a patch sets.
     fn set(&self) -> Option<Properties<'_>> {
         (!self.bag.is_empty()).then(|| self.properties())
     }
@@ -140,7 +140,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// The condition that `if_match` states for an action.
+/// Returns the condition that `if_match` states for an action.
 ///
 /// # Errors
 /// `InvalidInput` for a condition where none has a meaning, for none where one is needed, and for a malformed ETag.

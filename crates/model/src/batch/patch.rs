@@ -31,7 +31,7 @@ pub struct PatchArguments<'a> {
 }
 
 impl PatchArguments<'_> {
-    /// The text of the operation. [`Operation::new`](super::Operation::new) reads and checks it.
+    /// Returns the text of the operation. [`Operation::new`](super::Operation::new) reads and checks it.
     ///
     /// ```
     /// use table_service_model::batch::{Operation, PatchArguments};
@@ -154,7 +154,7 @@ impl<'j> Members<'j> {
         Ok(true)
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.increment.is_none()
             && self.remove.is_none()
@@ -163,7 +163,7 @@ impl<'j> Members<'j> {
             && self.create_missing.is_none()
     }
 
-    /// The arguments, ready to patch.
+    /// Returns the arguments, ready to patch.
     ///
     /// # Errors
     /// Those of filters.
@@ -181,7 +181,7 @@ impl<'j> Members<'j> {
 
 const NAMES: &str = "an array of names";
 
-/// The strings of the array that comes next, with `None` for null.
+/// Returns the strings of the array that comes next, with `None` for null.
 fn names(reader: &mut Reader<'_>) -> Result<Vec<Option<String>>, Error> {
     let mut names = Vec::new();
     let mut more = reader.first_element()?;
@@ -220,7 +220,7 @@ pub(super) struct CompiledPatch {
 }
 
 impl CompiledPatch {
-    /// The patch that also sets properties.
+    /// Returns the patch that also sets properties.
     ///
     /// # Errors
     /// Those of [`Patch::new`].

@@ -253,7 +253,7 @@ fn limits_are_checked_for_the_whole_batch() {
     assert_eq!(limits(&delete), Ok(()));
 }
 
-/// The arguments of a patch that has all of them.
+/// Returns the arguments of a patch that has all of them.
 fn arguments<'a>(increment: &'a PropertiesBuf, parameters: &'a PropertiesBuf) -> PatchArguments<'a> {
     PatchArguments {
         increment: Some(increment.as_properties()),

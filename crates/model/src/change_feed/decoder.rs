@@ -294,7 +294,7 @@ mod tests {
         message(b'R', relation, &rest)
     }
 
-    /// A decoder that knows the table Orders, by the number 1.
+    /// Returns a decoder that knows the table Orders, by the number 1.
     fn decoder() -> Decoder {
         let mut decoder = Decoder::new("table_service_data", PROPERTIES);
         let orders = described(
@@ -307,7 +307,7 @@ mod tests {
         decoder
     }
 
-    /// The changes of a message, as a line each.
+    /// Returns the changes of a message, as a line each.
     fn changes(decoder: &mut Decoder, message: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         let mut sink = |change: Change<'_>| {

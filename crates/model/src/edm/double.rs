@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// The rule of the format, word by word.
+    /// Returns the rule of the format, word by word.
     fn by_the_rule(value: f64) -> String {
         let fifteen = format!("{value:.14e}");
         let scientific = if fifteen.parse() == Ok(value) {

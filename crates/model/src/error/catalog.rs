@@ -342,7 +342,7 @@ catalog! {
 }
 
 impl Error {
-    /// An unreadable value. `reason` should be one sentence without a full stop; it becomes the hint.
+    /// Returns an unreadable value. `reason` should be one sentence without a full stop; it becomes the hint.
     pub(crate) fn unreadable(reason: impl Into<String>) -> Self {
         Error::UnreadableValue { reason: reason.into() }
     }
@@ -368,7 +368,7 @@ impl Error {
         }
     }
 
-    /// A property's name, which may have any length, as hints quote it.
+    /// Returns a property's name, which may have any length, as hints quote it.
     pub(crate) fn quoted(name: &str) -> String {
         abbreviate(name, QUOTED_NAME)
     }

@@ -37,7 +37,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     Error::ROWS.iter().chain(RequestError::ROWS)
 }
 
-/// The message of an operation's error without the operation's index.
+/// Returns the message of an operation's error without the operation's index.
 fn without_index(message: &str) -> Option<&str> {
     let (index, message) = message.split_once(':')?;
     index.bytes().all(|byte| byte.is_ascii_digit()).then_some(message)

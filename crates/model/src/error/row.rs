@@ -25,7 +25,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether the message of an error of this row can be `message`.
+    /// Returns whether the message of an error of this row can be `message`.
     pub(super) fn can_say(&self, message: &str) -> bool {
         match (self.template.split_once('{'), self.template.rsplit_once('}')) {
             (Some((prefix, _)), Some((_, suffix))) => {
@@ -103,7 +103,7 @@ macro_rules! catalog {
                 }
             }
 
-            /// Which layer of the service finds it (semantics 0.2).
+            /// Returns which layer of the service finds it (semantics 0.2).
             pub fn stage(&self) -> $crate::error::Stage {
                 match self {
                     $($name::$variant { .. } => $crate::error::Stage::$stage,)*
@@ -111,7 +111,7 @@ macro_rules! catalog {
                 }
             }
 
-            /// The SQLSTATE, five characters; `None` for an error that no SQL function raises.
+            /// Returns the SQLSTATE, five characters; `None` for an error that no SQL function raises.
             pub(super) fn own_sqlstate(&self) -> Option<&'static str> {
                 match self {
                     $($name::$variant { .. } => $crate::error::row::optional!($($sqlstate)?),)*

@@ -16,7 +16,7 @@ impl Filter {
     /// The filter that every entity passes.
     pub const EVERYTHING: Filter = Filter(Expression::Constant(true));
 
-    /// The filter of an expression that has the form of a parsed one.
+    /// Returns the filter of an expression that has the form of a parsed one.
     pub(crate) fn new(expression: Expression) -> Filter {
         Filter(expression)
     }
@@ -51,7 +51,7 @@ impl Expression {
         }
     }
 
-    /// All of the terms, which are at least one.
+    /// Returns all of the terms, which are at least one.
     pub(crate) fn all_of(terms: Vec<Expression>) -> Expression {
         flatten(terms, Expression::And, |term| match term {
             Expression::And(inner) => Ok(inner),
@@ -173,7 +173,7 @@ impl Operator {
         keyword.parse().ok()
     }
 
-    /// The operator with its sides swapped.
+    /// Returns the operator with its sides swapped.
     pub(super) fn mirrored(self) -> Operator {
         match self {
             Operator::Eq | Operator::Ne => self,

@@ -42,7 +42,7 @@ impl<'f> Axis<'f> {
     }
 }
 
-/// The cut before literal `index`.
+/// Returns the cut before literal `index`.
 fn cut(index: usize) -> u32 {
     // Filters are much shorter than 2 GiB.
     u32::try_from(index * 2).unwrap_or(u32::MAX)

@@ -95,7 +95,7 @@ impl<'f> Tokens<'f> {
     }
 }
 
-/// The token at the very start of `input`; an error only where there is none.
+/// Returns the token at the very start of `input`; an error only where there is none.
 fn token(input: &str) -> IResult<&str, Token<'_>> {
     let word = map(identifier, Token::Word);
     let unexpected = value(Token::Unexpected, anychar);

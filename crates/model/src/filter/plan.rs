@@ -36,8 +36,8 @@ impl Plan {
         Plan::within(&filter, WORK, limits::FILTER_RANGES)
     }
 
-    /// A plan that takes about `work` steps at most and has at most about `cells` ranges. It is correct in any case; with
-    /// fewer steps or ranges it reads more entities, or tests more on each.
+    /// Returns a plan that takes about `work` steps at most and has at most about `cells` ranges. It is correct in any
+    /// case; with fewer steps or ranges it reads more entities, or tests more on each.
     pub(super) fn within(filter: &Filter, work: usize, cells: usize) -> Plan {
         let mut literals = Literals::default();
         literals.collect(filter.expression());
@@ -228,7 +228,7 @@ impl<'f> Planner<'f> {
         }
     }
 
-    /// The keys for which a leaf holds; `None` if that depends on properties or the Timestamp.
+    /// Returns the keys for which a leaf holds; `None` if that depends on properties or the Timestamp.
     fn leaf(&self, expression: &Expression, negated: bool) -> Option<KeySet> {
         let known = |holds: bool| Some(if holds { self.space.all() } else { KeySet::EMPTY });
         match expression {
@@ -317,14 +317,14 @@ impl<'f> Planner<'f> {
         }
     }
 
-    /// Whether there is work left for this many cells.
+    /// Returns whether there is work left for this many cells.
     fn spend(&mut self, cells: usize) -> bool {
         let enough = cells <= self.work;
         self.work = self.work.saturating_sub(cells);
         enough
     }
 
-    /// What is left to test of a node for keys within a set.
+    /// Returns what is left to test of a node for keys within a set.
     fn simplify(&mut self, node: &Node<'_>, within: &KeySet) -> Simplified {
         if !within.may_intersect(&node.cover, &mut self.work) {
             return Simplified::Constant(false);
@@ -374,7 +374,7 @@ impl<'f> Planner<'f> {
         }
     }
 
-    /// The part of `within` in `cover`, if that is a part and worth its work.
+    /// Returns the part of `within` in `cover`, if that is a part and worth its work.
     fn narrowed(&mut self, within: &KeySet, cover: &KeySet) -> Option<KeySet> {
         if *cover == self.space.all() || self.work == 0 {
             return None;
@@ -384,7 +384,7 @@ impl<'f> Planner<'f> {
         Some(narrow)
     }
 
-    /// The ranges of a widened set.
+    /// Returns the ranges of a widened set.
     fn ranges(&self, set: &KeySet) -> Vec<KeyRange> {
         let mut cuts: Vec<(Cut, Cut)> = Vec::with_capacity(set.len());
         for cell in set.groups().flatten() {
@@ -448,7 +448,7 @@ impl<'f> Planner<'f> {
 /// A place between keys: a cut between partitions, and behind one that is before a literal, a cut between its rows.
 type Cut = (u32, u32);
 
-/// The parts of an axis where a comparison with a literal, which is `piece`, has one of these outcomes.
+/// Returns the parts of an axis where a comparison with a literal, which is `piece`, has one of these outcomes.
 fn spans(piece: AxisSpan, axis: AxisSpan, outcomes: Outcomes) -> Vec<AxisSpan> {
     let parts = [
         (Outcomes::LESS, axis.start, piece.start),

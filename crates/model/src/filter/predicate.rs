@@ -79,7 +79,7 @@ pub struct Columns {
 }
 
 impl Predicate {
-    /// The predicate of a query: entities pass that pass its filter and have not expired. `None` if all pass.
+    /// Returns the predicate of a query: entities pass that pass its filter and have not expired. `None` if all pass.
     pub fn of_query(filter: Option<&Filter>, alive: Option<Alive>) -> Option<Predicate> {
         let everything = || Predicate {
             first: Jump::Pass,
@@ -261,7 +261,7 @@ impl Test {
     }
 }
 
-/// A stored value against a literal; `None` when their types do not compare.
+/// Returns a stored value against a literal; `None` when their types do not compare.
 fn compare(edm: EdmType, bytes: &[u8], literal: &Literal) -> Option<Outcomes> {
     let int32 = || bytes.try_into().ok().map(i32::from_le_bytes);
     let int64 = || bytes.try_into().ok().map(i64::from_le_bytes);
@@ -287,7 +287,7 @@ fn doubles(value: f64, literal: f64) -> Outcomes {
     value.partial_cmp(&literal).map_or(Outcomes::UNORDERED, Outcomes::from)
 }
 
-/// The order of two UTF-8 texts by their UTF-16 units.
+/// Returns the order of two UTF-8 texts by their UTF-16 units.
 ///
 /// It is that of the bytes, but for characters beyond U+FFFF: their UTF-8 begins with F0 to F4 and is greater than all
 /// else, their UTF-16 begins with a surrogate, which is less than U+E000 to U+FFFF, whose UTF-8 begins with EE and EF.

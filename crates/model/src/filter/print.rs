@@ -52,7 +52,7 @@ impl Display for Comparison {
 }
 
 impl Display for Literal {
-    /// The literal as a filter spells it (semantics 6.2).
+    /// Returns the literal as a filter spells it (semantics 6.2).
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Literal::String(text) => write_quoted(f, text),

@@ -292,7 +292,7 @@ impl<'j> Members<'j> {
         }
     }
 
-    /// The bag of all members that are user properties.
+    /// Returns the bag of all members that are user properties.
     fn properties(self) -> Result<PropertiesBuf, Error> {
         let mut builder = PropertiesBuilder::with_capacity(self.0.len());
         for member in self.0 {
@@ -306,7 +306,8 @@ impl<'j> Members<'j> {
     }
 }
 
-/// The parts before and behind the first `@`. `split_once` is made for long texts and takes four times as long for a name.
+/// Returns the parts before and behind the first `@`. `split_once` is made for long texts and takes four times as long for
+/// a name.
 fn split_annotation(name: &str) -> Option<(&str, &str)> {
     let at = name.bytes().position(|byte| byte == b'@')?;
     Some((name.get(..at)?, name.get(at + 1..)?))
@@ -366,7 +367,7 @@ fn push<'j>(
     builder.push(name, value)
 }
 
-/// The value of a number without annotation, by its text: with a fraction or an exponent a Double, else the narrowest
+/// Returns the value of a number without annotation, by its text: with a fraction or an exponent a Double, else the narrowest
 /// integer, else a Double if that is exact.
 fn number(text: &str) -> Option<Value<'static>> {
     if text.contains(['.', 'e', 'E']) {
@@ -379,7 +380,7 @@ fn number(text: &str) -> Option<Value<'static>> {
     (format!("{n:.0}") == text).then_some(Value::Double(n))
 }
 
-/// The digits of an integer in a string. Rust would also read a plus sign.
+/// Returns the digits of an integer in a string. Rust would also read a plus sign.
 fn integer<T: std::str::FromStr>(text: &str) -> Option<T> {
     if text.starts_with('+') { None } else { text.parse().ok() }
 }

@@ -39,7 +39,7 @@ impl<'j> Reader<'j> {
         }
     }
 
-    /// What the next value is, without reading it.
+    /// Returns what the next value is, without reading it.
     pub(crate) fn peek(&mut self) -> Result<Kind, Error> {
         let peek = match self.peeked {
             Some(peek) => peek,
@@ -69,7 +69,7 @@ impl<'j> Reader<'j> {
         self.name(range)
     }
 
-    /// The name of the next member, if there is one more.
+    /// Returns the name of the next member, if there is one more.
     pub(crate) fn next_member(&mut self) -> Result<Option<Cow<'j, str>>, Error> {
         self.member = None;
         let range = match self.jiter.next_key_bytes() {
@@ -86,13 +86,13 @@ impl<'j> Reader<'j> {
         Ok(first.is_some())
     }
 
-    /// Whether the array has one more element.
+    /// Returns whether the array has one more element.
     pub(crate) fn next_element(&mut self) -> Result<bool, Error> {
         let next = self.jiter.array_step().map_err(|e| self.malformed(&e))?;
         Ok(next.is_some())
     }
 
-    /// The string that comes next.
+    /// Returns the string that comes next.
     pub(crate) fn string(&mut self) -> Result<Cow<'j, str>, Error> {
         self.peeked = None;
         let range = match self.jiter.next_bytes() {
@@ -102,7 +102,7 @@ impl<'j> Reader<'j> {
         self.unescape(range)
     }
 
-    /// The text of the number that comes next.
+    /// Returns the text of the number that comes next.
     pub(crate) fn number(&mut self) -> Result<&'j str, Error> {
         self.peeked = None;
         let range = match self.jiter.next_number_bytes() {
@@ -123,7 +123,7 @@ impl<'j> Reader<'j> {
         self.jiter.finish().map_err(|e| self.malformed(&e))
     }
 
-    /// The name of a member in this range.
+    /// Returns the name of a member in this range.
     fn name(&mut self, range: Option<Range<usize>>) -> Result<Option<Cow<'j, str>>, Error> {
         let Some(range) = range else { return Ok(None) };
         let name = self.unescape(range.clone())?;
@@ -131,7 +131,7 @@ impl<'j> Reader<'j> {
         Ok(Some(name))
     }
 
-    /// The string in this range. The parser has found its escapes well-formed, and has not decoded them.
+    /// Returns the string in this range. The parser has found its escapes well-formed, and has not decoded them.
     fn unescape(&self, range: Range<usize>) -> Result<Cow<'j, str>, Error> {
         let raw = self.json.get(range.clone()).unwrap_or_default();
         if !raw.as_bytes().contains(&b'\\') {
@@ -162,7 +162,7 @@ impl<'j> Reader<'j> {
         Error::MalformedJson { reason }
     }
 
-    /// Whether an escape stands for half of a pair of surrogates, without the other half.
+    /// Returns whether an escape stands for half of a pair of surrogates, without the other half.
     fn is_half_of_a_pair(&self, error: &JiterError, index: usize) -> bool {
         match error.error_type {
             JiterErrorType::JsonError(JsonErrorType::LoneLeadingSurrogateInHexEscape) => true,
@@ -179,7 +179,7 @@ impl<'j> Reader<'j> {
     }
 }
 
-/// Where `part`, a slice of `whole`, stands in it.
+/// Returns where `part`, a slice of `whole`, stands in it.
 fn range_within(whole: &str, part: &[u8]) -> Range<usize> {
     let start = part.as_ptr().addr() - whole.as_ptr().addr();
     start..start + part.len()

@@ -13,7 +13,7 @@ fn refusal(error: &Error) -> String {
     format!("{} {}", error.code(), error.sqlstate())
 }
 
-/// What a bag holds or why there is none: `Name Edm.Type text, …` or `Code SQLSTATE`.
+/// Returns what a bag holds or why there is none: `Name Edm.Type text, …` or `Code SQLSTATE`.
 fn read(json: &str) -> String {
     match parse_properties(json) {
         Ok(bag) => {

@@ -228,7 +228,7 @@ impl Object {
     }
 }
 
-/// Whether the bare JSON value would be read as another type.
+/// Returns whether the bare JSON value would be read as another type.
 fn needs_annotation(value: Value<'_>) -> bool {
     match value {
         Value::Int64(_) | Value::DateTime(_) | Value::Guid(_) | Value::Binary(_) => true,
@@ -261,8 +261,8 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Whether JSON escapes a character of a text. serde_json looks at one byte after the other; without a branch for each, the
-/// compiler makes this look at many at once.
+/// Returns whether JSON escapes a character of a text. serde_json looks at one byte after the other; without a branch for
+/// each, the compiler makes this look at many at once.
 fn needs_escapes(text: &str) -> bool {
     text.bytes().fold(false, |found, byte| {
         found | (byte < b' ') | (byte == b'"') | (byte == b'\\')

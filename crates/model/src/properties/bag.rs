@@ -151,7 +151,7 @@ impl<'a> Properties<'a> {
         usize::try_from(self.size).unwrap_or(usize::MAX)
     }
 
-    /// Where the name and the value of a property end, from the start of the names and of the values.
+    /// Returns where the name and the value of a property end, from the start of the names and of the values.
     fn ends_at(&self, index: usize) -> (usize, usize) {
         let width = end_width(self.wide);
         let read = |at: usize| match self.ends.get(at..at + width) {
@@ -226,7 +226,7 @@ impl<'a> Properties<'a> {
             .and_then(edm_type)
     }
 
-    /// The index of the property of this name, its type and the bytes of its value. The index `hint` is tried first:
+    /// Returns the index of the property of this name, its type and the bytes of its value. The index `hint` is tried first:
     /// bags of one table tend to have the same names.
     pub(crate) fn stored(&self, name: &[u8], hint: usize) -> Option<(usize, EdmType, &'a [u8])> {
         let index = if hint < self.count && self.name_at(hint) == name {

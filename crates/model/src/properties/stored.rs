@@ -9,7 +9,7 @@ use crate::ticks::Ticks;
 /// What the size formula counts for a property beside its name and value.
 const PROPERTY_BASE_BYTES: usize = 8;
 
-/// What a property contributes to the size of an entity (semantics 1.5).
+/// Returns what a property contributes to the size of an entity (semantics 1.5).
 pub(super) fn contribution(name: &[u8], value: Value<'_>) -> usize {
     let value = match value {
         Value::String(text) => utf16_len(text.as_bytes()) * 2 + 4,
@@ -98,7 +98,7 @@ pub(super) fn encode(out: &mut Vec<u8>, value: Value<'_>) {
     }
 }
 
-/// The value in bytes that [`encode`] could have written, or `None`.
+/// Returns the value in bytes that [`encode`] could have written, or `None`.
 pub(super) fn decode_checked(tag: u8, bytes: &[u8]) -> Option<Value<'_>> {
     Some(match edm_type(tag)? {
         EdmType::String => Value::String(std::str::from_utf8(bytes).ok()?),
@@ -125,7 +125,7 @@ pub(super) fn decode_checked(tag: u8, bytes: &[u8]) -> Option<Value<'_>> {
     })
 }
 
-/// The value in stored bytes. Bytes that [`encode`] cannot have written give an empty String.
+/// Returns the value in stored bytes. Bytes that [`encode`] cannot have written give an empty String.
 pub(super) fn decode(tag: u8, bytes: &[u8]) -> Value<'_> {
     decode_checked(tag, bytes).unwrap_or(Value::String(""))
 }

@@ -274,7 +274,7 @@ fn the_system_properties_are_ignored() {
     }
 }
 
-/// A bag that contributes `size` bytes to an entity, its names beginning with `prefix`.
+/// Returns a bag that contributes `size` bytes to an entity, its names beginning with `prefix`.
 fn bag_of_size(prefix: &str, size: usize) -> PropertiesBuf {
     let blob = [7; 65536];
     let overhead = 8 + 2 * (prefix.len() + 2) + 4;

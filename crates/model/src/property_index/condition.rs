@@ -104,7 +104,7 @@ impl KnownValues {
         terms.pop()
     }
 
-    /// The properties that the entities surely have.
+    /// Returns the properties that the entities surely have.
     fn present(&self) -> impl Iterator<Item = usize> {
         self.values
             .iter()
@@ -156,7 +156,7 @@ impl<N: AsRef<str>> Reader<'_, N> {
         Implication::Values(known)
     }
 
-    /// The place of a property that has an index.
+    /// Returns the place of a property that has an index.
     fn property(&self, column: &Column) -> Option<usize> {
         match column {
             Column::Property(name) => self.indexed.iter().position(|indexed| *indexed.as_ref() == **name),
@@ -231,7 +231,7 @@ impl<N: AsRef<str>> Reader<'_, N> {
         Implication::Values(any)
     }
 
-    /// Whether there is work left for this many intervals.
+    /// Returns whether there is work left for this many intervals.
     fn spend(&mut self, intervals: usize) -> bool {
         let enough = intervals <= self.work;
         self.work = self.work.saturating_sub(intervals);

@@ -26,7 +26,7 @@ pub fn entry(properties: Properties<'_>, property: &str, partition_key: &str, ro
     Some(out)
 }
 
-/// The first byte of the entries with a value of this type.
+/// Returns the first byte of the entries with a value of this type.
 pub(super) fn class(edm: EdmType) -> u8 {
     match edm {
         EdmType::Boolean => CLASS_BOOLEAN,
@@ -38,14 +38,14 @@ pub(super) fn class(edm: EdmType) -> u8 {
     }
 }
 
-/// What the entries with this value begin with.
+/// Returns what the entries with this value begin with.
 pub(super) fn value_bytes(value: Value<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(longest(value));
     write_value(value, &mut out);
     out
 }
 
-/// The most bytes that a value takes: its class, itself, and its end.
+/// Returns the most bytes that a value takes: its class, itself, and its end.
 fn longest(value: Value<'_>) -> usize {
     match value {
         Value::String(text) => text.len().min(limits::INDEXED_STRING_BYTES) + 2,
@@ -54,7 +54,7 @@ fn longest(value: Value<'_>) -> usize {
     }
 }
 
-/// Whether no other value that compares with this one has the same bytes, among those of type `among`.
+/// Returns whether no other value that compares with this one has the same bytes, among those of type `among`.
 pub(super) fn is_exact(value: Value<'_>, among: EdmType) -> bool {
     match value {
         Value::String(text) => text.len() < limits::INDEXED_STRING_BYTES && !text.as_bytes().contains(&SEPARATOR),

@@ -22,7 +22,7 @@ impl Span {
         }
     }
 
-    /// All entries with this value.
+    /// Returns all entries with this value.
     pub(super) fn of_value(value: Vec<u8>) -> Span {
         Span {
             upper: successor(value.clone()),
@@ -55,7 +55,7 @@ impl Span {
         }
     }
 
-    /// How many bytes an entry of the span has for the keys.
+    /// Returns how many bytes an entry of the span has for the keys.
     fn room(&self) -> Option<usize> {
         self.value.map(|value| limits::INDEX_ENTRY_BYTES.saturating_sub(value))
     }
@@ -85,7 +85,7 @@ impl Span {
     }
 }
 
-/// The end of a range as the first entry that is inside (`upper` is false), or behind it (`upper` is true).
+/// Returns the end of a range as the first entry that is inside (`upper` is false), or behind it (`upper` is true).
 fn place(value: &[u8], bound: &Bound, upper: bool) -> Vec<u8> {
     let (partition_key, partition_is_cut) = without_separator(&bound.partition_key);
     let (row_key, row_is_cut) = match &bound.row_key {
@@ -118,13 +118,13 @@ fn place(value: &[u8], bound: &Bound, upper: bool) -> Vec<u8> {
     place
 }
 
-/// The text before the first separator, and whether there is one: a literal can have one, a key cannot.
+/// Returns the text before the first separator, and whether there is one: a literal can have one, a key cannot.
 fn without_separator(key: &str) -> (&str, bool) {
     key.split_once(char::from(SEPARATOR))
         .map_or((key, false), |(start, _)| (start, true))
 }
 
-/// The first bytes after all that begin with these. They do not begin with FF.
+/// Returns the first bytes after all that begin with these. They do not begin with FF.
 pub(super) fn successor(mut bytes: Vec<u8>) -> Vec<u8> {
     while let Some(last) = bytes.pop() {
         if let Some(next) = last.checked_add(1) {

@@ -22,7 +22,7 @@ fn entry_of(value: Value<'_>, partition_key: &str, row_key: &str) -> Vec<u8> {
     entry(bag(&[("p", value)]).as_properties(), "p", partition_key, row_key).unwrap()
 }
 
-/// Whether the entries of an entity, by property, meet a condition.
+/// Returns whether the entries of an entity, by property, meet a condition.
 fn meets(condition: &Condition, entries: &[Option<Vec<u8>>]) -> bool {
     match condition {
         Condition::Spans { property, spans } => entries[*property]

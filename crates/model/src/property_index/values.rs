@@ -195,7 +195,7 @@ impl Intervals {
         Intervals(common)
     }
 
-    /// All of them in order, those that touch as one. Beyond [`limits::INDEX_SPANS`] neighbours become one, with what
+    /// Returns all of them in order, those that touch as one. Beyond [`limits::INDEX_SPANS`] neighbours become one, with what
     /// lies between them.
     fn union(intervals: impl Iterator<Item = Interval>) -> Intervals {
         let mut sorted: Vec<_> = intervals.collect();
@@ -218,8 +218,8 @@ impl Intervals {
     }
 }
 
-/// The entries of the values that are equal to a literal, and perhaps of others; `None` if there are none. All types that
-/// compare with it have the same bytes for such a value.
+/// Returns the entries of the values that are equal to a literal, and perhaps of others; `None` if there are none. All
+/// types that compare with it have the same bytes for such a value.
 pub(super) fn equal(literal: &Literal) -> Option<Span> {
     match literal {
         Literal::Double(n) if n.is_nan() => None,
@@ -227,12 +227,12 @@ pub(super) fn equal(literal: &Literal) -> Option<Span> {
     }
 }
 
-/// What lies between two places; `None` if that is nothing.
+/// Returns what lies between two places; `None` if that is nothing.
 fn interval((start, end): (Boundary, Boundary)) -> Option<Interval> {
     (start < end).then_some(Interval { start, end })
 }
 
-/// Whether a value of this type compares with such a literal (semantics 6.3 rules 2 and 3).
+/// Returns whether a value of this type compares with such a literal (semantics 6.3 rules 2 and 3).
 fn compares(value: EdmType, literal: EdmType) -> bool {
     match (value, literal) {
         (EdmType::Int64, EdmType::Int32) | (EdmType::Double, EdmType::Int32 | EdmType::Int64) => true,

@@ -34,12 +34,12 @@ pub(super) const LARGE: f64 = 0.3;
 /// To read an entity that was found by its keys takes about as long as to read so many entries of an index beside them.
 pub(super) const BESIDE_KEYS: usize = 4;
 
-/// How many entries may be counted when so many entities were read: a quarter.
+/// Returns how many entries may be counted when so many entities were read: a quarter.
 pub(super) const fn countable(read: usize) -> usize {
     read.saturating_mul(READ * LOOKING) / (PARTS * COUNT)
 }
 
-/// How many entities may be sorted, perhaps in vain, when so many were read: a twentieth.
+/// Returns how many entities may be sorted, perhaps in vain, when so many were read: a twentieth.
 pub(super) const fn sortable(read: usize) -> usize {
     read.saturating_mul(READ * SORTING) / (PARTS * SORT)
 }

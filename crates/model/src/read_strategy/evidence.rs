@@ -152,8 +152,8 @@ impl Evidence {
         })
     }
 
-    /// How many entries are counted if all entities are read and there are no statistics: those of a part of the entities that
-    /// may be sorted in vain.
+    /// Returns how many entries are counted if all entities are read and there are no statistics: those of a part of the
+    /// entities that may be sorted in vain.
     pub(super) fn small_part(&self) -> Result<usize, Look> {
         Ok(SOME.max(sortable(self.rows()? as usize)))
     }

@@ -191,7 +191,7 @@ fn run<'e>(simulated: &Simulated<'e>, wanted: Option<usize>) -> Run<'e> {
     run
 }
 
-/// What the query costs if it reads in key order.
+/// Returns what the query costs if it reads in key order.
 fn in_key_order(table: &Entities, wanted: Option<usize>) -> usize {
     let (mut taken, mut cost) = (0, 0);
     for (_, passes) in &table.list {
@@ -268,7 +268,8 @@ const CONSTANT: usize = PLAN + FEW * COUNT + 6 * STATISTICS;
 /// entities.
 const WHOLE_TABLE: usize = (SOME + SOME + to_sort(SOME, true)) * COUNT;
 
-/// The plan that PostgreSQL's planner chooses by old statistics is not the strategy's. `cargo xtask bench indexes` measures it.
+/// The plan that PostgreSQL's planner chooses by old statistics is not the strategy's. `cargo xtask bench indexes`
+/// measures it.
 fn is_planned_by_old_statistics(run: &Run<'_>) -> bool {
     run.asked.statistics == Statistics::Old && run.reasons.last() == Some(&Reason::Statistics)
 }

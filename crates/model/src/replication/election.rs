@@ -61,7 +61,7 @@ pub fn elect(servers: &[Sighting], known: Option<Line>, current: Option<usize>) 
     }
 }
 
-/// The servers that take writes and are not the primary, and why.
+/// Returns the servers that take writes and are not the primary, and why.
 pub fn refused(
     servers: &[Sighting],
     known: Option<Line>,

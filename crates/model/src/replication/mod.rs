@@ -38,8 +38,8 @@ const PAGE_HEADER: u64 = 24;
 const SEGMENT_HEADER: u64 = 40;
 
 impl Layout {
-    /// The position where the next record will be, as what has to be replayed before it. If the page is new, the position is
-    /// behind its header. Nothing ends there: what was replayed ends where the page begins.
+    /// Returns the position where the next record will be, as what has to be replayed before it. If the page is new, the
+    /// position is behind its header. Nothing ends there: what was replayed ends where the page begins.
     #[must_use]
     pub fn end_before(self, insert: Position) -> Position {
         let in_segment = insert.0.checked_rem(self.segment);
@@ -63,7 +63,7 @@ impl Position {
     }
 }
 
-/// The timeline in the name of a file of the write-ahead log, such as `000000010000000000000003`.
+/// Returns the timeline in the name of a file of the write-ahead log, such as `000000010000000000000003`.
 #[must_use]
 pub fn timeline_of_file(name: &str) -> Option<u32> {
     u32::from_str_radix(name.get(..8)?, 16).ok()

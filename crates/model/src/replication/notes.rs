@@ -36,7 +36,7 @@ impl Notes {
         }
     }
 
-    /// The latest note that a server has replayed which has come so far.
+    /// Returns the latest note that a server has replayed which has come so far.
     #[must_use]
     pub fn latest_before(&self, replayed: Position) -> Option<Note> {
         let count = self.0.partition_point(|note| note.position <= replayed);

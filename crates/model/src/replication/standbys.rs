@@ -93,7 +93,7 @@ impl Standbys {
         self.judge(index);
     }
 
-    /// Whether a standby serves reads, and the last note that it has replayed.
+    /// Returns whether a standby serves reads, and the last note that it has replayed.
     ///
     /// # Errors
     /// Why it does not.
@@ -103,7 +103,7 @@ impl Standbys {
             .map_or(Err(Problem::Away), |standby| standby.state)
     }
 
-    /// How far a standby is behind the primary, as far as both are known, in microseconds.
+    /// Returns how far a standby is behind the primary, as far as both are known, in microseconds.
     #[must_use]
     pub fn behind(&self, index: usize) -> Option<i64> {
         let newest = self.notes.newest()?;
@@ -114,8 +114,8 @@ impl Standbys {
         Some(newest.clock.saturating_sub(note.clock))
     }
 
-    /// Whether a new connection leads to the standby that serves reads. Behind the same address another server may be there now,
-    /// or this one again, which has not yet replayed what it had before.
+    /// Returns whether a new connection leads to the standby that serves reads. Behind the same address another server may be
+    /// there now, or this one again, which has not yet replayed what it had before.
     ///
     /// # Errors
     /// Why it does not.
@@ -133,7 +133,7 @@ impl Standbys {
         Ok(())
     }
 
-    /// What the secondary endpoint answers now. What it answers later is not before it, as long as the primary stays.
+    /// Returns what the secondary endpoint answers now. What it answers later is not before it, as long as the primary stays.
     pub fn answer(&mut self) -> Answer {
         let answer = self.peek();
         if let Answer::Live(_) = answer {
@@ -143,7 +143,7 @@ impl Standbys {
         answer
     }
 
-    /// The same, for those that do not rely on it.
+    /// Returns the same, for those that do not rely on it.
     #[must_use]
     pub fn peek(&self) -> Answer {
         let latest = self
@@ -160,13 +160,13 @@ impl Standbys {
         }
     }
 
-    /// The note of the standby that is furthest behind, of those that serve reads.
+    /// Returns the note of the standby that is furthest behind, of those that serve reads.
     fn furthest(&self) -> Option<Note> {
         let serving = self.standbys.iter().filter_map(|standby| standby.state.ok());
         serving.min_by_key(|note| note.position)
     }
 
-    /// What a standby has said, if it follows the primary.
+    /// Returns what a standby has said, if it follows the primary.
     fn following(&self, sight: Option<Sight>) -> Result<Sight, Problem> {
         let sight = sight.ok_or(Problem::Away)?;
         if let Role::Primary(_) = sight.role {

@@ -166,7 +166,7 @@ pub fn time(name: &str, text: &Option<String>) -> Result<Option<Ticks>, Error> {
     text.as_ref().map(parse).transpose()
 }
 
-/// Whether text has the form `YYYY-MM-DD`, in which versions compare as text.
+/// Returns whether text has the form `YYYY-MM-DD`, in which versions compare as text.
 fn is_version(text: &str) -> bool {
     text.len() == 10
         && text.bytes().enumerate().all(|(i, b)| match i {

@@ -228,7 +228,7 @@ impl TableSas {
     }
 }
 
-/// The value of a field that stands in the signature or in the stored policy, never in both.
+/// Returns the value of a field that stands in the signature or in the stored policy, never in both.
 fn one_of<T>(signed: Option<T>, stored: Option<T>, name: &str) -> Result<Option<T>, Error> {
     if signed.is_some() && stored.is_some() {
         return Err(failed(format!(

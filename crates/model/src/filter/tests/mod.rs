@@ -65,7 +65,7 @@ fn invalid_input(text: &str) -> String {
         .to_owned()
 }
 
-/// Whether an entity passes. Every evaluator must give the same answer.
+/// Returns whether an entity passes. Every evaluator must give the same answer.
 fn passes(filter: &Filter, sample: &Sample) -> bool {
     let entity = sample.entity();
     let expected = filter.matches(&entity);
@@ -96,7 +96,7 @@ fn planned(plan: &Plan, sample: &Sample) -> bool {
             .is_none_or(|residual| residual.matches(&sample.entity()))
 }
 
-/// Whether an entity with these properties passes.
+/// Returns whether an entity with these properties passes.
 fn holds(filter: &str, properties: &str) -> bool {
     passes(&parse(filter), &Sample::new("p", "r", properties))
 }
