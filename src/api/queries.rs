@@ -7,14 +7,14 @@ use pgrx::prelude::*;
 use table_service_model::Error;
 use table_service_model::filter::{KeyRange, Plan};
 use table_service_model::json::{self, Metadata};
-use table_service_model::limits::PAGE_BYTES;
+use table_service_model::limits::{PAGE_BYTES, PAGE_ENTITIES};
 use table_service_model::projection::Projection;
 use table_service_model::token::{ContinuationToken, TOKEN_BYTES};
 
 use super::filters::parse;
 use super::results::{Entities, Explanation, Page, PageChunks, PartitionStatistics};
 use crate::engine::page::{self, Measure, PageRequest, PageSink};
-use crate::engine::scan::{self, PAGE_ENTITIES, RowFilter, Wanted, predicate};
+use crate::engine::scan::{self, RowFilter, Wanted, predicate};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{required, top_out_of_range};
 use crate::postgres::call::Call;

@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 use table_service_model::expiry::Alive;
 use table_service_model::filter::{AccessClass, Bound, Columns, Filter, KeyRange, Plan, Predicate};
+use table_service_model::limits::PAGE_ENTITIES;
 use table_service_model::property_index::{Condition, Span};
 use table_service_model::read_strategy::{Decision, Step, Strategy};
 
@@ -178,9 +179,6 @@ fn are_read_together(ranges: &[KeyRange], knowledge: &FilterIndexes<'_>) -> bool
     let scans = ranges.iter().filter(|range| range.point().is_none()).count();
     scans > APART && !FilterIndexes::is_one_value(knowledge.condition())
 }
-
-/// The largest number of entities in a page.
-pub const PAGE_ENTITIES: u64 = 1000;
 
 /// How many key ranges of a query are read each in its own way.
 const APART: usize = 8;

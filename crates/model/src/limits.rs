@@ -83,3 +83,33 @@ pub const BATCH_OPERATIONS: usize = 100;
 
 /// Largest payload of one entity group transaction, in bytes (semantics 5.2).
 pub const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Fewest characters of a table's name.
+pub const TABLE_NAME_MIN_CHARACTERS: usize = 3;
+
+/// Most characters of a table's name.
+pub const TABLE_NAME_MAX_CHARACTERS: usize = 63;
+
+/// Most entities of a page, and how many it has if the caller does not say.
+pub const PAGE_ENTITIES: u64 = 1000;
+
+/// Most stored access policies of a table (semantics 4.9).
+pub const POLICIES: usize = 5;
+
+/// Longest identifier of a stored access policy, in characters.
+pub const POLICY_ID_CHARACTERS: usize = 64;
+
+/// Most CORS rules of an account (semantics 4.10).
+pub const CORS_RULES: usize = 5;
+
+/// Most origins, headers to expose and headers to allow of one CORS rule: of each list.
+pub const CORS_ITEMS: usize = 64;
+
+/// How many of a CORS rule's headers of one list may be prefixes, such as `x-ms-meta-*`.
+pub const CORS_PREFIXES: usize = 2;
+
+/// Most bytes of all CORS rules of an account.
+pub const CORS_BYTES: usize = 2048;
+
+/// How far the clock of a client that signs requests may be from ours, in minutes (semantics 7.1).
+pub const CLOCK_WINDOW_MINUTES: i64 = 15;

@@ -1,6 +1,7 @@
 //! Table names (semantics 1.2).
 
 use crate::error::Error;
+use crate::limits;
 
 /// Refuses a text that cannot be the name of a new table.
 ///
@@ -27,7 +28,7 @@ pub fn check(name: &str) -> Result<(), Error> {
 /// # Errors
 /// `OutOfRangeInput` for the length, `InvalidResourceName` for characters.
 pub fn check_form(name: &str) -> Result<(), Error> {
-    if !(3..=63).contains(&name.chars().count()) {
+    if !(limits::TABLE_NAME_MIN_CHARACTERS..=limits::TABLE_NAME_MAX_CHARACTERS).contains(&name.chars().count()) {
         return Err(Error::TableNameLength);
     }
     let mut bytes = name.bytes();

@@ -1,6 +1,7 @@
 //! The options of a query: `$top`, and where a page begins (semantics 6.1, 6.6).
 
 use table_service_model::Error;
+use table_service_model::limits::PAGE_ENTITIES;
 use table_service_model::token::ContinuationToken;
 
 use super::query::Query;
@@ -27,7 +28,7 @@ pub fn check_options(query: &Query) -> Result<(), Error> {
 /// # Errors
 /// `InvalidInput`.
 pub fn top(query: &Query) -> Result<Option<i64>, Error> {
-    const PAGE: i64 = 1000;
+    const PAGE: i64 = PAGE_ENTITIES.cast_signed();
     match query.get("$top") {
         None => Ok(None),
         Some(text) => match text.parse() {

@@ -5,12 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::document;
 use super::permissions::Permissions;
 use crate::error::Error;
+use crate::limits;
 use crate::ticks::Ticks;
-
-/// How many policies a table has at most.
-const MAX_POLICIES: usize = 5;
-/// The longest identifier, in characters.
-const MAX_ID: usize = 64;
 
 /// The stored access policies of a table, in the order in which they were set.
 ///
@@ -54,11 +50,11 @@ impl AccessPolicies {
     /// `InvalidXmlDocument` for more than five policies, an identifier that is empty, longer than 64 characters or
     /// there twice.
     pub fn new(policies: Vec<SignedIdentifier>) -> Result<AccessPolicies, Error> {
-        if policies.len() > MAX_POLICIES {
+        if policies.len() > limits::POLICIES {
             return Err(document::invalid("A table has at most five stored access policies"));
         }
         for (index, policy) in policies.iter().enumerate() {
-            if policy.id.is_empty() || policy.id.chars().count() > MAX_ID {
+            if policy.id.is_empty() || policy.id.chars().count() > limits::POLICY_ID_CHARACTERS {
                 return Err(document::invalid(
                     "The Id of a stored access policy has 1 to 64 characters",
                 ));

@@ -6,13 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::document::{self, invalid};
 use crate::error::Error;
+use crate::limits;
 
-const MAX_CORS_RULES: usize = 5;
-/// Origins, headers to expose and headers to allow of one rule.
-const MAX_CORS_ITEMS: usize = 64;
-/// How many of a rule's headers of one list may be prefixes, such as `x-ms-meta-*`.
-const MAX_CORS_PREFIXES: usize = 2;
-const MAX_CORS_BYTES: usize = 2048;
 const METHODS: [&str; 9] = [
     "DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH", "CONNECT",
 ];
@@ -175,11 +170,11 @@ impl ServicePropertiesChange {
             metrics.retention_policy.check()?;
         }
         let rules = self.cors.as_deref().unwrap_or_default();
-        if rules.len() > MAX_CORS_RULES {
+        if rules.len() > limits::CORS_RULES {
             return Err(invalid("There are at most five CORS rules"));
         }
         rules.iter().try_for_each(CorsRule::check)?;
-        if rules.iter().map(CorsRule::bytes).sum::<usize>() > MAX_CORS_BYTES {
+        if rules.iter().map(CorsRule::bytes).sum::<usize>() > limits::CORS_BYTES {
             return Err(invalid("The CORS rules have at most 2 KiB together"));
         }
         Ok(())
@@ -245,7 +240,7 @@ impl CorsRule {
                     "An origin or a header of a CORS rule has no control characters",
                 ));
             }
-            if list.len() > MAX_CORS_ITEMS {
+            if list.len() > limits::CORS_ITEMS {
                 return Err(invalid("A CORS rule has at most 64 origins and 64 headers"));
             }
         }
@@ -254,7 +249,7 @@ impl CorsRule {
             let prefixes = headers
                 .iter()
                 .filter(|header| header.len() > 1 && header.ends_with('*'));
-            if prefixes.count() > MAX_CORS_PREFIXES {
+            if prefixes.count() > limits::CORS_PREFIXES {
                 return Err(invalid("A CORS rule has at most two prefixes in a list of headers"));
             }
         }

@@ -6,10 +6,9 @@ use time::format_description::well_known::Rfc2822;
 use super::account::Account;
 use super::grant::Grant;
 use crate::error::Error;
+use crate::limits;
 use crate::ticks::Ticks;
 
-/// How far the request's clock may be from ours, in minutes.
-const CLOCK_WINDOW_MINUTES: i64 = 15;
 const TICKS_PER_SECOND: i64 = 10_000_000;
 
 /// The credentials of an Authorization header of the schemes SharedKey and SharedKeyLite.
@@ -85,7 +84,7 @@ impl SharedKey<'_> {
         let Some(date) = parse_http_date(request.date) else {
             return failed("The request needs the header x-ms-date or Date, such as Sun, 11 Oct 2026 21:49:13 GMT");
         };
-        let window = CLOCK_WINDOW_MINUTES * 60 * TICKS_PER_SECOND;
+        let window = limits::CLOCK_WINDOW_MINUTES * 60 * TICKS_PER_SECOND;
         if (now.get() - date.get()).abs() > window {
             return failed("The request's date is more than 15 minutes from the server's clock");
         }

@@ -245,6 +245,19 @@ fn the_limits_are_the_models() {
         let row = format!("| {what} | {limit} |");
         assert!(page.contains(&row), "limits.md has no row {row}");
     }
+    let (mebibytes, (least, most)) = (
+        limits::PAGE_BYTES >> 20,
+        (limits::TABLE_NAME_MIN_CHARACTERS, limits::TABLE_NAME_MAX_CHARACTERS),
+    );
+    for sentence in [
+        format!(
+            "A page has at most {} entities and {mebibytes} MiB",
+            limits::PAGE_ENTITIES
+        ),
+        format!("A table's name has {least} to {most} characters."),
+    ] {
+        assert!(page.contains(&sentence), "limits.md does not say: {sentence}");
+    }
 }
 
 #[test]
