@@ -32,6 +32,8 @@ pub struct ChangeFeed {
     name: String,
     /// The name of its publication, as it is stored.
     publication: Option<String>,
+    /// Whether the caller owns the publication.
+    is_owner: bool,
     slot: Option<Slot>,
     /// How far the log is written.
     written: Position,
@@ -72,7 +74,7 @@ impl ChangeFeed {
     /// # Errors
     /// `InvalidInput` if several publications have its name, in different cases: another role may have made one of them.
     pub fn find(name: FeedName<'_>) -> Result<ChangeFeed, Error> {
-        const SQL: &str = "SELECT p.pubname, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text, p.number FROM (VALUES (1)) AS one LEFT JOIN (SELECT pg_catalog.min(p.pubname::pg_catalog.text) AS pubname, pg_catalog.count(*) AS number FROM pg_catalog.pg_publication AS p WHERE pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $1) AS p ON true LEFT JOIN (SELECT s.* FROM pg_catalog.pg_replication_slots AS s WHERE s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2) AS s ON true";
+        const SQL: &str = "SELECT p.pubname, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text, p.number, p.is_owner FROM (VALUES (1)) AS one LEFT JOIN (SELECT pg_catalog.min(p.pubname::pg_catalog.text) AS pubname, pg_catalog.count(*) AS number, pg_catalog.bool_and(pg_catalog.pg_has_role(p.pubowner, 'USAGE')) AS is_owner FROM pg_catalog.pg_publication AS p WHERE pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $1) AS p ON true LEFT JOIN (SELECT s.* FROM pg_catalog.pg_replication_slots AS s WHERE s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2) AS s ON true";
         let publication = Text::new(&format!("{PREFIX}{}", name.fold()));
         let slot = Text::new(&name.slot(database()));
         connect(|spi| {
@@ -94,6 +96,7 @@ impl ChangeFeed {
             Ok(ChangeFeed {
                 name: name.get().to_owned(),
                 publication: text(1),
+                is_owner: row.and_then(|row| row.boolean(7)) == Some(true),
                 slot: text(2).map(|name| Slot {
                     name,
                     confirmed: position(3),
@@ -122,6 +125,7 @@ impl ChangeFeed {
         let feed = self.name.clone();
         match (&self.publication, &self.slot) {
             (Some(publication), Some(slot)) => Ok((publication, slot)),
+            (Some(_), None) if is_standby() => Err(Error::ChangeFeedOfPrimary { feed }),
             (Some(_), None) => Err(Error::ChangeFeedSlotNotFound { feed }),
             (None, Some(_)) => Err(Error::ChangeFeedPublicationNotFound { feed }),
             (None, None) => Err(self.not_found()),
@@ -131,8 +135,8 @@ impl ChangeFeed {
     /// Makes what is missing of the feed, and returns its first position. Without `tables` they are the tables that there are.
     ///
     /// # Errors
-    /// `ResourceAlreadyExists` if nothing is missing, unless `if_not_exists`; `TableNotFound` and the errors of names of tables;
-    /// `ResourceNotFound` if the slot is there without its publication.
+    /// `ResourceAlreadyExists` if its publication is there, unless `if_not_exists`; `TableNotFound` and the errors of names of tables;
+    /// `ResourceNotFound` if the slot is there without its publication; `AuthorizationFailure` if the publication is another role's.
     pub fn create(
         name: FeedName<'_>,
         tables: Option<&[&str]>,
@@ -144,6 +148,18 @@ impl ChangeFeed {
             Ok((_, slot)) if if_not_exists => return Ok(slot.confirmed),
             Ok(_) => return Err(Error::ChangeFeedExists { feed: feed.name }),
             Err(error @ Error::ChangeFeedPublicationNotFound { .. }) => return Err(error),
+            // Anybody who may create in the database could have made it, of other tables.
+            Err(Error::ChangeFeedSlotNotFound { .. }) if !if_not_exists => {
+                return Err(Error::ChangeFeedPublicationExists { feed: feed.name });
+            }
+            Err(Error::ChangeFeedSlotNotFound { .. }) if !feed.is_owner => {
+                return Err(Error::NotAuthorized {
+                    reason: format!(
+                        "The publication {PREFIX}{} belongs to another role, who decides which tables it has: \\dRp+ shows both",
+                        feed.name
+                    ),
+                });
+            }
             Err(_) => {}
         }
         let slot = name.slot(database());
@@ -239,12 +255,12 @@ impl ChangeFeed {
                     cursor.close();
                     messages.limit = messages.limit.saturating_mul(4);
                 };
-                Ok::<bool, Error>(page.ends.is_empty())
+                Ok::<bool, Error>(page.changes == 0)
             })
         })?;
         // Nothing of the feed is before this place. Without this, the log of other tables' changes would be kept for ever.
         if is_idle && self.written.0.saturating_sub(from.0) >= IDLE_BYTES && may_write() {
-            replication_slot::confirm_at_commit(&slot.name, self.written);
+            replication_slot::pass_at_commit(&slot.name, self.written);
         }
         Ok(())
     }
@@ -252,8 +268,13 @@ impl ChangeFeed {
 
 /// Returns whether the transaction may write.
 fn may_write() -> bool {
-    // SAFETY: both read the state of this process.
-    unsafe { !pg_sys::XactReadOnly && !pg_sys::RecoveryInProgress() }
+    // SAFETY: it is a global of this process.
+    !unsafe { pg_sys::XactReadOnly } && !is_standby()
+}
+
+fn is_standby() -> bool {
+    // SAFETY: the function reads the state of this process.
+    unsafe { pg_sys::RecoveryInProgress() }
 }
 
 /// The messages of a slot.
@@ -298,24 +319,25 @@ impl<'f> Messages<'f> {
         let mut page = Page {
             messages: self,
             ends: Vec::new(),
+            changes: 0,
             from,
         };
         let mut decoder = self.decoder();
-        let (mut messages, mut changes, mut of_transaction, mut failure) = (0, 0, 0, None);
+        let (mut messages, mut of_transaction, mut failure) = (0, 0, None);
         cursor.for_each(|row| {
             messages += 1;
             match decoder.decode(row.bytea(1).unwrap_or_default(), &mut |_| of_transaction += 1) {
                 Ok(Some(Boundary::End(end))) => {
                     page.ends.push(end);
                     if end > from {
-                        changes += of_transaction;
+                        page.changes += of_transaction;
                     }
                     of_transaction = 0;
                 }
                 Ok(_) => {}
                 Err(error) => failure = Some(self.unreadable(error)),
             }
-            if failure.is_some() || changes >= top {
+            if failure.is_some() || page.changes >= top {
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
@@ -323,7 +345,7 @@ impl<'f> Messages<'f> {
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let is_whole = changes >= top || messages < self.limit || self.limit == i32::MAX;
+        let is_whole = page.changes >= top || messages < self.limit || self.limit == i32::MAX;
         Ok(is_whole.then_some(page))
     }
 }
@@ -333,6 +355,8 @@ struct Page<'m> {
     messages: &'m Messages<'m>,
     /// Where each of them ends. The position of a change comes behind it.
     ends: Vec<Position>,
+    /// How many changes it has. With none, everything that the slot has was read.
+    changes: u64,
     /// Transactions up to here are confirmed.
     from: Position,
 }
@@ -462,7 +486,9 @@ fn with_hints<R>(feed: &str, f: impl FnOnce() -> R) -> R {
 fn hint(feed: &str, error: &CaughtError) -> Option<String> {
     let is = |code| has_sqlstate(error, &[code]);
     Some(if is(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE) {
-        if replication_slot::is_log_logical() {
+        if is_standby() {
+            "This server is a standby. Read the change feed on the primary.".to_owned()
+        } else if replication_slot::is_log_logical() {
             format!(
                 "The change feed \"{feed}\" has lost changes that were not confirmed in time (max_slot_wal_keep_size). Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again."
             )
@@ -484,7 +510,7 @@ fn hint(feed: &str, error: &CaughtError) -> Option<String> {
         "Call create_change_feed in a transaction of its own, or before the transaction writes.".to_owned()
     } else if is(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT) {
         format!(
-            "A transaction that was running when the change feed \"{feed}\" was made cannot be read before PostgreSQL 18. Drop the feed's slot with pg_drop_replication_slot, call create_change_feed('{feed}', if_not_exists => true), then copy the tables again."
+            "The change feed \"{feed}\" has changes from before its publication was there, which PostgreSQL cannot read before version 18: of a transaction that was running when the feed was made, or because the publication was renamed. Drop the feed's slot with pg_drop_replication_slot, call create_change_feed('{feed}', if_not_exists => true), then copy the tables again."
         )
     } else {
         return None;

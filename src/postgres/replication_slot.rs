@@ -28,6 +28,15 @@ enum Action {
     MadeFromCommit,
     Dropped,
     Confirmed(Position),
+    /// Nothing is before this position, so it does no harm if the slot stays where it is.
+    Passed(Position),
+}
+
+impl Action {
+    /// Whether the transaction must not commit without it.
+    fn is_promised(self) -> bool {
+        matches!(self, Action::Dropped | Action::Confirmed(_))
+    }
 }
 
 thread_local! {
@@ -84,6 +93,11 @@ pub fn drop_at_commit(slot: &str) {
 /// Moves a slot to a position when this transaction commits.
 pub fn confirm_at_commit(slot: &str, position: Position) {
     note(slot, Action::Confirmed(position));
+}
+
+/// Moves a slot past what has nothing for it when this transaction commits, unless another session uses the slot then.
+pub fn pass_at_commit(slot: &str, position: Position) {
+    note(slot, Action::Passed(position));
 }
 
 /// Returns the last position of a slot that this transaction has confirmed.
@@ -144,6 +158,36 @@ pub fn release() {
     }
 }
 
+/// Acquires a slot, and releases another one that this process has acquired. Raises PostgreSQL's error 55006 if another session uses
+/// it.
+fn hold(slot: &CStr) {
+    if is_held(slot) {
+        return;
+    }
+    release();
+    // SAFETY: this process has acquired no slot.
+    unsafe { acquire(slot) };
+}
+
+/// Returns whether this process has acquired the slot.
+fn is_held(slot: &CStr) -> bool {
+    // SAFETY: the pointer is a global of this process. It is NULL or that of a slot that this process has acquired, and nobody changes
+    // the name of a slot.
+    unsafe {
+        let held = pg_sys::MyReplicationSlot;
+        !held.is_null() && CStr::from_ptr((*held).data.name.data.as_ptr()) == slot
+    }
+}
+
+/// Returns whether no session uses the slot. It may change at any time.
+fn is_free(slot: &CStr) -> bool {
+    // SAFETY: the name is a C string. Slots are in shared memory that is never freed.
+    unsafe {
+        let found = pg_sys::SearchNamedReplicationSlot(slot.as_ptr(), true);
+        !found.is_null() && (*found).active_pid == 0
+    }
+}
+
 /// Acquires a slot, which must not be in use.
 ///
 /// # Safety
@@ -172,16 +216,13 @@ fn watch() {
 #[pg_guard]
 unsafe extern "C-unwind" fn transaction_ends(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
     match event {
-        // The transaction may still fail after this, so the slots stay.
+        // The transaction may still fail after this, so the slots stay as they are.
         pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT => {
             let pending = PENDING.with_borrow(Vec::clone);
-            let is_dropped = |pending: &&Pending| pending.action == Action::Dropped && exists(&pending.slot);
-            for pending in pending.iter().filter(is_dropped) {
-                // SAFETY: no slot is acquired. The slot is released at once.
-                unsafe {
-                    acquire(&pending.slot);
-                    pg_sys::ReplicationSlotRelease();
-                }
+            let is_promised = |pending: &&Pending| pending.action.is_promised() && exists(&pending.slot);
+            for pending in pending.iter().filter(is_promised) {
+                // A process holds one slot. It keeps the last one, so that nobody else has it when the transaction has committed.
+                hold(&pending.slot);
             }
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT => {
@@ -195,17 +236,24 @@ unsafe extern "C-unwind" fn transaction_ends(event: pg_sys::XactEvent::Type, _ar
             for pending in &all {
                 match pending.action {
                     Action::Dropped => or_warn("the replication slot of a dropped change feed stays", || {
-                        release();
                         drop_slot(&pending.slot);
                     }),
                     _ if is_dropped(&pending.slot) => {}
                     Action::MadeFromCommit => advance(&pending.slot, commit),
                     Action::Confirmed(position) => advance(&pending.slot, position),
-                    Action::Made => {}
+                    Action::Passed(position) if is_free(&pending.slot) => advance(&pending.slot, position),
+                    Action::Passed(_) | Action::Made => {}
                 }
             }
         }
-        pg_sys::XactEvent::XACT_EVENT_ABORT => undo(PENDING.take()),
+        pg_sys::XactEvent::XACT_EVENT_ABORT => {
+            let pending = PENDING.take();
+            // Only what is held for this transaction: a process that sends changes aborts transactions while it holds its slot.
+            if pending.iter().any(|pending| pending.action.is_promised()) {
+                release();
+            }
+            undo(pending);
+        }
         pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE if PENDING.with_borrow(|pending| !pending.is_empty()) => {
             ereport!(
                 ERROR,
@@ -245,10 +293,7 @@ unsafe extern "C-unwind" fn subtransaction_ends(
 fn undo(pending: Vec<Pending>) {
     let is_made = |pending: &&Pending| matches!(pending.action, Action::Made | Action::MadeFromCommit);
     for pending in pending.iter().filter(is_made) {
-        or_warn("a replication slot stays after a rollback", || {
-            release();
-            drop_slot(&pending.slot);
-        });
+        or_warn("a replication slot stays after a rollback", || drop_slot(&pending.slot));
     }
 }
 
@@ -260,7 +305,8 @@ fn exists(slot: &CStr) -> bool {
 /// Drops a slot, if there is one.
 fn drop_slot(slot: &CStr) {
     if exists(slot) {
-        // SAFETY: the name is a C string.
+        release();
+        // SAFETY: the name is a C string, and this process has acquired no slot.
         unsafe { pg_sys::ReplicationSlotDrop(slot.as_ptr(), true) };
     }
 }
@@ -274,18 +320,17 @@ fn advance(slot: &CStr, position: Position) {
     or_warn(
         "a position of a change feed was not confirmed, so its changes come again",
         || {
-            release();
-            // SAFETY: no slot is acquired. The pointer is that of the slot that is acquired here, and it is released.
+            hold(slot);
+            // SAFETY: the pointer is that of the slot that this process holds.
             unsafe {
-                acquire(slot);
                 if (*pg_sys::MyReplicationSlot).data.confirmed_flush < position.0 {
                     pg_sys::LogicalConfirmReceivedLocation(position.0);
                     // As PostgreSQL's own functions do not, so that a crash brings back nothing that was confirmed.
                     pg_sys::ReplicationSlotMarkDirty();
                     pg_sys::ReplicationSlotSave();
                 }
-                pg_sys::ReplicationSlotRelease();
             }
+            release();
         },
     );
 }

@@ -91,6 +91,12 @@ catalog! {
             message: "The specified resource already exists.",
             hint: "There is a change feed \"{feed}\".",
         }
+        /// A publication that only a feed of this name could have is there, without a slot.
+        ChangeFeedPublicationExists { feed: String } => {
+            code: ResourceAlreadyExists, sqlstate: "42710", stage: BackEnd,
+            message: "The specified resource already exists.",
+            hint: "There is a publication table_service_{feed} without a slot, as after a restore. With if_not_exists => true it becomes the change feed again, with the tables that \\dRp+ shows. Or call drop_change_feed('{feed}') first.",
+        }
         ChangeFeedNotFound { feed: String } => {
             code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
             message: "The specified resource does not exist.",
@@ -101,6 +107,12 @@ catalog! {
             code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
             message: "The specified resource does not exist.",
             hint: "The replication slot of the change feed \"{feed}\" is gone, as after a restore, or after a promotion before PostgreSQL 17, and with it the changes since then. Call create_change_feed('{feed}', if_not_exists => true), which makes a new slot, then copy the tables again.",
+        }
+        /// A feed has its publication on this standby, and its slot on the primary.
+        ChangeFeedOfPrimary { feed: String } => {
+            code: ResourceNotFound, sqlstate: "42704", stage: BackEnd,
+            message: "The specified resource does not exist.",
+            hint: "This server is a standby, and has no replication slot of the change feed \"{feed}\". Read the feed on the primary.",
         }
         /// A feed has its slot, but no publication.
         ChangeFeedPublicationNotFound { feed: String } => {

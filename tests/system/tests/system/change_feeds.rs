@@ -46,7 +46,7 @@ impl Feeds {
 }
 
 /// The changes of a feed: kind, table, keys and bag.
-fn changes(session: &Session, feed: &str) -> Vec<String> {
+pub fn changes(session: &Session, feed: &str) -> Vec<String> {
     let rows = session.run(&format!(
         "SELECT concat_ws(' ', kind, table_name, partition_key, row_key, properties) FROM query_changes('{feed}')"
     ));
@@ -54,21 +54,21 @@ fn changes(session: &Session, feed: &str) -> Vec<String> {
 }
 
 /// Confirms everything that a feed has.
-fn confirm(session: &Session, feed: &str) {
+pub fn confirm(session: &Session, feed: &str) {
     session.run(&format!(
         "SELECT confirm_changes('{feed}', \"position\") FROM query_changes('{feed}', 1000000) AS c (\"position\") ORDER BY \"position\"::pg_lsn DESC LIMIT 1"
     ));
 }
 
 #[track_caller]
-fn failure(session: &Session, sql: &str) -> Failure {
+pub fn failure(session: &Session, sql: &str) -> Failure {
     session.sql(sql).expect_err(sql)
 }
 
 /// The entities of tables by table and keys: Timestamp and bag.
-type State = BTreeMap<(String, String, String), (String, String)>;
+pub type State = BTreeMap<(String, String, String), (String, String)>;
 
-fn state(session: &Session, tables: &[&str]) -> State {
+pub fn state(session: &Session, tables: &[&str]) -> State {
     let mut state = State::new();
     for table in tables {
         let rows = session.run(&format!(
@@ -85,7 +85,7 @@ fn state(session: &Session, tables: &[&str]) -> State {
 }
 
 /// Applies a page of changes in their order, and returns the position of the last one. Timestamps rise.
-fn apply(session: &Session, feed: &str, top: u32, state: &mut State) -> Option<String> {
+pub fn apply(session: &Session, feed: &str, top: u32, state: &mut State) -> Option<String> {
     let rows = session.run(&format!(
         "SELECT \"position\", kind, table_name, partition_key, row_key, \"timestamp\", properties FROM query_changes('{feed}', {top})"
     ));
@@ -502,6 +502,61 @@ fn feeds_follow_their_transaction() {
 }
 
 #[test]
+fn a_transaction_whose_confirmation_another_reader_prevents_does_not_commit() {
+    let feeds = Feeds::new();
+    let session = feeds.session("reader");
+    session.run("SELECT create_table('Orders'); CREATE TABLE applied (row_key text)");
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    session.run("BEGIN; INSERT INTO applied SELECT row_key FROM query_changes('f')");
+    confirm(&session, "f");
+    let consumer = Consumer::start(&feeds, "f");
+    wait_until("the consumer reads", || {
+        session.text("SELECT is_active FROM query_change_feeds()") == "t"
+    });
+    assert_eq!(failure(&session, "COMMIT").sqlstate, "55006");
+    drop(consumer);
+    wait_until("the feed is free", || {
+        session.text("SELECT is_active FROM query_change_feeds()") == "f"
+    });
+    assert_eq!(session.text("SELECT count(*) FROM applied"), "0");
+    assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
+    session.run("BEGIN; INSERT INTO applied SELECT row_key FROM query_changes('f')");
+    confirm(&session, "f");
+    session.run("COMMIT");
+    assert_eq!(session.text("SELECT count(*) FROM applied"), "1");
+    assert!(changes(&session, "f").is_empty());
+}
+
+#[test]
+fn a_publication_that_somebody_else_has_made_becomes_no_feed_unasked() {
+    let feeds = Feeds::new();
+    let session = feeds.session("owner");
+    session.run("SELECT create_table('Orders')");
+    session.run(&format!(
+        "CREATE ROLE {0}_other LOGIN; CREATE ROLE {0}_service LOGIN REPLICATION; GRANT CREATE ON DATABASE {0} TO {0}_other, {0}_service",
+        feeds.database
+    ));
+    let other = feeds.session_as(&format!("{}_other", feeds.database), "other");
+    other.run("CREATE PUBLICATION \"table_service_F\"");
+    for call in ["create_change_feed('f')", "create_change_feed('f', '{Orders}')"] {
+        let refused = failure(&session, &format!("SELECT {call}"));
+        assert_eq!(refused.sqlstate, "42710", "{refused:?}");
+        assert!(refused.hint.contains("drop_change_feed"), "{refused:?}");
+    }
+    let service = feeds.session_as(&format!("{}_service", feeds.database), "service");
+    let refused = failure(&service, "SELECT create_change_feed('f', if_not_exists => true)");
+    assert_eq!(refused.sqlstate, "42501", "{refused:?}");
+    assert!(refused.hint.contains("belongs to another role"), "{refused:?}");
+    let slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()";
+    assert_eq!(session.text(slots), "0");
+    session.run("SELECT drop_change_feed('f')");
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
+}
+
+#[test]
 fn roles_without_rights_make_and_read_no_feed() {
     let feeds = Feeds::new();
     let session = feeds.session("owner");
@@ -564,6 +619,9 @@ fn a_restored_database_has_no_slot_and_says_so() {
         assert_eq!(failure.sqlstate, "42704", "{failure:?}");
         assert!(failure.hint.contains("copy the tables again"), "{failure:?}");
     }
+    let exists = failure(&session, "SELECT create_change_feed('f')");
+    assert_eq!(exists.sqlstate, "42710", "{exists:?}");
+    assert!(exists.hint.contains("if_not_exists => true"), "{exists:?}");
     session.run("SELECT create_change_feed('f', if_not_exists => true)");
     session.run("SELECT insert_entity('Orders', 'p', 'new', '{}')");
     assert_eq!(changes(&session, "f"), ["insert Orders p new {}"]);
@@ -627,13 +685,34 @@ fn a_feed_without_changes_lets_the_log_of_others_go() {
     let session = feeds.session("session");
     session.run("SELECT create_table('Orders'); CREATE TABLE other (t text)");
     session.run("SELECT create_change_feed('f')");
-    session.run("INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 30000)");
     let position = || session.text("SELECT \"position\" FROM query_change_feeds()");
+    let write_others = || session.run("INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 30000)");
+    write_others();
     let before = position();
     assert!(changes(&session, "f").is_empty());
     assert_ne!(position(), before);
+    // Neither does a table keep the log that is in the publication and no table of the service.
+    session.run("ALTER PUBLICATION table_service_f ADD TABLE other");
+    write_others();
+    let before = position();
+    assert!(changes(&session, "f").is_empty());
+    assert_ne!(position(), before);
+    // What the slot retains goes too, when PostgreSQL has noted which transactions run.
+    wait_until("the log goes", || {
+        session.run("CHECKPOINT");
+        write_others();
+        assert!(changes(&session, "f").is_empty());
+        session.text(
+            "SELECT retained_bytes < 200000000 AND \"position\"::pg_lsn - '0/0' > 400000000 FROM query_change_feeds()",
+        ) == "t"
+    });
     session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
     assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
+    // It stays when there is something to read.
+    write_others();
+    let before = position();
+    assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
+    assert_eq!(position(), before);
 }
 
 #[test]
