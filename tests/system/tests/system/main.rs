@@ -13,6 +13,8 @@ mod dump;
 mod encodings;
 mod errors;
 mod expiry;
+mod feed_failover;
+mod feed_sizes;
 mod fuzz;
 mod golden;
 mod hostile_json;
