@@ -85,7 +85,8 @@ impl SqlError {
         }
     }
 
-    /// Returns whether the same may succeed later: the server is away, starts, is busy, or the connection broke.
+    /// Returns whether the same may succeed later: the server is away, starts, is busy, or the connection broke. After that the old session may
+    /// still use what the new one wants, such as the slot of a change feed.
     pub fn is_passing(&self) -> bool {
         let error = match self {
             SqlError::Postgres(error) => error,
@@ -94,7 +95,7 @@ impl SqlError {
         if let Some(code) = error.code() {
             let code = code.code();
             return ["08", "53"].iter().any(|class| code.starts_with(class))
-                || ["40001", "40P01", "55P03", "57P01", "57P02", "57P03"].contains(&code);
+                || ["40001", "40P01", "55006", "55P03", "57P01", "57P02", "57P03"].contains(&code);
         }
         error.is_closed() || is_broken(error)
     }

@@ -1,6 +1,7 @@
 //! The changes of a feed as lines, and copies that follow a feed.
 
 use std::collections::BTreeSet;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use system_tests::random::{Random, seeds};
@@ -67,6 +68,55 @@ fn changes_are_lines_that_are_confirmed_when_they_are_written() {
     assert!(ends_with(1, &arguments).contains("no change feed"));
     assert!(ends_with(2, &["changes", "--from", to, "--feed", "f", "--to", "-"]).contains("postgresql://"));
     assert!(ends_with(2, &["changes", "--from", &from, "--feed", "f", "--to", &from]).contains("JSON lines"));
+}
+
+/// Another program that reads the slot of a feed, until it is dropped.
+struct OtherReader(Child);
+
+impl OtherReader {
+    fn start(database: &Database, session: &Session, feed: &str) -> OtherReader {
+        let slot = session.text("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()");
+        let mut program = database.cluster().program("pg_recvlogical");
+        program.args(["--start", "--file", "-", "--slot", &slot, "--dbname", database.name()]);
+        program.args(["--option", "proto_version=1", "--option"]);
+        program.arg(format!("publication_names=table_service_{feed}"));
+        let reader = OtherReader(program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        wait_until("the other program reads", || {
+            session.text("SELECT is_active FROM query_change_feeds()") == "t"
+        });
+        reader
+    }
+}
+
+impl Drop for OtherReader {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn changes_wait_while_another_session_reads_the_feed() {
+    let database = Database::new();
+    let session = prepared(&database);
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    let other = OtherReader::start(&database, &session, "f");
+    let from = database_url(&database);
+    let arguments = ["changes", "--from", &from, "--feed", "f", "--to", "-"];
+    let said = ends_with(1, &[&arguments[..], &["--retry-for", "1"]].concat());
+    assert!(said.contains("give each reader a feed of its own"), "{said}");
+    // Such as the session of a connection that broke, which the server has not noticed.
+    let reading = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| output(&arguments));
+        std::thread::sleep(Duration::from_millis(300));
+        drop(other);
+        reading.join().unwrap()
+    });
+    assert!(reading.status.success());
+    let line: serde_json::Value = serde_json::from_slice(&reading.stdout).unwrap();
+    assert_eq!(line["row_key"], "r");
+    session.run("SELECT drop_change_feed('f')");
 }
 
 #[test]
@@ -139,7 +189,7 @@ fn prepared_with_an_own_entity() -> (Database, Session, Database, Session) {
     (source, session, target, own)
 }
 
-fn interrupt(mut copying: std::process::Child) {
+fn interrupt(mut copying: Child) {
     let pid = copying.id().to_string();
     assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
     assert_eq!(copying.wait().unwrap().code(), Some(130));
