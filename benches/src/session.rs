@@ -1,5 +1,7 @@
 //! Connections to the server that is measured.
 
+use std::time::Instant;
+
 use bytes::BytesMut;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls};
@@ -39,4 +41,14 @@ pub async fn connect(connection: &str) -> Result<Client, Error> {
         let _ = background.await;
     });
     Ok(client)
+}
+
+/// Runs a statement, and returns how many seconds it takes.
+///
+/// # Errors
+/// What the server says.
+pub async fn timed(client: &Client, sql: &str) -> Result<f64, Error> {
+    let began = Instant::now();
+    client.simple_query(sql).await?;
+    Ok(began.elapsed().as_secs_f64())
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use clap::Parser;
 use table_service_benches::Error;
 use table_service_benches::report::Spread;
-use table_service_benches::session::connect;
+use table_service_benches::session::{connect, timed};
 use tokio_postgres::Client;
 
 #[derive(Parser)]
@@ -135,11 +135,4 @@ async fn main() -> Result<(), Error> {
     let verdict = if median >= 20_000.0 { "met" } else { "missed" };
     println!("swept in a second: {min:.0}/{median:.0}/{max:.0}   target 20000: {verdict}");
     Ok(())
-}
-
-/// Runs a statement, and returns how many seconds it takes.
-async fn timed(client: &Client, sql: &str) -> Result<f64, Error> {
-    let began = Instant::now();
-    client.simple_query(sql).await?;
-    Ok(began.elapsed().as_secs_f64())
 }
