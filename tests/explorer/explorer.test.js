@@ -8,7 +8,7 @@ const os = require("node:os");
 const path = require("node:path");
 const { after, before, test } = require("node:test");
 const {
-  PATIENCE, accessible, at, call, close, field, file, fill, grid, named, open, origin, press, reading, says, sql, start, stop, token, writing,
+  PATIENCE, accessible, at, call, close, field, file, fill, grid, holding, named, open, origin, press, reading, says, sql, start, stop, token, writing,
 } = require("./support.js");
 
 before(start);
@@ -131,6 +131,77 @@ test("an account is chosen on top, and one whose database is away says so", asyn
   await says(page, "The database cannot be reached", ".problem");
   await page.select("#account", "second");
   await says(page, "Elsewhere", "#tables");
+  await close(page);
+});
+
+test("an answer that comes late does not replace what was asked for later", async () => {
+  const name = table("Late", employees);
+  const other = table("Later", [["p", "1", { A: 1 }]]);
+  const settled = async (page) => {
+    await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 300); }));
+  };
+
+  // The first view, while the accounts or the tables are not known yet.
+  for (const first of ["", "query_tables"]) {
+    const page = await open();
+    const hold = await holding(page);
+    const held = hold(first);
+    await page.goto(writing);
+    const release = await held;
+    await press(page, "Load");
+    if (first) await says(page, "Requests a second", "#view");
+    release();
+    await says(page, "Requests a second", "#view");
+    await says(page, "Tables", "#tables h2");
+    await settled(page);
+    await says(page, "Requests a second", "#view");
+    assert.equal(await page.$eval("#title", (one) => one.textContent), "Load of the gateway");
+    await close(page);
+  }
+
+  const page = await open(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  const hold = await holding(page);
+  const late = async (held, act, then) => {
+    await act();
+    const release = await held;
+    await then();
+    release();
+    await settled(page);
+  };
+  // A table.
+  await late(hold("query_page", "Later"), () => page.evaluate((name) => { location.hash = `account=devstoreaccount1&table=${name}`; }, other), async () => {
+    await page.evaluate((name) => { location.hash = `account=devstoreaccount1&table=${name}`; }, name);
+    await says(page, "3 entities.", ".pages");
+  });
+  assert.equal((await grid(page)).length, 4);
+  // What a filter means.
+  await late(hold("explain_query", "Age gt 1"), () => fill(page, "Filter", "Age gt 1"), async () => {
+    await fill(page, "Filter", "Age gt 20");
+    await says(page, "Age gt 20", "#explanation");
+  });
+  await says(page, "Age gt 20", "#explanation");
+  // An entity.
+  await late(hold("get_entity", "Marketing"), () => press(page, "Open Marketing 00001"), async () => {
+    await press(page, "Open Sales 00010");
+    await field(page, "Value of Id");
+  });
+  assert.equal(await (await field(page, "PartitionKey")).evaluate((one) => one.value), "Sales");
+  // What was saved of a panel that another one has replaced.
+  await fill(page, "Value of Name", "slow");
+  await late(hold("replace_entity"), () => press(page, "Save"), async () => {
+    await press(page, "Open Marketing 00002");
+    await says(page, "ETag", "#panel");
+    await page.waitForFunction(() => document.querySelector("#panel textarea").value === "Marketing");
+  });
+  assert.equal(await page.$eval("#panel", (one) => one.hidden), false, "the panel that was opened later stays");
+  // Tables of another account.
+  await late(hold("query_tables"), () => page.select("#account", "second"), async () => {
+    await page.select("#account", "devstoreaccount1");
+    await says(page, name, "#tables");
+  });
+  await says(page, name, "#tables");
+  assert.ok(!(await page.$eval("#tables", (one) => one.innerText)).includes("Elsewhere"));
   await close(page);
 });
 

@@ -139,6 +139,23 @@ async function call(name, parameters, headers = {}) {
   return { status: response.status, body: await response.json() };
 }
 
+/**
+ * Holds back calls of a page: `held(name)` waits for one whose name, and whose body if it is given, are these, and gives what lets
+ * it through. All others pass.
+ */
+async function holding(page) {
+  const waiting = [];
+  await page.setRequestInterception(true);
+  page.on("request", (request) => {
+    const name = new URL(request.url()).pathname.replace(/^\/explorer\/api(\/[^/]*\/)?/, "");
+    const index = waiting.findIndex((one) => one.name === name && (request.postData() ?? "").includes(one.body));
+    if (index < 0) request.continue();
+    // One that was aborted meanwhile cannot go on.
+    else waiting.splice(index, 1)[0].found(() => request.continue().catch(() => {}));
+  });
+  return (name, body = "") => new Promise((found) => { waiting.push({ name, body, found }); });
+}
+
 /** A file that a page can import. */
 function file(name, text) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), "explorer-"));
@@ -148,5 +165,5 @@ function file(name, text) {
 }
 
 module.exports = {
-  PATIENCE, accessible, at, call, close, field, file, fill, grid, named, open, origin, press, reading, says, sql, start, stop, token, writing,
+  PATIENCE, accessible, at, call, close, field, file, fill, grid, holding, named, open, origin, press, reading, says, sql, start, stop, token, writing,
 };

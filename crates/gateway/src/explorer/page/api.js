@@ -1,6 +1,6 @@
 // Calls of the server, with the token.
 
-import { place } from './place.js';
+/** @typedef {import('./place.js').Place} Place */
 
 /** Local storage belongs to one origin, and that includes the port. */
 const TOKEN = 'table-service-explorer-token';
@@ -33,7 +33,7 @@ export class Problem extends Error {
   }
 }
 
-/** Takes the token out of the address, and keeps it for this origin. */
+/** Takes the token out of the address, and keeps it for this origin. Returns whether there was one. */
 export function takeToken() {
   const fragment = new URLSearchParams(location.hash.slice(1));
   const token = fragment.get('token');
@@ -43,12 +43,13 @@ export function takeToken() {
     history.replaceState(null, '', location.pathname + (rest ? `#${rest}` : ''));
     localStorage.setItem(TOKEN, token);
   }
+  return token !== null;
 }
 
 /**
  * @param {string} path
  * @param {Record<string, string | number | boolean | null>} parameters
- * @param {AbortSignal} [signal]
+ * @param {AbortSignal} signal
  */
 async function post(path, parameters, signal) {
   let response;
@@ -61,15 +62,14 @@ async function post(path, parameters, signal) {
         Authorization: `Bearer ${localStorage.getItem(TOKEN) ?? ''}`,
       },
       body: JSON.stringify(parameters),
-      signal: signal ?? null,
+      signal,
     });
     answer = await response.json();
-  } catch (error) {
-    if (signal?.aborted) {
-      throw error;
-    }
+  } catch {
+    signal.throwIfAborted();
     throw new Problem(0, 'NoAnswer', 'The gateway does not answer.', 'Look whether it still runs, and try again.');
   }
+  signal.throwIfAborted();
   if (!response.ok) {
     const { code, message, hint } = answer.error;
     throw new Problem(response.status, code, message, hint);
@@ -78,37 +78,91 @@ async function post(path, parameters, signal) {
 }
 
 /**
- * One call, in the database of the chosen account.
- *
- * @param {string} name
- * @param {Record<string, string | number | boolean | null>} [parameters]
- * @param {AbortSignal} [signal]
- * @returns {Promise<any>}
+ * The calls of a part of the page, for one place. Once the part is asked for something else, they fail with an AbortError, so what
+ * they would have shown is never shown.
  */
-export function call(name, parameters = {}, signal) {
-  return post(`/${encodeURIComponent(place().account)}/${name}`, parameters, signal);
+export class Scope {
+  /**
+   * @param {Place} place
+   * @param {AbortSignal} signal
+   */
+  constructor(place, signal) {
+    this.place = place;
+    this.signal = signal;
+  }
+
+  /**
+   * One call, in the database of the place's account.
+   *
+   * @param {string} name
+   * @param {Record<string, string | number | boolean | null>} [parameters]
+   * @returns {Promise<any>}
+   */
+  call(name, parameters = {}) {
+    return post(`/${encodeURIComponent(this.place.account)}/${name}`, parameters, this.signal);
+  }
+
+  /** @returns {Promise<{accounts: string[], canWrite: boolean, version: string}>} */
+  hello() {
+    return post('', {}, this.signal);
+  }
+
+  /** The metrics of the gateway, as text. */
+  async metrics() {
+    const response = await fetch('/metrics', { signal: this.signal });
+    return response.text();
+  }
 }
 
-/** @returns {Promise<{accounts: string[], canWrite: boolean, version: string}>} */
-export function hello() {
-  return post('', {});
+/** A part of the page that shows answers: only those to what it was asked for last. There are no calls outside a scope of a part. */
+export class Part {
+  #last = new AbortController();
+  #outer;
+
+  /** @param {AbortSignal} [outer] of the scope that has shown this part, and ends it */
+  constructor(outer) {
+    this.#outer = outer;
+  }
+
+  /** Ends the last scope. */
+  leave() {
+    this.#last.abort();
+  }
+
+  /**
+   * Ends the last scope, and begins one.
+   *
+   * @param {Place} place
+   */
+  ask(place) {
+    this.leave();
+    this.#last = new AbortController();
+    const { signal } = this.#last;
+    return new Scope(place, this.#outer ? AbortSignal.any([this.#outer, signal]) : signal);
+  }
 }
 
-/** The metrics of the gateway, as text. */
-export async function metrics() {
-  const response = await fetch('/metrics');
-  return response.text();
+/**
+ * Whether an error only says that a part was asked for something else.
+ *
+ * @param {unknown} error
+ */
+export function isAbort(error) {
+  return error instanceof DOMException && error.name === 'AbortError';
 }
+
+/** The panel beside the view. */
+export const panel = new Part();
 
 /**
  * Lets the browser download what it would take too much memory to have here.
  *
- * @param {string} table
- * @param {string} filter
+ * @param {Scope} scope
  * @param {string} format jsonl or csv
  */
-export async function download(table, filter, format) {
-  const { path } = await call('export', { table, filter: filter || null, format });
+export async function download(scope, format) {
+  const { table, filter } = scope.place;
+  const { path } = await scope.call('export', { table, filter: filter || null, format });
   const link = document.createElement('a');
   link.href = path;
   link.download = '';

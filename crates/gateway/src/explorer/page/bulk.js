@@ -1,9 +1,11 @@
 // What concerns many entities or a whole table.
 
-import { Problem, call, download } from './api.js';
+import { Problem, download } from './api.js';
 import { button, closePanel, element, form, labelled, number, openPanel, say } from './dom.js';
 import { entitiesOf } from './files.js';
-import { go, place } from './place.js';
+import { go } from './place.js';
+
+/** @typedef {import('./api.js').Scope} Scope */
 
 /** How many entities one transaction of a delete or of an import has at most. */
 const STEP = 1000;
@@ -12,10 +14,12 @@ const BATCH = 200;
 const BATCH_LENGTH = 1_000_000;
 
 const tablesChanged = () => dispatchEvent(new Event('tables-changed'));
-const refresh = () => go({ position: place().position });
 
-/** @param {import('./api.js').Entity[]} entities */
-export function deleteSelected(entities) {
+/**
+ * @param {Scope} scope
+ * @param {import('./api.js').Entity[]} entities
+ */
+export function deleteSelected(scope, entities) {
   if (entities.length === 0) {
     throw new Problem(400, 'InvalidInput', 'No entity is selected.', 'Select some in the first column.');
   }
@@ -27,24 +31,28 @@ export function deleteSelected(entities) {
     element('div', { class: 'tools' },
       button('Delete them', async () => {
         const keys = JSON.stringify(entities.map(({ partitionKey, rowKey, etag }) => [partitionKey, rowKey, etag]));
-        const { deleted } = await call('delete_entities_by_key', { table: place().table, keys });
+        const { deleted } = await scope.call('delete_entities_by_key', { table: scope.place.table, keys });
         say(`Deleted ${number(deleted)} entities.`);
         closePanel();
-        refresh();
+        go(scope.place);
       }, { class: 'danger' }),
       button('Keep them', closePanel)));
 }
 
-/** Deletes what a filter selects, in steps, after its count was typed. */
-export async function deleteByFilter() {
-  const { table, filter } = place();
+/**
+ * Deletes what a filter selects, in steps, after its count was typed.
+ *
+ * @param {Scope} scope
+ */
+export async function deleteByFilter(scope) {
+  const { table, filter } = scope.place;
   if (!filter) {
     throw new Problem(400, 'InvalidInput', 'There is no filter.', 'Run a filter first. To delete all entities, clear the table.');
   }
   /** @type {number | null} */
   let count;
   try {
-    ({ count } = await call('count_entities', { table, filter }));
+    ({ count } = await scope.call('count_entities', { table, filter }));
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== 'OperationTimedOut') {
       throw error;
@@ -77,7 +85,7 @@ export async function deleteByFilter() {
     told.after(stop);
     try {
       do {
-        const step = await call('delete_entities_step', { table, filter, top: STEP, token });
+        const step = await scope.call('delete_entities_step', { table, filter, top: STEP, token });
         deleted += step.deleted;
         token = step.token;
         if (count !== null) {
@@ -108,12 +116,13 @@ export async function deleteByFilter() {
 /**
  * Asks for the name of the table before all that it has is gone.
  *
+ * @param {Scope} scope
  * @param {string} title
  * @param {string} words
  * @param {() => Promise<void>} action
  */
-function askForName(title, words, action) {
-  const { table } = place();
+function askForName(scope, title, words, action) {
+  const { table } = scope.place;
   const typed = element('input', { autocomplete: 'off', spellcheck: 'false' });
   openPanel(title, form(async () => {
     if (typed.value !== table) {
@@ -126,31 +135,35 @@ function askForName(title, words, action) {
   typed.focus();
 }
 
-export function clearTable() {
-  askForName('Clear table', 'All entities are deleted. Indexes, access policies and expiry stay.', async () => {
-    await call('clear_table', { table: place().table });
+/** @param {Scope} scope */
+export function clearTable(scope) {
+  const { table } = scope.place;
+  askForName(scope, 'Clear table', 'All entities are deleted. Indexes, access policies and expiry stay.', async () => {
+    await scope.call('clear_table', { table });
     say('The table is empty.');
     closePanel();
     go({});
   });
 }
 
-export function dropTable() {
-  askForName('Drop table', 'The table is deleted, with all entities.', async () => {
-    const { table } = place();
-    await call('delete_table', { table });
+/** @param {Scope} scope */
+export function dropTable(scope) {
+  const { table } = scope.place;
+  askForName(scope, 'Drop table', 'The table is deleted, with all entities.', async () => {
+    await scope.call('delete_table', { table });
     say(`${table} is deleted.`);
     closePanel();
     go({ table: '', filter: '', select: '' });
   });
 }
 
-export function exportEntities() {
-  const { table, filter } = place();
+/** @param {Scope} scope */
+export function exportEntities(scope) {
+  const { filter } = scope.place;
   const format = element('select', {},
     element('option', { value: 'jsonl' }, 'JSON lines'), element('option', { value: 'csv' }, 'CSV, as Azure Storage Explorer'));
   openPanel('Export', form(async () => {
-    await download(table, filter, format.value);
+    await download(scope, format.value);
     say('The browser downloads the file.');
   },
   element('p', {}, filter ? 'What the filter selects: ' : 'All entities.', filter && element('code', {}, filter)),
@@ -160,8 +173,9 @@ export function exportEntities() {
   format.focus();
 }
 
-export function importEntities() {
-  const { table } = place();
+/** @param {Scope} scope */
+export function importEntities(scope) {
+  const { table } = scope.place;
   const file = element('input', { type: 'file', required: true, accept: '.jsonl,.ndjson,.json,.csv,.txt' });
   const mode = element('select', {},
     element('option', { value: 'insert' }, 'stop'),
@@ -188,7 +202,7 @@ export function importEntities() {
       }
       try {
         const entities = `[${batch.map(({ json }) => json).join(',')}]`;
-        written += (await call('import_entities', { table, entities, mode: mode.value })).written;
+        written += (await scope.call('import_entities', { table, entities, mode: mode.value })).written;
       } catch (error) {
         if (error instanceof Problem) {
           error.hint = `Nothing of the lines ${first.line} to ${last.line} was written; ${number(written)} entities before them were. ${

@@ -1,8 +1,10 @@
 // What belongs to a table beside its entities: property indexes, expiry, access policies; and the change feeds of the database.
 
-import { call } from './api.js';
+import { Part, isAbort } from './api.js';
 import { bytes, button, element, form, labelled, number, say, shown } from './dom.js';
-import { go, place } from './place.js';
+import { go } from './place.js';
+
+/** @typedef {import('./api.js').Scope} Scope */
 
 const again = () => go({});
 
@@ -28,13 +30,13 @@ function list(name, head, rows) {
  * Property indexes and expiry.
  *
  * @param {HTMLElement} main
+ * @param {Scope} scope
  * @param {boolean} canWrite
- * @param {AbortSignal} signal
  */
-export async function showDesign(main, canWrite, signal) {
-  const { table } = place();
+export async function showDesign(main, scope, canWrite) {
+  const { table } = scope.place;
   const [indexes, expiries] = /** @type {[Index[], Expiry[]]} */ (await Promise.all(
-    [call('query_property_indexes', { table }, signal), call('query_expiry', { table }, signal)]));
+    [scope.call('query_property_indexes', { table }), scope.call('query_expiry', { table })]));
 
   const property = element('input', { required: true, spellcheck: 'false', autocomplete: 'off' });
   const statement = element('pre', { hidden: true, tabindex: '0', 'aria-label': 'Statement' });
@@ -44,18 +46,18 @@ export async function showDesign(main, canWrite, signal) {
       : list('Property indexes', ['Property', 'Size', 'Scans', 'State', ''], indexes.map((index) => [
         index.property, bytes(index.bytes), number(index.scans), index.isValid ? 'valid' : 'not valid: queries do not use it',
         canWrite ? button('Drop', async () => {
-          await call('drop_property_index', { table, property: index.property });
+          await scope.call('drop_property_index', { table, property: index.property });
           say(`The index on ${index.property} is dropped.`);
           again();
         }, { class: 'danger', 'aria-label': `Drop the index on ${index.property}` }) : ''])));
   if (canWrite) {
     main.append(form(async () => {
-      await call('create_property_index', { table, property: property.value });
+      await scope.call('create_property_index', { table, property: property.value });
       say(`There is an index on ${property.value}.`);
       again();
     }, labelled('Property', property), element('button', { class: 'primary' }, 'Create index'),
     button('Show the statement for a large table', async () => {
-      const { sql } = await call('property_index_sql', { table, property: property.value });
+      const { sql } = await scope.call('property_index_sql', { table, property: property.value });
       statement.textContent = sql;
       statement.hidden = false;
     })), statement);
@@ -70,13 +72,13 @@ export async function showDesign(main, canWrite, signal) {
     const time = element('input', { placeholder: '30 days', spellcheck: 'false', autocomplete: 'off' });
     main.append(expiries.length === 0
       ? form(async () => {
-        await call('set_expiry', { table, property: byProperty.value || null, timeToLive: time.value || null });
+        await scope.call('set_expiry', { table, property: byProperty.value || null, timeToLive: time.value || null });
         say('Entities expire now.');
         again();
       }, labelled('Property that decides', byProperty), labelled('Time to live', time),
       element('button', { class: 'primary' }, 'Set expiry'))
       : button('Drop expiry', async () => {
-        await call('drop_expiry', { table });
+        await scope.call('drop_expiry', { table });
         say('Entities do not expire any more.');
         again();
       }, { class: 'danger' }));
@@ -89,13 +91,13 @@ export async function showDesign(main, canWrite, signal) {
  * Stored access policies.
  *
  * @param {HTMLElement} main
+ * @param {Scope} scope
  * @param {boolean} canWrite
- * @param {AbortSignal} signal
  */
-export async function showAccess(main, canWrite, signal) {
-  const { table } = place();
+export async function showAccess(main, scope, canWrite) {
+  const { table } = scope.place;
   /** @type {Policy[]} */
-  const policies = await call('get_access_policies', { table }, signal);
+  const policies = await scope.call('get_access_policies', { table });
   const rows = /** @type {HTMLInputElement[][]} */ ([]);
   const body = element('div', { class: 'policies' });
   const add = (/** @type {Policy} */ policy) => {
@@ -129,7 +131,7 @@ export async function showAccess(main, canWrite, signal) {
     const set = rows.map(([id, start, expiry, permission]) => ({
       Id: id?.value, Start: start?.value || undefined, Expiry: expiry?.value || undefined, Permission: permission?.value || undefined,
     }));
-    await call('set_access_policies', { table, policies: JSON.stringify(set) });
+    await scope.call('set_access_policies', { table, policies: JSON.stringify(set) });
     say('The policies are set.');
     again();
   }, body, button('Add a policy', () => add({ Id: '' })[0]?.focus()), element('button', { class: 'primary' }, 'Save')));
@@ -142,23 +144,26 @@ export async function showAccess(main, canWrite, signal) {
  * The change feeds of the database, and the changes that their readers have not confirmed.
  *
  * @param {HTMLElement} main
- * @param {AbortSignal} signal
+ * @param {Scope} scope
  */
-export async function showChanges(main, signal) {
+export async function showChanges(main, scope) {
   /** @type {Feed[]} */
-  const feeds = await call('query_change_feeds', {}, signal);
+  const feeds = await scope.call('query_change_feeds');
   const changes = element('div', {});
+  const part = new Part(scope.signal);
   const look = async (/** @type {string} */ feed) => {
     try {
       /** @type {Change[]} */
-      const found = await call('query_changes', { feed, top: 100 }, signal);
+      const found = await part.ask(scope.place).call('query_changes', { feed, top: 100 });
       changes.replaceChildren(element('h3', {}, `Changes of ${feed} that are not confirmed`), found.length === 0
         ? element('p', { class: 'quiet' }, 'None.')
         : list(`Changes of ${feed}`, ['Committed', 'Table', 'Change', 'PartitionKey', 'RowKey', 'Properties'], found.map((change) => [
           change.committed ?? '', change.table ?? '', change.kind ?? '', change.partitionKey ?? '', change.rowKey ?? '',
           change.properties ?? ''])));
     } catch (error) {
-      changes.replaceChildren(shown(error));
+      if (!isAbort(error)) {
+        changes.replaceChildren(shown(error));
+      }
     }
   };
   main.append(element('h2', {}, 'Change feeds of the database'), feeds.length === 0

@@ -1,5 +1,7 @@
 // Makes elements. Texts become text nodes: nothing that an entity holds is ever read as HTML.
 
+import { isAbort } from './api.js';
+
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
 /**
@@ -119,31 +121,35 @@ export function say(/** @type {string} */ text) {
  * Shows an error: the code of the service, its message, and what to do.
  *
  * @param {unknown} error
+ * @param {() => unknown} [again] tries again
  * @returns {HTMLElement}
  */
-export function shown(error) {
+export function shown(error, again) {
   const problem = /** @type {{code?: string, message: string, hint?: string}} */ (error);
   return element('p', { class: 'problem', role: 'alert' },
     problem.code && element('strong', {}, problem.code, ': '),
     problem.message,
-    problem.hint && element('span', { class: 'hint' }, problem.hint));
+    problem.hint && element('span', { class: 'hint' }, problem.hint),
+    again && button('Try again', again));
 }
 
 /**
- * Does something that can fail, and shows the error in the panel if it is open, else above the view.
+ * Does something that can fail, and shows the error in the panel if it is open, else above the view. What was aborted, because
+ * something else was asked for, is no error.
  *
  * @param {() => unknown} action
  */
 export async function attempt(action) {
-  document.querySelectorAll('.problem').forEach((old) => old.remove());
+  document.querySelectorAll('main .problem').forEach((old) => old.remove());
   try {
     await action();
   } catch (error) {
-    const panel = byId('panel');
-    const place = panel.hidden ? byId('view') : panel;
+    if (isAbort(error)) {
+      return;
+    }
     const problem = shown(error);
-    if (panel.hidden) {
-      place.prepend(problem);
+    if (byId('panel').hidden) {
+      byId('view').prepend(problem);
     } else {
       byId('panel-title').after(problem);
     }

@@ -1,12 +1,13 @@
 // The entities of a table: a filter, how it is executed, and a page in a grid.
 
-import { call } from './api.js';
+import { Part, isAbort, panel } from './api.js';
 import { button, element, form, labelled, number, say, shown } from './dom.js';
 import { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities, importEntities } from './bulk.js';
 import { editEntity, insertEntity } from './entity.js';
-import { go, place } from './place.js';
+import { go } from './place.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
+/** @typedef {import('./api.js').Scope} Scope */
 
 const PAGE = 100;
 /** How long nobody has typed before the filter is explained. */
@@ -14,11 +15,11 @@ const PAUSE = 200;
 
 /**
  * @param {HTMLElement} main
+ * @param {Scope} scope
  * @param {boolean} canWrite
- * @param {AbortSignal} signal aborted when another place is shown
  */
-export async function showEntities(main, canWrite, signal) {
-  const { table, filter, select, position } = place();
+export async function showEntities(main, scope, canWrite) {
+  const { table, filter, select, position } = scope.place;
   const filterField = element('input', {
     id: 'filter', value: filter, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off',
     placeholder: "PartitionKey eq 'Sales' and Age gt 30", 'aria-describedby': 'explanation',
@@ -37,19 +38,23 @@ export async function showEntities(main, canWrite, signal) {
   const tools = element('div', { class: 'tools', role: 'group', 'aria-label': 'Actions' });
   main.append(search, explanation, tools, grid, pages);
 
+  const plan = new Part(scope.signal);
+  const explainFilter = (/** @type {string} */ filter) => explain(explanation, plan.ask({ ...scope.place, filter }));
   let timer = 0;
   filterField.addEventListener('input', () => {
     clearTimeout(timer);
-    timer = setTimeout(() => explain(explanation, table, filterField.value.trim(), signal), PAUSE);
+    timer = setTimeout(() => explainFilter(filterField.value.trim()), PAUSE);
   });
-  explain(explanation, table, filter, signal);
+  explainFilter(filter);
 
-  const page = await call('query_page', {
+  const page = await scope.call('query_page', {
     table, filter: filter || null, select: select || null, top: PAGE, token: position || null,
-  }, signal);
+  });
   /** @type {Set<Entity>} */
   const chosen = new Set();
-  grid.append(table_(page.entities, chosen, canWrite));
+  const ask = () => panel.ask(scope.place);
+  const open = (/** @type {Entity} */ { partitionKey, rowKey }) => editEntity(ask(), partitionKey, rowKey, canWrite);
+  grid.append(table_(page.entities, chosen, canWrite, open));
   if (page.entities.length === 0) {
     grid.append(element('p', { class: 'quiet' }, page.token
       ? 'Nothing found so far. There is more of the table to search.'
@@ -57,17 +62,17 @@ export async function showEntities(main, canWrite, signal) {
   }
 
   const count = button('Count exactly', async () => {
-    const { count } = await call('count_entities', { table, filter: filter || null });
+    const { count } = await scope.call('count_entities', { table, filter: filter || null });
     say(`${number(count)} entities${filter ? ' match the filter' : ''}.`);
   });
-  const exports = [button('Export', () => exportEntities())];
+  const exports = [button('Export', () => exportEntities(ask()))];
   const writes = [
-    button('Insert', () => insertEntity()),
-    button('Delete selected', () => deleteSelected([...chosen])),
-    button('Delete by filter', () => deleteByFilter()),
-    button('Import', () => importEntities()),
-    button('Clear table', () => clearTable()),
-    button('Drop table', () => dropTable()),
+    button('Insert', () => insertEntity(ask())),
+    button('Delete selected', () => deleteSelected(ask(), [...chosen])),
+    button('Delete by filter', () => deleteByFilter(ask())),
+    button('Import', () => importEntities(ask())),
+    button('Clear table', () => clearTable(ask())),
+    button('Drop table', () => dropTable(ask())),
   ];
   tools.append(...(canWrite ? writes.slice(0, 4) : []), ...exports, count, ...(canWrite ? writes.slice(4) : []));
 
@@ -84,16 +89,15 @@ export async function showEntities(main, canWrite, signal) {
 /**
  * Says how PostgreSQL would find what a filter asks for.
  *
- * @param {HTMLElement} place
- * @param {string} table
- * @param {string} filter
- * @param {AbortSignal} signal
+ * @param {HTMLElement} where
+ * @param {Scope} scope
  */
-async function explain(place, table, filter, signal) {
+async function explain(where, scope) {
+  const { table, filter } = scope.place;
   try {
-    const found = await call('explain_query', { table, filter: filter || null }, signal);
+    const found = await scope.call('explain_query', { table, filter: filter || null });
     const isSlow = /scan$/.test(found.access) && /^(table|partition)/.test(found.access) && Boolean(found.residual);
-    place.replaceChildren(
+    where.replaceChildren(
       element('span', { class: isSlow ? 'badge slow' : 'badge' }, found.access),
       ...(found.key_ranges ?? []).slice(0, 8).map((/** @type {string} */ range) => element('code', {}, range)),
       found.key_ranges?.length > 8 ? `and ${found.key_ranges.length - 8} more ranges` : '',
@@ -101,8 +105,8 @@ async function explain(place, table, filter, signal) {
       element('details', {}, element('summary', {}, 'SQL and plan'),
         element('pre', { tabindex: '0' }, found.sql), element('pre', { tabindex: '0' }, found.plan)));
   } catch (error) {
-    if (!signal.aborted) {
-      place.replaceChildren(shown(error));
+    if (!isAbort(error)) {
+      where.replaceChildren(shown(error));
     }
   }
 }
@@ -114,8 +118,9 @@ const short = (/** @type {string} */ type) => type.replace('Edm.', '');
  * @param {Entity[]} entities
  * @param {Set<Entity>} chosen
  * @param {boolean} canWrite
+ * @param {(entity: Entity) => unknown} onOpen
  */
-function table_(entities, chosen, canWrite) {
+function table_(entities, chosen, canWrite, onOpen) {
   /** @type {Map<string, Set<string>>} */
   const columns = new Map();
   for (const entity of entities) {
@@ -147,7 +152,7 @@ function table_(entities, chosen, canWrite) {
   });
   const rows = entities.map((entity, index) => {
     const values = new Map(entity.properties.map((property) => [property[0], property]));
-    const open = button('', () => editEntity(entity.partitionKey, entity.rowKey, canWrite), {
+    const open = button('', () => onOpen(entity), {
       class: 'open', 'aria-label': `Open ${entity.partitionKey} ${entity.rowKey}`,
     });
     open.append(text(entity.partitionKey));

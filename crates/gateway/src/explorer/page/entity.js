@@ -1,59 +1,69 @@
 // One entity: as a form and as JSON, with its ETag.
 
-import { Problem, call } from './api.js';
+import { Problem } from './api.js';
 import { button, closePanel, element, form, labelled, openPanel, say } from './dom.js';
-import { go, place } from './place.js';
+import { go } from './place.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
 /** @typedef {import('./api.js').Property} Property */
+/** @typedef {import('./api.js').Scope} Scope */
 
 const TYPES = ['String', 'Int32', 'Int64', 'Double', 'Boolean', 'DateTime', 'Guid', 'Binary'];
 
-/** Shows the page of entities again, at the same place. */
-const refresh = () => go({ position: place().position });
-
-function saved() {
-  say('Saved.');
+/**
+ * Closes the panel, and shows the page of entities again, at the same place.
+ *
+ * @param {Scope} scope
+ * @param {string} words
+ */
+function done(scope, words) {
+  say(words);
   closePanel();
-  refresh();
+  go(scope.place);
 }
 
-/** An empty form for a new entity. */
-export function insertEntity() {
-  edit('Insert an entity', null, { partitionKey: '', rowKey: '', properties: [] }, true);
+/**
+ * An empty form for a new entity.
+ *
+ * @param {Scope} scope
+ */
+export function insertEntity(scope) {
+  edit(scope, 'Insert an entity', null, { partitionKey: '', rowKey: '', properties: [] }, true);
 }
 
 /**
  * Opens an entity with all of its values.
  *
+ * @param {Scope} scope
  * @param {string} partitionKey
  * @param {string} rowKey
  * @param {boolean} canWrite
  */
-export async function editEntity(partitionKey, rowKey, canWrite) {
-  const entity = await call('get_entity', { table: place().table, partitionKey, rowKey });
-  edit('Entity', entity, entity, canWrite);
+export async function editEntity(scope, partitionKey, rowKey, canWrite) {
+  const entity = await scope.call('get_entity', { table: scope.place.table, partitionKey, rowKey });
+  edit(scope, 'Entity', entity, entity, canWrite);
 }
 
 /**
+ * @param {Scope} scope
  * @param {string} title
  * @param {Entity | null} stored null for one that does not exist yet
  * @param {{partitionKey: string, rowKey: string, properties: Property[]}} shown what the form begins with
  * @param {boolean} canWrite
  */
-function edit(title, stored, shown, canWrite) {
-  const { table } = place();
+function edit(scope, title, stored, shown, canWrite) {
+  const { table } = scope.place;
   const keys = [field(shown.partitionKey, stored !== null), field(shown.rowKey, stored !== null)];
   const [partitionKey, rowKey] = /** @type {[HTMLTextAreaElement, HTMLTextAreaElement]} */ (keys);
-  const editor = new Editor(shown.properties, canWrite);
+  const editor = new Editor(scope, shown.properties, canWrite);
   const save = async () => {
     const properties = await editor.json();
     if (stored === null) {
-      await call('insert_entity', { table, partitionKey: partitionKey.value, rowKey: rowKey.value, properties });
-    } else if (!await replace(stored, properties, stored.etag)) {
+      await scope.call('insert_entity', { table, partitionKey: partitionKey.value, rowKey: rowKey.value, properties });
+    } else if (!await replace(scope, stored, properties, stored.etag)) {
       return;
     }
-    saved();
+    done(scope, 'Saved.');
   };
   const submit = form(save,
     element('div', { class: 'keys-of-entity' }, labelled('PartitionKey', partitionKey), labelled('RowKey', rowKey)),
@@ -61,9 +71,9 @@ function edit(title, stored, shown, canWrite) {
     editor.element,
     canWrite && element('div', { class: 'tools' },
       element('button', { class: 'primary' }, stored ? 'Save' : 'Insert'),
-      stored && button('Duplicate', async () => duplicate(await editor.properties(), stored)),
-      stored && button('Change keys', () => rename(stored)),
-      stored && button('Delete', () => remove(stored), { class: 'danger' })));
+      stored && button('Duplicate', async () => duplicate(scope, await editor.properties(), stored)),
+      stored && button('Change keys', () => rename(scope, stored)),
+      stored && button('Delete', () => remove(scope, stored), { class: 'danger' })));
   openPanel(title, submit);
   if (stored === null) {
     partitionKey.focus();
@@ -83,10 +93,12 @@ function field(value, isReadOnly) {
 /** The properties of an entity, as fields or as JSON. */
 class Editor {
   /**
+   * @param {Scope} scope
    * @param {Property[]} properties
    * @param {boolean} canWrite
    */
-  constructor(properties, canWrite) {
+  constructor(scope, properties, canWrite) {
+    this.scope = scope;
     this.canWrite = canWrite;
     /** @type {{name: HTMLInputElement, type: HTMLSelectElement, value: HTMLTextAreaElement, row: HTMLElement}[]} */
     this.rows = [];
@@ -150,12 +162,12 @@ class Editor {
 
   /** What would be saved, value by value. The database reads the JSON, because numbers lose their types in a browser. */
   async properties() {
-    const { properties } = await call('read_properties', { properties: await this.json() });
+    const { properties } = await this.scope.call('read_properties', { properties: await this.json() });
     return /** @type {Property[]} */ (properties);
   }
 
   async switch() {
-    const { properties, json } = await call('read_properties', { properties: await this.json() });
+    const { properties, json } = await this.scope.call('read_properties', { properties: await this.json() });
     if (this.isJson) {
       this.show(properties);
     } else {
@@ -190,34 +202,36 @@ export function payload(properties) {
 /**
  * Replaces an entity if it still has that ETag. If not, both versions are shown, and the result is false.
  *
+ * @param {Scope} scope
  * @param {Entity} stored
  * @param {string} properties
  * @param {string} etag
  */
-async function replace(stored, properties, etag) {
-  const { table } = place();
+async function replace(scope, stored, properties, etag) {
+  const { table } = scope.place;
   const keys = { table, partitionKey: stored.partitionKey, rowKey: stored.rowKey };
   try {
-    await call('replace_entity', { ...keys, properties, etag });
+    await scope.call('replace_entity', { ...keys, properties, etag });
     return true;
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 412) {
       throw error;
     }
-    const current = await call('get_entity', keys);
-    const mine = (await call('read_properties', { properties })).properties;
-    showConflict(error, current, mine, properties);
+    const current = await scope.call('get_entity', keys);
+    const mine = (await scope.call('read_properties', { properties })).properties;
+    showConflict(scope, error, current, mine, properties);
     return false;
   }
 }
 
 /**
+ * @param {Scope} scope
  * @param {Problem} error
  * @param {Entity} current
  * @param {Property[]} mine
  * @param {string} properties
  */
-function showConflict(error, current, mine, properties) {
+function showConflict(scope, error, current, mine, properties) {
   const versions = [mine, current.properties].map((list) => new Map(list.map(([name, type, value]) => [name, { type, value }])));
   const [own, other] = /** @type {[Map<string, {type: string, value: string}>, Map<string, {type: string, value: string}>]} */ (
     versions);
@@ -239,36 +253,38 @@ function showConflict(error, current, mine, properties) {
           element('th', { scope: 'col' }, 'Yours'), element('th', { scope: 'col' }, `Stored at ${current.timestamp}`))),
         element('tbody', {}, ...rows))),
     element('div', { class: 'tools' },
-      button('Edit what is stored', () => edit('Entity', current, current, true)),
-      button('Edit yours', () => edit('Entity', current, { ...current, properties: mine }, true)),
+      button('Edit what is stored', () => edit(scope, 'Entity', current, current, true)),
+      button('Edit yours', () => edit(scope, 'Entity', current, { ...current, properties: mine }, true)),
       button('Replace it by yours', async () => {
-        if (await replace(current, properties, current.etag)) {
-          saved();
+        if (await replace(scope, current, properties, current.etag)) {
+          done(scope, 'Saved.');
         }
       }, { class: 'danger' })));
 }
 
 /**
+ * @param {Scope} scope
  * @param {Property[]} properties
  * @param {Entity} stored
  */
-function duplicate(properties, stored) {
-  edit('Duplicate: give it other keys', null, { ...stored, properties }, true);
+function duplicate(scope, properties, stored) {
+  edit(scope, 'Duplicate: give it other keys', null, { ...stored, properties }, true);
 }
 
-/** @param {Entity} stored */
-function rename(stored) {
-  const { table } = place();
+/**
+ * @param {Scope} scope
+ * @param {Entity} stored
+ */
+function rename(scope, stored) {
+  const { table } = scope.place;
   const partitionKey = field(stored.partitionKey, false);
   const rowKey = field(stored.rowKey, false);
   openPanel('Change the keys', form(async () => {
-    await call('rename_entity', {
+    await scope.call('rename_entity', {
       table, partitionKey: stored.partitionKey, rowKey: stored.rowKey, etag: stored.etag,
       newPartitionKey: partitionKey.value, newRowKey: rowKey.value,
     });
-    say('The entity has its new keys.');
-    closePanel();
-    refresh();
+    done(scope, 'The entity has its new keys.');
   },
   element('p', {}, 'One transaction inserts the entity under the new keys and deletes the old one, if nobody has changed it.'),
   labelled('PartitionKey', partitionKey), labelled('RowKey', rowKey),
@@ -276,17 +292,18 @@ function rename(stored) {
   partitionKey.focus();
 }
 
-/** @param {Entity} stored */
-function remove(stored) {
+/**
+ * @param {Scope} scope
+ * @param {Entity} stored
+ */
+function remove(scope, stored) {
   openPanel('Delete the entity',
     element('p', {}, element('bdi', {}, stored.partitionKey), ' · ', element('bdi', {}, stored.rowKey)),
     element('div', { class: 'tools' },
       button('Delete it', async () => {
         const keys = JSON.stringify([[stored.partitionKey, stored.rowKey, stored.etag]]);
-        await call('delete_entities_by_key', { table: place().table, keys });
-        say('Deleted.');
-        closePanel();
-        refresh();
+        await scope.call('delete_entities_by_key', { table: scope.place.table, keys });
+        done(scope, 'Deleted.');
       }, { class: 'danger' }),
       button('Keep it', closePanel)));
 }

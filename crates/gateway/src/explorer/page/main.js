@@ -1,114 +1,129 @@
 // The explorer. It shows one place at a time (place.js): a table with its entities, its design, its access policies, the changes of
 // its database, or the load of the gateway.
 
-import { hello, takeToken } from './api.js';
+import { Part, isAbort, panel, takeToken } from './api.js';
 import { showAccess, showChanges, showDesign } from './design.js';
-import { attempt, byId, closePanel, element, say, shown as problemOf } from './dom.js';
+import { attempt, byId, closePanel, element, say, shown } from './dom.js';
 import { showEntities } from './entities.js';
 import { address, go, place } from './place.js';
 import { showLoad } from './plots.js';
 import { markTable, showTables } from './tables.js';
 
+/** @typedef {import('./api.js').Scope} Scope */
+
 const VIEWS = /** @type {const} */ ([
   ['entities', 'Entities'], ['design', 'Indexes and expiry'], ['access', 'Access policies'], ['changes', 'Changes'],
 ]);
 
-let canWrite = false;
+const view = new Part();
+const list = new Part();
+/** @type {{accounts: string[], canWrite: boolean} | null} */
+let known = null;
 /** The account whose tables are listed. */
 let listed = '';
 /** Account, table and view that were shown last. */
 let seen = '';
-let shown = new AbortController();
-
-async function start() {
-  takeToken();
-  const account = /** @type {HTMLSelectElement} */ (byId('account'));
-  const known = await hello();
-  canWrite = known.canWrite;
-  byId('mode').textContent = canWrite ? '' : 'read only';
-  account.replaceChildren(...known.accounts.map((name) => element('option', {}, name)));
-  account.onchange = () => go({ account: account.value, table: '', view: 'entities', filter: '', select: '' });
-  if (!known.accounts.includes(place().account)) {
-    history.replaceState(null, '', address({ account: known.accounts[0] ?? '', position: place().position }));
-  }
-  await show();
-}
-
-/** Lists the tables of the account, or says why it cannot. */
-async function listTables() {
-  const list = byId('tables');
-  try {
-    await showTables(list, canWrite);
-  } catch (error) {
-    list.replaceChildren(element('h2', {}, 'Tables'), problemOf(error));
-  }
-}
 
 /** Shows the place that the address names. */
 async function show() {
-  shown.abort();
-  shown = new AbortController();
-  const { signal } = shown;
-  const { account, table, view, filter } = place();
-  const list = byId('tables');
-  const main = byId('view');
+  if (takeToken()) {
+    known = null;
+  }
+  const scope = view.ask(place());
+  panel.leave();
   closePanel();
+  markTable(byId('tables'));
+  try {
+    await showPlace(scope);
+  } catch (error) {
+    if (!isAbort(error)) {
+      byId('view').prepend(shown(error, () => go(scope.place)));
+    }
+  }
+}
+
+/** @param {Scope} scope */
+async function showPlace(scope) {
+  const { account, table, view, filter } = scope.place;
+  if (known === null) {
+    known = await scope.hello();
+    showAccounts(known);
+  }
+  const { accounts, canWrite } = known;
+  const [first] = accounts;
+  if (first !== undefined && !accounts.includes(account)) {
+    history.replaceState(null, '', address({ ...scope.place, account: first }));
+    await show();
+    return;
+  }
   /** @type {HTMLSelectElement} */ (byId('account')).value = account;
   document.title = table && view !== 'load' ? `${table} – Explorer` : 'Explorer';
-  markTable(list);
   if (listed !== account) {
-    listed = account;
-    list.replaceChildren();
-    await listTables();
+    byId('tables').replaceChildren();
+    listTables();
   }
   const here = [account, table, view].join(' ');
   if (here !== seen) {
     seen = here;
     say('');
   }
+  const main = byId('view');
   const next = element('div', {});
+  if (view === 'load') {
+    byId('title').textContent = 'Load of the gateway';
+    main.replaceChildren(next);
+    await showLoad(next, scope);
+    return;
+  }
+  byId('title').textContent = table || 'Explorer';
+  if (!table) {
+    main.replaceChildren(element('p', { class: 'quiet' }, 'Choose a table.'));
+    return;
+  }
+  const tabs = element('nav', { class: 'tabs', 'aria-label': 'Views of the table' },
+    ...VIEWS.map(([name, text]) => element('a', {
+      href: address({ view: name, filter }), 'aria-current': name === view ? 'page' : null,
+    }, text)));
+  main.replaceChildren(tabs, next);
+  switch (view) {
+    case 'design':
+      await showDesign(next, scope, canWrite);
+      break;
+    case 'access':
+      await showAccess(next, scope, canWrite);
+      break;
+    case 'changes':
+      await showChanges(next, scope);
+      break;
+    default:
+      await showEntities(next, scope, canWrite);
+  }
+}
+
+/** @param {{accounts: string[], canWrite: boolean}} known */
+function showAccounts({ accounts, canWrite }) {
+  byId('mode').textContent = canWrite ? '' : 'read only';
+  const choice = /** @type {HTMLSelectElement} */ (byId('account'));
+  choice.replaceChildren(...accounts.map((name) => element('option', {}, name)));
+  choice.onchange = () => go({ account: choice.value, table: '', view: 'entities', filter: '', select: '' });
+}
+
+/** Lists the tables of the account, or says why it cannot. */
+async function listTables() {
+  const scope = list.ask(place());
+  listed = scope.place.account;
+  const tables = byId('tables');
   try {
-    if (view === 'load') {
-      byId('title').textContent = 'Load of the gateway';
-      main.replaceChildren(next);
-      await showLoad(next, signal);
-    } else if (!table) {
-      byId('title').textContent = 'Explorer';
-      main.replaceChildren(element('p', { class: 'quiet' }, 'Choose a table.'));
-    } else {
-      const tabs = element('nav', { class: 'tabs', 'aria-label': 'Views of the table' },
-        ...VIEWS.map(([name, text]) => element('a', {
-          href: address({ view: name, filter }), 'aria-current': name === view ? 'page' : null,
-        }, text)));
-      byId('title').textContent = table;
-      main.replaceChildren(tabs, next);
-      switch (view) {
-        case 'design':
-          await showDesign(next, canWrite, signal);
-          break;
-        case 'access':
-          await showAccess(next, canWrite, signal);
-          break;
-        case 'changes':
-          await showChanges(next, signal);
-          break;
-        default:
-          await showEntities(next, canWrite, signal);
-      }
-    }
+    await showTables(tables, scope, known?.canWrite ?? false);
   } catch (error) {
-    // What another place has aborted is no error.
-    if (!signal.aborted) {
-      throw error;
+    if (!isAbort(error)) {
+      listed = '';
+      tables.replaceChildren(element('h2', {}, 'Tables'), shown(error, listTables));
     }
   }
 }
 
-addEventListener('hashchange', () => {
-  // An address with a token may be opened in a page that is open already.
-  const hasToken = new URLSearchParams(location.hash.slice(1)).has('token');
-  attempt(hasToken ? start : show);
-});
+addEventListener('hashchange', () => attempt(show));
 addEventListener('tables-changed', listTables);
 addEventListener('keydown', (event) => {
   const isTyping = event.target instanceof HTMLElement && event.target.matches('input, textarea, select');
@@ -124,4 +139,4 @@ byId('skip').addEventListener('click', (event) => {
   byId('main').focus();
   event.preventDefault();
 });
-attempt(start);
+attempt(show);

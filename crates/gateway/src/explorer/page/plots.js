@@ -1,6 +1,6 @@
 // What clients ask of the gateway, from its metrics: rate, errors, latencies, and the most requested partitions.
 
-import { metrics } from './api.js';
+import { isAbort } from './api.js';
 import { element, number, shown, svg } from './dom.js';
 
 /** How often the metrics are read, and how many of the last readings are shown. */
@@ -12,9 +12,9 @@ const READINGS = 60;
 
 /**
  * @param {HTMLElement} main
- * @param {AbortSignal} signal
+ * @param {import('./api.js').Scope} scope
  */
-export async function showLoad(main, signal) {
+export async function showLoad(main, scope) {
   const plot = element('div', { class: 'plot' });
   const operations = element('div', { class: 'grid', tabindex: '0', role: 'region', 'aria-label': 'Operations' });
   const partitions = element('div', { class: 'grid', tabindex: '0', role: 'region', 'aria-label': 'Partitions' });
@@ -23,16 +23,18 @@ export async function showLoad(main, signal) {
     element('h2', {}, 'Most requested partitions'), partitions);
   /** @type {Point[]} */
   const points = [];
-  while (!signal.aborted) {
+  while (!scope.signal.aborted) {
     try {
-      const samples = read(await metrics());
+      const samples = read(await scope.metrics());
       points.push({ time: performance.now(), ...totals(samples) });
       points.splice(0, points.length - READINGS);
       plot.replaceChildren(...drawRates(points));
       operations.replaceChildren(tableOf(['Operation', 'Requests', 'Errors', 'p50', 'p99'], byOperation(samples)));
       partitions.replaceChildren(drawPartitions(samples));
     } catch (error) {
-      plot.replaceChildren(shown(error));
+      if (!isAbort(error)) {
+        plot.replaceChildren(shown(error));
+      }
     }
     await new Promise((resolve) => {
       setTimeout(resolve, INTERVAL);

@@ -1,19 +1,21 @@
 // The list of tables.
 
-import { call } from './api.js';
+import { panel } from './api.js';
 import { bytes, button, element, form, labelled, number, openPanel, closePanel, say } from './dom.js';
 import { address, go, place } from './place.js';
 
+/** @typedef {import('./api.js').Scope} Scope */
 /** @typedef {{name: string, estimate: number | null, bytes: number | null}} Table */
 
 /**
  * Fills the list, and again when something may have changed.
  *
  * @param {HTMLElement} list
+ * @param {Scope} scope
  * @param {boolean} canWrite
  */
-export async function showTables(list, canWrite) {
-  const tables = await allTables();
+export async function showTables(list, scope, canWrite) {
+  const tables = await allTables(scope);
   const old = list.querySelector('input');
   const search = element('input', { type: 'search', placeholder: 'Find a table', 'aria-label': 'Find a table' });
   search.value = old?.value ?? '';
@@ -30,7 +32,7 @@ export async function showTables(list, canWrite) {
     search,
     element('ul', {}, ...items.map(({ item }) => item)),
     tables.length === 0 ? element('p', { class: 'quiet' }, 'There are no tables.') : '',
-    canWrite ? button('New table', newTable) : '');
+    canWrite ? button('New table', () => newTable(panel.ask(scope.place))) : '');
   markTable(list);
 }
 
@@ -45,13 +47,14 @@ export function markTable(/** @type {HTMLElement} */ list) {
   }
 }
 
-async function allTables() {
+/** @param {Scope} scope */
+async function allTables(scope) {
   /** @type {Table[]} */
   const all = [];
   /** @type {string | null} */
   let token = null;
   do {
-    const page = await call('query_tables', { token });
+    const page = await scope.call('query_tables', { token });
     all.push(...page.tables);
     token = page.token;
   } while (token);
@@ -70,10 +73,11 @@ function item(table) {
   }, element('span', { class: 'name' }, table.name), element('small', {}, count + size)));
 }
 
-function newTable() {
+/** @param {Scope} scope */
+function newTable(scope) {
   const name = element('input', { required: true, autocomplete: 'off', spellcheck: 'false' });
   openPanel('New table', form(async () => {
-    await call('create_table', { table: name.value });
+    await scope.call('create_table', { table: name.value });
     say(`${name.value} is there.`);
     closePanel();
     dispatchEvent(new Event('tables-changed'));
