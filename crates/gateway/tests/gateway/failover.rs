@@ -14,7 +14,7 @@ use crate::standbys::{Replicated, get, insert, secondary, wait_until_live};
 use crate::way::{Passage, Way};
 
 /// The primary and the standbys in one URL.
-fn all_hosts(servers: &Replicated) -> String {
+pub fn all_hosts(servers: &Replicated) -> String {
     let mut hosts = vec![(servers.primary.host(), servers.primary.port())];
     hosts.extend(servers.standbys.iter().map(|standby| (standby.host(), standby.port())));
     socket_url(&hosts, "postgres", "postgres")

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use system_tests::wait_until;
 
-use crate::gateway::Service;
+use crate::failover::all_hosts;
+use crate::gateway::{Gateway, Service};
+use crate::standbys::{Replicated, secondary, wait_until_live};
 
 /// The names of metrics in a text.
 fn names(text: &str) -> BTreeSet<String> {
@@ -34,6 +36,39 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// The names of metrics that the gateway registers.
+fn told() -> Vec<&'static str> {
+    let code = include_str!("../../src/observe/metrics.rs");
+    let calls = code.split("tell(").skip(1);
+    let names: Vec<_> = calls
+        .filter_map(|call| call.trim_start().strip_prefix('"')?.split('"').next())
+        .collect();
+    assert!(names.len() > 20, "{names:?}");
+    names
+}
+
+/// The metrics of a gateway whose database URL has a primary and a standby, which are both also there for reads.
+fn metrics_of_standbys() -> String {
+    let servers = Replicated::start(&[&[]]);
+    let url = all_hosts(&servers);
+    let gateway = Gateway::start(&["--database-url", &url, "--secondary-url", &url]);
+    wait_until_live(&secondary(&gateway));
+    let metrics = gateway.admin("/metrics").expect(200).text().to_owned();
+    // The primary serves no reads of the secondary endpoint. So that no alert says this of it, it has one name in both.
+    let of = |name: &str, value: &str| {
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with(name) && line.ends_with(value))
+            .unwrap();
+        line.split(['{', '}']).nth(1).unwrap()
+    };
+    assert_eq!(
+        of("table_service_node_primary{", " 1"),
+        of("table_service_standby_serving{", " 0")
+    );
+    metrics
+}
+
 #[test]
 fn the_dashboard_and_the_alerts_ask_for_the_metrics_that_there_are() {
     let service = Service::with(&["--expiry-interval", "1"]);
@@ -50,7 +85,16 @@ fn the_dashboard_and_the_alerts_ask_for_the_metrics_that_there_are() {
             .all(|name| metrics().contains(name))
     });
     session.run("SELECT table_service.drop_change_feed('watched')");
-    let there = samples(&metrics());
+    let mut there = samples(&metrics());
+    there.extend(samples(&metrics_of_standbys()));
+    // Of what the gateway can tell, nothing is missing here.
+    for name in told() {
+        let name = format!("table_service_{name}");
+        assert!(
+            there.iter().any(|sample| sample.starts_with(&name)),
+            "no sample of {name} was seen"
+        );
+    }
     let mut shown = BTreeSet::new();
     for name in ["dashboard.json", "alerts.yaml"] {
         let asked = names(&file(name));
