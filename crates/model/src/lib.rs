@@ -14,6 +14,7 @@ pub mod error;
 pub mod etag;
 pub mod expiry;
 pub mod filter;
+pub mod formula;
 pub mod json;
 pub mod key;
 pub mod limits;

@@ -1,13 +1,15 @@
 //! Rows of CSV with the columns `PartitionKey`, `RowKey`, `Timestamp`, `Name` and `Name@type`, as Azure Storage Explorer
 //! writes and reads them. A property that an entity lacks has neither value nor type.
 //!
-//! A release of Storage Explorer writes types only into the first row of data, and can write none at all.
+//! A release of Storage Explorer writes types only into the first row of data, and can write none at all. In what the explorer of
+//! the gateway has exported, texts may be [escaped](table_service_model::formula).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use table_service_model::edm::{EdmType, Value, parse_binary, parse_boolean, parse_double, parse_guid};
+use table_service_model::formula;
 use table_service_model::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use table_service_model::{PropertiesBuilder, Ticks};
 
@@ -27,6 +29,7 @@ pub struct Columns {
     row_key: usize,
     timestamp: Option<usize>,
     properties: Vec<Column>,
+    has_escaped_texts: bool,
     /// Values without a type of their own: whether one had the type of the first row, and whether one had none.
     by_first_row: bool,
     untyped: bool,
@@ -75,6 +78,7 @@ impl Columns {
             row_key: required(ROW_KEY)?,
             timestamp: places.get(TIMESTAMP).copied(),
             properties: Vec::new(),
+            has_escaped_texts: places.contains_key(formula::COLUMN),
             by_first_row: false,
             untyped: false,
             inferred: false,
@@ -183,6 +187,10 @@ impl Columns {
             let text = row.field(index);
             text.ok_or_else(|| (row.place(index), "The text is not UTF-8".to_owned()))
         };
+        let plain = |text| match self.has_escaped_texts {
+            true => formula::unescape(text),
+            false => text,
+        };
         let mut builder = PropertiesBuilder::with_capacity(self.properties.len().min(256));
         for column in &self.properties {
             let text = field(column.value)?;
@@ -208,6 +216,7 @@ impl Columns {
                     (row.place(column.edm.unwrap_or_default()), reason)
                 })?,
             };
+            let text = if edm == EdmType::String { plain(text) } else { text };
             push(&mut builder, &column.name, edm, text).map_err(|reason| (row.place(column.value), reason))?;
         }
         let timestamp = match self.timestamp {
@@ -221,8 +230,8 @@ impl Columns {
             None => None,
         };
         Ok(Record {
-            partition_key: field(self.partition_key)?.to_owned(),
-            row_key: field(self.row_key)?.to_owned(),
+            partition_key: plain(field(self.partition_key)?).to_owned(),
+            row_key: plain(field(self.row_key)?).to_owned(),
             timestamp,
             properties: builder.finish().map_err(|error| (row.place(0), reason(&error)))?,
         })
@@ -393,6 +402,30 @@ mod tests {
             r#"{"PartitionKey":"p","RowKey":"1","A":2,"B":true}"#
         );
         assert_eq!(notes, ["types told from the values: A is Edm.Int32, B is Edm.Boolean"]);
+    }
+
+    #[test]
+    fn apostrophes_before_formulas_go_only_where_the_file_says_so() {
+        let texts = |more: &str, end: &str| {
+            format!(
+                "PartitionKey,RowKey,S,S@type,N,N@type{more}\n'=p,''r,'@s,Edm.String,-1,Edm.Int32{end}\n'p,r,'s,,,{end}\n"
+            )
+        };
+        assert_eq!(
+            entities(&texts(",odata.apostrophes", ","), false),
+            [
+                r#"{"PartitionKey":"=p","RowKey":"'r","N":-1,"S":"@s"}"#,
+                r#"{"PartitionKey":"'p","RowKey":"r","S":"'s"}"#,
+            ]
+        );
+        // As Storage Explorer writes what is stored.
+        assert_eq!(
+            entities(&texts("", ""), false),
+            [
+                r#"{"PartitionKey":"'=p","RowKey":"''r","N":-1,"S":"'@s"}"#,
+                r#"{"PartitionKey":"'p","RowKey":"r","S":"'s"}"#,
+            ]
+        );
     }
 
     #[test]

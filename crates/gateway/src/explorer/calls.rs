@@ -30,6 +30,31 @@ macro_rules! moment {
     };
 }
 
+/// The properties of a bag: name, type, what is shown of the value, and how long the value is.
+macro_rules! properties {
+    ($bag:literal, $value:expr) => {
+        concat!(
+            "(SELECT coalesce(json_agg(json_build_array(v.name, v.type, ",
+            $value,
+            ", length(v.value))), '[]') FROM table_service.each_property(",
+            $bag,
+            ") AS v)"
+        )
+    };
+}
+
+/// The members of the entity `e`.
+macro_rules! entity {
+    ($value:expr) => {
+        concat!(
+            "'partitionKey', e.partition_key, 'rowKey', e.row_key, 'etag', table_service.etag(e.\"timestamp\"), 'timestamp', ",
+            moment!("e.\"timestamp\""),
+            ", 'properties', ",
+            properties!("e.properties", $value)
+        )
+    };
+}
+
 pub const CALLS: &[Call] = &[
     Call {
         name: "query_tables",
@@ -73,38 +98,29 @@ pub const CALLS: &[Call] = &[
         name: "query_page",
         parameters: &["table", "filter", "select", "top", "token"],
         sql: concat!(
-            "SELECT json_build_object('entities', coalesce(json_agg(json_build_object(
-               'partitionKey', p.partition_key, 'rowKey', p.row_key, 'etag', table_service.etag(p.\"timestamp\"),
-               'timestamp', ",
-            moment!("p.\"timestamp\""),
-            ", 'properties', (SELECT coalesce(json_agg(json_build_array(
-                  v.name, v.type, left(v.value, ",
-            shown!(),
-            "), length(v.value))), '[]') FROM table_service.each_property(p.properties) AS v)
-               ) ORDER BY p.ordinality) FILTER (WHERE p.partition_key IS NOT NULL), '[]'), 'token', max(p.continuation_token))
-             FROM table_service.query_page($1, $2, $3, $4::text::bigint, $5) WITH ORDINALITY AS p"
+            "SELECT json_build_object('entities', coalesce(json_agg(json_build_object(",
+            entity!(concat!("left(v.value, ", shown!(), ")")),
+            ") ORDER BY e.ordinality) FILTER (WHERE e.partition_key IS NOT NULL), '[]'), 'token', max(e.continuation_token))
+             FROM table_service.query_page($1, $2, $3, $4::text::bigint, $5) WITH ORDINALITY AS e"
         ),
     },
     Call {
         name: "get_entity",
         parameters: &["table", "partitionKey", "rowKey"],
         sql: concat!(
-            "SELECT json_build_object('partitionKey', e.partition_key, 'rowKey', e.row_key,
-               'etag', table_service.etag(e.\"timestamp\"), 'timestamp', ",
-            moment!("e.\"timestamp\""),
-            ", 'properties', (SELECT coalesce(json_agg(json_build_array(v.name, v.type, v.value, length(v.value))), '[]')
-                              FROM table_service.each_property(e.properties) AS v),
-               'json', e.properties::text)
-             FROM table_service.get_entity($1, $2, $3) AS e"
+            "SELECT json_build_object(",
+            entity!("v.value"),
+            ", 'json', e.properties::text) FROM table_service.get_entity($1, $2, $3) AS e"
         ),
     },
     Call {
         name: "read_properties",
         parameters: &["properties"],
-        sql: "SELECT json_build_object('properties', (SELECT coalesce(json_agg(
-                json_build_array(v.name, v.type, v.value, length(v.value))), '[]') FROM table_service.each_property(p.properties) AS v),
-                'json', p.properties::text)
-              FROM (SELECT $1::text::table_service.properties) AS p (properties)",
+        sql: concat!(
+            "SELECT json_build_object('properties', ",
+            properties!("e.properties", "v.value"),
+            ", 'json', e.properties::text) FROM (SELECT $1::text::table_service.properties) AS e (properties)"
+        ),
     },
     Call {
         name: "insert_entity",

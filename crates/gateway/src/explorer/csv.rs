@@ -1,70 +1,92 @@
 //! CSV as Azure Storage Explorer has it: the keys, the Timestamp, then for each property a column and one with its type.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The names of all properties, in the order of the columns.
+use table_service_model::formula;
+
+/// What stands in the first line: the names of all properties, in the order of the columns, and whether texts are
+/// [escaped](formula).
 #[derive(Default)]
-pub struct Columns(BTreeMap<String, ()>);
+pub struct Columns {
+    names: BTreeSet<String>,
+    are_texts_escaped: bool,
+}
 
-/// An entity's property: name, type, value.
-pub type Property = (String, String, String);
+/// An entity, with its properties as name, type and value.
+pub struct Entity {
+    pub keys: [String; 2],
+    pub timestamp: String,
+    pub properties: Vec<[String; 3]>,
+}
+
+const STRING: &str = "Edm.String";
 
 impl Columns {
-    pub fn add(&mut self, name: String) {
-        self.0.insert(name, ());
+    /// Makes room for an entity.
+    pub fn add(&mut self, entity: Entity) {
+        self.are_texts_escaped |= has_formula(&entity);
+        self.names.extend(entity.properties.into_iter().map(|[name, ..]| name));
     }
 
     /// The first line.
     pub fn head(&self) -> String {
         let mut line = "PartitionKey,RowKey,Timestamp".to_owned();
-        for name in self.0.keys() {
+        for name in &self.names {
             line.push(',');
             field(&mut line, name);
             line.push(',');
             field(&mut line, &format!("{name}@type"));
         }
+        if self.are_texts_escaped {
+            line.push(',');
+            line.push_str(formula::COLUMN);
+        }
         line.push_str("\r\n");
         line
     }
 
-    /// Appends the line of an entity. `None` if it has a property without a column.
-    pub fn line(&self, line: &mut String, keys: [&str; 2], timestamp: &str, properties: &[Property]) -> Option<()> {
-        let by_name: BTreeMap<&str, &Property> = properties.iter().map(|p| (p.0.as_str(), p)).collect();
-        if by_name.keys().any(|name| !self.0.contains_key(*name)) {
+    /// Appends the line of an entity. `None` if there is no room for it.
+    pub fn line(&self, line: &mut String, entity: &Entity) -> Option<()> {
+        let by_name: BTreeMap<&str, _> = entity.properties.iter().map(|p| (p[0].as_str(), p)).collect();
+        if by_name.keys().any(|name| !self.names.contains(*name)) || has_formula(entity) && !self.are_texts_escaped {
             return None;
         }
-        for key in keys {
-            field(line, &harmless(key));
+        for key in &entity.keys {
+            field(line, &formula::escape(key));
             line.push(',');
         }
-        line.push_str(timestamp);
-        for name in self.0.keys() {
+        line.push_str(&entity.timestamp);
+        for name in &self.names {
             line.push(',');
-            let Some((_, edm, value)) = by_name.get(name.as_str()) else {
+            let Some([_, edm, value]) = by_name.get(name.as_str()) else {
                 line.push(',');
                 continue;
             };
             match edm.as_str() {
                 // An empty text is not a missing one.
-                "Edm.String" if value.is_empty() => line.push_str("\"\""),
-                "Edm.String" => field(line, &harmless(value)),
+                STRING if value.is_empty() => line.push_str("\"\""),
+                STRING => field(line, &formula::escape(value)),
                 _ => field(line, value),
             }
             line.push(',');
             field(line, edm);
+        }
+        if self.are_texts_escaped {
+            line.push(',');
         }
         line.push_str("\r\n");
         Some(())
     }
 }
 
-/// A text that no spreadsheet takes for a formula: one that begins like it gets an apostrophe. So does one that begins with an
-/// apostrophe, so that the page can take it away again.
-fn harmless(text: &str) -> String {
-    match text.starts_with(['=', '+', '-', '@', '\t', '\r', '\'']) {
-        true => format!("'{text}"),
-        false => text.to_owned(),
-    }
+/// Whether a text of the entity has to be escaped.
+fn has_formula(entity: &Entity) -> bool {
+    let texts = entity
+        .properties
+        .iter()
+        .filter(|[_, edm, _]| edm == STRING)
+        .map(|[.., value]| value);
+    entity.keys.iter().chain(texts).any(|text| formula::is_escaped(text))
 }
 
 fn field(line: &mut String, text: &str) {
@@ -81,32 +103,57 @@ fn field(line: &mut String, text: &str) {
 mod tests {
     use super::*;
 
+    fn entity(keys: [&str; 2], properties: &[[&str; 3]]) -> Entity {
+        Entity {
+            keys: keys.map(str::to_owned),
+            timestamp: "T".to_owned(),
+            properties: properties.iter().map(|p| p.map(str::to_owned)).collect(),
+        }
+    }
+
+    fn csv(entities: &[Entity], columns: &Columns) -> Option<String> {
+        let mut text = columns.head();
+        entities.iter().try_for_each(|entity| columns.line(&mut text, entity))?;
+        Some(text)
+    }
+
     #[test]
     fn formulas_and_separators_stay_text() {
+        let of = || {
+            [
+                entity(
+                    ["@p", "'q"],
+                    &[["A", "Edm.Int32", "-5"], ["B", "Edm.String", "=HYPERLINK(\"x\"),1"]],
+                ),
+                entity(["p", ""], &[["B", "Edm.String", ""]]),
+            ]
+        };
         let mut columns = Columns::default();
-        columns.add("B".to_owned());
-        columns.add("A".to_owned());
-        assert_eq!(columns.head(), "PartitionKey,RowKey,Timestamp,A,A@type,B,B@type\r\n");
-        let property = |name: &str, edm: &str, value: &str| (name.to_owned(), edm.to_owned(), value.to_owned());
-        let mut line = String::new();
-        let properties = [
-            property("A", "Edm.Int32", "-5"),
-            property("B", "Edm.String", "=HYPERLINK(\"x\"),1"),
-        ];
-        columns.line(&mut line, ["@p", "'q"], "T", &properties).unwrap();
+        of().into_iter().for_each(|entity| columns.add(entity));
         assert_eq!(
-            line,
-            "'@p,''q,T,-5,Edm.Int32,\"'=HYPERLINK(\"\"x\"\"),1\",Edm.String\r\n"
+            csv(&of(), &columns).unwrap(),
+            "PartitionKey,RowKey,Timestamp,A,A@type,B,B@type,odata.apostrophes\r\n\
+             '@p,''q,T,-5,Edm.Int32,\"'=HYPERLINK(\"\"x\"\"),1\",Edm.String,\r\n\
+             p,,T,,,\"\",Edm.String,\r\n"
         );
-        line.clear();
-        columns
-            .line(&mut line, ["p", ""], "T", &[property("A", "Edm.String", "")])
-            .unwrap();
-        assert_eq!(line, "p,,T,\"\",Edm.String,,\r\n");
-        assert!(
-            columns
-                .line(&mut line, ["p", "r"], "T", &[property("C", "Edm.Int32", "1")])
-                .is_none()
+        assert!(csv(&[entity(["p", "r"], &[["C", "Edm.Int32", "1"]])], &columns).is_none());
+    }
+
+    #[test]
+    fn without_formulas_the_file_is_that_of_storage_explorer() {
+        let of = |text| {
+            [entity(
+                ["p", "r"],
+                &[["A", "Edm.Int32", "-5"], ["B", "Edm.String", text]],
+            )]
+        };
+        let mut columns = Columns::default();
+        of("x-1").into_iter().for_each(|entity| columns.add(entity));
+        assert_eq!(
+            csv(&of("x-1"), &columns).unwrap(),
+            "PartitionKey,RowKey,Timestamp,A,A@type,B,B@type\r\np,r,T,-5,Edm.Int32,x-1,Edm.String\r\n"
         );
+        // One that came after the columns were known.
+        assert!(csv(&of("-x"), &columns).is_none());
     }
 }

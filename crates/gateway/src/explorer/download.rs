@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use super::answer::{Body, Problem, with};
-use super::csv::Columns;
+use super::csv::{Columns, Entity};
 use super::database::Databases;
 use super::token::Token;
 use crate::database::column;
@@ -182,8 +182,9 @@ impl Export {
         let mut columns = Columns::default();
         loop {
             for row in self.rows(arrays, 6).await? {
-                let names: Option<Vec<String>> = value(&row, 0)?;
-                names.into_iter().flatten().for_each(|name| columns.add(name));
+                if let Some(entity) = entity(&row)? {
+                    columns.add(entity);
+                }
             }
             if self.is_over {
                 self.is_over = false;
@@ -197,21 +198,12 @@ impl Export {
         let [_, arrays] = EXPORTS;
         let mut text = String::new();
         for row in self.rows(arrays, 6).await? {
-            let Some(partition_key) = value::<Option<&str>>(&row, 3)? else {
+            let Some(entity) = entity(&row)? else {
                 continue;
             };
-            let list = |index| value::<Option<Vec<String>>>(&row, index).map(Option::unwrap_or_default);
-            let (names, types, values) = (list(0)?, list(1)?, list(2)?);
-            let properties: Vec<_> = names
-                .into_iter()
-                .zip(types)
-                .zip(values)
-                .map(|((n, t), v)| (n, t, v))
-                .collect();
-            let keys = [partition_key, value(&row, 4)?];
             columns
-                .line(&mut text, keys, value(&row, 5)?, &properties)
-                .ok_or_else(|| Problem::input("An entity got a new property while the table was exported."))?;
+                .line(&mut text, &entity)
+                .ok_or_else(|| Problem::input("An entity was changed while the table was exported."))?;
         }
         Ok(text)
     }
@@ -239,6 +231,20 @@ impl Export {
             }
         }
     }
+}
+
+/// The entity of a row with its properties in arrays. `None` for the row that has only a token.
+fn entity(row: &Row) -> Result<Option<Entity>, Problem> {
+    let Some(partition_key) = value(row, 3)? else {
+        return Ok(None);
+    };
+    let list = |index| value::<Option<Vec<String>>>(row, index).map(Option::unwrap_or_default);
+    let properties = list(0)?.into_iter().zip(list(1)?).zip(list(2)?);
+    Ok(Some(Entity {
+        keys: [partition_key, value(row, 4)?],
+        timestamp: value(row, 5)?,
+        properties: properties.map(|((name, edm), text)| [name, edm, text]).collect(),
+    }))
 }
 
 fn value<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Problem> {

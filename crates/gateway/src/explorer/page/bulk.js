@@ -167,8 +167,8 @@ export function exportEntities(scope) {
     say('The browser downloads the file.');
   },
   element('p', {}, filter ? 'What the filter selects: ' : 'All entities.', filter && element('code', {}, filter)),
-  element('p', { class: 'quiet' }, 'In CSV a text that begins as a formula gets an apostrophe, which an import here removes. ',
-    'JSON lines are exact, and table-service-copy reads both.'),
+  element('p', { class: 'quiet' }, 'Both come back exactly by an import here or by table-service-copy. ',
+    'In CSV a text that begins as a formula gets an apostrophe, so that no spreadsheet executes it.'),
   labelled('Format', format), element('button', { class: 'primary' }, 'Export')));
   format.focus();
 }

@@ -1,4 +1,4 @@
-// Files of entities: JSON lines, and CSV as Azure Storage Explorer writes it.
+// Files of entities: JSON lines, and CSV as Azure Storage Explorer and the export write it.
 
 import { Problem } from './api.js';
 import { payload } from './entity.js';
@@ -141,14 +141,19 @@ async function* rowsOf(file) {
   }
 }
 
-/** The export puts an apostrophe before a text that a spreadsheet would take for a formula. */
-const plain = (/** @type {string} */ text) => (/^'[=+\-@\t\r']/.test(text) ? text.slice(1) : text);
+/** The column of a file whose texts got an apostrophe where a spreadsheet would take them for a formula (formula.rs of the model). */
+const ESCAPED = 'odata.apostrophes';
+
+/** The text without the apostrophe of the export. */
+const unescaped = (/** @type {string} */ text) => (/^'[=+\-@\t\r\n'＝＋－＠]/.test(text) ? text.slice(1) : text);
 
 /**
  * @param {Field[]} head
  * @param {Field[]} row
  */
 function entityOf(head, row) {
+  const isEscaped = head.some(({ text }) => text === ESCAPED);
+  const plain = (/** @type {string} */ text) => (isEscaped ? unescaped(text) : text);
   const types = new Map();
   const values = new Map();
   head.forEach(({ text: name }, index) => {
