@@ -102,6 +102,12 @@ export class Scope {
     return post(`/${encodeURIComponent(this.place.account)}/${name}`, parameters, this.signal);
   }
 
+  /** The panel's scope for the same place, unless this one has ended: what is shown no more does nothing. */
+  forPanel() {
+    this.signal.throwIfAborted();
+    return panel.ask(this.place);
+  }
+
   /** @returns {Promise<{accounts: string[], canWrite: boolean, version: string}>} */
   hello() {
     return post('', {}, this.signal);

@@ -1,6 +1,6 @@
 // The entities of a table: a filter, how it is executed, and a page in a grid.
 
-import { Part, isAbort, panel } from './api.js';
+import { Part, isAbort } from './api.js';
 import { button, element, form, labelled, number, say, shown } from './dom.js';
 import { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities, importEntities } from './bulk.js';
 import { editEntity, insertEntity } from './entity.js';
@@ -52,7 +52,7 @@ export async function showEntities(main, scope, canWrite) {
   });
   /** @type {Set<Entity>} */
   const chosen = new Set();
-  const ask = () => panel.ask(scope.place);
+  const ask = () => scope.forPanel();
   const open = (/** @type {Entity} */ { partitionKey, rowKey }) => editEntity(ask(), partitionKey, rowKey, canWrite);
   grid.append(table_(page.entities, chosen, canWrite, open));
   if (page.entities.length === 0) {
@@ -71,8 +71,8 @@ export async function showEntities(main, scope, canWrite) {
     button('Delete selected', () => deleteSelected(ask(), [...chosen])),
     button('Delete by filter', () => deleteByFilter(ask())),
     button('Import', () => importEntities(ask())),
-    button('Clear table', () => clearTable(ask())),
-    button('Drop table', () => dropTable(ask())),
+    button('Clear table', () => clearTable(ask()), { class: 'danger' }),
+    button('Drop table', () => dropTable(ask()), { class: 'danger' }),
   ];
   tools.append(...(canWrite ? writes.slice(0, 4) : []), ...exports, count, ...(canWrite ? writes.slice(4) : []));
 

@@ -69,7 +69,7 @@ function edit(scope, title, stored, shown, canWrite) {
     element('div', { class: 'keys-of-entity' }, labelled('PartitionKey', partitionKey), labelled('RowKey', rowKey)),
     stored && element('p', { class: 'quiet' }, `Timestamp ${stored.timestamp}`, element('br'), `ETag ${stored.etag}`),
     editor.element,
-    canWrite && element('div', { class: 'tools' },
+    canWrite && element('div', { class: 'tools actions' },
       element('button', { class: 'primary' }, stored ? 'Save' : 'Insert'),
       stored && button('Duplicate', async () => duplicate(scope, await editor.properties(), stored)),
       stored && button('Change keys', () => rename(scope, stored)),

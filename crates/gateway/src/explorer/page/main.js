@@ -28,6 +28,7 @@ let seen = '';
 async function show() {
   if (takeToken()) {
     known = null;
+    byId('view').replaceChildren();
   }
   const scope = view.ask(place());
   panel.leave();
@@ -118,7 +119,7 @@ async function listTables() {
   } catch (error) {
     if (!isAbort(error)) {
       listed = '';
-      tables.replaceChildren(element('h2', {}, 'Tables'), shown(error, listTables));
+      tables.replaceChildren(element('h2', {}, 'Tables'), shown(error, () => go(scope.place)));
     }
   }
 }

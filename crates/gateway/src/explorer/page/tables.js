@@ -1,6 +1,5 @@
 // The list of tables.
 
-import { panel } from './api.js';
 import { bytes, button, element, form, labelled, number, openPanel, closePanel, say } from './dom.js';
 import { address, go, place } from './place.js';
 
@@ -32,7 +31,7 @@ export async function showTables(list, scope, canWrite) {
     search,
     element('ul', {}, ...items.map(({ item }) => item)),
     tables.length === 0 ? element('p', { class: 'quiet' }, 'There are no tables.') : '',
-    canWrite ? button('New table', () => newTable(panel.ask(scope.place))) : '');
+    canWrite ? button('New table', () => newTable(scope.forPanel())) : '');
   markTable(list);
 }
 
