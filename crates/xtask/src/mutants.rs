@@ -55,7 +55,12 @@ const SYSTEM_TESTS: [&str; 12] = [
 ];
 
 /// The tests of a gateway with a server that do.
-const GATEWAY_TESTS: [&str; 3] = ["faults::whoever_leads", "memory::", "hostile::a_page_whose"];
+const GATEWAY_TESTS: [&str; 4] = [
+    "explorer::",
+    "faults::whoever_leads",
+    "memory::",
+    "hostile::a_page_whose",
+];
 
 /// Whose tests catch a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -68,16 +68,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_the_own_page_with_the_token_may_call() {
+    const HOST_HEADER: &(http::HeaderName, &str) = &(HOST, "localhost:10003");
+    const JSON: &(http::HeaderName, &str) = &(CONTENT_TYPE, "application/json");
+    const OWN: &(http::HeaderName, &str) = &(ORIGIN, "http://localhost:10003");
+
+    fn token() -> (Token, String) {
         let token = Token::new().unwrap();
         let bearer = format!("Bearer {}", token.expose());
-        let host = &(HOST, "localhost:10003");
-        let json = &(CONTENT_TYPE, "application/json");
+        (token, bearer)
+    }
+
+    #[test]
+    fn only_the_own_page_may_call() {
+        let (token, bearer) = token();
         let known = &(AUTHORIZATION, bearer.as_str());
-        let own = &(ORIGIN, "http://localhost:10003");
-        assert_eq!(status(&[host, json, known], &token), 200);
-        assert_eq!(status(&[host, json, known, own], &token), 200);
+        assert_eq!(status(&[HOST_HEADER, JSON, known], &token), 200);
+        assert_eq!(status(&[HOST_HEADER, JSON, known, OWN], &token), 200);
         for origin in [
             "null",
             "",
@@ -88,9 +94,16 @@ mod tests {
             "http://evil.example:10003",
             "http://localhost:100031",
         ] {
-            assert_eq!(status(&[host, json, known, &(ORIGIN, origin)], &token), 403, "{origin}");
+            let other = &(ORIGIN, origin);
+            assert_eq!(status(&[HOST_HEADER, JSON, known, other], &token), 403, "{origin}");
         }
-        assert_eq!(status(&[host, json, known, own, own], &token), 403);
+        assert_eq!(status(&[HOST_HEADER, JSON, known, OWN, OWN], &token), 403);
+    }
+
+    #[test]
+    fn what_pages_may_send_to_other_sites_is_refused() {
+        let (token, bearer) = token();
+        let known = &(AUTHORIZATION, bearer.as_str());
         for media_type in [
             "",
             "text/plain",
@@ -98,12 +111,17 @@ mod tests {
             "application/jsonp",
         ] {
             let other = &(CONTENT_TYPE, media_type);
-            assert_eq!(status(&[host, other, known, own], &token), 415, "{media_type}");
+            assert_eq!(status(&[HOST_HEADER, other, known, OWN], &token), 415, "{media_type}");
         }
-        assert_eq!(status(&[host, json, own], &token), 401);
+    }
+
+    #[test]
+    fn only_who_has_the_token_may_call() {
+        let (token, _) = token();
+        assert_eq!(status(&[HOST_HEADER, JSON, OWN], &token), 401);
         let without_scheme = &(AUTHORIZATION, token.expose());
-        assert_eq!(status(&[host, json, without_scheme], &token), 401);
+        assert_eq!(status(&[HOST_HEADER, JSON, OWN, without_scheme], &token), 401);
         let other = format!("Bearer {}", Token::new().unwrap().expose());
-        assert_eq!(status(&[host, json, &(AUTHORIZATION, &other)], &token), 401);
+        assert_eq!(status(&[HOST_HEADER, JSON, &(AUTHORIZATION, &other)], &token), 401);
     }
 }

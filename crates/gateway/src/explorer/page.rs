@@ -31,3 +31,30 @@ pub fn file(path: &str) -> Option<Response<Body>> {
     let (_, content_type, text) = FILES.iter().find(|(name, ..)| *name == path)?;
     Some(with(StatusCode::OK, content_type, full(*text)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What entities hold becomes text nodes. The policy of the page forbids the rest too, where browsers know it.
+    #[test]
+    fn no_script_makes_html_or_code_of_a_text() {
+        for (path, _, text) in FILES {
+            for way in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "setHTML",
+                "createContextualFragment",
+                "DOMParser",
+                "srcdoc",
+                "document.write",
+                "eval(",
+                "Function(",
+                "javascript:",
+            ] {
+                assert!(!text.contains(way), "{path}: {way}");
+            }
+        }
+    }
+}
