@@ -2,6 +2,7 @@
 "use strict";
 
 const assert = require("node:assert/strict");
+const { execFileSync } = require("node:child_process");
 const fs = require("node:fs");
 const http = require("node:http");
 const os = require("node:os");
@@ -148,7 +149,7 @@ test("an answer that comes late does not replace what was asked for later", asyn
     const held = hold(first);
     await page.goto(writing);
     const release = await held;
-    await press(page, "Load");
+    await press(page, "Metrics");
     if (first) await says(page, "Requests a second", "#view");
     release();
     await says(page, "Requests a second", "#view");
@@ -202,6 +203,42 @@ test("an answer that comes late does not replace what was asked for later", asyn
   });
   await says(page, name, "#tables");
   assert.ok(!(await page.$eval("#tables", (one) => one.innerText)).includes("Elsewhere"));
+  await close(page);
+});
+
+test("a database that dies and comes back is told, and the page goes on without being loaded again", async () => {
+  const name = table("Outlived", employees);
+  const page = await open(at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  await press(page, "Open Sales 00010");
+  await fill(page, "Value of Name", "later");
+  const server = (command) => execFileSync("pgrx-config/cluster.sh", [command, process.env.EXPLORER_CLUSTER], { stdio: "pipe" });
+  server("crash");
+  try {
+    await press(page, "Save");
+    await says(page, "The database cannot be reached", "#panel .problem");
+    await press(page, "Close");
+    await press(page, "Count exactly");
+    await says(page, "ServerBusy", "#view .problem");
+    assert.equal((await grid(page)).length, 4, "what was read stays");
+    await press(page, "Open Marketing 00001");
+    await says(page, "ServerBusy", "#view .problem");
+    await page.reload();
+    await says(page, "ServerBusy", "#view .problem");
+    await says(page, "ServerBusy", "#tables .problem");
+    await accessible(page, "an outage");
+  } finally {
+    server("again");
+  }
+  await press(page, "Try again");
+  await says(page, "3 entities.", ".pages");
+  await page.waitForFunction(() => !document.querySelector(".problem"));
+  await says(page, name, "#tables");
+  await press(page, "Open Sales 00010");
+  await fill(page, "Value of Name", "later");
+  await press(page, "Save");
+  await says(page, "Saved.", "#status");
+  assert.equal(sql(`SELECT properties ->> 'Name' FROM get_entity('${name}', 'Sales', '00010')`), "later");
   await close(page);
 });
 
@@ -366,6 +403,9 @@ test("create, clear and drop a table", async () => {
   await close(page);
 });
 
+/** The database of the account, for the copy program. */
+const database = `postgresql://${process.env.PGUSER}@${encodeURIComponent(process.env.PGHOST)}:${process.env.PGPORT}/${process.env.PGDATABASE}`;
+
 /** Downloads an export of the page. */
 async function exported(page, format, name) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), "explorer-"));
@@ -422,6 +462,21 @@ test("an export comes back by an import, as JSON lines and as CSV, with every ty
   await importFile(page, "x.csv", csv);
   await says(page, "Imported 1,502 entities", "#status");
   assert.equal(same("Cells"), "1502");
+
+  // The copy program reads both too.
+  table("Copied");
+  for (const [other, text] of [["x.jsonl", lines], ["x.csv", csv]]) {
+    sql("SELECT clear_table('Copied')");
+    execFileSync(process.env.EXPLORER_COPY, ["--from", file(other, text), "--to", database, "--table", "Copied"], { stdio: "pipe" });
+    assert.equal(same("Copied"), "1502", other);
+  }
+
+  // A file of another program does not say that it has apostrophes of its own.
+  await page.goto(at({ table: table("Foreign") }));
+  await says(page, "0 entities.", ".pages");
+  await importFile(page, "x.csv", "PartitionKey,RowKey,S,S@type\r\n'=p,r,'=1,Edm.String\r\n");
+  await says(page, "Imported 1 entities", "#status");
+  assert.equal(sql("SELECT partition_key, properties FROM query_entities('Foreign')"), `'=p|{"S":"'=1"}`);
   await close(page);
 });
 
@@ -512,7 +567,7 @@ test("the changes of a feed are shown and stay for its reader", async () => {
 test("rates, latencies and hot partitions are drawn from the metrics", async () => {
   const page = await open(writing);
   await says(page, "Choose a table");
-  await press(page, "Load");
+  await press(page, "Metrics");
   await says(page, "requests and", ".plot");
   assert.ok(await page.$(".plot polyline.requests"));
   await fetch(`${process.env.GATEWAY_CLIENTS}/devstoreaccount1/Tables`);
@@ -750,26 +805,52 @@ test("hostile values stay text, wherever they are shown", async () => {
   await close(page);
 });
 
-test("252 columns, a bag of nearly 1 MiB, and 63 tables with long names can be used", async () => {
+test("keys of every kind are opened, changed, and named by a filter in an address", async () => {
+  const keys = ["🎉👩‍👩‍👧", "it's \"so\"", "%2F%23&=+", "\u05e9\u05dc\u05d5\u05dd \u202eabc", "-1", " x "];
+  const name = table("Kinds", keys.map((key, index) => [key, key, { N: index }]));
+  const page = await open(at({ table: name }));
+  await says(page, `${keys.length} entities.`, ".pages");
+  for (const [index, key] of keys.entries()) {
+    await page.goto("about:blank");
+    await page.goto(at({ table: name, filter: `PartitionKey eq '${key.replaceAll("'", "''")}'` }));
+    await says(page, "1 entities.", ".pages");
+    await page.reload();
+    await says(page, "1 entities.", ".pages");
+    await page.$eval("main button.open", (one) => one.click());
+    const shown = await field(page, "RowKey");
+    assert.equal(await shown.evaluate((one) => one.value), key);
+    await fill(page, "Value of N", String(index + 100));
+    await press(page, "Save");
+    await says(page, "Saved.", "#status");
+  }
+  assert.equal(sql(`SELECT count(*) FROM query_entities('${name}') AS e WHERE partition_key = row_key AND get_int32(properties, 'N') >= 100`), String(keys.length));
+  await close(page);
+});
+
+test("252 columns, a bag of 1 MiB, and 63 tables with long names can be used", async () => {
   const wide = Object.fromEntries(Array.from({ length: 252 }, (_, index) => [`Property${String(index).padStart(3, "0")}`, index]));
-  const large = Object.fromEntries(Array.from({ length: 15 }, (_, index) => [`Large${index}`, "x".repeat(32_000)]));
+  // The longest texts that there may be; with its overhead the entity has 1 MiB but for some hundred bytes. Control characters are
+  // the longest in JSON.
+  const large = Object.fromEntries(Array.from({ length: 16 }, (_, index) => [`Large${index}`, (index % 2 ? "\u0001" : "é").repeat(index ? 32_768 : 32_300)]));
   const name = table("Wide", [["p", "1", wide]]);
   const insert = await call("insert_entity", { table: name, partitionKey: "p", rowKey: "2", properties: JSON.stringify(large) });
   assert.equal(insert.status, 200, JSON.stringify(insert.body));
   sql("SELECT count(create_table('L' || repeat('o', 60) || to_char(i, 'FM00'))) FROM generate_series(1, 63) AS i");
   const page = await open(at({ table: name }));
   await says(page, "2 entities", ".pages");
-  assert.equal((await grid(page))[0].length, 4 + 252 + 15);
-  await says(page, "32,000 characters", "main td");
+  assert.equal((await grid(page))[0].length, 4 + 252 + 16);
+  await says(page, "32,768 characters", "main td");
   const sideways = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert.ok(sideways <= 0, "only the grid scrolls sideways");
   await press(page, "Open p 2");
   const value = await field(page, "Value of Large14");
-  assert.equal(await value.evaluate((one) => one.value.length), 32_000);
+  assert.equal(await value.evaluate((one) => one.value), large.Large14);
   await fill(page, "Value of Large14", "changed");
   await press(page, "Save");
   await says(page, "Saved.", "#status");
-  assert.equal(sql(`SELECT get_string(properties, 'Large14'), length(get_string(properties, 'Large0')) FROM get_entity('${name}', 'p', '2')`), "changed|32000");
+  assert.equal(sql(`SELECT get_string(properties, 'Large14'), length(get_string(properties, 'Large0')) FROM get_entity('${name}', 'p', '2')`), "changed|32300");
+  assert.equal((await call("insert_entity", { table: name, partitionKey: "p", rowKey: "3", properties: JSON.stringify({ ...large, Large0: large.Large1 }) })).body.error.code,
+    "EntityTooLarge");
   sql("SELECT count(delete_table(table_name)) FROM query_tables() WHERE table_name ~ '^Lo{60}'");
   await close(page);
 });

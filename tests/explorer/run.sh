@@ -7,6 +7,7 @@
 #   PG_CONFIG               the PostgreSQL to use, with the extension installed (default: the private one)
 #   GATEWAY                 the gateway to use (default: the one of the tests)
 #   CHROMIUM                the browser (default: chromium)
+#   BOUNCER=PROGRAM         this PgBouncer, in transaction mode, between gateway and server
 #   PATIENCE=MILLISECONDS   how long something may take that has to come (default: 30000)
 #   SCREENSHOTS=DIRECTORY   write the pictures of the documentation
 set -euo pipefail
@@ -37,6 +38,7 @@ start_server
 admin=$(sed -n 's/^PGHOST=//p' "$work/connection")
 psql -XqAt -U postgres -d postgres -c 'ALTER ROLE gateway REPLICATION' -c 'CREATE DATABASE second OWNER gateway TEMPLATE template0'
 psql -XqAt -d second -c 'CREATE EXTENSION table_service' -c "SELECT table_service.create_table('Elsewhere')" >/dev/null
+program=${GATEWAY:-${CARGO_TARGET_DIR:-$PWD/target}/debug/table-service-gateway}
 key=$(head -c 64 /dev/urandom | base64 -w 0)
 cat >"$work/accounts.toml" <<TOML
 [[accounts]]
@@ -50,7 +52,7 @@ keys = ["$key"]
 database_url = "postgresql://gateway@${work//\//%2F}%2Fnowhere/tables"
 TOML
 start_gateway writing --config "$work/accounts.toml" --explorer write --explorer-address-file "$work/writing.address"
-export GATEWAY_CLIENTS=http://$address EXPLORER_WRITING EXPLORER_READING
+export GATEWAY_CLIENTS=http://$address EXPLORER_CLUSTER=$work/cluster EXPLORER_COPY=${program%/*}/table-service-copy EXPLORER_WRITING EXPLORER_READING
 start_gateway reading --explorer read --explorer-address-file "$work/reading.address"
 EXPLORER_WRITING=$(<"$work/writing.address")
 EXPLORER_READING=$(<"$work/reading.address")
@@ -59,7 +61,6 @@ EXPLORER_READING=$(<"$work/reading.address")
   exit 1
 }
 # A terminal shows the address.
-program=${GATEWAY:-${CARGO_TARGET_DIR:-$PWD/target}/debug/table-service-gateway}
 script -qfec "$program --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 ${database_urls[*]} --explorer read" "$work/terminal" >"$work/terminal.out" 2>&1 </dev/null &
 gateway_pids+=($!)
 for ((i = 0; i < 300; i++)); do

@@ -157,23 +157,25 @@ pub fn drivers(pg: Option<u32>) -> Result {
     run(&mut runner.environment.command("tests/docs/drivers.sh"))
 }
 
-/// SDKs and drivers behind `PgBouncer` in transaction mode.
+/// SDKs, drivers and the explorer behind `PgBouncer` in transaction mode.
 ///
 /// # Errors
 /// What fails.
 pub fn pgbouncer(pg: Option<u32>, program: &str) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     runner.environment.set_up("sdks")?;
+    runner.environment.set_up("browser")?;
     runner.install_extension()?;
     runner.build_gateway()?;
     let version = text(runner.environment.command(program).arg("--version"))?;
     step(&format!(
-        "SDKs and drivers behind {} in transaction mode",
+        "SDKs, drivers and the explorer behind {} in transaction mode",
         version.lines().next().unwrap_or_default()
     ));
     runner.environment.set("BOUNCER", program);
     run(&mut runner.environment.command("tests/sdk/run.sh"))?;
-    run(&mut runner.environment.command("tests/docs/drivers.sh"))
+    run(&mut runner.environment.command("tests/docs/drivers.sh"))?;
+    run(&mut runner.environment.command("tests/explorer/run.sh"))
 }
 
 /// Unmodified clients of the Table service, which it fetches from their registries.

@@ -188,6 +188,8 @@ fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
             runner.install_extension()?;
             step("The explorer, in a browser");
             runner.build_gateway()?;
+            // What it exports is read by the copy program.
+            run(&mut runner.tests(&["--test", "copy", "--no-run"]))?;
             run(&mut runner.environment.command("tests/explorer/run.sh"))
         }
         Step::Docs => {
