@@ -16,6 +16,18 @@ impl ConfigError {
             problem: problem.to_string(),
         }
     }
+
+    /// The name of the setting in the configuration file.
+    #[must_use]
+    pub fn setting(&self) -> &str {
+        &self.setting
+    }
+
+    /// What is wrong with it, without its name.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
 }
 
 impl fmt::Display for ConfigError {

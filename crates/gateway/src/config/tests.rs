@@ -181,6 +181,15 @@ fn errors_name_the_setting() {
             "--pool-size",
         ),
         (
+            &[
+                "--database-url",
+                "postgresql://localhost/d",
+                "--header-timeout",
+                "18446744073709551615",
+            ],
+            "header_timeout (--header-timeout",
+        ),
+        (
             &["--database-url", "postgresql://localhost/d", "--tls-key", "k"],
             "tls_certificate (--tls-certificate",
         ),
@@ -203,6 +212,10 @@ fn errors_of_the_file_name_the_setting() {
         (
             "[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\"]\ndatabase_url = \"x\"",
             "accounts[0].database_url",
+        ),
+        (
+            "[[accounts]]\nname = \"one two\"\nkeys = [\"a2V5\"]\ndatabase_url = \"x\"",
+            "accounts[0].name",
         ),
     ] {
         let error = with_file(file, &[]).unwrap_err();

@@ -20,6 +20,9 @@ pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 const MIB: usize = 1024 * 1024;
+/// The longest time that PostgreSQL takes for a setting, in whole seconds: 2³¹ − 1 milliseconds. A much longer one is too far ahead
+/// for the clock.
+const MOST_SECONDS: u64 = 2_147_483;
 
 /// The checked settings.
 #[derive(Debug)]
@@ -133,7 +136,7 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         response_timeout: seconds("response_timeout", settings.response_timeout, 120)?,
         expiry_interval: match settings.expiry_interval.unwrap_or(10) {
             0 => None,
-            interval => Some(Duration::from_secs(interval)),
+            interval => Some(seconds("expiry_interval", Some(interval), interval)?),
         },
         trusted_proxies: TrustedProxies::parse(&settings.trusted_proxies)
             .map_err(|problem| ConfigError::new("trusted_proxies", problem))?,
@@ -149,6 +152,10 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
 fn seconds(setting: &str, given: Option<u64>, default: u64) -> Result<Duration, ConfigError> {
     match given.unwrap_or(default) {
         0 => Err(ConfigError::new(setting, "must be at least 1 second")),
+        seconds if seconds > MOST_SECONDS => {
+            let problem = format!("must be at most {MOST_SECONDS} seconds, which are 24 days");
+            Err(ConfigError::new(setting, problem))
+        }
         seconds => Ok(Duration::from_secs(seconds)),
     }
 }
@@ -177,6 +184,7 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
     let mut accounts = Vec::new();
     for (index, account) in settings.accounts.iter().enumerate() {
         let setting = |name: &str| format!("accounts[{index}].{name}");
+        let known = read_account(&account.name, &account.keys, &setting("name"), &setting("keys"))?;
         let (database, other_databases) = read_database_urls(&account.database_url, &setting("database_url"))?;
         let standbys = read_secondary_urls(
             &account.secondary_url,
@@ -185,7 +193,7 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
             &setting("secondary_url"),
         )?;
         accounts.push(AccountConfig {
-            account: read_account(&account.name, &account.keys, &setting("name"), &setting("keys"))?,
+            account: known,
             database,
             other_databases,
             standbys,
