@@ -48,7 +48,7 @@ impl FromStr for Throttle {
     fn from_str(text: &str) -> Result<Throttle, String> {
         let mut throttle = Throttle::default();
         for pair in text.split(',') {
-            let (name, value) = name_and_value(pair)?;
+            let (name, value) = name_and_value(pair, "partition=2000")?;
             let limit = match name {
                 "partition" => &mut throttle.partition,
                 "account" => &mut throttle.account,
@@ -103,7 +103,7 @@ impl FromStr for Inject {
     fn from_str(text: &str) -> Result<Inject, String> {
         let mut inject = Inject::default();
         for pair in text.split(',') {
-            let (name, value) = name_and_value(pair)?;
+            let (name, value) = name_and_value(pair, "503=1%")?;
             let fault = match name {
                 "503" => &mut inject.busy,
                 "timeout" => &mut inject.timeout,
@@ -160,10 +160,10 @@ macro_rules! as_text {
 as_text!(Throttle);
 as_text!(Inject);
 
-fn name_and_value(pair: &str) -> Result<(&str, &str), String> {
+fn name_and_value<'a>(pair: &'a str, example: &str) -> Result<(&'a str, &'a str), String> {
     let (name, value) = pair
         .split_once('=')
-        .ok_or_else(|| format!("{pair:?} is no name with a value, such as 503=1%"))?;
+        .ok_or_else(|| format!("{pair:?} is no name with a value, such as {example}"))?;
     Ok((name.trim(), value.trim()))
 }
 
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (text, problem) in [
-            ("", "is no name with a value"),
+            ("", "is no name with a value, such as partition=2000"),
             ("table=5", "there is no limit table"),
             ("partition=0", "write the entities a second"),
             ("partition=many", "write the entities a second"),
@@ -226,7 +226,7 @@ mod tests {
             assert!(error.contains(problem), "{text}: {error}");
         }
         for (text, problem) in [
-            ("", "is no name with a value"),
+            ("", "is no name with a value, such as 503=1%"),
             ("500=1%", "there is no fault 500"),
             ("503=1", "write a part of all requests"),
             ("503=101%", "write a part of all requests"),
