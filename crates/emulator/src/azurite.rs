@@ -1,5 +1,6 @@
 //! The command line of azurite-table 3.37, the emulator that test set-ups start today.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser};
@@ -14,6 +15,17 @@ pub const NAME: &str = "azurite-table";
 const DATA: &str = "table-service-emulator";
 /// Accounts with their keys, instead of the development account.
 const ACCOUNTS: &str = "AZURITE_ACCOUNTS";
+/// The options that have no value.
+const SWITCHES: [&str; 8] = [
+    "-s",
+    "--silent",
+    "-L",
+    "--loose",
+    "--skipApiVersionCheck",
+    "--disableProductStyleUrl",
+    "--disableTelemetry",
+    "--inMemoryPersistence",
+];
 
 /// Takes the options of azurite-table, and prints what it prints.
 ///
@@ -56,11 +68,11 @@ pub struct AzuriteTable {
     oauth: Option<String>,
 
     /// Serve HTTPS with this PEM certificate
-    #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(long, value_name = "FILE")]
     cert: Option<PathBuf>,
 
     /// The PEM private key of the certificate
-    #[arg(long, value_name = "FILE", requires = "cert")]
+    #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 
     /// Not supported: the certificate is in PEM files
@@ -121,10 +133,14 @@ impl AzuriteTable {
             let instead = "table-service-gateway can check them";
             return Err(format!("--oauth: bearer tokens are not checked here; {instead}"));
         }
-        // clap demands --cert and --key together, so a password belongs to a .pfx file.
         if self.pwd.is_some() {
             return Err("--pwd: there are no .pfx files here; give --cert and --key in PEM files".to_owned());
         }
+        let certificate = match (self.cert, self.key) {
+            (None, None) => None,
+            (Some(chain), Some(key)) => Some(Certificate { chain, key }),
+            _ => return Err("--cert and --key belong together: both are PEM files".to_owned()),
+        };
         let data = match self.in_memory_persistence {
             true => None,
             false => Some(self.location.unwrap_or_else(|| PathBuf::from(".")).join(DATA)),
@@ -133,8 +149,12 @@ impl AzuriteTable {
             true => format!("[{}]:{}", self.host, self.port),
             false => format!("{}:{}", self.host, self.port),
         };
-        let accounts = std::env::var(ACCOUNTS).unwrap_or_default();
-        let accounts = accounts_of(&accounts).map_err(|problem| format!("{ACCOUNTS}: {problem}"))?;
+        let accounts = std::env::var_os(ACCOUNTS).unwrap_or_default();
+        let accounts = accounts
+            .to_str()
+            .ok_or_else(|| "it is no UTF-8".to_owned())
+            .and_then(accounts_of);
+        let accounts = accounts.map_err(|problem| format!("{ACCOUNTS}: {problem}"))?;
         let log = if self.debug.is_some() { "debug" } else { "warn" };
         Ok(Wanted {
             listen,
@@ -143,7 +163,7 @@ impl AzuriteTable {
             accounts,
             // Who names the address wants what it means.
             expose: true,
-            certificate: self.cert.zip(self.key).map(|(chain, key)| Certificate { chain, key }),
+            certificate,
             idle_seconds: self.keep_alive_timeout.filter(|seconds| *seconds > 0),
             log,
             log_file: self.debug,
@@ -151,9 +171,50 @@ impl AzuriteTable {
                 host: self.host,
                 port: self.port,
             },
+            names: option_of,
             more: self.more,
         })
     }
+}
+
+/// The option that a setting of the gateway comes from.
+fn option_of(setting: &str) -> Option<String> {
+    let option = match setting {
+        "listen" => "--tableHost and --tablePort",
+        "admin_listen" => "--admin-port",
+        "explorer_address_file" => "--explorer-address-file",
+        "header_timeout" => "--tableKeepAliveTimeout",
+        "log_file" => "--debug",
+        "tls_certificate" => "--cert",
+        "tls_key" => "--key",
+        "account" => ACCOUNTS,
+        _ if setting.starts_with("accounts[") => return Some(format!("{ACCOUNTS}, {setting}")),
+        _ => return None,
+    };
+    Some(option.to_owned())
+}
+
+/// The arguments without the values of switches. azurite-table takes `--silent true` and `--silent=false`, too, and a switch that is
+/// there is on.
+pub fn without_values_of_switches(arguments: &[OsString]) -> Vec<OsString> {
+    let mut left = Vec::with_capacity(arguments.len());
+    let mut arguments = arguments.iter().peekable();
+    while let Some(argument) = arguments.next() {
+        let text = argument.to_str().unwrap_or_default();
+        let (name, value) = text
+            .split_once('=')
+            .map_or((text, None), |(name, value)| (name, Some(value)));
+        if !SWITCHES.contains(&name) {
+            left.push(argument.clone());
+            continue;
+        }
+        left.push(name.into());
+        let is_value = |next: &&OsString| !next.as_encoded_bytes().starts_with(b"-");
+        if value.is_none() {
+            arguments.next_if(is_value);
+        }
+    }
+    left
 }
 
 /// Reads `account1:key1[:key2];account2:key1`. Problems repeat no key.
@@ -226,6 +287,21 @@ mod tests {
     }
 
     #[test]
+    fn switches_may_have_values() {
+        let line = "azurite-table -s true --loose=false --disableTelemetry true --location /tmp/x --skipApiVersionCheck -sL \
+                    --tablePort=0";
+        let line: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
+        let wanted = AzuriteTable::try_parse_from(without_values_of_switches(&line)).unwrap();
+        assert_eq!(wanted.location, Some(PathBuf::from("/tmp/x")));
+        let line = ["azurite-table", "--inMemoryPersistence", "true"].map(OsString::from);
+        assert!(
+            AzuriteTable::try_parse_from(without_values_of_switches(&line))
+                .unwrap()
+                .in_memory_persistence
+        );
+    }
+
+    #[test]
     fn what_is_not_supported_is_said() {
         let problem = |arguments: &[&str]| {
             let all = [NAME].iter().chain(arguments);
@@ -239,7 +315,8 @@ mod tests {
             (&["--pwd", "secret"], "no .pfx files here"),
             (&["--blobPort", "1"], "unexpected argument '--blobPort'"),
             (&["--inMemoryPersistence", "--location", "/tmp"], "cannot be used with"),
-            (&["--cert", "c"], "--key"),
+            (&["--cert", "c"], "--cert and --key belong together"),
+            (&["--cert", "c.pfx", "--pwd", "secret"], "no .pfx files here"),
         ] {
             let problem = problem(arguments);
             assert!(problem.contains(expected) && !problem.contains("secret"), "{problem}");

@@ -69,6 +69,17 @@ impl Ports {
     }
 }
 
+/// The option that a setting of the gateway comes from.
+fn option_of(setting: &str) -> Option<String> {
+    let option = match setting {
+        "listen" => "--port",
+        "admin_listen" => "--admin-port",
+        "explorer_address_file" => "--explorer-address-file",
+        _ => return None,
+    };
+    Some(option.to_owned())
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Succeed if the emulator on this machine with these ports is ready for clients
@@ -98,6 +109,7 @@ impl CommandLine {
             log: "warn",
             log_file: None,
             voice: if self.quiet { Voice::Quiet } else { Voice::Own },
+            names: option_of,
             more: self.more,
         })
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use table_service_gateway::config::{self, AccountSettings, Config, Settings};
+use table_service_gateway::config::{self, AccountSettings, Config, ConfigError, Settings};
 use table_service_gateway::run;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -13,8 +13,11 @@ use crate::installation::Installation;
 use crate::parent;
 use crate::postgres::{self, FIRST_DATABASE, Server};
 use crate::run_directory::{self, RunDirectory, lock_data};
-use crate::server_user::{ServerUser, make};
-use crate::wanted::Wanted;
+use crate::server_user::{ServerUser, make, problem};
+use crate::wanted::{Wanted, in_words_of};
+
+/// The most bytes of the directory of a socket: 107 for its path, as Linux has it, without `/.s.PGSQL.5432`.
+const LONGEST_SOCKET: usize = 92;
 
 /// Runs the emulator until SIGTERM or SIGINT.
 ///
@@ -102,8 +105,13 @@ async fn serve(
     mut signals: Signals,
 ) -> Result<(), String> {
     let voice = wanted.voice.clone();
+    let names = wanted.names;
+    let of_config = |error: &ConfigError| in_words_of(names, error);
+    if let Some(file) = &wanted.log_file {
+        make_directory_of(file)?;
+    }
     let config = gateway(wanted, &settings.directory)?;
-    run::start_log(&config).map_err(|error| error.to_string())?;
+    run::start_log(&config).map_err(|error| of_config(&error))?;
     let mut server = tokio::select! {
         server = Server::start(installation, settings) => server?,
         () = signals.any() => {
@@ -127,7 +135,13 @@ async fn serve(
         }
     };
     tokio::select! {
-        ended = gateway => ended.map_err(|error| error.to_string()).map(|()| closes.call_once(|| voice.closes())),
+        ended = gateway => match ended {
+            Ok(()) => {
+                closes.call_once(|| voice.closes());
+                Ok(())
+            }
+            Err(error) => Err(error.downcast_ref::<ConfigError>().map_or_else(|| error.to_string(), of_config)),
+        },
         problem = server.ended() => Err(problem),
         () = stopped_early => Ok(()),
     }
@@ -156,6 +170,15 @@ impl Signals {
     }
 }
 
+/// Makes the directory of a log that the user has named, if it does not exist, as azurite-table does.
+fn make_directory_of(file: &Path) -> Result<(), String> {
+    let file = std::path::absolute(file).map_err(|error| problem(file, &error))?;
+    match file.parent().filter(|directory| !directory.is_dir()) {
+        Some(directory) => make(directory, 0o755),
+        None => Ok(()),
+    }
+}
+
 /// The database of an account. An account's name has letters and digits only, so it is not the name of another database.
 fn database_of(account: &AccountSettings) -> String {
     format!("account_{}", account.name)
@@ -164,6 +187,12 @@ fn database_of(account: &AccountSettings) -> String {
 /// The settings of the gateway. The environment is the gateway's, not the emulator's, so it is not read.
 fn gateway(wanted: Wanted, socket: &Path) -> Result<Config, String> {
     let socket = socket.to_str().ok_or("TMPDIR must be UTF-8")?;
+    // In a list of hosts a comma would part two of them.
+    if socket.contains(',') || socket.len() > LONGEST_SOCKET {
+        return Err(format!(
+            "PostgreSQL's socket cannot be in {socket}: set TMPDIR to a directory with a shorter name, without commas"
+        ));
+    }
     let socket = socket.replace('\\', "\\\\").replace('\'', "\\'");
     let url = |database: &str| format!("host='{socket}' user=postgres dbname={database}").into();
     let mut accounts = wanted.accounts;
@@ -188,7 +217,7 @@ fn gateway(wanted: Wanted, socket: &Path) -> Result<Config, String> {
         log: Some(wanted.log.to_owned()),
         ..Settings::default()
     })
-    .map_err(|error| error.to_string())?;
+    .map_err(|error| in_words_of(wanted.names, &error))?;
     config.allow_reset = wanted.data.is_none();
     config.faults = Some(wanted.more.faults);
     config.log_file = wanted.log_file;

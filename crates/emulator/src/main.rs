@@ -22,6 +22,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[OsString]) -> Result<(), String> {
     if let Some(arguments) = of_azurite(arguments) {
+        let arguments = azurite::without_values_of_switches(arguments);
         return emulator::run(AzuriteTable::parse_from(arguments).wanted()?);
     }
     let command_line = CommandLine::parse_from(arguments);

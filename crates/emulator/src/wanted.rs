@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use table_service_gateway::config::{AccountSettings, ExplorerMode};
+use table_service_gateway::config::{AccountSettings, ConfigError, ExplorerMode};
 use table_service_gateway::faults::FaultSettings;
 
 use crate::voice::Voice;
@@ -28,7 +28,17 @@ pub struct Wanted {
     /// Instead of standard error.
     pub log_file: Option<PathBuf>,
     pub voice: Voice,
+    /// What users of this command line call a setting of the gateway.
+    pub names: fn(&str) -> Option<String>,
     pub more: More,
+}
+
+/// What is wrong with a setting of the gateway, under the name that the user knows it by.
+pub fn in_words_of(names: fn(&str) -> Option<String>, error: &ConfigError) -> String {
+    match names(error.setting()) {
+        Some(name) => format!("{name}: {}", error.problem()),
+        None => error.to_string(),
+    }
 }
 
 /// PEM files.

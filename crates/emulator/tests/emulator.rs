@@ -377,7 +377,7 @@ fn what_is_missing_or_in_use_is_named() {
         .unwrap();
     assert!(!taken.status.success());
     assert!(
-        error(&taken).contains(&format!("cannot listen on 127.0.0.1:{port}")),
+        error(&taken).contains(&format!("--port: cannot listen on 127.0.0.1:{port}")),
         "{}",
         error(&taken)
     );
@@ -652,10 +652,14 @@ fn it_stands_for_azurite_table() {
     let temporary = Temporary::new();
     let location = temporary.path().join("data");
     let location = location.to_str().unwrap();
+    let log = format!("{location}/logs/debug.log");
     let options = [
         "azurite-table",
         "--tablePort=0",
         "--silent",
+        "true",
+        "--debug",
+        &log,
         "--skipApiVersionCheck",
         "-l",
         location,
@@ -698,6 +702,7 @@ fn it_stands_for_azurite_table() {
             .join("table-service-emulator/postgresql/PG_VERSION")
             .exists()
     );
+    assert!(fs::metadata(log).unwrap().len() > 0);
     assert_eq!(temporary.entries(), [PathBuf::from(location)]);
 }
 
@@ -718,7 +723,7 @@ fn the_set_ups_of_the_guide_start() {
     let data = temporary.path().join("data");
     fs::create_dir(&data).unwrap();
     for options in commands {
-        let options = options.replace("/var/lib/postgresql", &format!("{}/in-a-volume", data.display()));
+        let options = options.replace("/data", &format!("{}/in-a-volume", data.display()));
         let mut arguments = vec!["azurite-table"];
         arguments.extend(options.split_whitespace());
         arguments.push("--tablePort=0");
@@ -731,6 +736,57 @@ fn the_set_ups_of_the_guide_start() {
             })
             .collect();
         assert_eq!(said.len(), 5, "{options}: {said:?}");
+    }
+}
+
+#[test]
+fn problems_have_the_names_of_the_options_of_azurite_table() {
+    let temporary = Temporary::new();
+    let problem = |options: &[&str], accounts: &str| {
+        let mut arguments = vec!["azurite-table", "--tablePort=0", "--inMemoryPersistence", "true"];
+        arguments.extend(options);
+        let mut command = program(&temporary, &arguments);
+        let output = command.env("AZURITE_ACCOUNTS", accounts).output().unwrap();
+        assert!(!output.status.success(), "{options:?}");
+        error(&output)
+    };
+    for (options, accounts, expected) in [
+        (
+            &["--tableHost", "192.0.2.1"][..],
+            "",
+            "--tableHost and --tablePort: cannot listen on",
+        ),
+        (&["--cert", "/nope", "--key", "/nope"], "", "--cert: /nope: "),
+        (&["--debug", "/proc/nope"], "", "--debug: /proc/nope: "),
+        (
+            &["--tableKeepAliveTimeout", "99999999999"],
+            "",
+            "--tableKeepAliveTimeout: must be at most",
+        ),
+        (
+            &[],
+            "one two:a2V5",
+            "AZURITE_ACCOUNTS, accounts[0].name: An account's name",
+        ),
+        (&[], "one:a2V5;one:a2V5", "AZURITE_ACCOUNTS: one is configured twice"),
+    ] {
+        let said = problem(options, accounts);
+        assert!(said.contains(expected), "{options:?} {accounts}: {said}");
+    }
+    assert!(temporary.is_clean());
+}
+
+#[test]
+fn a_directory_that_no_socket_can_be_in_is_named() {
+    let temporary = Temporary::new();
+    for name in ["a,b", &"long".repeat(20)] {
+        let directory = temporary.path().join(name);
+        fs::create_dir(&directory).unwrap();
+        let mut command = program(&temporary, &["--port", "0", "--admin-port", "0"]);
+        let refused = command.env("TMPDIR", &directory).output().unwrap();
+        assert!(!refused.status.success(), "{name}");
+        assert!(error(&refused).contains("set TMPDIR"), "{}", error(&refused));
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "{name}");
     }
 }
 
