@@ -31,14 +31,14 @@ work=$(mktemp -d "$packages/image.XXXXXX")
 storage=(--root "$work/storage" --runroot "$work/run")
 trap 'rm -rf "$work"' EXIT
 
-# image NAME PACKAGE...: a root file system with these packages, as an image that "${files[@]}" (FROM:TO) and the configuration in
-# "${config[@]}" complete.
+# image NAME PACKAGE...: a root file system with these packages and Debian's of $include, as an image that "${files[@]}" (FROM:TO), the
+# directories "${directories[@]}" of its user and the configuration in "${config[@]}" complete.
 image() {
-  local name=$1 container image hooks=() package file mode
+  local name=$1 container image hooks=() package file mode directory
   shift
   for package; do hooks+=("--customize-hook=copy-in $(compgen -G "$packages/${package}_*.deb") /root"); done
   # No cluster is made by the server's package.
-  mmdebstrap --quiet --variant=minbase --include=ca-certificates,postgresql-common \
+  mmdebstrap --quiet --variant=minbase --include="ca-certificates,postgresql-common,$include" \
     --customize-hook='sed -i "s/^#\? *create_main_cluster *=.*/create_main_cluster = false/" "$1/etc/postgresql-common/createcluster.conf"' \
     "${hooks[@]}" \
     --customize-hook='chroot "$1" sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /root/*.deb && rm /root/*.deb"' \
@@ -49,6 +49,9 @@ image() {
   buildah "${storage[@]}" add --quiet "$container" "$work/$name.rootfs.tar" / >/dev/null
   # A machine makes it when it starts.
   buildah "${storage[@]}" run "$container" install --directory --owner=postgres --group=postgres --mode=2775 /run/postgresql
+  for directory in "${directories[@]}"; do
+    buildah "${storage[@]}" run "$container" install --directory --owner=postgres --group=postgres "$directory"
+  done
   for file in "${files[@]}"; do
     mode=644
     [[ ${file#*:} != */bin/* ]] || mode=755
@@ -67,9 +70,12 @@ image() {
 # In a container, 127.0.0.1 is the container's own, so the emulator listens on every address. Publish its port on 127.0.0.1 only:
 #   docker run -p 127.0.0.1:10002:10002 table-service-emulator:VERSION
 files=()
+# Compose files for azurite's image keep the tables in /data, and their health checks call nc.
+directories=(/data)
+include=netcat-openbsd
 # As azurite-table it would take a free port for operators, and the current directory for its tables.
 config=(--user postgres --port 10002 --env TABLE_SERVICE_EMULATOR_EXPOSE=true
-  --env TABLE_SERVICE_EMULATOR_ADMIN_PORT=10003 --workingdir /var/lib/postgresql
+  --env TABLE_SERVICE_EMULATOR_ADMIN_PORT=10003 --workingdir /data
   --entrypoint '["table-service-emulator"]' --healthcheck 'CMD table-service-emulator healthcheck'
   --healthcheck-interval 5s --healthcheck-start-period 10s)
 image table-service-emulator "postgresql-$PG-table-service" table-service-emulator
@@ -80,6 +86,8 @@ image table-service-emulator "postgresql-$PG-table-service" table-service-emulat
 # Only the gateway's port leaves the container; its PostgreSQL listens on a socket in it.
 files=(packaging/start.sh:/usr/bin/table-service-start packaging/pg_hba.conf:/usr/share/table-service/pg_hba.conf
   packaging/pg_ident.conf:/usr/share/table-service/pg_ident.conf)
+directories=()
+include=
 config=(--user postgres --port 10002 --env TABLE_SERVICE_LISTEN=0.0.0.0:10002 --volume /var/lib/postgresql
   --entrypoint '["table-service-start"]' --healthcheck 'CMD table-service-start healthcheck'
   --healthcheck-interval 5s --healthcheck-start-period 10s)

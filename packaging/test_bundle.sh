@@ -24,6 +24,9 @@ npm=$(compgen -G "$packages/table-service-emulator-*.tgz") || die "there is no n
 pgrx-config/setup.sh sdks
 install_python python tests/sdk/requirements.txt
 install_javascript javascript tests/sdk/javascript
+sdk=$modules
+install_javascript setups packaging/emulator/tests/setups
+setups=$modules
 
 ok() { printf 'ok       %s\n' "$*"; }
 # same WHAT EXPECTED GOT
@@ -145,20 +148,41 @@ leave
 enter "$release"
 apt_install nodejs npm
 inside "useradd --create-home somebody"
-mkdir -p "$system"/{packages,tests} "$system/usr/local/lib/sdk"
+mkdir -p "$system"/{packages,tests} "$system"/usr/local/lib/{sdk,setups}
 cp "$npm" "$system/packages/"
-cp -r "$modules/node_modules" "$system/usr/local/lib/sdk/"
+cp -r "$sdk/node_modules" "$system/usr/local/lib/sdk/"
+cp -r "$setups/node_modules" "$system/usr/local/lib/setups/"
 touch "$system/started"
+there='cd ~/installed/my\ project'
+install="npm install --offline --no-audit --no-fund --silent"
+path="export NODE_PATH=/usr/local/lib/sdk/node_modules PATH=/usr/local/lib/setups/node_modules/.bin:\$PATH"
 for options in "" --ignore-scripts; do
-  offline somebody "rm -rf ~/installed; mkdir ~/installed && cd ~/installed && npm init -y >/dev/null && npm install --offline --no-audit --no-fund --silent $options /packages/$(basename "$npm")"
-  cp packaging/emulator/tests/service.test.mjs "$system/home/somebody/installed/"
-  offline somebody "cd ~/installed && ./node_modules/.bin/table-service-emulator --version >/dev/null && NODE_PATH=/usr/local/lib/sdk/node_modules node --test" >"$work/log" 2>&1 ||
+  offline somebody "rm -rf ~/installed; mkdir -p ~/installed/my\ project && $there && npm init -y >/dev/null && $install $options /packages/$(basename "$npm")"
+  cp packaging/emulator/tests/service.test.mjs "$system/home/somebody/installed/my project/"
+  offline somebody "$there && ./node_modules/.bin/table-service-emulator --version >/dev/null && $path && node --test" >"$work/log" 2>&1 ||
     { tail -n 60 "$work/log" >&2; die "the tests in Node.js fail"; }
   grep -E '^# pass 4$|pass 4$' "$work/log" >/dev/null || { tail -n 60 "$work/log" >&2; die "not all tests in Node.js have run"; }
   ok "npm install $options, and the tests of Node.js"
   nothing_is_left "npm install $options"
 done
-offline somebody "cd ~/installed && npm install --offline --no-audit --no-fund --silent /packages/$(basename "$npm") && npm uninstall --offline --no-audit --no-fund --silent table-service-emulator"
-same "what is left when it is uninstalled" "" "$(inside "find /home/somebody/installed/node_modules -name 'table-service*' 2>/dev/null || true")"
+cp packaging/emulator/tests/setups/* "$system/home/somebody/installed/my project/"
+offline somebody "$there && $path && node --test setups.test.mjs" >"$work/log" 2>&1 || { tail -n 60 "$work/log" >&2; die "the set-ups fail"; }
+grep -E '^# pass 4$|pass 4$' "$work/log" >/dev/null || { tail -n 60 "$work/log" >&2; die "not all set-ups have run"; }
+ok "npm scripts, an editor's task and steps of CI"
+# A version before: the same files under another number.
+mkdir "$work/before"
+tar xzf "$npm" -C "$work/before"
+sed -i 's/"version": ".*"/"version": "0.0.1"/' "$work/before/package/package.json"
+tar czf "$system/packages/before.tgz" -C "$work/before" package
+version='node --print "require(\"./node_modules/table-service-emulator/package.json\").version"'
+same "npm before and after an upgrade" "0.0.1 $(basename "$npm" .tgz | sed 's/.*-//')" "$(offline somebody "cd /home/somebody && mkdir -p installed/upgraded && cd installed/upgraded && npm init -y >/dev/null &&
+  $install /packages/before.tgz && before=\$($version) && $install /packages/$(basename "$npm") && echo \"\$before \$($version)\"")"
+offline somebody "cd ~/installed/upgraded && npm uninstall --offline --no-audit --no-fund --silent table-service-emulator"
+same "what is left when it is uninstalled" "" "$(inside "find /home/somebody/installed/upgraded/node_modules -name 'table-service*' 2>/dev/null || true")"
+# For all users, by root; the program is a link then.
+offline root "npm install --global --offline --no-audit --no-fund --silent /packages/$(basename "$npm")"
+same "it is there for everybody" "table-service-emulator $(basename "$npm" .tgz | sed 's/.*-//')" "$(offline somebody "table-service-emulator --version")"
+offline somebody "table-service-emulator azurite-table --inMemoryPersistence >/tmp/said & e=\$!; until grep -q listening /tmp/said 2>/dev/null; do kill -0 \$e; sleep 0.05; done; kill \$e; wait \$e; rm /tmp/said"
+nothing_is_left "installed for everybody"
 leave
 echo "Passed: $(basename "$wheel"), $(basename "$npm")"

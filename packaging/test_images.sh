@@ -90,6 +90,20 @@ docker stop --time 60 server >/dev/null
 same "its exit status when it is stopped" 0 "$(docker inspect --format '{{.State.ExitCode}}' server)"
 docker rm server >/dev/null
 
+# As set-ups for azurite's image start it: a command, a line in the log that is waited for, a volume, and the health check of a compose file.
+in_place() { starts --volume emulated:/data --health-cmd 'nc 127.0.0.1 10002 -z' --health-interval 1s "table-service-emulator:$version" azurite-table "$@"; }
+in_place --tableHost 0.0.0.0 --tablePort 10002 --loose --location /data
+waits "docker logs server 2>&1 | grep -c '^Azurite Table service is successfully listening at http://0.0.0.0:10002$'" 1
+waits "$health" healthy
+same "a session in the place of azurite-table" "[7, 8, 9]" "$(by_sdk devstoreaccount1 "$key")"
+docker stop --time 60 server >/dev/null
+same "its last line" "Azurite Table service successfully closed" "$(docker logs server | tail -n 1)"
+docker rm server >/dev/null
+in_place --tableHost 0.0.0.0
+waits "$health" healthy
+same "the volume has kept the entities; the current directory is the place" "[7, 8, 9]" "$(by_sdk devstoreaccount1 "$key" again)"
+docker rm --force server >/dev/null
+
 # --- PostgreSQL with the gateway ------------------------------------------------------------------------------------------------
 
 loads table-service
