@@ -116,3 +116,93 @@ fn new_keys(content: &[u8]) -> Option<(String, String)> {
     let entity = body::new_entity(content).ok()?;
     Some((entity.partition_key, entity.row_key))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::request::Peer;
+
+    fn asked(method: &str, path: &str, content_type: &str, content: &str) -> Asked {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("content-type", content_type)
+            .body(())
+            .unwrap();
+        let peer = Peer {
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            https: false,
+        };
+        let head = Head::read(Uuid::nil(), peer, request.into_parts().0).unwrap();
+        let operation = Operation::read(&head.method, Resource::parse(path).unwrap(), &head.query).unwrap();
+        Asked::of(&head, &operation, content.as_bytes(), "a")
+    }
+
+    fn alone(method: &str, path: &str, content: &str) -> Asked {
+        asked(method, path, "application/json", content)
+    }
+
+    fn batch(changes: &[&str]) -> Asked {
+        let parts = changes
+            .iter()
+            .map(|change| format!("--c\r\nContent-Type: application/http\r\n\r\n{change}\r\n"));
+        let parts: String = parts.collect();
+        let body = format!("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{parts}--c--\r\n--b--\r\n");
+        asked("POST", "/$batch", "multipart/mixed; boundary=b", &body)
+    }
+
+    const INSERT: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}";
+
+    #[test]
+    fn a_batch_is_known_by_its_first_operation_and_counts_all_of_them() {
+        let insert = format!("POST http://h/a/Things HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{INSERT}");
+        let delete = "DELETE http://h/a/Things(PartitionKey='p',RowKey='s') HTTP/1.1\r\nIf-Match: *\r\n\r\n";
+        for (changes, first) in [
+            ([&*insert, delete], alone("POST", "/Things", INSERT)),
+            (
+                [delete, &*insert],
+                alone("DELETE", "/Things(PartitionKey='p',RowKey='s')", ""),
+            ),
+        ] {
+            let batch = batch(&changes);
+            assert_eq!((batch.entities, first.entities), (2, 1));
+            assert_eq!(batch.identity(), first.identity());
+            assert_eq!(batch.partition(3), Some((3, "things".to_owned(), "p".to_owned())));
+        }
+    }
+
+    #[test]
+    fn however_it_is_written_it_is_the_same_request() {
+        let merge = alone("MERGE", "/Things(PartitionKey='p',RowKey='r')", "{}");
+        for path in [
+            "/THINGS(PartitionKey='p',RowKey='r')",
+            "/Things(RowKey='r',PartitionKey='p')",
+        ] {
+            assert_eq!(alone("PATCH", path, "{}").identity(), merge.identity());
+        }
+        for other in [
+            alone("PUT", "/Things(PartitionKey='p',RowKey='r')", "{}"),
+            alone("MERGE", "/Others(PartitionKey='p',RowKey='r')", "{}"),
+            alone("MERGE", "/Things(PartitionKey='p',RowKey='s')", "{}"),
+        ] {
+            assert_ne!(other.identity(), merge.identity());
+        }
+    }
+
+    #[test]
+    fn requests_without_keys_are_in_no_partition() {
+        for asked in [
+            alone("GET", "/Things()", ""),
+            alone("POST", "/Tables", "{\"TableName\":\"Things\"}"),
+            alone("POST", "/Things", "no entity"),
+        ] {
+            assert_eq!((asked.partition(0), asked.entities), (None, 1));
+            assert_eq!(asked.identity().partition_key, "");
+        }
+    }
+}
