@@ -634,6 +634,7 @@ fn it_ends_when_its_parent_does() {
     let mut emulator = Emulator::start(&temporary, &["--parent", &process]);
     create_table(&emulator, "Things");
     parent.kill().unwrap();
+    wait_until("it ends", || emulator.child.try_wait().unwrap().is_some());
     assert!(emulator.child.wait().unwrap().success());
     assert!(temporary.is_clean());
     parent.wait().unwrap();

@@ -1,8 +1,9 @@
 //! Tests the tests: takes out one safeguard at a time, and fails if the tests still pass.
 //!
 //! Each patch in `tests/mutations` says in its first line what it breaks. Those of `filters/` are caught by the model's tests, those
-//! of `gateway/` by the gateway's, the others by tests on a server. Everything happens in a copy of the project and of PostgreSQL,
-//! so nothing is left behind but the build in `target/mutations`, which makes the next run faster.
+//! of `gateway/` by the gateway's, those of `emulator/` by the emulator's, the others by tests on a server. Everything happens in a
+//! copy of the project and of PostgreSQL, so nothing is left behind but the build in `target/mutations`, which makes the next run
+//! faster.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,7 @@ const GATEWAY_TESTS: [&str; 4] = [
 enum Caught {
     ByTheModel,
     ByTheGateway,
+    ByTheEmulator,
     OnAServer,
 }
 
@@ -75,6 +77,7 @@ impl Caught {
         match mutant.split_once('/') {
             Some(("filters", _)) => Caught::ByTheModel,
             Some(("gateway", _)) => Caught::ByTheGateway,
+            Some(("emulator", _)) => Caught::ByTheEmulator,
             _ => Caught::OnAServer,
         }
     }
@@ -88,7 +91,7 @@ fn patch(mutant: &str) -> String {
 fn all() -> Result<Vec<String>> {
     let directory = root().join("tests/mutations");
     let mut mutants = names(&directory, "patch")?;
-    for group in ["filters", "gateway"] {
+    for group in ["filters", "gateway", "emulator"] {
         let names = names(&directory.join(group), "patch")?;
         mutants.extend(names.iter().map(|name| format!("{group}/{name}")));
     }
@@ -112,7 +115,12 @@ pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
         mutants.iter().any(|mutant| Caught::of(mutant) != Caught::ByTheModel),
     )?;
     let mut survivors = 0;
-    for by in [Caught::ByTheModel, Caught::ByTheGateway, Caught::OnAServer] {
+    for by in [
+        Caught::ByTheModel,
+        Caught::ByTheGateway,
+        Caught::ByTheEmulator,
+        Caught::OnAServer,
+    ] {
         if caught(by).next().is_some() {
             survivors += workshop.try_all(by, caught(by))?;
         }
@@ -325,7 +333,7 @@ impl Suites<'_> {
         };
         match by {
             Caught::ByTheModel => {}
-            Caught::ByTheGateway => suites.install()?,
+            Caught::ByTheGateway | Caught::ByTheEmulator => suites.install()?,
             Caught::OnAServer => {
                 // Every suite gets a new server, because a mutant may leave anything behind. A copy is faster than initdb.
                 Server::start(&workshop.environment, workshop.template(), &[])?.make_template()?;
@@ -356,6 +364,7 @@ impl Suites<'_> {
         match self.by {
             Caught::ByTheModel => cargo("test -p table_service_model --lib --no-run"),
             Caught::ByTheGateway => cargo("test -p table_service_gateway --lib --test gateway --no-run"),
+            Caught::ByTheEmulator => cargo("test -p table_service_emulator --no-run"),
             Caught::OnAServer => self.install(),
         }
     }
@@ -383,6 +392,7 @@ impl Suites<'_> {
                 }
                 Ok(failed.join(" "))
             }
+            Caught::ByTheEmulator => Ok(cargo(600, "test -p table_service_emulator", &[])?.join(" ")),
             Caught::OnAServer => self.failing_on_a_server(),
         }
     }
