@@ -148,14 +148,13 @@ leave
 enter "$release"
 apt_install nodejs npm
 inside "useradd --create-home somebody"
-mkdir -p "$system"/{packages,tests} "$system"/usr/local/lib/{sdk,setups}
+mkdir -p "$system"/{packages,tests} "$system/usr/local/lib/sdk"
 cp "$npm" "$system/packages/"
 cp -r "$sdk/node_modules" "$system/usr/local/lib/sdk/"
-cp -r "$setups/node_modules" "$system/usr/local/lib/setups/"
 touch "$system/started"
 there='cd ~/installed/my\ project'
 install="npm install --offline --no-audit --no-fund --silent"
-path="export NODE_PATH=/usr/local/lib/sdk/node_modules PATH=/usr/local/lib/setups/node_modules/.bin:\$PATH"
+path="export NODE_PATH=/usr/local/lib/sdk/node_modules"
 for options in "" --ignore-scripts; do
   offline somebody "rm -rf ~/installed; mkdir -p ~/installed/my\ project && $there && npm init -y >/dev/null && $install $options /packages/$(basename "$npm")"
   cp packaging/emulator/tests/service.test.mjs "$system/home/somebody/installed/my project/"
@@ -166,6 +165,7 @@ for options in "" --ignore-scripts; do
   nothing_is_left "npm install $options"
 done
 cp packaging/emulator/tests/setups/* "$system/home/somebody/installed/my project/"
+cp -r "$setups/node_modules/." "$system/home/somebody/installed/my project/node_modules/"
 offline somebody "$there && $path && node --test setups.test.mjs" >"$work/log" 2>&1 || { tail -n 60 "$work/log" >&2; die "the set-ups fail"; }
 grep -E '^# pass 4$|pass 4$' "$work/log" >/dev/null || { tail -n 60 "$work/log" >&2; die "not all set-ups have run"; }
 ok "npm scripts, an editor's task and steps of CI"

@@ -62,20 +62,23 @@ test("steps of CI", async () => {
   const steps = readFileSync("workflow.yml", "utf8").matchAll(/- run: (.*)/g);
   const groups = [];
   let said = "";
-  for (const [, command] of steps) {
-    // Like a runner: each step has a shell, and what it leaves in the background goes on until the end of the job.
-    const shell = spawn("bash", ["-e", "-c", command], { detached: true, stdio: ["ignore", "pipe", "inherit"] });
-    shell.stdout.on("data", (text) => (said += text));
-    groups.push(shell.pid);
-    const [status] = await once(shell, "exit");
-    assert.equal(status, 0, command);
-  }
-  assert.match(said, /number 7/);
-  for (const group of groups) {
-    try {
-      process.kill(-group, "SIGTERM");
-    } catch (error) {
-      assert.equal(error.code, "ESRCH");
+  try {
+    for (const [, command] of steps) {
+      // Like a runner: each step has a shell, and what it leaves in the background goes on until the end of the job.
+      const shell = spawn("bash", ["-e", "-c", command], { detached: true, stdio: ["ignore", "pipe", "inherit"] });
+      shell.stdout.on("data", (text) => (said += text));
+      groups.push(shell.pid);
+      const [status] = await once(shell, "exit");
+      assert.equal(status, 0, command);
+    }
+  } finally {
+    for (const group of groups) {
+      try {
+        process.kill(-group, "SIGTERM");
+      } catch (error) {
+        assert.equal(error.code, "ESRCH");
+      }
     }
   }
+  assert.match(said, /number 7/);
 });
