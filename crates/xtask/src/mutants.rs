@@ -1,9 +1,9 @@
 //! Tests the tests: takes out one safeguard at a time, and fails if the tests still pass.
 //!
-//! Each patch in `tests/mutations` says in its first line what it breaks. Those of `filters/` are caught by the model's tests, those
-//! of `gateway/` by the gateway's, those of `emulator/` by the emulator's, the others by tests on a server. Everything happens in a
-//! copy of the project and of PostgreSQL, so nothing is left behind but the build in `target/mutations`, which makes the next run
-//! faster.
+//! Each patch in `tests/mutations` says in its first line what it breaks. Those of `filters/` and `replication/` are caught by the
+//! model's tests, those of `gateway/` by the gateway's, those of `emulator/` by the emulator's, the others by tests on a server.
+//! Everything happens in a copy of the project and of PostgreSQL, so nothing is left behind but the build in `target/mutations`,
+//! which makes the next run faster.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ enum Caught {
 impl Caught {
     fn of(mutant: &str) -> Caught {
         match mutant.split_once('/') {
-            Some(("filters", _)) => Caught::ByTheModel,
+            Some(("filters" | "replication", _)) => Caught::ByTheModel,
             Some(("gateway", _)) => Caught::ByTheGateway,
             Some(("emulator", _)) => Caught::ByTheEmulator,
             _ => Caught::OnAServer,
@@ -91,7 +91,7 @@ fn patch(mutant: &str) -> String {
 fn all() -> Result<Vec<String>> {
     let directory = root().join("tests/mutations");
     let mut mutants = names(&directory, "patch")?;
-    for group in ["filters", "gateway", "emulator"] {
+    for group in ["filters", "replication", "gateway", "emulator"] {
         let names = names(&directory.join(group), "patch")?;
         mutants.extend(names.iter().map(|name| format!("{group}/{name}")));
     }

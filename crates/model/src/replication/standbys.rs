@@ -306,6 +306,16 @@ mod tests {
     }
 
     #[test]
+    fn notes_of_an_old_timeline_say_nothing_of_a_new_one() {
+        let mut all = Standbys::new(1, None);
+        all.primary(LINE, note(1, 20));
+        let next = Line { timeline: 2, ..LINE };
+        all.primary(next, note(5, 25));
+        all.standby(0, on(next, 22));
+        assert_eq!(all.state(0), Err(Problem::NoMomentYet));
+    }
+
+    #[test]
     fn one_that_is_too_far_behind_is_taken_out_as_long_as_it_is() {
         let mut all = Standbys::new(1, Some(2 * SECOND));
         all.primary(LINE, note(1, 10));
