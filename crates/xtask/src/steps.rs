@@ -181,7 +181,9 @@ fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
             runner.install_extension()?;
             step("Unmodified SDKs against the gateway");
             runner.build_gateway()?;
-            run(&mut runner.environment.command("tests/sdk/run.sh"))
+            run(&mut runner.environment.command("tests/sdk/run.sh"))?;
+            step("Unmodified SDKs with a primary and a standby");
+            run(&mut runner.environment.command("tests/sdk/standbys/run.sh"))
         }
         Step::Explorer => {
             runner.environment.set_up("browser")?;
