@@ -112,9 +112,8 @@ fn a_primary_that_is_set_to_read_only_is_busy_and_stays() {
     let gateway = Gateway::start(&["--database-url", &all_hosts(&servers)]);
     let client = gateway.client();
     insert(&client, "r").expect(201);
+    servers.set("default_transaction_read_only = on");
     let session = servers.primary.session();
-    session.run("ALTER SYSTEM SET default_transaction_read_only = on");
-    session.run("SELECT pg_reload_conf()");
     wait_until("it is busy", || {
         let answer = insert(
             &client,
@@ -132,13 +131,28 @@ fn a_primary_that_is_set_to_read_only_is_busy_and_stays() {
     wait_until("it takes writes", || insert(&client, "s").status == 201);
 }
 
+#[test]
+fn a_name_that_leads_to_a_standby_takes_no_writes_until_that_is_promoted() {
+    let servers = Replicated::start(&[&[]]);
+    let gateway = Gateway::start(&["--database-url", &servers.url(0)]);
+    let client = gateway.client();
+    client.get("Tables").expect(200);
+    for row in ["a", "b"] {
+        let answer = insert(&client, row);
+        answer.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
+    }
+    assert!(gateway.log().contains("the server is in recovery"));
+    servers.standbys[0].promote();
+    wait_until("it takes writes", || insert(&client, "a").status == 201);
+    get(&client, "a").expect(200);
+}
+
 /// The primary is killed under load with synchronous replication, and a standby promoted. Nothing that was acknowledged is lost,
 /// and no write was executed twice.
 fn promote_under_load() {
     let servers = Replicated::start(&[&[], &[]]);
+    servers.set("synchronous_standby_names = 'ANY 2 (*)'");
     let session = servers.primary.session();
-    session.run("ALTER SYSTEM SET synchronous_standby_names = 'ANY 2 (*)'");
-    session.run("SELECT pg_reload_conf()");
     wait_until("both are synchronous", || {
         session.text("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'quorum'") == "2"
     });

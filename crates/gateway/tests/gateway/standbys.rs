@@ -31,6 +31,13 @@ impl Replicated {
         Replicated { primary, standbys }
     }
 
+    /// Changes a setting of the primary.
+    pub fn set(&self, setting: &str) {
+        let session = self.primary.session();
+        session.run(&format!("ALTER SYSTEM SET {setting}"));
+        session.run("SELECT pg_reload_conf()");
+    }
+
     pub fn primary_url(&self) -> String {
         url(&self.primary, "postgres", "postgres")
     }
@@ -176,11 +183,7 @@ fn what_was_acknowledged_before_last_sync_time_is_visible_ten_thousand_times() {
 /// Under load, with one standby that lags, and without synchronous commits.
 fn check_last_sync_time(checks: usize) {
     let servers = Replicated::start(&[&["recovery_min_apply_delay = '1500ms'"], &[]]);
-    servers
-        .primary
-        .session()
-        .run("ALTER SYSTEM SET synchronous_commit = off");
-    servers.primary.session().run("SELECT pg_reload_conf()");
+    servers.set("synchronous_commit = off");
     let gateway = servers.gateway(&[servers.url(0), servers.url(1)], &["--max-requests", "64"]);
     let endpoint = secondary(&gateway);
     let is_over = AtomicBool::new(false);
@@ -384,14 +387,78 @@ fn a_conflict_with_recovery_is_repeated_and_then_busy() {
                 session.run("BEGIN; LOCK TABLE table_service_data.\"Things\" IN ACCESS EXCLUSIVE MODE; COMMIT");
             }
         });
-        for _ in 0..300 {
+        let standby = servers.standbys[0].session();
+        let conflicts = "SELECT sum(confl_lock + confl_snapshot + confl_bufferpin) > 0 FROM pg_stat_database_conflicts";
+        let read = || {
             let answer = secondary.get("Things()?$filter=X%20eq%201");
             assert!([200, 503].contains(&answer.status), "{}", answer.text());
+        };
+        for _ in 0..300 {
+            read();
         }
+        wait_until("a query is cancelled", || {
+            read();
+            standby.text(conflicts) == "t"
+        });
         is_over.store(true, Ordering::Relaxed);
     });
     // It was not lost over this.
     get(&secondary, "1").expect(200);
+}
+
+#[test]
+fn the_primary_executes_one_statement_a_second() {
+    let servers = Replicated::start(&[&[]]);
+    let gateway = servers.gateway(&[servers.url(0)], &[]);
+    let secondary = secondary(&gateway);
+    wait_until_live(&secondary);
+    servers.set("log_statement = 'all'");
+    let session = servers.primary.session();
+    let now = || -> f64 {
+        let text = session.text("SELECT extract(epoch FROM clock_timestamp())");
+        text.parse().unwrap()
+    };
+    let looks = || {
+        let log = servers.primary.log();
+        let statements = log.lines().filter(|line| line.contains("pg_current_wal_insert_lsn"));
+        statements.count()
+    };
+    wait_until("they are logged", || looks() > 0);
+    let (begin, before) = (now(), looks());
+    wait_until("there are some more", || {
+        // These look at the standby only.
+        stats(&secondary);
+        looks() >= before + 5
+    });
+    let (after, end) = (looks(), now());
+    assert!((after - before) as f64 <= end - begin + 1.0);
+}
+
+#[test]
+fn standbys_of_a_database_of_citus_serve_nothing() {
+    let servers = Replicated::start(&[&[]]);
+    let urls = [servers.url(0)];
+    let gateway = servers.gateway(&urls, &[]);
+    let secondary = secondary(&gateway);
+    wait_until_live(&secondary);
+    // All that the gateway asks is whether this extension is there.
+    servers.primary.session().run(
+        "SET allow_system_table_mods = on; \
+         INSERT INTO pg_extension SELECT 99999, 'citus', extowner, extnamespace, false, '1', NULL, NULL \
+             FROM pg_extension WHERE extname = 'plpgsql'",
+    );
+    waits_for_log(&gateway, "the database is distributed by Citus");
+    wait_until("it is out", || !serves(&gateway, &urls[0]));
+    is_busy(&secondary.get("Tables"));
+    let primary = servers.primary_url();
+    let arguments = ["--database-url", &primary, "--secondary-url", &urls[0]];
+    let output = program(&arguments).output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.contains("cannot have a secondary_url") && text.contains("distributed by Citus"),
+        "{text}"
+    );
 }
 
 #[test]
