@@ -6,7 +6,6 @@ use clap::Parser;
 use table_service_benches::Error;
 use table_service_benches::report::Spread;
 use table_service_benches::session::{connect, timed};
-use tokio_postgres::Client;
 
 #[derive(Parser)]
 struct Arguments {

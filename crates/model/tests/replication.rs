@@ -130,7 +130,7 @@ impl World {
                 server.is_connected = false;
             }
             Event::Connect(standby) => {
-                let is_admitted = self.rules.admits(standby, self.sight(standby)).is_ok();
+                let is_admitted = self.rules.admits(self.sight(standby)).is_ok();
                 self.servers[standby].is_connected |= is_admitted;
             }
             Event::Answer => {

@@ -56,11 +56,13 @@ const SYSTEM_TESTS: [&str; 12] = [
 ];
 
 /// The tests of a gateway with a server that do.
-const GATEWAY_TESTS: [&str; 4] = [
+const GATEWAY_TESTS: [&str; 6] = [
     "explorer::",
     "faults::whoever_leads",
     "memory::",
     "hostile::a_page_whose",
+    "standbys::behind_one_name",
+    "failover::no_write_goes",
 ];
 
 /// Whose tests catch a mutant.

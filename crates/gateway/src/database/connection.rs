@@ -7,10 +7,13 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_core::Stream;
+use tokio::net::lookup_host;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_postgres::config::Host;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -25,6 +28,8 @@ use crate::failure::with_sources;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it may take where there is another server to go to.
 const ONE_OF_SEVERAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an address of a name may take before the next one is tried too.
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 /// The longest message of a connection that is used again. The driver's buffers keep the size of the longest one.
 const LARGE: usize = 256 * 1024;
 
@@ -43,6 +48,8 @@ pub struct Connection {
     has_functions_of_0_3: bool,
     /// Which of several servers it leads to.
     server: usize,
+    /// What the server has said over it of its part in replication, and when it was asked.
+    seen: Option<(Look, Instant)>,
     size: Size,
 }
 
@@ -94,6 +101,7 @@ impl Connection {
             prepared: Default::default(),
             has_functions_of_0_3: false,
             server: 0,
+            seen: None,
             size: Size {
                 has_grown: false,
                 some_have_grown,
@@ -253,9 +261,17 @@ impl Connection {
     /// # Errors
     /// Why it cannot be asked.
     pub async fn look(&mut self) -> Result<Look, String> {
+        let asked = Instant::now();
         let looked = timeout(ONE_OF_SEVERAL_TIMEOUT, self.ask_once(LOOK)).await;
         let row = in_words(looked)?.ok_or("it says nothing of replication")?;
-        sight::look(&row)
+        let look = sight::look(&row)?;
+        self.seen = Some((look, asked));
+        Ok(look)
+    }
+
+    /// What its server has said last of its part in replication, and when it was asked.
+    pub fn seen(&self) -> Option<(Look, Instant)> {
+        self.seen
     }
 
     /// Returns whether the server is in recovery.
@@ -360,7 +376,14 @@ pub struct Connector {
     time: Duration,
     /// The operator was told about the server's version.
     told: Once,
+    has_several_addresses: AtomicBool,
     some_have_grown: Arc<AtomicBool>,
+}
+
+/// A new connection, and the version of the extension.
+struct Opened {
+    connection: Connection,
+    version: Option<String>,
 }
 
 impl Connector {
@@ -378,6 +401,7 @@ impl Connector {
             server: 0,
             time: CONNECT_TIMEOUT,
             told: Once::new(),
+            has_several_addresses: AtomicBool::new(false),
             some_have_grown,
         }
     }
@@ -398,31 +422,84 @@ impl Connector {
     /// # Errors
     /// Why the server cannot be reached.
     pub async fn open(&self) -> Result<(Connection, Option<String>), String> {
-        let opened = timeout(self.time, async {
-            let mut connection =
-                Connection::open(&self.config, self.tls.as_ref(), self.some_have_grown.clone()).await?;
-            connection.server = self.server;
-            if let Some(problem) = connection.outdated.take() {
-                self.told.call_once(|| tracing::warn!(node = self.name, "{problem}"));
-            }
-            let version = connection.extension_version().await?;
-            connection.has_functions_of_0_3 = version.as_deref().is_some_and(has_functions_of_0_3);
-            Ok::<_, Error>((connection, version))
-        });
-        in_words(opened.await)
+        let opened = self.open_one(false, |_| true).await?;
+        Ok((opened.connection, opened.version))
     }
 
-    /// The same, of a server that is looked at: with what it says of its part in replication.
+    /// The same, of a server that is looked at: with what it says of its part in replication. If the name has several addresses, one
+    /// whose server is accepted is preferred.
     ///
     /// # Errors
     /// Why the server cannot be reached.
-    pub async fn open_and_look(&self) -> Result<(Connection, Option<String>, Look), String> {
-        let opened = timeout(self.time, async {
-            let (mut connection, version) = self.open().await?;
-            let look = connection.look().await?;
-            Ok((connection, version, look))
-        });
-        opened.await.unwrap_or_else(|_| Err("it does not answer".to_owned()))
+    pub async fn open_and_look(
+        &self,
+        accepts: impl Fn(&Look) -> bool,
+    ) -> Result<(Connection, Option<String>, Look), String> {
+        let is_accepted = |opened: &Opened| opened.connection.seen.is_some_and(|(look, _)| accepts(&look));
+        let Opened { connection, version } = self.open_one(true, is_accepted).await?;
+        let (look, _) = connection.seen.ok_or("it says nothing of replication")?;
+        Ok((connection, version, look))
+    }
+
+    /// Whether the name had several addresses when it was resolved last.
+    pub fn has_several_addresses(&self) -> bool {
+        self.has_several_addresses.load(Ordering::Relaxed)
+    }
+
+    /// Connects to the addresses of the name. Each has its own limit, and one that does not answer hides no other one: the next one
+    /// is tried soon. The first that is accepted counts; without one, one that has answered.
+    async fn open_one(&self, looks: bool, is_accepted: impl Fn(&Opened) -> bool) -> Result<Opened, String> {
+        let mut left = self.addresses().await?.into_iter();
+        let mut attempts = JoinSet::new();
+        let mut result = Err("its name has no address".to_owned());
+        loop {
+            if let Some(config) = left.next() {
+                let (tls, some_have_grown) = (self.tls.clone(), self.some_have_grown.clone());
+                attempts.spawn(attempt(config, tls, some_have_grown, self.time, looks));
+            }
+            let ended = match left.len() {
+                0 => attempts.join_next().await,
+                _ => match timeout(NEXT_ADDRESS, attempts.join_next()).await {
+                    Ok(ended) => ended,
+                    Err(_) => continue,
+                },
+            };
+            match ended {
+                Some(Ok(Ok(mut opened))) => {
+                    opened.connection.server = self.server;
+                    if let Some(problem) = opened.connection.outdated.take() {
+                        self.told.call_once(|| tracing::warn!(node = self.name, "{problem}"));
+                    }
+                    if is_accepted(&opened) {
+                        return Ok(opened);
+                    }
+                    result = Ok(opened);
+                }
+                Some(Ok(Err(problem))) if result.is_err() => result = Err(problem),
+                Some(_) => {}
+                None => return result,
+            }
+        }
+    }
+
+    /// The settings for each address of the name. The name stays, for TLS.
+    async fn addresses(&self) -> Result<Vec<Config>, String> {
+        let ([Host::Tcp(host)], []) = (self.config.get_hosts(), self.config.get_hostaddrs()) else {
+            return Ok(vec![self.config.clone()]);
+        };
+        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        let looked_up = timeout(self.time, lookup_host((host.as_str(), port))).await;
+        let found = looked_up.map_err(|_| "its name is not resolved in time".to_owned())?;
+        let mut all: Vec<Config> = Vec::new();
+        for address in found.map_err(|error| format!("its name cannot be resolved: {error}"))? {
+            let mut config = self.config.clone();
+            config.hostaddr(address.ip());
+            if !all.contains(&config) {
+                all.push(config);
+            }
+        }
+        self.has_several_addresses.store(all.len() > 1, Ordering::Relaxed);
+        Ok(all)
     }
 
     /// Cancels the statement that a connection is running.
@@ -438,6 +515,28 @@ impl Connector {
         });
         in_words(cancelled.await)
     }
+}
+
+/// Connects to one address.
+async fn attempt(
+    config: Config,
+    tls: Option<MakeRustlsConnect>,
+    some_have_grown: Arc<AtomicBool>,
+    time: Duration,
+    looks: bool,
+) -> Result<Opened, String> {
+    let opened = timeout(time, async {
+        let connected = Connection::open(&config, tls.as_ref(), some_have_grown).await;
+        let mut connection = connected.map_err(|error| with_sources(&error))?;
+        let version = connection.extension_version().await;
+        let version = version.map_err(|error| with_sources(&error))?;
+        connection.has_functions_of_0_3 = version.as_deref().is_some_and(has_functions_of_0_3);
+        if looks {
+            connection.look().await?;
+        }
+        Ok(Opened { connection, version })
+    });
+    opened.await.unwrap_or_else(|_| Err("it does not answer".to_owned()))
 }
 
 /// The version of the extension, over a connection that there is.

@@ -39,7 +39,8 @@ struct State {
 /// Where statements go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target {
-    Primary(usize),
+    /// Only as long as it is on this line. Behind its name another server may have been before.
+    Primary(usize, Line),
     /// The servers are being asked.
     Wait,
     /// Why there is no primary.
@@ -71,7 +72,8 @@ impl Failover {
             tokio::spawn(async move {
                 if let Some(server) = failover.server(index) {
                     let again = failover.rounds.subscribe();
-                    keep_looking(server, Some(again), |look| failover.report(index, look)).await;
+                    let accepts = |look: &Look| failover.accepts(index, look);
+                    keep_looking(server, Some(again), 1, accepts, |look| failover.report(index, look)).await;
                 }
             });
         }
@@ -91,8 +93,23 @@ impl Failover {
     /// The primary, if it is known.
     pub fn current(&self) -> Option<usize> {
         match *self.target.borrow() {
-            Target::Primary(index) => Some(index),
+            Target::Primary(index, _) => Some(index),
             _ => None,
+        }
+    }
+
+    /// Whether what a server has said over a connection is that it is the primary.
+    pub fn is_primary(&self, index: usize, look: Look) -> bool {
+        matches!(look.sight.role, Role::Primary(_)) && *self.target.borrow() == Target::Primary(index, look.sight.line)
+    }
+
+    /// Whether a server may be judged over a connection to it that is not new. One on another line than the primary may not be the
+    /// one any more to which its name leads; and of several addresses of a name another one may have the primary.
+    fn accepts(&self, index: usize, look: &Look) -> bool {
+        let has_several = || self.server(index).is_some_and(Connector::has_several_addresses);
+        match look.sight.role {
+            Role::Primary(_) => self.state().known.is_none_or(|known| known == look.sight.line),
+            Role::Standby(_) => !has_several(),
         }
     }
 
@@ -104,7 +121,7 @@ impl Failover {
         let mut target = self.target.subscribe();
         let known = target.wait_for(|target| *target != Target::Wait).await;
         match known.as_deref() {
-            Ok(Target::Primary(index)) => Ok(*index),
+            Ok(Target::Primary(index, _)) => Ok(*index),
             Ok(Target::None(problem)) => Err(problem.clone()),
             _ => Err("nobody looks for the primary".to_owned()),
         }
@@ -132,17 +149,24 @@ impl Failover {
     /// # Errors
     /// Where it leads instead.
     pub fn check(&self, index: usize, look: Look) -> Result<(), String> {
-        let is_known = {
-            let state = self.state();
-            state.sightings.get(index) == Some(&sighting(&look.sight))
-        };
-        if is_known && matches!(look.sight.role, Role::Primary(_)) {
+        if self.is_primary(index, look) {
             return Ok(());
         }
+        let line = look.sight.line;
+        if let (Some(known), Role::Primary(_)) = (self.state().known, look.sight.role)
+            && line.system == known.system
+            && line.timeline < known.timeline
+        {
+            // It was begun before the name led to another server.
+            let (own, newest) = (line.timeline, known.timeline);
+            return Err(format!(
+                "it takes writes on timeline {own}, and the primary has timeline {newest}"
+            ));
+        }
         self.report(index, Ok(look));
-        match self.current() {
-            Some(current) if current == index => Ok(()),
-            _ => Err("it is not the primary any more".to_owned()),
+        match self.is_primary(index, look) {
+            true => Ok(()),
+            false => Err("it is not the primary any more".to_owned()),
         }
     }
 
@@ -161,15 +185,13 @@ impl Failover {
         }
         let verdict = elect(&state.sightings, state.known, state.current);
         let target = match verdict {
-            Verdict::Primary(primary) => {
+            Verdict::Primary(primary, line) => {
                 if state.current != Some(primary) {
                     self.tell_of(primary);
                 }
                 state.current = Some(primary);
-                if let Some(Sighting::Primary(line)) = state.sightings.get(primary) {
-                    state.known = Some(*line);
-                }
-                Target::Primary(primary)
+                state.known = Some(line);
+                Target::Primary(primary, line)
             }
             Verdict::Wait => Target::Wait,
             // It may only be slow. Statements that fail there begin to look for another one.
@@ -187,12 +209,12 @@ impl Failover {
             self.target.send_replace(target);
         }
         let primary = match verdict {
-            Verdict::Primary(primary) => Some(primary),
+            Verdict::Primary(primary, _) => Some(primary),
             _ => None,
         };
         self.tell_of_refused(&mut state, primary);
         drop(state);
-        if let (Some(secondary), Ok(look), Verdict::Primary(primary)) = (&self.secondary, look, verdict)
+        if let (Some(secondary), Ok(look), Verdict::Primary(primary, _)) = (&self.secondary, look, verdict)
             && primary == index
             && let Role::Primary(note) = look.sight.role
         {

@@ -1,14 +1,17 @@
 //! Makes and checks the connections of a pool.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use deadpool::managed::{Metrics, RecycleError, RecycleResult};
+use table_service_model::replication::Role;
 use tokio_postgres::CancelToken;
 
 use super::connection::{Connection, Connector};
 use super::failover::Failover;
+use super::sight::Look;
 use super::standbys::Secondary;
 use super::version::mismatch;
 
@@ -16,6 +19,15 @@ use super::version::mismatch;
 const IDLE_LIMIT: Duration = Duration::from_secs(300);
 /// How many servers an attempt to connect tries. The first one may have just ceased to be the primary.
 const TRIES: usize = 2;
+/// How many connections an attempt to reach a standby makes. Its name may lead to several servers in turn.
+pub const STANDBY_TRIES: usize = 8;
+/// No further connection is tried after this time.
+const STANDBY_TIME: Duration = Duration::from_secs(2);
+/// A connection to a standby is used by what its server has said in this time. Then the server is asked again: it may have been
+/// promoted.
+const FRESH: Duration = Duration::from_secs(1);
+/// For so long no server is asked over idle connections after one of them did not answer. Each would take as long.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// Where the connections of a pool lead.
 pub enum Reach {
@@ -23,12 +35,42 @@ pub enum Reach {
     Server(Box<Connector>),
     /// To the server that is the primary now.
     Primary(Arc<Failover>),
-    /// To a standby, as long as it serves reads.
+    /// To a standby, or to several behind one name: over each connection its own server says whether it may serve reads.
     Standby {
         connector: Box<Connector>,
         secondary: Arc<Secondary>,
         index: usize,
+        /// When one did not answer over an idle connection.
+        silent: Mutex<Option<Instant>>,
     },
+}
+
+/// Why there is no new connection.
+#[derive(Debug)]
+pub enum Refused {
+    /// The server cannot be reached or used.
+    Away(String),
+    /// Servers answer, and the secondary endpoint must not be served by them now.
+    Unfit(String),
+}
+
+impl From<String> for Refused {
+    fn from(problem: String) -> Refused {
+        Refused::Away(problem)
+    }
+}
+
+impl From<Refused> for String {
+    fn from(refused: Refused) -> String {
+        refused.to_string()
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Refused::Away(problem) | Refused::Unfit(problem)) = self;
+        formatter.write_str(problem)
+    }
 }
 
 /// Makes and checks the connections of a pool.
@@ -57,9 +99,9 @@ impl Manager {
     ///
     /// # Errors
     /// Why the server cannot be reached, or where the connection leads instead.
-    pub async fn open(&self) -> Result<(Connection, Option<String>), String> {
+    pub async fn open(&self) -> Result<(Connection, Option<String>), Refused> {
         match &self.reach {
-            Reach::Server(connector) => connector.open().await,
+            Reach::Server(connector) => Ok(connector.open().await?),
             Reach::Primary(failover) => {
                 let mut problem = String::new();
                 for _ in 0..TRIES {
@@ -70,25 +112,44 @@ impl Manager {
                     }
                     failover.suspect(index, false);
                 }
-                Err(problem)
+                Err(problem.into())
             }
             Reach::Standby {
-                connector,
-                secondary,
-                index,
-            } => {
-                let (connection, version, look) = connector.open_and_look().await?;
-                secondary.admits(*index, look)?;
-                Ok((connection, version))
+                connector, secondary, ..
+            } => open_standby(connector, secondary).await,
+        }
+    }
+
+    /// Whether a connection may be used for what begins now, as far as that is known: it leads to the primary on the line that is
+    /// known, or to a standby that has said lately that it has what was answered.
+    pub fn is_right(&self, connection: &Connection) -> bool {
+        let seen = connection.seen();
+        match &self.reach {
+            Reach::Server(_) => true,
+            Reach::Primary(failover) => seen.is_some_and(|(look, _)| failover.is_primary(connection.server(), look)),
+            Reach::Standby { secondary, .. } => {
+                seen.is_some_and(|(look, at)| at.elapsed() < FRESH && secondary.admits(look).is_ok())
             }
         }
     }
 
-    /// Returns whether a connection leads where new ones would.
-    pub fn is_right(&self, connection: &Connection) -> bool {
-        match &self.reach {
-            Reach::Primary(failover) => failover.current() == Some(connection.server()),
-            Reach::Server(_) | Reach::Standby { .. } => true,
+    /// The same, after the server of a standby was asked again.
+    async fn is_right_now(&self, connection: &mut Connection) -> bool {
+        let Reach::Standby { silent, .. } = &self.reach else {
+            return false;
+        };
+        let silence = || silent.lock().unwrap_or_else(PoisonError::into_inner);
+        if silence().is_some_and(|since| since.elapsed() < SILENCE) {
+            return false;
+        }
+        match connection.look().await {
+            Ok(_) => self.is_right(connection),
+            Err(_) => {
+                if connection.is_open() {
+                    *silence() = Some(Instant::now());
+                }
+                false
+            }
         }
     }
 
@@ -121,30 +182,51 @@ impl Manager {
 
 async fn open_primary(failover: &Failover, index: usize) -> Result<(Connection, Option<String>), String> {
     let connector = failover.server(index).ok_or("there is no such server")?;
-    let (connection, version, look) = connector.open_and_look().await?;
+    let is_primary = |look: &Look| matches!(look.sight.role, Role::Primary(_));
+    let (connection, version, look) = connector.open_and_look(is_primary).await?;
     failover.check(index, look)?;
     Ok((connection, version))
 }
 
+/// Another server may answer each time. One that must not serve reads, or is away, hides no other one.
+async fn open_standby(connector: &Connector, secondary: &Secondary) -> Result<(Connection, Option<String>), Refused> {
+    let begun = Instant::now();
+    let mut problem: Option<Refused> = None;
+    for _ in 0..STANDBY_TRIES {
+        match connector.open_and_look(|look| secondary.admits(*look).is_ok()).await {
+            Ok((connection, version, look)) => match secondary.admits(look) {
+                Ok(()) => return Ok((connection, version)),
+                Err(unfit) => problem = Some(Refused::Unfit(unfit)),
+            },
+            // That one of them answers says more.
+            Err(away) => problem = problem.or(Some(Refused::Away(away))),
+        }
+        if begun.elapsed() > STANDBY_TIME {
+            break;
+        }
+    }
+    Err(problem.unwrap_or_else(|| Refused::Away("it was not asked".to_owned())))
+}
+
 impl deadpool::managed::Manager for Manager {
     type Type = Connection;
-    /// Why there is no connection.
-    type Error = String;
+    type Error = Refused;
 
     /// A new connection, to a database whose extension has a version that this gateway knows. Without the extension,
     /// statements fail and say so.
-    async fn create(&self) -> Result<Connection, String> {
+    async fn create(&self) -> Result<Connection, Refused> {
         // In a box, because it is rare and large: it would be a part of every request.
         let (connection, version) = Box::pin(self.open()).await?;
         match version.and_then(|version| mismatch(&version)) {
-            Some(problem) => Err(problem),
+            Some(problem) => Err(problem.into()),
             None => Ok(connection),
         }
     }
 
-    async fn recycle(&self, connection: &mut Connection, metrics: &Metrics) -> RecycleResult<String> {
+    async fn recycle(&self, connection: &mut Connection, metrics: &Metrics) -> RecycleResult<Refused> {
         let is_usable = metrics.last_used() < IDLE_LIMIT && !connection.has_grown() && connection.is_open();
-        if is_usable && self.is_right(connection) {
+        // In a box, as above.
+        if is_usable && (self.is_right(connection) || Box::pin(self.is_right_now(connection)).await) {
             Ok(())
         } else {
             Err(RecycleError::message("it is closed"))

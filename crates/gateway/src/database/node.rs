@@ -14,7 +14,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::connection::{Connection, Connector, ask_for_properties, ask_for_version};
 use super::failover::Failover;
-use super::manager::{Manager, Reach};
+use super::manager::{Manager, Reach, Refused, STANDBY_TRIES};
+use super::sight::Look;
 use super::standbys::Secondary;
 use super::version::usable;
 use super::watch::keep_looking;
@@ -74,6 +75,8 @@ pub enum Refusal {
     /// All are in use.
     Busy,
     Away(String),
+    /// It can be reached, and must not serve reads now.
+    Unfit(String),
 }
 
 /// A connection for one statement. It goes back when this is dropped.
@@ -134,6 +137,7 @@ impl Node {
             connector: Box::new(connector),
             secondary,
             index,
+            silent: Mutex::default(),
         };
         Node::with_pool(name, Manager::new(reach, some_have_grown), settings)
     }
@@ -175,9 +179,12 @@ impl Node {
                         connector,
                         secondary,
                         index,
+                        ..
                     } = node.pool.manager().reach()
                     {
-                        keep_looking(connector, None, |look| secondary.standby(*index, look)).await;
+                        let accepts = |look: &Look| secondary.admits(*look).is_ok();
+                        let report = |look| secondary.standby(*index, look);
+                        keep_looking(connector, None, STANDBY_TRIES, accepts, report).await;
                     }
                 });
             }
@@ -223,7 +230,8 @@ impl Node {
                 self.timeouts.fetch_add(1, Ordering::Relaxed);
                 Err(Refusal::Busy)
             }
-            Err(PoolError::Backend(problem)) => Err(Refusal::Away(problem)),
+            Err(PoolError::Backend(Refused::Away(problem))) => Err(Refusal::Away(problem)),
+            Err(PoolError::Backend(Refused::Unfit(problem))) => Err(Refusal::Unfit(problem)),
             Err(error) => Err(Refusal::Away(error.to_string())),
         }
     }
@@ -335,7 +343,9 @@ impl Node {
     /// Takes a connection out, so that it is not used again if that fails or is dropped.
     fn take_open(&self, place: &mut Option<Connection>) -> Option<Connection> {
         let mut known = place.take()?;
-        (known.is_open() && self.pool.manager().is_right(&known)).then_some(known)
+        // No request is served over it, so a standby may be behind.
+        let is_right = self.is_standby() || self.pool.manager().is_right(&known);
+        (known.is_open() && is_right).then_some(known)
     }
 
     fn presence(&self) -> MutexGuard<'_, Presence> {
@@ -388,6 +398,11 @@ impl Lease {
             tracing::warn!(node = node.name, reason, "the primary takes no writes");
         }
         false
+    }
+
+    /// Whether it may be used for what begins now.
+    pub fn is_right(&self) -> bool {
+        self.node().pool.manager().is_right(&self.object)
     }
 
     /// Closes the connection instead of giving it back.

@@ -127,6 +127,11 @@ impl Database {
                     problem = Some(reason);
                     tried.push(index);
                 }
+                // Other connections to it may lead to another server.
+                Err(Refusal::Unfit(reason)) => {
+                    problem = Some(reason);
+                    tried.push(index);
+                }
             }
         }
     }
@@ -152,7 +157,7 @@ impl Database {
             match node.connection().await {
                 Ok(lease) => return Ok(lease),
                 Err(Refusal::Busy) => return Err(busy("All connections to the database are in use".to_owned())),
-                Err(Refusal::Away(reason)) => {
+                Err(Refusal::Away(reason) | Refusal::Unfit(reason)) => {
                     node.leave_out(reason.clone());
                     problem = reason;
                     tried.push(node);

@@ -221,8 +221,13 @@ impl<'a> Session<'a> {
                 Err(_) | Ok(Err(_)) => return self.attempt(Statement::GetEntity, &parameters(&keys)).await,
             },
         };
-        let lease = self.lease(Statement::GetEntity).await?;
+        let mut lease = self.lease(Statement::GetEntity).await?;
         let others = turn.others();
+        // A standby was judged before the others began.
+        if !lease.is_right() {
+            drop(lease);
+            lease = self.lease(Statement::GetEntity).await?;
+        }
         if others.is_empty() {
             return self.run(lease, Statement::GetEntity, &parameters(&keys)).await;
         }

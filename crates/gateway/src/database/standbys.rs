@@ -53,13 +53,13 @@ impl Secondary {
         self.rules().state(index).is_ok()
     }
 
-    /// Checks that a new connection leads to the standby that serves reads.
+    /// Whether a connection may serve a read that begins now, by what its own server has said over it.
     ///
     /// # Errors
-    /// Why it does not.
-    pub fn admits(&self, index: usize, look: Look) -> Result<(), String> {
+    /// Why it may not.
+    pub fn admits(&self, look: Look) -> Result<(), String> {
         let look = refuse_citus(look)?;
-        self.rules().admits(index, look.sight).map_err(in_words)
+        self.rules().admits(look.sight).map(drop).map_err(in_words)
     }
 
     /// Why no standby serves reads.

@@ -35,7 +35,9 @@ pub async fn query_text(
     let mut lease = match node.connection().await {
         Ok(lease) => lease,
         Err(Refusal::Busy) => return Err(busy("All connections of the explorer are in use".to_owned())),
-        Err(Refusal::Away(problem)) => return Err(busy(format!("The database cannot be reached: {problem}"))),
+        Err(Refusal::Away(problem) | Refusal::Unfit(problem)) => {
+            return Err(busy(format!("The database cannot be reached: {problem}")));
+        }
     };
     let result = {
         let call = pin!(lease.connection().query_text(sql, parameters, is_read_only));

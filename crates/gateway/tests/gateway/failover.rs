@@ -107,6 +107,47 @@ fn a_host_that_never_answers_hides_no_other_one() {
 }
 
 #[test]
+fn no_write_goes_to_the_server_that_had_the_name_before() {
+    let servers = Replicated::start(&[&[]]);
+    // One name, which moves while the connections to the old server stay: a proxy sends the first ones there, and new ones away.
+    let name = Way::to(servers.primary.host(), servers.primary.port());
+    let standby = &servers.standbys[0];
+    let url = format!("postgresql://postgres@{}/postgres", name.address());
+    let reads = socket_url(&[(standby.host(), standby.port())], "postgres", "postgres");
+    let gateway = Gateway::start(&["--database-url", &url, "--secondary-url", &reads]);
+    let client = gateway.client();
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let client = gateway.client();
+            scope.spawn(move || insert(&client, &format!("old{writer}")).expect(201));
+        }
+    });
+    standby.promote();
+    name.leads_to(standby.host(), standby.port());
+    // Only the look's own connection breaks. Then the gateway knows.
+    let looks = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_current_wal_insert_lsn%' \
+                 AND pid <> pg_backend_pid() AND application_name = 'table-service-gateway' AND state = 'idle'";
+    let old = servers.primary.session();
+    let mut number = 0;
+    wait_until("writes go to the new one", || {
+        old.run(looks);
+        number += 1;
+        insert(&client, &format!("moved{number}"));
+        let sql = format!("SELECT count(*) FROM table_service.get_entity('Things', 'p', 'moved{number}')");
+        standby.session().text(&sql) == "1"
+    });
+    let count = "SELECT count(*) FROM table_service_data.\"Things\"";
+    let before = old.text(count);
+    std::thread::scope(|scope| {
+        for writer in 0..16 {
+            let client = gateway.client();
+            scope.spawn(move || insert(&client, &format!("new{writer}")).expect(201));
+        }
+    });
+    assert_eq!(old.text(count), before, "the old server is still written to");
+}
+
+#[test]
 fn a_primary_that_is_set_to_read_only_is_busy_and_stays() {
     let servers = Replicated::start(&[&[]]);
     let gateway = Gateway::start(&["--database-url", &all_hosts(&servers)]);

@@ -287,6 +287,92 @@ fn a_standby_that_is_away_is_left_out_and_one_that_returns_has_caught_up() {
     drop(session);
 }
 
+/// Reads of an entity at the secondary endpoint, many at once, so that they go over many connections.
+fn read_at_once(gateway: &Gateway, row: &str, status: u16) {
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for _ in 0..4 {
+                    get(&secondary(gateway), row).expect(status);
+                }
+            });
+        }
+    });
+}
+
+fn pause(session: &Session) {
+    session.run("SELECT pg_wal_replay_pause()");
+    wait_until("it pauses", || {
+        session.text("SELECT pg_get_wal_replay_pause_state()") == "paused"
+    });
+}
+
+#[test]
+fn behind_one_name_each_server_is_judged_alone() {
+    let servers = Replicated::start(&[&[], &[]]);
+    let both = servers.standbys.iter().map(|standby| (standby.host(), standby.port()));
+    let way = Way::in_turn(&both.collect::<Vec<_>>());
+    let gateway = servers.gateway(&[way.url("postgres")], &[]);
+    let (client, endpoint) = (gateway.client(), secondary(&gateway));
+    let sessions: Vec<Session> = servers.standbys.iter().map(Standby::session).collect();
+    // Whichever of them is paused, the other one serves: with connections to both, and again when they were closed.
+    for round in 0..4 {
+        let old = format!("old{round}");
+        insert(&client, &old).expect(201);
+        for session in &sessions {
+            wait_until("it is replayed", || {
+                let sql = format!("SELECT count(*) FROM table_service.get_entity('Things', 'p', '{old}')");
+                session.text(&sql) == "1"
+            });
+        }
+        wait_until_live(&endpoint);
+        read_at_once(&gateway, &old, 200);
+        let paused = &sessions[round % 2];
+        pause(paused);
+        let new = format!("new{round}");
+        insert(&client, &new).expect(201);
+        let acknowledged = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64 + 1;
+        if round >= 2 {
+            // The connections begin anew; one of the servers is behind from the beginning.
+            way.set(Passage::Open);
+        }
+        // The look may have to go to the other server. Then all of what was acknowledged is there.
+        wait_until("it is answered", || {
+            get(&endpoint, &old).expect(200);
+            if stats(&endpoint).1.is_some_and(|moment| moment > acknowledged) {
+                return true;
+            }
+            // Nobody needs to know that a look has found the server that is behind.
+            way.set(Passage::Open);
+            false
+        });
+        read_at_once(&gateway, &new, 200);
+        paused.run("SELECT pg_wal_replay_resume()");
+    }
+}
+
+#[test]
+fn a_promoted_server_behind_a_name_serves_no_reads() {
+    let servers = Replicated::start(&[&[], &[]]);
+    let both = servers.standbys.iter().map(|standby| (standby.host(), standby.port()));
+    let way = Way::in_turn(&both.collect::<Vec<_>>());
+    let gateway = servers.gateway(&[way.url("postgres")], &[]);
+    let (client, endpoint) = (gateway.client(), secondary(&gateway));
+    insert(&client, "r").expect(201);
+    wait_until_live(&endpoint);
+    wait_until("it arrives", || get(&endpoint, "r").status == 200);
+    read_at_once(&gateway, "r", 200);
+    servers.standbys[1].promote();
+    let promoted = servers.standbys[1].session();
+    promoted.run("SELECT FROM table_service.insert_entity('Things', 'p', 'branch', '{}')");
+    // What was asked before counts for a moment.
+    wait_until("it is not asked any more", || {
+        (0..32).all(|_| get(&endpoint, "branch").status == 404)
+    });
+    read_at_once(&gateway, "branch", 404);
+    read_at_once(&gateway, "r", 200);
+}
+
 #[test]
 fn reads_go_on_while_the_primary_is_away() {
     let servers = Replicated::start(&[&[]]);

@@ -24,7 +24,8 @@ pub struct Way {
 }
 
 struct Shared {
-    socket: PathBuf,
+    /// Connections go to these servers in turn.
+    sockets: Mutex<Vec<PathBuf>>,
     passage: Mutex<Passage>,
     streams: Mutex<Vec<TcpStream>>,
     /// How many connections were begun.
@@ -34,11 +35,16 @@ struct Shared {
 impl Way {
     /// A way to the server whose socket is in a directory.
     pub fn to(directory: &str, port: u16) -> Way {
+        Way::in_turn(&[(directory, port)])
+    }
+
+    /// One address in front of several servers, as services for reads have it.
+    pub fn in_turn(servers: &[(&str, u16)]) -> Way {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let way = Way {
             address: listener.local_addr().unwrap(),
             shared: Arc::new(Shared {
-                socket: PathBuf::from(format!("{directory}/.s.PGSQL.{port}")),
+                sockets: Mutex::new(servers.iter().map(socket).collect()),
                 passage: Mutex::new(Passage::Open),
                 streams: Mutex::default(),
                 begun: AtomicUsize::new(0),
@@ -61,6 +67,11 @@ impl Way {
         }
     }
 
+    /// New connections lead to another server. Those that there are stay.
+    pub fn leads_to(&self, directory: &str, port: u16) {
+        *self.shared.sockets.lock().unwrap() = vec![socket(&(directory, port))];
+    }
+
     pub fn url(&self, database: &str) -> String {
         format!("postgresql://postgres@{}/{database}", self.address)
     }
@@ -76,7 +87,7 @@ impl Way {
 
 impl Shared {
     fn connected(&self, stream: TcpStream) {
-        self.begun.fetch_add(1, Ordering::Relaxed);
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
         // Under this lock, so that no connection escapes a change.
         let passage = self.passage.lock().unwrap();
         if *passage == Passage::Cut {
@@ -85,7 +96,11 @@ impl Shared {
         self.streams.lock().unwrap().push(stream.try_clone().unwrap());
         if *passage == Passage::Open {
             // The server may be away itself.
-            let Ok(server) = UnixStream::connect(&self.socket) else {
+            let socket = {
+                let sockets = self.sockets.lock().unwrap();
+                sockets[number % sockets.len()].clone()
+            };
+            let Ok(server) = UnixStream::connect(socket) else {
                 let _ = stream.shutdown(Shutdown::Both);
                 return;
             };
@@ -94,6 +109,10 @@ impl Shared {
             pass(server, stream, |to| to.shutdown(Shutdown::Both));
         }
     }
+}
+
+fn socket((directory, port): &(&str, u16)) -> PathBuf {
+    PathBuf::from(format!("{directory}/.s.PGSQL.{port}"))
 }
 
 /// Passes on everything from one stream to another, and then the end.

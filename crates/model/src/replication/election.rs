@@ -18,7 +18,8 @@ pub enum Sighting {
 /// Which server is the primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    Primary(usize),
+    /// The server, and its line.
+    Primary(usize, Line),
     /// A server that has not answered yet may be the primary.
     Wait,
     None,
@@ -55,7 +56,7 @@ pub fn elect(servers: &[Sighting], known: Option<Line>, current: Option<usize>) 
         || known.is_some_and(|known| line.timeline > known.timeline)
         || (current == Some(index) && known == Some(line));
     if is_certain {
-        Verdict::Primary(index)
+        Verdict::Primary(index, line)
     } else {
         Verdict::Wait
     }
@@ -125,7 +126,10 @@ mod tests {
 
     #[test]
     fn the_primary_is_the_one_that_is_not_in_recovery() {
-        assert_eq!(elect(&[Standby, primary(1), Away], None, None), Verdict::Primary(1));
+        assert_eq!(
+            elect(&[Standby, primary(1), Away], None, None),
+            Verdict::Primary(1, line(1))
+        );
         assert_eq!(elect(&[Standby, Away], None, None), Verdict::None);
         assert_eq!(elect(&[Standby, Asked], None, None), Verdict::Wait);
     }
@@ -133,8 +137,8 @@ mod tests {
     #[test]
     fn of_several_the_highest_timeline_wins() {
         let servers = [primary(1), primary(3), primary(2)];
-        assert_eq!(elect(&servers, None, None), Verdict::Primary(1));
-        assert_eq!(elect(&servers, Some(line(1)), Some(0)), Verdict::Primary(1));
+        assert_eq!(elect(&servers, None, None), Verdict::Primary(1, line(3)));
+        assert_eq!(elect(&servers, Some(line(1)), Some(0)), Verdict::Primary(1, line(3)));
         let refused: Vec<_> = refused(&servers, Some(line(1)), Some(1)).collect();
         let old = |own| Refused::OldTimeline { own, newest: 3 };
         assert_eq!(refused, [(0, old(1)), (2, old(2))]);
@@ -148,15 +152,24 @@ mod tests {
         assert_eq!(refused(&servers, Some(line(2)), None).collect::<Vec<_>>(), [(0, old)]);
         // The first look knows nothing, so it waits for all.
         assert_eq!(elect(&[primary(1), Asked], None, None), Verdict::Wait);
-        assert_eq!(elect(&[primary(1), primary(2)], None, None), Verdict::Primary(1));
+        assert_eq!(
+            elect(&[primary(1), primary(2)], None, None),
+            Verdict::Primary(1, line(2))
+        );
     }
 
     #[test]
     fn nobody_waits_for_a_silent_server_without_need() {
         // The primary is still there.
-        assert_eq!(elect(&[Asked, primary(2)], Some(line(2)), Some(1)), Verdict::Primary(1));
+        assert_eq!(
+            elect(&[Asked, primary(2)], Some(line(2)), Some(1)),
+            Verdict::Primary(1, line(2))
+        );
         // A server was promoted.
-        assert_eq!(elect(&[Asked, primary(3)], Some(line(2)), Some(0)), Verdict::Primary(1));
+        assert_eq!(
+            elect(&[Asked, primary(3)], Some(line(2)), Some(0)),
+            Verdict::Primary(1, line(3))
+        );
         // A second one with this timeline could be the right one.
         assert_eq!(elect(&[Asked, primary(2)], Some(line(2)), Some(0)), Verdict::Wait);
     }
@@ -164,8 +177,8 @@ mod tests {
     #[test]
     fn two_with_one_timeline_do_not_take_turns() {
         let servers = [primary(2), primary(2)];
-        assert_eq!(elect(&servers, Some(line(2)), Some(1)), Verdict::Primary(1));
-        assert_eq!(elect(&servers, None, None), Verdict::Primary(0));
+        assert_eq!(elect(&servers, Some(line(2)), Some(1)), Verdict::Primary(1, line(2)));
+        assert_eq!(elect(&servers, None, None), Verdict::Primary(0, line(2)));
         assert_eq!(
             refused(&servers, Some(line(2)), Some(1)).collect::<Vec<_>>(),
             [(0, Refused::Second)]
@@ -174,12 +187,16 @@ mod tests {
 
     #[test]
     fn a_server_of_another_system_is_refused() {
-        let other = Primary(Line { system: 8, timeline: 9 });
-        assert_eq!(elect(&[other, primary(1)], Some(line(1)), Some(1)), Verdict::Primary(1));
+        let of_other = Line { system: 8, timeline: 9 };
+        let other = Primary(of_other);
+        assert_eq!(
+            elect(&[other, primary(1)], Some(line(1)), Some(1)),
+            Verdict::Primary(1, line(1))
+        );
         assert_eq!(elect(&[other, Away], Some(line(1)), None), Verdict::None);
         let refused: Vec<_> = refused(&[other, Away], Some(line(1)), None).collect();
         assert_eq!(refused, [(0, Refused::OtherSystem)]);
         // A single server is what it is.
-        assert_eq!(elect(&[other], Some(line(1)), None), Verdict::Primary(0));
+        assert_eq!(elect(&[other], Some(line(1)), None), Verdict::Primary(0, of_other));
     }
 }

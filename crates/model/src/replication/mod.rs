@@ -4,6 +4,8 @@
 //! Everything here depends on what the servers have said of themselves. Who asks them, and when, is the caller's matter.
 
 mod election;
+#[cfg(test)]
+mod law;
 mod notes;
 mod sight;
 mod standbys;

@@ -1,6 +1,6 @@
 //! Which standbys serve reads, and the moment up to which all that was acknowledged is visible there.
 
-use super::{Line, Note, Notes, Role, Sight};
+use super::{Line, Note, Notes, Position, Role, Sight};
 
 /// What the secondary endpoint answers about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,30 +107,30 @@ impl Standbys {
     #[must_use]
     pub fn behind(&self, index: usize) -> Option<i64> {
         let newest = self.notes.newest()?;
-        let Role::Standby(replayed) = self.following(self.standbys.get(index)?.sight).ok()?.role else {
-            return None;
-        };
+        let replayed = self.replayed(self.standbys.get(index)?.sight?).ok()?;
         let note = self.notes.latest_before(replayed)?;
         Some(newest.clock.saturating_sub(note.clock))
     }
 
-    /// Returns whether a new connection leads to the standby that serves reads. Behind the same address another server may be
-    /// there now, or this one again, which has not yet replayed what it had before.
+    /// Returns the last note that a connection's server has replayed, if the connection may serve a read, by what its own server has said over it. One name may lead to several servers, so what
+    /// was seen of one of them says nothing about the others. This is asked when the read begins: then the read sees whatever was
+    /// acknowledged before any answer that was given until then, because no server goes back in what it has replayed as long as its
+    /// connections last.
     ///
     /// # Errors
-    /// Why it does not.
-    pub fn admits(&self, index: usize, sight: Sight) -> Result<(), Problem> {
-        let known = self.state(index)?;
-        let Role::Standby(replayed) = self.following(Some(sight))?.role else {
-            return Err(Problem::NotAStandby);
-        };
-        let floor = self
-            .answered
-            .map_or(known.position, |answered| answered.position.max(known.position));
-        if replayed < floor {
+    /// Why it may not.
+    pub fn admits(&self, sight: Sight) -> Result<Note, Problem> {
+        let replayed = self.replayed(sight)?;
+        let note = self.notes.latest_before(replayed).ok_or(Problem::NoMomentYet)?;
+        let is_behind_answer = self.answered.is_some_and(|answered| replayed < answered.position);
+        if is_behind_answer {
             return Err(Problem::CatchingUp);
         }
-        Ok(())
+        let newest = self.notes.newest().map_or(note.clock, |newest| newest.clock);
+        match self.max_staleness {
+            Some(limit) if newest.saturating_sub(note.clock) > limit => Err(Problem::TooFarBehind),
+            _ => Ok(note),
+        }
     }
 
     /// Returns what the secondary endpoint answers now. What it answers later is not before it, as long as the primary stays.
@@ -166,12 +166,11 @@ impl Standbys {
         serving.min_by_key(|note| note.position)
     }
 
-    /// Returns what a standby has said, if it follows the primary.
-    fn following(&self, sight: Option<Sight>) -> Result<Sight, Problem> {
-        let sight = sight.ok_or(Problem::Away)?;
-        if let Role::Primary(_) = sight.role {
+    /// Returns how far a server has replayed the log of the primary.
+    fn replayed(&self, sight: Sight) -> Result<Position, Problem> {
+        let Role::Standby(replayed) = sight.role else {
             return Err(Problem::NotAStandby);
-        }
+        };
         let line = self.line.ok_or(Problem::PrimaryUnknown)?;
         if sight.line.system != line.system {
             return Err(Problem::OtherSystem);
@@ -182,39 +181,22 @@ impl Standbys {
                 primary: line.timeline,
             });
         }
-        Ok(sight)
+        Ok(replayed)
     }
 
     fn judge(&mut self, index: usize) {
         let Some(standby) = self.standbys.get(index).copied() else {
             return;
         };
-        let state = self.judgement(standby);
+        let state = standby.sight.ok_or(Problem::Away).and_then(|sight| self.admits(sight));
         if let Some(standby) = self.standbys.get_mut(index) {
             standby.state = state;
-        }
-    }
-
-    fn judgement(&self, standby: Standby) -> Result<Note, Problem> {
-        let Role::Standby(replayed) = self.following(standby.sight)?.role else {
-            return Err(Problem::NotAStandby);
-        };
-        let note = self.notes.latest_before(replayed).ok_or(Problem::NoMomentYet)?;
-        let is_behind_answer = self.answered.is_some_and(|answered| replayed < answered.position);
-        if is_behind_answer {
-            return Err(Problem::CatchingUp);
-        }
-        let newest = self.notes.newest().map_or(note.clock, |newest| newest.clock);
-        match self.max_staleness {
-            Some(limit) if newest.saturating_sub(note.clock) > limit => Err(Problem::TooFarBehind),
-            _ => Ok(note),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Position;
     use super::*;
 
     const SECOND: i64 = 1_000_000;
@@ -330,20 +312,30 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_must_lead_to_what_was_seen() {
-        let mut all = Standbys::new(1, None);
+    fn a_connection_is_judged_by_its_own_server() {
+        let mut all = Standbys::new(1, Some(2 * SECOND));
         let sight = |position| at(position).unwrap();
-        assert_eq!(all.admits(0, sight(10)), Err(Problem::Away));
+        assert_eq!(all.admits(sight(10)), Err(Problem::PrimaryUnknown));
         all.primary(LINE, note(1, 10));
         all.primary(LINE, note(2, 20));
         all.standby(0, at(25));
-        assert_eq!(all.admits(0, sight(25)), Ok(()));
-        assert_eq!(all.admits(0, sight(20)), Ok(()));
-        // A server that has started again, and has not come so far yet.
-        assert_eq!(all.admits(0, sight(19)), Err(Problem::CatchingUp));
+        // Another server behind the same name. Nobody was told of more than it has.
+        assert_eq!(all.admits(sight(9)), Err(Problem::NoMomentYet));
+        assert_eq!(all.admits(sight(10)), Ok(note(1, 10)));
+        assert_eq!(all.answer(), Answer::Live(2));
+        assert_eq!(all.admits(sight(19)), Err(Problem::CatchingUp));
+        assert_eq!(all.admits(sight(20)), Ok(note(2, 20)));
+        all.primary(LINE, note(5, 50));
+        assert_eq!(all.admits(sight(49)), Err(Problem::TooFarBehind));
         let other = Line { timeline: 2, ..LINE };
-        let refused = all.admits(0, on(other, 30).unwrap());
+        let refused = all.admits(on(other, 50).unwrap());
         assert_eq!(refused, Err(Problem::OtherTimeline { own: 2, primary: 1 }));
+        // One that was promoted takes writes of its own.
+        let promoted = Sight {
+            line: LINE,
+            role: Role::Primary(note(5, 50)),
+        };
+        assert_eq!(all.admits(promoted), Err(Problem::NotAStandby));
     }
 
     #[test]
