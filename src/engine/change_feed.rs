@@ -12,7 +12,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
 use table_service_model::Error;
-use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, PREFIX, Position};
+use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, PREFIX, Position, Unreadable};
 
 use super::table::Table;
 use crate::postgres::cursor::Cursor;
@@ -45,11 +45,6 @@ struct Slot {
     is_lost: bool,
 }
 
-fn database() -> u32 {
-    // SAFETY: it is a global of this process.
-    unsafe { pg_sys::MyDatabaseId }.to_u32()
-}
-
 /// Checks that the tables of the service are those of this server.
 ///
 /// # Errors
@@ -72,13 +67,16 @@ impl ChangeFeed {
     /// Looks a feed up, of which all may be missing.
     ///
     /// # Errors
-    /// `InvalidInput` if several publications have its name, in different cases: another role may have made one of them.
+    /// `InvalidInput` if several publications have its name, in different cases: another role may have made one of them; and if its
+    /// slot's name is that of another kind of slot.
     pub fn find(name: FeedName<'_>) -> Result<ChangeFeed, Error> {
-        const SQL: &str = "SELECT p.pubname, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text, p.number, p.is_owner FROM (VALUES (1)) AS one LEFT JOIN (SELECT pg_catalog.min(p.pubname::pg_catalog.text) AS pubname, pg_catalog.count(*) AS number, pg_catalog.bool_and(pg_catalog.pg_has_role(p.pubowner, 'USAGE')) AS is_owner FROM pg_catalog.pg_publication AS p WHERE pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $1) AS p ON true LEFT JOIN (SELECT s.* FROM pg_catalog.pg_replication_slots AS s WHERE s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2) AS s ON true";
+        const SQL: &str = "SELECT p.pubname, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text, p.number, p.is_owner, s.slot_type OPERATOR(pg_catalog.=) 'logical' AND s.plugin OPERATOR(pg_catalog.=) 'pgoutput' AND s.datoid OPERATOR(pg_catalog.=) $3 FROM (VALUES (1)) AS one LEFT JOIN (SELECT pg_catalog.min(p.pubname::pg_catalog.text) AS pubname, pg_catalog.count(*) AS number, pg_catalog.bool_and(pg_catalog.pg_has_role(p.pubowner, 'USAGE')) AS is_owner FROM pg_catalog.pg_publication AS p WHERE pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $1) AS p ON true LEFT JOIN (SELECT s.* FROM pg_catalog.pg_replication_slots AS s WHERE s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2) AS s ON true";
         let publication = Text::new(&format!("{PREFIX}{}", name.fold()));
-        let slot = Text::new(&name.slot(database()));
+        let database = catalog::database();
+        let slot = Text::new(&name.slot(database.to_u32()));
         connect(|spi| {
-            let rows = spi.read_catalogs(SQL, &[publication.value(), slot.value()]);
+            let values = [publication.value(), slot.value(), Value::oid(database)];
+            let rows = spi.read_catalogs(SQL, &values);
             let row = rows.first();
             let text = |column| row?.text(column).map(|text| text.get().to_owned());
             let position = |column| {
@@ -92,6 +90,9 @@ impl ChangeFeed {
                         name.get()
                     ),
                 });
+            }
+            if let Some(slot) = text(2).filter(|_| row.and_then(|row| row.boolean(8)) != Some(true)) {
+                return Err(Error::ChangeFeedSlotOfOthers { slot });
             }
             Ok(ChangeFeed {
                 name: name.get().to_owned(),
@@ -162,7 +163,7 @@ impl ChangeFeed {
             }
             Err(_) => {}
         }
-        let slot = name.slot(database());
+        let slot = name.slot(catalog::database().to_u32());
         let make_slot = |from_commit| {
             with_hints(&feed.name, || replication_slot::make(&slot, from_commit));
             let made = ChangeFeed::find(name).ok().and_then(|feed| feed.slot);
@@ -308,9 +309,15 @@ impl<'f> Messages<'f> {
         Decoder::new(catalog::DATA_SCHEMA, catalog::properties_type().to_u32())
     }
 
-    fn unreadable(&self, reason: impl std::fmt::Display) -> Error {
-        Error::ChangesUnreadable {
-            reason: format!("The slot of the publication {} has given {reason}", self.publication),
+    fn unreadable(&self, reason: Unreadable) -> Error {
+        match reason {
+            Unreadable::Incomplete { table } => Error::ChangesIncomplete {
+                publication: self.publication.to_owned(),
+                table,
+            },
+            Unreadable::Malformed(reason) => Error::ChangesUnreadable {
+                reason: format!("The slot of the publication {} has given {reason}", self.publication),
+            },
         }
     }
 

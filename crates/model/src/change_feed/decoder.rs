@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::str;
 
 use super::Position;
-use crate::pgoutput::{Datum, Malformed, Message, Oid, Old, Relation, Tuple};
+use crate::pgoutput::{Column, Datum, Malformed, Message, Oid, Old, Relation, Tuple};
 
 /// The OIDs of PostgreSQL's types of keys and Timestamps.
 const TEXT: Oid = 25;
@@ -58,6 +58,16 @@ pub enum Boundary {
     End(Position),
 }
 
+/// Why a message cannot be turned into changes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// A table of the service was published without some columns of an entity.
+    #[error("a part of the columns of the table {table}")]
+    Incomplete { table: String },
+}
+
 /// Makes changes of messages. It keeps what the messages say of tables.
 #[derive(Debug)]
 pub struct Decoder {
@@ -81,12 +91,12 @@ impl Decoder {
     /// go to `sink`: an update that changes a key is a delete and an insert.
     ///
     /// # Errors
-    /// [`Malformed`] for bytes that are no such message.
+    /// [`Unreadable`] for bytes that are no such message, and for a table whose changes have not all columns of an entity.
     pub fn decode<'m>(
         &'m mut self,
         message: &'m [u8],
         sink: &mut dyn FnMut(Change<'m>),
-    ) -> Result<Option<Boundary>, Malformed> {
+    ) -> Result<Option<Boundary>, Unreadable> {
         match Message::parse(message)? {
             Message::Begin { committed, .. } => return Ok(Some(Boundary::Begin { committed })),
             Message::Commit { end } => return Ok(Some(Boundary::End(Position(end)))),
@@ -122,17 +132,28 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Returns the name of a table of the service: one in its schema whose first four columns have the types of an entity's.
-    fn table_name(&self, relation: &Relation<'_>) -> Result<Option<String>, Malformed> {
-        let types = [TEXT, TEXT, TIMESTAMPTZ, self.properties_type];
-        let columns = relation.columns.iter().map(|column| column.type_oid);
-        let is_table = relation.schema == self.schema.as_bytes()
-            && relation.columns.len() >= types.len()
-            && columns.zip(types).all(|(column, expected)| column == expected);
-        if !is_table {
+    /// Returns the name of a table of the service: one in its schema whose first four columns have the types of an entity's. One that
+    /// has only a part of these is published with a list of columns: if it were left out, its changes would be lost without a word.
+    fn table_name(&self, relation: &Relation<'_>) -> Result<Option<String>, Unreadable> {
+        if relation.schema != self.schema.as_bytes() {
             return Ok(None);
         }
-        utf8(relation.name).map(|name| Some(name.to_owned()))
+        let types = [TEXT, TEXT, TIMESTAMPTZ, self.properties_type];
+        let columns = relation.columns.iter().map(|column| column.type_oid);
+        let is_whole =
+            relation.columns.len() >= types.len() && columns.zip(types).all(|(column, expected)| column == expected);
+        let name = utf8(relation.name)?;
+        if is_whole {
+            return Ok(Some(name.to_owned()));
+        }
+        let is_of_entity = |column: &Column<'_>| {
+            column.type_oid == self.properties_type
+                || column.type_oid == TEXT && [&b"partition_key"[..], b"row_key"].contains(&column.name)
+        };
+        match relation.columns.iter().any(is_of_entity) {
+            true => Err(Unreadable::Incomplete { table: name.to_owned() }),
+            false => Ok(None),
+        }
     }
 
     fn table(&self, relation: Oid) -> Result<Option<&str>, Malformed> {

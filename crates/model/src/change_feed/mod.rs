@@ -17,7 +17,7 @@ mod decoder;
 
 use std::fmt;
 
-pub use decoder::{Boundary, Change, Decoder, Kind};
+pub use decoder::{Boundary, Change, Decoder, Kind, Unreadable};
 
 use crate::error::Error;
 use crate::pgoutput::Lsn;

@@ -120,6 +120,18 @@ catalog! {
             message: "The specified resource does not exist.",
             hint: "The publication of the change feed \"{feed}\" is gone. Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again.",
         }
+        /// The name of a feed's slot belongs to a slot that is not for feeds.
+        ChangeFeedSlotOfOthers { slot: String } => {
+            code: InvalidInput, sqlstate: "22023", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "The replication slot \"{slot}\", whose name is that of the change feed's, is none of pgoutput in this database. Drop it with pg_drop_replication_slot, or take another feed_name.",
+        }
+        /// A table of a feed was published without some columns of an entity.
+        ChangesIncomplete { publication: String, table: String } => {
+            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "The publication \"{publication}\" has, or had at these changes, a part of the columns of the table \"{table}\". Publish the table with all columns (ALTER PUBLICATION), drop and create the change feed, then copy the table again.",
+        }
         /// A slot has given a message that cannot be read.
         ChangesUnreadable { reason: String } => {
             code: InternalError, sqlstate: "XX001", stage: BackEnd,

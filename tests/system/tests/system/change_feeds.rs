@@ -557,6 +557,63 @@ fn a_publication_that_somebody_else_has_made_becomes_no_feed_unasked() {
 }
 
 #[test]
+fn what_has_the_name_of_a_feeds_slot_becomes_no_feed() {
+    let feeds = Feeds::new();
+    let session = feeds.session("session");
+    let slot = feeds.slot("f");
+    session.run("SELECT create_table('Orders')");
+    session.run(&format!("SELECT pg_create_physical_replication_slot('{slot}')"));
+    session.run("CREATE PUBLICATION table_service_f FOR TABLE table_service_data.\"Orders\"");
+    for call in [
+        "create_change_feed('f')",
+        "create_change_feed('f', if_not_exists => true)",
+        "query_changes('f')",
+        "confirm_changes('f', '0/1')",
+        "drop_change_feed('f')",
+    ] {
+        let failure = session.sql(&format!("SELECT {call}")).unwrap_err();
+        assert_eq!(failure.sqlstate, "22023", "{call}: {failure:?}");
+        assert!(
+            failure.hint.contains(&slot) && failure.hint.contains("none of pgoutput"),
+            "{failure:?}"
+        );
+    }
+    let kept = format!(
+        "SELECT slot_type || coalesce(confirmed_flush_lsn::text, '') FROM pg_replication_slots WHERE slot_name = '{slot}'"
+    );
+    assert_eq!(session.text(&kept), "physical");
+    session.run(&format!("SELECT pg_drop_replication_slot('{slot}')"));
+}
+
+#[test]
+fn a_table_that_is_published_in_part_loses_no_change_silently() {
+    let feeds = Feeds::new();
+    let session = feeds.session("session");
+    session.run("SELECT create_table('Orders'), create_table('Others')");
+    session.run("CREATE TABLE table_service_data.plain (id int PRIMARY KEY)");
+    session.run("SELECT create_change_feed('f')");
+    let publish = |columns: &str| {
+        session.run(&format!(
+            "ALTER PUBLICATION table_service_f SET TABLE table_service_data.\"Orders\" {columns}, table_service_data.\"Others\", table_service_data.plain"
+        ));
+    };
+    for columns in ["(partition_key, row_key)", "(partition_key, row_key, \"timestamp\")"] {
+        publish(columns);
+        session.run("SELECT insert_entity('Orders', 'p', gen_random_uuid()::text, '{}'), insert_entity('Others', 'p', gen_random_uuid()::text, '{}')");
+        let failure = session.sql("SELECT * FROM query_changes('f')").unwrap_err();
+        assert_eq!(failure.sqlstate, "55000", "{failure:?}");
+        assert!(failure.hint.contains("columns of the table \"Orders\""), "{failure:?}");
+        publish("");
+        session.run("SELECT drop_change_feed('f')");
+        session.run("SELECT create_change_feed('f')");
+    }
+    // Another table in the schema is none of the service.
+    publish("");
+    session.run("INSERT INTO table_service_data.plain VALUES (1); SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
+}
+
+#[test]
 fn roles_without_rights_make_and_read_no_feed() {
     let feeds = Feeds::new();
     let session = feeds.session("owner");
