@@ -21,11 +21,16 @@ pub struct Entity {
 
 const STRING: &str = "Edm.String";
 
+/// The most properties with different names, each of which takes two columns. The programs that open such files have 16,384 columns,
+/// and each line has a separator for each of them.
+pub const MOST_PROPERTIES: usize = 8000;
+
 impl Columns {
-    /// Makes room for an entity.
-    pub fn add(&mut self, entity: Entity) {
+    /// Makes room for an entity. `None` if there would be too many columns.
+    pub fn add(&mut self, entity: Entity) -> Option<()> {
         self.are_texts_escaped |= has_formula(&entity);
         self.names.extend(entity.properties.into_iter().map(|[name, ..]| name));
+        (self.names.len() <= MOST_PROPERTIES).then_some(())
     }
 
     /// The first line.
@@ -79,7 +84,7 @@ impl Columns {
     }
 }
 
-/// Whether a text of the entity has to be escaped.
+/// Returns whether a text of the entity has to be escaped.
 fn has_formula(entity: &Entity) -> bool {
     let texts = entity
         .properties
@@ -129,7 +134,7 @@ mod tests {
             ]
         };
         let mut columns = Columns::default();
-        of().into_iter().for_each(|entity| columns.add(entity));
+        of().into_iter().try_for_each(|entity| columns.add(entity)).unwrap();
         assert_eq!(
             csv(&of(), &columns).unwrap(),
             "PartitionKey,RowKey,Timestamp,A,A@type,B,B@type,odata.apostrophes\r\n\
@@ -148,7 +153,10 @@ mod tests {
             )]
         };
         let mut columns = Columns::default();
-        of("x-1").into_iter().for_each(|entity| columns.add(entity));
+        of("x-1")
+            .into_iter()
+            .try_for_each(|entity| columns.add(entity))
+            .unwrap();
         assert_eq!(
             csv(&of("x-1"), &columns).unwrap(),
             "PartitionKey,RowKey,Timestamp,A,A@type,B,B@type\r\np,r,T,-5,Edm.Int32,x-1,Edm.String\r\n"

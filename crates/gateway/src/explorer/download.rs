@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 
 use super::answer::{Body, Problem, with};
-use super::csv::{Columns, Entity};
+use super::csv::{Columns, Entity, MOST_PROPERTIES};
 use super::database::Databases;
 use super::token::Token;
 use crate::database::column;
@@ -28,6 +28,8 @@ const VALID: Duration = Duration::from_secs(30);
 const WAITING: usize = 100;
 /// The most entities that are read at once.
 const TOP: &str = "1000";
+/// How long a text becomes before it is sent, in bytes: a part of the download. An entity is never divided.
+const PART: usize = 64 * 1024;
 
 /// A page of entities, each as a line of JSON, then with its properties in arrays. `$4` is the token of the page before.
 pub const EXPORTS: [&str; 2] = [
@@ -123,16 +125,12 @@ impl Downloads {
             is_over: false,
         };
         // An error of the first page is an answer. One of a later page cuts the download.
-        let head = match export.ticket.wanted.format {
-            Format::Jsonl => (None, export.lines().await?),
-            Format::Csv => {
-                let columns = export.columns().await?;
-                let head = columns.head();
-                (Some(columns), head)
-            }
+        let (form, first) = match export.ticket.wanted.format {
+            Format::Jsonl => (Form::Lines, export.rows().await?),
+            Format::Csv => (Form::Csv(export.columns().await?), Vec::new()),
         };
         let (sender, receiver) = mpsc::channel(1);
-        tokio::spawn(export.send(head, sender));
+        tokio::spawn(export.send(form, first, sender));
         let mut response = with(StatusCode::OK, content_type, Stream(receiver).boxed_unsync());
         if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{table}.{ending}\"")) {
             response.headers_mut().insert(CONTENT_DISPOSITION, value);
@@ -148,9 +146,22 @@ struct Export {
     is_over: bool,
 }
 
+/// How entities are written.
+enum Form {
+    /// Each as a line of JSON.
+    Lines,
+    Csv(Columns),
+}
+
 impl Export {
-    async fn rows(&mut self, sql: &'static str, token_column: usize) -> Result<Vec<Row>, Problem> {
-        let Wanted { table, filter, .. } = &self.ticket.wanted;
+    /// The rows of the next page.
+    async fn rows(&mut self) -> Result<Vec<Row>, Problem> {
+        let Wanted { table, filter, format } = &self.ticket.wanted;
+        let [lines, arrays] = EXPORTS;
+        let (sql, token_column) = match format {
+            Format::Jsonl => (lines, 2),
+            Format::Csv => (arrays, 6),
+        };
         let parameters = [
             Some(table.clone()),
             filter.clone(),
@@ -163,27 +174,17 @@ impl Export {
         Ok(rows)
     }
 
-    /// The next page as lines of JSON.
-    async fn lines(&mut self) -> Result<String, Problem> {
-        let [lines, _] = EXPORTS;
-        let mut text = String::new();
-        for row in self.rows(lines, 2).await? {
-            if value::<Option<&str>>(&row, 1)?.is_some() {
-                text.push_str(value(&row, 0)?);
-                text.push('\n');
-            }
-        }
-        Ok(text)
-    }
-
     /// The columns of all entities. Afterwards the export is at its beginning.
     async fn columns(&mut self) -> Result<Columns, Problem> {
-        let [_, arrays] = EXPORTS;
         let mut columns = Columns::default();
         loop {
-            for row in self.rows(arrays, 6).await? {
+            for row in self.rows().await? {
                 if let Some(entity) = entity(&row)? {
-                    columns.add(entity);
+                    columns.add(entity).ok_or_else(|| {
+                        Problem::input(format!(
+                            "The entities have more than {MOST_PROPERTIES} properties with different names, which are too many columns for CSV. Export JSON lines, or fewer entities by a filter."
+                        ))
+                    })?;
                 }
             }
             if self.is_over {
@@ -193,41 +194,59 @@ impl Export {
         }
     }
 
-    /// The next page as lines of CSV.
-    async fn rows_of_csv(&mut self, columns: &Columns) -> Result<String, Problem> {
-        let [_, arrays] = EXPORTS;
-        let mut text = String::new();
-        for row in self.rows(arrays, 6).await? {
-            let Some(entity) = entity(&row)? else {
-                continue;
-            };
-            columns
-                .line(&mut text, &entity)
-                .ok_or_else(|| Problem::input("An entity was changed while the table was exported."))?;
+    /// Sends the rows of the first page, and page by page what follows. A page is read when the one before is on its way.
+    async fn send(mut self, form: Form, first: Vec<Row>, sender: mpsc::Sender<io::Result<Bytes>>) {
+        if let Err(problem) = self.send_pages(&form, first, &sender).await {
+            tracing::warn!(?problem, "an export of the explorer was cut");
+            let cut = io::Error::other("the export was cut");
+            // If nobody reads any more, nobody has to know.
+            let _ = sender.send(Err(cut)).await;
         }
-        Ok(text)
     }
 
-    /// Sends the head, and page by page what follows. A page is read when the one before is on its way.
-    async fn send(mut self, (columns, head): (Option<Columns>, String), sender: mpsc::Sender<io::Result<Bytes>>) {
-        let mut text = head;
+    async fn send_pages(
+        &mut self,
+        form: &Form,
+        mut page: Vec<Row>,
+        sender: &mpsc::Sender<io::Result<Bytes>>,
+    ) -> Result<(), Problem> {
+        let mut text = match form {
+            Form::Lines => String::new(),
+            Form::Csv(columns) => columns.head(),
+        };
         loop {
-            if sender.send(Ok(Bytes::from(text))).await.is_err() || self.is_over {
-                return;
-            }
-            let page = match &columns {
-                None => self.lines().await,
-                Some(columns) => self.rows_of_csv(columns).await,
-            };
-            match page {
-                Ok(page) => text = page,
-                Err(problem) => {
-                    tracing::warn!(?problem, "an export of the explorer was cut");
-                    let cut = io::Error::other("the export was cut");
-                    // If nobody reads any more, nobody has to know.
-                    let _ = sender.send(Err(cut)).await;
-                    return;
+            for row in page {
+                form.line(&mut text, &row)?;
+                if text.len() >= PART && sender.send(Ok(std::mem::take(&mut text).into())).await.is_err() {
+                    return Ok(());
                 }
+            }
+            if self.is_over {
+                // If nobody reads any more, nobody has to know.
+                let _ = sender.send(Ok(text.into())).await;
+                return Ok(());
+            }
+            page = self.rows().await?;
+        }
+    }
+}
+
+impl Form {
+    /// Appends the line of a row that has an entity.
+    fn line(&self, text: &mut String, row: &Row) -> Result<(), Problem> {
+        match self {
+            Form::Lines => {
+                if value::<Option<&str>>(row, 1)?.is_some() {
+                    text.push_str(value(row, 0)?);
+                    text.push('\n');
+                }
+                Ok(())
+            }
+            Form::Csv(columns) => {
+                let Some(entity) = entity(row)? else { return Ok(()) };
+                columns
+                    .line(text, &entity)
+                    .ok_or_else(|| Problem::input("An entity was changed while the table was exported."))
             }
         }
     }

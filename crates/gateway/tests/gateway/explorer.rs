@@ -142,6 +142,42 @@ fn a_path_of_a_download_works_once() {
     explorer.service.gateway.admin(&path).expect(404);
 }
 
+/// A line of CSV has a place for each property of the whole table, so small entities can make a large file.
+#[test]
+fn properties_of_many_names_take_little_memory() {
+    let explorer = Explorer::start("read");
+    explorer.service.create_table("Things");
+    let session = explorer.service.database.session("owner");
+    // 28 entities with 250 properties each, all of other names, and 3,000 small ones.
+    session.run(
+        "INSERT INTO table_service_data.\"Things\"
+        SELECT 'p', lpad(e::text, 5, '0'), now(),
+            (SELECT CASE WHEN e > 28 THEN '{}' ELSE jsonb_object_agg('P' || e || '_' || n, n) END FROM generate_series(1, 250) AS n)::table_service.properties
+        FROM generate_series(1, 3028) AS e",
+    );
+    let export = || {
+        let answer = explorer.call("export", &json!({"table": "Things", "format": "csv"}));
+        let path = answer.expect(200).json()["path"].as_str().unwrap().to_owned();
+        explorer.service.gateway.admin(&path)
+    };
+    let before = explorer.service.gateway.most_memory();
+    let file = export().expect(200);
+    assert_eq!(file.text().lines().count(), 3029);
+    assert!(file.text().len() > 40_000_000, "{}", file.text().len());
+    let taken = explorer.service.gateway.most_memory() - before;
+    assert!(taken < 24.0 * 1024.0 * 1024.0, "{taken}");
+    session.run(
+        "INSERT INTO table_service_data.\"Things\"
+        SELECT 'q', e::text, now(), (SELECT jsonb_object_agg('Q' || e || '_' || n, n) FROM generate_series(1, 250) AS n)::table_service.properties
+        FROM generate_series(1, 10) AS e",
+    );
+    let message = export().expect(400).json()["error"]["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(message.contains("Export JSON lines"), "{message}");
+}
+
 #[test]
 fn browsers_are_told_to_run_nothing_else_and_to_show_the_page_nowhere_else() {
     let explorer = Explorer::start("read");
