@@ -33,7 +33,7 @@ enum Action {
 }
 
 impl Action {
-    /// Whether the transaction must not commit without it.
+    /// Returns whether the transaction must not commit without it.
     fn is_promised(self) -> bool {
         matches!(self, Action::Dropped | Action::Confirmed(_))
     }

@@ -12,7 +12,7 @@ pub const COLUMN: &str = "odata.apostrophes";
 /// What a formula begins with (OWASP, CSV injection), and the apostrophe, so that [`unescape`] is exact.
 const BEGINNINGS: [char; 12] = ['=', '+', '-', '@', '\t', '\r', '\n', '\'', '＝', '＋', '－', '＠'];
 
-/// Whether [`escape`] changes a text.
+/// Returns whether [`escape`] changes a text.
 pub fn is_escaped(text: &str) -> bool {
     text.starts_with(BEGINNINGS)
 }

@@ -441,7 +441,7 @@ impl Connector {
         Ok((connection, version, look))
     }
 
-    /// Whether the name had several addresses when it was resolved last.
+    /// Returns whether the name had several addresses when it was resolved last.
     pub fn has_several_addresses(&self) -> bool {
         self.has_several_addresses.load(Ordering::Relaxed)
     }

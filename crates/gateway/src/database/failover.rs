@@ -98,12 +98,12 @@ impl Failover {
         }
     }
 
-    /// Whether what a server has said over a connection is that it is the primary.
+    /// Returns whether what a server has said over a connection is that it is the primary.
     pub fn is_primary(&self, index: usize, look: Look) -> bool {
         matches!(look.sight.role, Role::Primary(_)) && *self.target.borrow() == Target::Primary(index, look.sight.line)
     }
 
-    /// Whether a server may be judged over a connection to it that is not new. One on another line than the primary may not be the
+    /// Returns whether a server may be judged over a connection to it that is not new. One on another line than the primary may not be the
     /// one any more to which its name leads; and of several addresses of a name another one may have the primary.
     fn accepts(&self, index: usize, look: &Look) -> bool {
         let has_several = || self.server(index).is_some_and(Connector::has_several_addresses);

@@ -120,7 +120,7 @@ impl Manager {
         }
     }
 
-    /// Whether a connection may be used for what begins now, as far as that is known: it leads to the primary on the line that is
+    /// Returns whether a connection may be used for what begins now, as far as that is known: it leads to the primary on the line that is
     /// known, or to a standby that has said lately that it has what was answered.
     pub fn is_right(&self, connection: &Connection) -> bool {
         let seen = connection.seen();

@@ -400,7 +400,7 @@ impl Lease {
         false
     }
 
-    /// Whether it may be used for what begins now.
+    /// Returns whether it may be used for what begins now.
     pub fn is_right(&self) -> bool {
         self.node().pool.manager().is_right(&self.object)
     }

@@ -53,7 +53,7 @@ impl Secondary {
         self.rules().state(index).is_ok()
     }
 
-    /// Whether a connection may serve a read that begins now, by what its own server has said over it.
+    /// Checks that a connection may serve a read that begins now, by what its own server has said over it.
     ///
     /// # Errors
     /// Why it may not.

@@ -63,7 +63,7 @@ impl World {
         });
     }
 
-    /// Whether the history that ends with a timeline has a write.
+    /// Returns whether the history that ends with a timeline has a write.
     fn has(&self, timeline: u32, write: &Write) -> bool {
         let later = |(branch, _): &&(u32, u64)| *branch > write.timeline && *branch <= timeline;
         write.timeline <= timeline

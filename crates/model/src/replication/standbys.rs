@@ -112,10 +112,10 @@ impl Standbys {
         Some(newest.clock.saturating_sub(note.clock))
     }
 
-    /// Returns the last note that a connection's server has replayed, if the connection may serve a read, by what its own server has said over it. One name may lead to several servers, so what
-    /// was seen of one of them says nothing about the others. This is asked when the read begins: then the read sees whatever was
-    /// acknowledged before any answer that was given until then, because no server goes back in what it has replayed as long as its
-    /// connections last.
+    /// Returns the last note that the server of a connection has replayed, by what it has said over that connection, if it may
+    /// serve a read. One name may lead to several servers, so what was seen of one of them says nothing about the others. This is
+    /// asked when the read begins: then the read sees whatever was acknowledged before any answer that was given until then,
+    /// because no server goes back in what it has replayed as long as its connections last.
     ///
     /// # Errors
     /// Why it may not.

@@ -52,7 +52,7 @@ fn a_standby_says_where_the_feed_is_and_a_new_primary_that_it_is_gone() {
     }
     let listed = "SELECT feed_name, table_names, wal_status IS NULL FROM query_change_feeds()";
     let expected = ["f", "{Orders}", "t"].map(|text| Some(text.to_owned()));
-    assert_eq!(replica.run(listed), [expected.clone()]);
+    assert_eq!(replica.run(listed), std::slice::from_ref(&expected));
 
     primary.kill();
     standby.promote();
@@ -99,7 +99,7 @@ fn a_failover_slot_goes_on_after_a_promotion_without_loss() {
             "SELECT insert_or_replace_entity('Orders', 'p', '{}', '{{\"N\": {n}}}')",
             n % 40
         ));
-        if n % 7 == 0 {
+        if n.is_multiple_of(7) {
             session.run(&format!(
                 "SELECT delete_entity('Orders', 'p', '{}', if_exists => true)",
                 n % 11
