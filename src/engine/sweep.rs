@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys::panic::CaughtError;
+use pgrx::prelude::*;
 use table_service_model::Error;
 use table_service_model::expiry::Expiry;
 
@@ -11,7 +12,7 @@ use super::direct::reads_every_row;
 use super::expiry::Expiries;
 use super::table::{Table, TableLock};
 use crate::postgres::clock::now;
-use crate::postgres::owner::{has_rights_of_caller, owner, with_rights_of};
+use crate::postgres::owner::{caller, has_rights_of_caller, owner, runs_only_code_of, with_rights_of};
 use crate::postgres::raised::{is_cancel, warn};
 use crate::postgres::spi::connect;
 use crate::postgres::statement::{IndexScan, expiry_expression};
@@ -42,8 +43,8 @@ pub fn sweep_named(table: &Table, top: u64, since: i64) -> Result<Option<Swept>,
 /// Sweeps one of all tables, or returns `None` if it is not to be swept: the caller may not, somebody has locked it, or it is gone.
 ///
 /// The caller has not chosen the table, so neither its code nor its errors reach the caller. Code runs with the rights of the table's
-/// owner, unless that role has the caller's rights anyway. Policies would have to run with the caller's, so then the table is left
-/// out. An error is a warning, and the next tables are swept.
+/// owner, unless that role has the caller's rights anyway; if others have put code there, nothing is deleted. Policies would have to
+/// run with the caller's rights, so then the table is left out. An error is a warning, and the next tables are swept.
 pub fn sweep_one_of_all(table: &Table, top: u64, since: i64) -> Option<Swept> {
     if !table.may_be_swept() || table.is_distributed() {
         return None;
@@ -55,41 +56,57 @@ pub fn sweep_one_of_all(table: &Table, top: u64, since: i64) -> Option<Swept> {
         return None;
     }
     let owner = owner(table.oid());
-    let as_owner = !has_rights_of_caller(owner);
+    let (as_owner, user) = match has_rights_of_caller(owner) {
+        true => (false, caller()),
+        false => (true, owner),
+    };
     let with_its_rights = |work: &dyn Fn() -> Swept| match as_owner {
         true => with_rights_of(owner, work),
         false => work(),
     };
-    let outcome = apart(|| with_its_rights(&|| sweep(table, top, since)));
-    outcome
-        .or_else(|error| {
-            if is_cancel(&error) {
-                error.rethrow();
-            }
-            let name = table.name().name();
-            let lead = format!("Entities of the table \"{name}\" that have expired are still stored");
-            let call = format!("table_service.expire_entities('{name}')");
-            let hint = match as_owner {
-                true => {
-                    format!("A sweep of all tables has the rights of the table's owner. As the owner, call {call}.")
-                }
-                false => format!("Call {call} for the whole error."),
-            };
-            warn(&error, &lead, &hint);
-            apart(|| {
-                with_its_rights(&|| Swept {
-                    deleted: 0,
-                    more: true,
-                    oldest: expiries.iter().filter_map(|expiry| oldest(table, expiry)).min(),
-                })
-            })
-        })
-        .ok()
+    let attempt = || {
+        if !runs_only_code_of(user, table.oid()) {
+            foreign_code();
+        }
+        with_its_rights(&|| sweep(table, top, since))
+    };
+    let error = match apart(attempt) {
+        Ok(swept) => return Some(swept),
+        Err(error) => error,
+    };
+    let name = table.name().name();
+    let lead = format!("Entities of the table \"{name}\" that have expired are still stored");
+    let call = format!("table_service.expire_entities('{name}')");
+    let hint = match as_owner {
+        true => format!("A sweep of all tables has the rights of the table's owner. As the owner, call {call}."),
+        false => format!("If you trust those who own it, its partitions and its triggers, call {call}."),
+    };
+    warn(&error, &lead, &hint);
+    let left = || Swept {
+        deleted: 0,
+        more: true,
+        oldest: expiries.iter().filter_map(|expiry| oldest(table, expiry)).min(),
+    };
+    apart(|| with_its_rights(&left)).ok()
 }
 
-/// Runs work whose error undoes nothing else.
+/// Raises the error for a table that runs code of somebody who has fewer rights than the sweep.
+fn foreign_code() -> ! {
+    ereport!(
+        ERROR,
+        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        "a partition or a trigger of the table belongs to a role that has fewer rights than the sweep"
+    );
+}
+
+/// Runs work whose error undoes nothing else. A cancel is none.
 fn apart<R>(work: impl Fn() -> R) -> Result<R, Box<CaughtError>> {
-    in_subtransaction(AssertUnwindSafe(|| Ok::<R, Infallible>(work()))).map(|Ok(done)| done)
+    let outcome = in_subtransaction(AssertUnwindSafe(|| Ok::<R, Infallible>(work())));
+    match outcome {
+        Ok(Ok(done)) => Ok(done),
+        Err(error) if is_cancel(&error) => error.rethrow(),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns whether a read of the table runs no policy of somebody who has fewer rights than the caller.

@@ -284,8 +284,32 @@ SELECT insert_entity('Others', 'p', 'x', pg_temp.expired()) IS NOT NULL AS inser
 RESET ROLE;
 SELECT table_name, deleted, more FROM expire_entities();
 SELECT who, path FROM regress_expiry.log;
--- A trigger can keep entities. The next sweep goes on behind them.
+-- Others may own partitions, and create triggers.
+CREATE TABLE table_service_data."Parts" OF entity (PRIMARY KEY (partition_key, row_key)) PARTITION BY RANGE (partition_key);
+CREATE TABLE table_service_data."PartsA" PARTITION OF table_service_data."Parts" FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+SELECT set_expiry('Parts', 'E') IS NOT NULL AS set;
+ALTER TABLE table_service_data."PartsA" OWNER TO regress_expiry;
+CREATE TRIGGER note BEFORE DELETE ON table_service_data."PartsA" FOR EACH ROW EXECUTE FUNCTION regress_expiry.note();
+GRANT TRIGGER ON table_service_data."Zoo" TO regress_expiry;
+SET ROLE regress_expiry;
+CREATE TRIGGER note BEFORE DELETE ON table_service_data."Zoo" FOR EACH ROW EXECUTE FUNCTION regress_expiry.note();
+TRUNCATE regress_expiry.log;
+RESET ROLE;
+SELECT insert_entity(name, 'p', 'y', pg_temp.expired()) IS NOT NULL AS inserted FROM unnest(ARRAY['Parts', 'Zoo']) AS name;
 DROP TABLE regress_expiry.child;
+SELECT table_name, deleted, more FROM expire_entities() WHERE table_name <> 'Others';
+SELECT count(*) FROM regress_expiry.log;
+-- A function that has its own rights could still change settings of the session.
+ALTER FUNCTION regress_expiry.note() SECURITY DEFINER;
+SELECT table_name, deleted, more FROM expire_entities() WHERE table_name IN ('Parts', 'Zoo');
+DROP TRIGGER note ON table_service_data."PartsA";
+DROP TRIGGER note ON table_service_data."Zoo";
+SELECT table_name, deleted, more FROM expire_entities() WHERE table_name IN ('Parts', 'Zoo');
+ALTER TABLE table_service_data."PartsA" OWNER TO CURRENT_USER;
+SELECT table_name, deleted, more FROM expire_entities() WHERE table_name IN ('Parts', 'Zoo');
+SELECT count(*) FROM regress_expiry.log;
+DROP TABLE table_service_data."Parts";
+-- A trigger can keep entities. The next sweep goes on behind them.
 SELECT delete_table('Others'), delete_table('Zoo');
 TRUNCATE table_service_data."Mine";
 CREATE FUNCTION regress_expiry.keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN CASE WHEN OLD.row_key < 'c' THEN NULL ELSE OLD END; END $$;
