@@ -102,6 +102,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         return Err(Failure::usage("--json and --to - both need standard output."));
     }
     check(arguments, &source, &target)?;
+    check_two_places(&source, &target).await?;
     let tables = places.options.chosen(&source).await?;
     if let (Target::Files(files), 2..) = (&target, tables.len())
         && files.holds_one_table()
@@ -239,6 +240,27 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
         }
         _ => Ok(()),
     }
+}
+
+/// A service or a database that is copied to itself gains nothing, and a copy that follows it would read its own writes for ever,
+/// or empty what it reads. In a directory there may be files of another format.
+async fn check_two_places(source: &Source, target: &Target) -> Result<(), Failure> {
+    if matches!(source, Source::Files(_)) || matches!(target, Target::Files(_)) {
+        return Ok(());
+    }
+    let (from, to) = (source.name(), target.name());
+    if from == to {
+        return Err(Failure::usage(format!("--from and --to are the same place: {from}.")));
+    }
+    if let (Source::Sql(source), Target::Sql(target)) = (source, target)
+        && let Some(identity) = source.database().identity().await?
+        && target.database().identity().await?.as_ref() == Some(&identity)
+    {
+        return Err(Failure::usage(format!(
+            "--from and --to are the same database: {from} and {to}."
+        )));
+    }
+    Ok(())
 }
 
 /// Copies what has changed since an earlier round began. Returns the round, how long it took, and whether it was stopped.

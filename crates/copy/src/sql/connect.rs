@@ -170,6 +170,28 @@ impl Database {
         }
     }
 
+    /// What no other database has, by whatever URL it is reached; `None` if the server does not tell. A restored copy of a
+    /// server has the same number as that server, but has not started in the same microsecond.
+    ///
+    /// # Errors
+    /// A database that stays away.
+    pub async fn identity(&self) -> Result<Option<String>, Failure> {
+        const IDENTITY: &str = "SELECT pg_catalog.concat_ws(' ', s.system_identifier, d.oid, pg_catalog.pg_postmaster_start_time()) \
+                                FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d \
+                                WHERE d.datname = pg_catalog.current_database()";
+        let ask = || async { Ok(row(&self.connect().await?, IDENTITY, &[]).await?.try_get(0)?) };
+        let mut backoff = self.backoff();
+        loop {
+            let asked: Result<String, SqlError> = ask().await;
+            match asked {
+                Ok(identity) => return Ok(Some(identity)),
+                Err(error) if error.is_passing() => self.wait(&mut backoff, &error).await?,
+                // What comes next fails for the same reason, and says so; or the role may not ask.
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
     /// A connection whose settings do not depend on the role or the database.
     ///
     /// # Errors

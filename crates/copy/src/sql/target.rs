@@ -37,6 +37,10 @@ impl SqlTarget {
         &self.database.name
     }
 
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// Makes a table if it is not there.
     ///
     /// # Errors

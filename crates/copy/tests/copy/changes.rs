@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use system_tests::random::{Random, seeds};
 use system_tests::{Database, Session, wait_until};
 
-use crate::program::{Place, database_url, ends_with, output, quietly, start, succeeds, text, verifying};
+use crate::program::{
+    Place, connection_string, database_url, ends_with, output, quietly, start, succeeds, text, verifying,
+};
 
 fn prepared(database: &Database) -> Session {
     let session = database.session("writer");
@@ -262,6 +264,35 @@ fn an_interrupted_copy_goes_on_with_its_feed_and_begins_again_only_if_it_is_lost
     );
     succeeds(&verifying(&from, &to, &[]));
     assert_eq!(slots(&session), "0");
+}
+
+#[test]
+fn a_place_is_not_copied_to_itself() {
+    let Place::Gateway(service) = Place::of("rest") else {
+        panic!()
+    };
+    let session = prepared(&service.database);
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    let directory = tempfile::tempdir().unwrap();
+    let resume = directory.path().join("resume");
+    let url = database_url(&service.database);
+    let gateway = connection_string(service.gateway.address);
+    // The directory of the socket, written in another way.
+    let other_url = url.replace("@%2F", "@%2F%2F");
+    assert_ne!(other_url, url);
+    for (from, to) in [(&url, &url), (&url, &other_url), (&gateway, &gateway)] {
+        for more in [
+            &["--follow", "0", "--resume", text(&resume)][..],
+            &["--dry-run"],
+            &["--table", "Orders"],
+        ] {
+            let said = ends_with(2, &quietly(from, to, &[&["--on-conflict", "replace"], more].concat()));
+            assert!(said.contains("--from and --to are the same"), "{said}");
+        }
+    }
+    assert!(!resume.exists());
+    assert_eq!(slots(&session), "0");
+    assert_eq!(session.text("SELECT count(*) FROM table_service_data.\"Orders\""), "1");
 }
 
 #[test]
