@@ -14,7 +14,7 @@ mod read;
 mod source;
 mod target;
 
-pub use format::{FileOptions, Format, POLICIES_ENDING, SERVICE_FILE, delimiter};
+pub use format::{FileOptions, Format, Layout, POLICIES_ENDING, SERVICE_FILE, delimiter};
 pub use read::count;
 pub use source::FileSource;
 pub use target::{FileTarget, Writer};

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, major, minor};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::cli::ChangesArguments;
 use crate::created;
 use crate::failure::{Failure, exit};
+use crate::files::{Format, Layout};
 use crate::interrupt::stop_on_signal;
 use crate::location::Location;
 use crate::places::from_of;
 use crate::printable::tell;
-use crate::sql::{ChangeFeed, Event, Images};
+use crate::sql::{Change, ChangeFeed, Event, Images};
 
 const BUFFER: usize = 1 << 16;
 /// Changes that wait to be written.
@@ -34,16 +36,33 @@ enum Lines {
 impl Lines {
     fn open(to: Location) -> Result<Lines, Failure> {
         match to {
+            Location::Stream if output_was_closed() => Err(Failure::usage(
+                "Standard output is closed, so --to - would lose the changes.",
+            )),
             Location::Stream => Ok(Lines::Output(BufWriter::with_capacity(BUFFER, std::io::stdout()))),
             Location::Path(path) => {
                 let named = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
+                if let Some(format) = Format::of_path(&path)
+                    && (format.layout != Layout::Jsonl || format.compressed)
+                {
+                    return Err(Failure::usage(format!(
+                        "{}: changes writes JSON lines that are not compressed, and the name of this file says {}.",
+                        path.display(),
+                        format.ending()
+                    )));
+                }
                 let file = if path.exists() {
                     created::again(&path)
                 } else {
                     created::anew(&path)
                 };
                 let mut file = file.map_err(named)?;
-                let end = whole_lines(&mut file).map_err(named)?;
+                let end = whole_lines(&mut file).map_err(named)?.ok_or_else(|| {
+                    Failure::new(format!(
+                        "{}: it is no file of changes, so it stays as it is.",
+                        path.display()
+                    ))
+                })?;
                 Ok(Lines::File {
                     file: BufWriter::with_capacity(BUFFER, file),
                     end,
@@ -104,9 +123,22 @@ impl Lines {
     }
 }
 
-/// Cuts off what an earlier run has left of a line, and goes to the end. Returns its position.
-fn whole_lines(file: &mut File) -> std::io::Result<u64> {
-    let mut end = file.metadata()?.len();
+/// Returns whether the program began without a standard output. Rust then opens `/dev/null` in its place, for reading too, which
+/// `>/dev/null` does not.
+fn output_was_closed() -> bool {
+    let output = std::io::stdout();
+    let is_null = fstat(&output).is_ok_and(|about| {
+        FileType::from_raw_mode(about.st_mode) == FileType::CharacterDevice
+            && (major(about.st_rdev), minor(about.st_rdev)) == (1, 3)
+    });
+    is_null && fcntl_getfl(&output).is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
+}
+
+/// Cuts off what an earlier run has left of a line, and goes to the end. Returns its position; `None` for a file that is not of
+/// changes, which stays as it is.
+fn whole_lines(file: &mut File) -> std::io::Result<Option<u64>> {
+    let length = file.metadata()?.len();
+    let mut end = length;
     let mut part = vec![0; BUFFER];
     while end > 0 {
         let begin = end.saturating_sub(BUFFER as u64);
@@ -120,8 +152,21 @@ fn whole_lines(file: &mut File) -> std::io::Result<u64> {
         }
         end = begin;
     }
-    file.set_len(end)?;
-    file.seek(SeekFrom::Start(end))
+    if !begins_line(file, 0)? || !begins_line(file, end)? {
+        return Ok(None);
+    }
+    if end < length {
+        file.set_len(end)?;
+    }
+    file.seek(SeekFrom::Start(end)).map(Some)
+}
+
+/// Returns whether a file has nothing at a position, or the beginning of a line of changes, or a part of that at its end.
+fn begins_line(file: &mut File, position: u64) -> std::io::Result<bool> {
+    let mut there = Vec::new();
+    file.seek(SeekFrom::Start(position))?;
+    file.take(Change::BEGINNING.len() as u64).read_to_end(&mut there)?;
+    Ok(Change::BEGINNING.as_bytes().starts_with(&there))
 }
 
 /// Writes the changes of a feed, page after page, and confirms each page when it is written.
@@ -173,19 +218,45 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_is_cut_off() {
-        let long = format!("{}\n{}", "x".repeat(BUFFER), "y".repeat(2 * BUFFER));
-        for (text, whole) in [
-            ("", 0),
-            ("a", 0),
-            ("a\n", 2),
-            ("a\nb", 2),
-            ("a\nb\n", 4),
-            (&long, BUFFER as u64 + 1),
+        let line = format!("{}\"0/1\"}}\n", Change::BEGINNING);
+        let long = format!("{}{}\n", Change::BEGINNING, "x".repeat(BUFFER));
+        let cut = format!("{}{}", Change::BEGINNING, "y".repeat(2 * BUFFER));
+        for (whole, rest) in [
+            ("", ""),
+            ("", "{"),
+            ("", Change::BEGINNING),
+            (&line, ""),
+            (&line, "{\"pos"),
+            (&line, &cut),
+            (&long, ""),
+            (&long, &cut),
+        ] {
+            let mut file = created::unnamed().unwrap();
+            file.write_all(format!("{whole}{rest}").as_bytes()).unwrap();
+            let length = whole.len() as u64;
+            assert_eq!(whole_lines(&mut file).unwrap(), Some(length));
+            assert_eq!(file.metadata().unwrap().len(), length);
+            assert_eq!(file.stream_position().unwrap(), length);
+        }
+    }
+
+    #[test]
+    fn a_file_of_something_else_stays_as_it_is() {
+        let line = format!("{}\"0/1\"}}\n", Change::BEGINNING);
+        for text in [
+            "a".to_owned(),
+            "\n".to_owned(),
+            "a\nb".to_owned(),
+            "{\"PartitionKey\":\"p\"}\n".to_owned(),
+            "{\n".to_owned(),
+            format!("{line}precious"),
+            format!("precious\n{}", Change::BEGINNING),
+            "\0".repeat(2 * BUFFER),
         ] {
             let mut file = created::unnamed().unwrap();
             file.write_all(text.as_bytes()).unwrap();
-            assert_eq!(whole_lines(&mut file).unwrap(), whole);
-            assert_eq!(file.metadata().unwrap().len(), whole);
+            assert_eq!(whole_lines(&mut file).unwrap(), None, "{text:?}");
+            assert_eq!(file.metadata().unwrap().len(), text.len() as u64);
         }
     }
 }

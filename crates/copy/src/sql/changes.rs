@@ -57,6 +57,9 @@ pub struct Change {
 }
 
 impl Change {
+    /// What every line begins with.
+    pub const BEGINNING: &str = "{\"position\":";
+
     fn read(row: &Row) -> Result<Change, SqlError> {
         Ok(Change {
             position: row.try_get(0)?,

@@ -8,7 +8,7 @@ use system_tests::random::{Random, seeds};
 use system_tests::{Database, Session, wait_until};
 
 use crate::program::{
-    Place, connection_string, database_url, ends_with, output, quietly, start, succeeds, text, verifying,
+    Place, command, connection_string, database_url, ends_with, output, quietly, start, succeeds, text, verifying,
 };
 
 fn prepared(database: &Database) -> Session {
@@ -70,6 +70,66 @@ fn changes_are_lines_that_are_confirmed_when_they_are_written() {
     assert!(ends_with(1, &arguments).contains("no change feed"));
     assert!(ends_with(2, &["changes", "--from", to, "--feed", "f", "--to", "-"]).contains("postgresql://"));
     assert!(ends_with(2, &["changes", "--from", &from, "--feed", "f", "--to", &from]).contains("JSON lines"));
+}
+
+#[test]
+fn changes_are_not_written_to_a_file_of_something_else() {
+    let database = Database::new();
+    let session = prepared(&database);
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    let (from, directory) = (database_url(&database), tempfile::tempdir().unwrap());
+    let export = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n{\"PartitionKey\"";
+    for (status, name, contents) in [
+        (1, "notes", "no end of a line"),
+        (1, "Orders.jsonl", export),
+        (1, "archive.gz", "\u{1f}\u{8b}"),
+        (2, "Orders.csv", "PartitionKey,RowKey\n"),
+        (2, "Orders.json", "{\"position\":"),
+        (2, "Orders.jsonl.zst", ""),
+    ] {
+        let path = directory.path().join(name);
+        std::fs::write(&path, contents).unwrap();
+        ends_with(
+            status,
+            &["changes", "--from", &from, "--feed", "f", "--to", text(&path)],
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), contents, "{name}");
+    }
+    // Nothing was confirmed.
+    let said = output(&["changes", "--quiet", "--from", &from, "--feed", "f", "--to", "-"]);
+    assert_eq!(String::from_utf8(said.stdout).unwrap().lines().count(), 1);
+    session.run("SELECT drop_change_feed('f')");
+}
+
+#[test]
+fn changes_are_not_written_to_a_closed_output() {
+    let database = Database::new();
+    let session = prepared(&database);
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    let from = database_url(&database);
+    let arguments = ["changes", "--from", &from, "--feed", "f", "--to", "-"];
+    let through_shell = |redirected: &str| {
+        let program = command(&arguments);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("exec \"$0\" \"$@\" {redirected}")]);
+        shell.arg(program.get_program()).args(program.get_args());
+        shell.output().unwrap()
+    };
+    let closed = through_shell(">&-");
+    assert_eq!(closed.status.code(), Some(2));
+    assert!(
+        String::from_utf8(closed.stderr)
+            .unwrap()
+            .contains("Standard output is closed")
+    );
+    for changes in ["1 changes", "0 changes"] {
+        let thrown_away = through_shell(">/dev/null");
+        assert!(thrown_away.status.success());
+        assert!(String::from_utf8(thrown_away.stderr).unwrap().contains(changes));
+    }
+    session.run("SELECT drop_change_feed('f')");
 }
 
 /// Another program that reads the slot of a feed, until it is dropped.
