@@ -103,7 +103,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     }
     check(arguments, &source, &target)?;
     check_two_places(&source, &target).await?;
-    let tables = places.options.chosen(&source).await?;
+    let mut tables = places.options.chosen(&source).await?;
     if let (Target::Files(files), 2..) = (&target, tables.len())
         && files.holds_one_table()
     {
@@ -160,7 +160,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     let mut started = copy.journal.started();
     let (first, mut copy) = (copy.clone(), copy);
     if let (false, Some(limit), Some(feed)) = (interrupted, arguments.follow, &*feed) {
-        feed::follow(arguments, &copy, feed, &tables, limit, &mut report).await?;
+        feed::follow(arguments, &copy, feed, &mut tables, limit, &mut report).await?;
     } else if let (false, Some(limit)) = (interrupted, arguments.follow) {
         loop {
             let (next, took, stopped) = follow(arguments, copy, started, &mut report).await?;

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
+use table_service_model::table_name;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::bulk::{Bulk, Delete, DeleteReport};
@@ -37,6 +38,11 @@ const KEYS: usize = 100;
 const FEW: usize = 1000;
 /// How long to wait for changes when there are none.
 const IDLE: Duration = Duration::from_millis(100);
+/// How often to look whether the feed still has all tables.
+const LOOK: Duration = Duration::from_secs(1);
+/// Why tables are copied again.
+const GONE: &str = "The change feed is gone";
+const LACKS_TABLES: &str = "The change feed lacks tables";
 
 /// Makes a feed of the tables, or finds that of an earlier run. With a new feed nothing counts as copied. `None` if the source cannot
 /// have one: why is said and reported.
@@ -57,9 +63,13 @@ pub async fn begin(
     let Location::Sql(config) = Location::read(arguments.places.from()?)? else {
         return Ok(None);
     };
-    let feed = ChangeFeed::new(*config, arguments.places.options.patience(), &name(report, tables));
+    let feed = ChangeFeed::new(
+        *config,
+        arguments.places.options.patience(),
+        &name(report, &arguments.places.options.tables),
+    );
     if journal.followed() == Followed::Whole {
-        if feed.is_whole().await? {
+        if feed.is_whole(tables).await? {
             return Ok(Some(feed));
         }
         journal.lose_feed()?;
@@ -78,8 +88,8 @@ pub async fn begin(
         return Ok(None);
     }
     if journal.followed() == Followed::Lost {
-        let reason = "that of the interrupted copy is not there, or has lost changes";
-        empty(arguments, target, tables, report, reason).await?;
+        let reason = "that of the interrupted copy is not there, has lost changes or does not have all tables";
+        empty(arguments, target, tables, report, GONE, reason).await?;
     } else if journal.is_resumed() {
         let note = "The interrupted copy had no change feed, so all entities are copied again, and followed from now on. \
                     What the source has deleted since they were copied stays in the target.";
@@ -95,10 +105,11 @@ fn say(note: String, report: &mut Report) {
     report.note(note);
 }
 
-/// The feed's name is that of the copy, so that a later run finds it.
-fn name(report: &Report, tables: &[String]) -> String {
+/// The feed's name is that of the copy, so that a later run finds it, whatever tables the source has then.
+fn name(report: &Report, asked_for: &[String]) -> String {
     let mut hash = Sha256::new();
-    for part in [&report.from, &report.to].into_iter().chain(tables) {
+    let asked_for: Vec<String> = asked_for.iter().map(|table| table_name::fold(table)).collect();
+    for part in [&report.from, &report.to].into_iter().chain(&asked_for) {
         hash.update(part.len().to_le_bytes());
         hash.update(part.as_bytes());
     }
@@ -107,7 +118,8 @@ fn name(report: &Report, tables: &[String]) -> String {
     format!("copy_{digits}")
 }
 
-/// Applies changes until there are few, and applying them takes less than `limit` seconds. Returns whether it was stopped.
+/// Applies changes until there are few, and applying them takes less than `limit` seconds. Returns whether it was stopped. `tables`
+/// become those that are followed at the end.
 ///
 /// # Errors
 /// What the source or the target says.
@@ -115,10 +127,12 @@ pub async fn follow(
     arguments: &CopyArguments,
     copy: &Arc<CopyContext>,
     feed: &ChangeFeed,
-    tables: &[String],
+    tables: &mut Vec<String>,
     limit: f64,
     report: &mut Report,
 ) -> Result<bool, Failure> {
+    let mut known = Known::new(tables);
+    let mut looked = Instant::now();
     loop {
         if copy.stop.load(Ordering::Relaxed) {
             return Ok(true);
@@ -138,39 +152,104 @@ pub async fn follow(
             Ok(Some(position)) => feed.confirm(&position).await?,
             Ok(None) => pause(IDLE.as_secs_f64(), &copy.stop).await,
             Err(failure) => {
-                if feed.is_whole().await? {
+                if feed.is_whole(&known.there(arguments).await?).await? {
                     return Err(failure);
                 }
-                copy_again(arguments, copy, feed, tables, report, &failure).await?;
+                *tables = copy_again(arguments, copy, feed, &mut known, report, (GONE, &failure.to_string())).await?;
                 continue;
             }
         }
-        if count < FEW && begin.elapsed().as_secs_f64() < limit {
+        let ends = count < FEW && begin.elapsed().as_secs_f64() < limit;
+        if ends || looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            *tables = known.there(arguments).await?;
+            if !feed.is_whole(tables).await? {
+                let why = (LACKS_TABLES, "one was dropped and created again");
+                *tables = copy_again(arguments, copy, feed, &mut known, report, why).await?;
+                continue;
+            }
+            known.tell_of_new(report);
+        }
+        if ends {
             return Ok(false);
         }
     }
 }
 
-/// The feed is gone, so nobody knows what has changed: the target's tables are emptied and copied anew, with a new feed.
+/// The tables that a copy follows, also those that are dropped meanwhile: they may come again.
+struct Known {
+    /// Their names in lower case.
+    followed: BTreeSet<String>,
+    /// Those of the source that are not followed, as long as nobody was told of them.
+    new: Vec<String>,
+    told: BTreeSet<String>,
+}
+
+impl Known {
+    fn new(tables: &[String]) -> Known {
+        Known {
+            followed: tables.iter().map(|table| table_name::fold(table)).collect(),
+            new: Vec::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    fn follows(&self, table: &str) -> bool {
+        self.followed.contains(&table_name::fold(table))
+    }
+
+    /// Those that the source has now.
+    async fn there(&mut self, arguments: &CopyArguments) -> Result<Vec<String>, Failure> {
+        let options = &arguments.places.options;
+        let tables = options.source(arguments.places.from()?, None)?.tables().await?;
+        let (there, new) = tables.into_iter().partition(|table| self.follows(table));
+        // With --table, others are not asked for.
+        self.new = if options.tables.is_empty() { new } else { Vec::new() };
+        Ok(there)
+    }
+
+    /// Says once which tables are new.
+    fn tell_of_new(&mut self, report: &mut Report) {
+        let told = &mut self.told;
+        let new: Vec<String> = self.new.drain(..).filter(|table| told.insert(table.clone())).collect();
+        if !new.is_empty() {
+            let note = format!(
+                "The source has new tables, which are not followed: {}. Copy them with --table.",
+                new.join(", ")
+            );
+            say(note, report);
+        }
+    }
+}
+
+/// The feed is gone or lacks tables, so nobody knows what has changed: the target's tables are emptied and copied anew, with a new
+/// feed. Returns the tables, with those that are new in the source.
 async fn copy_again(
     arguments: &CopyArguments,
     copy: &Arc<CopyContext>,
     feed: &ChangeFeed,
-    tables: &[String],
+    known: &mut Known,
     report: &mut Report,
-    failure: &Failure,
-) -> Result<(), Failure> {
+    (what, reason): (&str, &str),
+) -> Result<Vec<String>, Failure> {
+    let followed = known.there(arguments).await?;
+    let tables = [followed.clone(), std::mem::take(&mut known.new)].concat();
+    if tables.is_empty() {
+        return Err(Failure::new(format!("{what}, and the source has no table to follow.")));
+    }
     copy.journal.lose_feed()?;
     feed.drop().await?;
-    feed.create(tables).await?.map_err(Failure::new)?;
-    empty(arguments, &copy.target, tables, report, &failure.to_string()).await?;
+    feed.create(&tables).await?.map_err(Failure::new)?;
+    // What the target has in tables that are new is not of this copy.
+    empty(arguments, &copy.target, &followed, report, what, reason).await?;
     copy.journal.begin_feed()?;
     let mut anew = again(arguments, copy, None)?;
     if let Some(anew) = Arc::get_mut(&mut anew) {
         anew.stop = copy.stop.clone();
     }
-    round(&anew, tables, report, arguments.places.options.style()).await?;
-    Ok(())
+    *known = Known::new(&[tables.clone(), known.followed.iter().cloned().collect()].concat());
+    round(&anew, &tables, report, arguments.places.options.style()).await?;
+    Ok(tables)
 }
 
 /// Says that the tables are copied again, and empties those of the target.
@@ -182,9 +261,10 @@ async fn empty(
     target: &Target,
     tables: &[String],
     report: &mut Report,
+    what: &str,
     reason: &str,
 ) -> Result<(), Failure> {
-    let note = format!("The change feed is gone, so the target's tables are emptied and copied again: {reason}");
+    let note = format!("{what}, so the target's tables are emptied and copied again: {reason}");
     say(note, report);
     for table in tables {
         if target.has(table).await? == Some(true) {

@@ -185,7 +185,7 @@ impl ChangeFeed {
     async fn try_create(&self, tables: &[String]) -> Result<(), SqlError> {
         const CREATE: &str = "SELECT table_service.create_change_feed($1::text, $2::text[], if_not_exists => true)";
         let client = self.database.connect().await?;
-        if self.is_in(&client).await? {
+        if self.is_in(&client, tables).await? {
             return Ok(());
         }
         row(&client, CREATE, &[&self.name, &tables]).await?;
@@ -201,24 +201,25 @@ impl ChangeFeed {
         Ok(())
     }
 
-    async fn is_in(&self, client: &Client) -> Result<bool, SqlError> {
+    async fn is_in(&self, client: &Client, tables: &[String]) -> Result<bool, SqlError> {
         let has_feeds = "SELECT pg_catalog.to_regprocedure('table_service.query_change_feeds()') IS NOT NULL";
         if !row(client, has_feeds, &[]).await?.try_get(0)? {
             return Ok(false);
         }
         let statement = "SELECT EXISTS (SELECT FROM table_service.query_change_feeds() AS f WHERE f.feed_name = $1::text \
-                         AND f.table_names IS NOT NULL AND f.wal_status <> 'lost')";
-        Ok(row(client, statement, &[&self.name]).await?.try_get(0)?)
+                         AND f.table_names @> $2::text[] AND f.wal_status <> 'lost')";
+        Ok(row(client, statement, &[&self.name, &tables]).await?.try_get(0)?)
     }
 
-    /// Returns whether the feed is there and has all its changes.
+    /// Returns whether the feed is there and has all changes of these tables. A table that is dropped and created again is no longer
+    /// in it.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn is_whole(&self) -> Result<bool, Failure> {
+    pub async fn is_whole(&self, tables: &[String]) -> Result<bool, Failure> {
         let work = || async {
             let client = self.database.connect().await?;
-            self.is_in(&client).await
+            self.is_in(&client, tables).await
         };
         self.database.again(work).await
     }

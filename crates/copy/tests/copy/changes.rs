@@ -226,6 +226,48 @@ fn a_copy_follows_deletions_too_and_leaves_no_feed() {
 }
 
 #[test]
+fn a_copy_follows_a_table_that_is_dropped_and_created_again() {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, copied) = (prepared(&source), prepared(&target));
+    session.run(
+        "SELECT create_table('Items'); SELECT insert_entity('Items', 'p', 'r', '{}');
+        SELECT count(insert_entity('Orders', 'p', n::text, '{}')) FROM generate_series(1, 100) AS n",
+    );
+    let (from, to) = (database_url(&source), database_url(&target));
+    let copying = command(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "0"]))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let are_equal = || output(&verifying(&from, &to, &[])).status.success();
+    wait_until("all are copied", are_equal);
+    session.run("SELECT delete_table('Orders')");
+    // It is looked at while there is no such table too.
+    std::thread::sleep(Duration::from_secs(3));
+    session.run("SELECT insert_entity('Items', 'p', 'between', '{}')");
+    wait_until("the other table is followed", are_equal);
+    session.run("SELECT create_table('Orders'); SELECT insert_entity('Orders', 'q', 'new', '{}')");
+    let orders = "SELECT COALESCE(string_agg(row_key, ','), '') FROM table_service_data.\"Orders\"";
+    wait_until("the new table is there", || copied.text(orders) == "new");
+    session.run("SELECT insert_entity('Orders', 'q', 'newer', '{}')");
+    wait_until("the new table is followed", are_equal);
+    session.run("SELECT create_table('Later')");
+    std::thread::sleep(Duration::from_secs(3));
+
+    let pid = copying.id().to_string();
+    assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
+    let ended = copying.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(
+        said.contains("lacks tables, so the target's tables are emptied"),
+        "{said}"
+    );
+    assert!(said.contains("new tables, which are not followed: Later."), "{said}");
+    assert_eq!(slots(&session), "0");
+}
+
+#[test]
 fn a_copy_without_rights_to_a_feed_says_so_and_follows_by_timestamps() {
     let (source, target) = (Database::new(), Database::new());
     let session = prepared(&source);
