@@ -304,6 +304,55 @@ test("insert, edit as form and as JSON, duplicate, change keys, delete", async (
   await close(page);
 });
 
+test("ends of lines stay as they are, in the form, as JSON, in a duplicate and in a conflict", async () => {
+  const texts = { Mixed: "a\r\nb\rc\nd\r\n", Windows: "a\r\nb", Mac: "\ra\r" };
+  const name = table("Ends", [["p", "1", { ...texts, Other: "x" }]]);
+  const stored = (rowKey) => JSON.parse(sql(`SELECT properties FROM get_entity('${name}', 'p', '${rowKey}')`));
+  const submit = (page) => page.$eval("#panel button.primary", (one) => one.click());
+  const saved = (page) => page.waitForFunction(() => document.getElementById("panel").hidden);
+  const page = await open(at({ table: name }));
+
+  await press(page, "Open p 1");
+  await fill(page, "Value of Other", "y");
+  await submit(page);
+  await saved(page);
+  assert.deepEqual(stored("1"), { ...texts, Other: "y" });
+
+  await press(page, "Open p 1");
+  await press(page, "As JSON");
+  await field(page, "Properties as JSON");
+  await press(page, "As JSON");
+  await field(page, "Value of Mixed");
+  await press(page, "Duplicate");
+  await says(page, "give it other keys", "#panel");
+  await fill(page, "RowKey", "2");
+  await submit(page);
+  await saved(page);
+  assert.deepEqual(stored("2"), { ...texts, Other: "y" });
+
+  await press(page, "Open p 2");
+  await fill(page, "Value of Other", "z");
+  sql(`SELECT merge_entity('${name}', 'p', '2', '{"Other": "theirs"}', '*')`);
+  await submit(page);
+  await says(page, "UpdateConditionNotSatisfied", "#panel");
+  await press(page, "Edit yours");
+  await field(page, "Value of Mixed");
+  await submit(page);
+  await saved(page);
+  assert.deepEqual(stored("2"), { ...texts, Other: "z" });
+
+  // Edited: only what is new changes, and its lines end as the first one did.
+  await press(page, "Open p 2");
+  await fill(page, "Value of Mixed", "a\nb!\nc\nd\n");
+  await fill(page, "Value of Windows", "a\nnew\nb");
+  await fill(page, "Value of Mac", "");
+  await fill(page, "Value of Other", "1\n2");
+  await submit(page);
+  await saved(page);
+  assert.deepEqual(stored("2"), { Mixed: "a\r\nb!\rc\nd\r\n", Windows: "a\r\nnew\r\nb", Mac: "", Other: "1\n2" });
+  await close(page);
+});
+
 test("who edits an entity that another one has changed sees both versions", async () => {
   const name = table("Conflict", [["p", "1", { Name: "first", Same: 1 }]]);
   const page = await open(at({ table: name }));

@@ -81,13 +81,46 @@ function edit(scope, title, stored, shown, canWrite) {
 }
 
 /**
+ * The texts that fields began with: a textarea makes \n of \r\n and of \r.
+ *
+ * @type {WeakMap<HTMLTextAreaElement, string>}
+ */
+const originals = new WeakMap();
+
+/**
  * @param {string} value
  * @param {boolean} isReadOnly
  */
 function field(value, isReadOnly) {
   const made = element('textarea', { rows: 1, spellcheck: 'false', dir: 'auto', readonly: isReadOnly });
   made.value = value;
+  originals.set(made, value);
   return made;
+}
+
+/**
+ * The text of a field. What was not edited keeps its ends of lines; new lines end as the first one did.
+ *
+ * @param {HTMLTextAreaElement} made
+ */
+function textOf(made) {
+  const now = made.value;
+  // Each of these is one character of the field.
+  const before = (originals.get(made) ?? '').match(/\r\n|[^]/g) ?? [];
+  const isSame = (/** @type {string | undefined} */ old, /** @type {string | undefined} */ character) => (
+    old === character || (character === '\n' && (old === '\r' || old === '\r\n')));
+  const most = Math.min(before.length, now.length);
+  let head = 0;
+  while (head < most && isSame(before[head], now[head])) {
+    head += 1;
+  }
+  let tail = 0;
+  while (tail < most - head && isSame(before[before.length - 1 - tail], now[now.length - 1 - tail])) {
+    tail += 1;
+  }
+  const end = before.find((old) => isSame(old, '\n')) ?? '\n';
+  const edited = now.slice(head, now.length - tail).replaceAll('\n', end);
+  return before.slice(0, head).join('') + edited + before.slice(before.length - tail).join('');
 }
 
 /** The properties of an entity, as fields or as JSON. */
@@ -156,7 +189,7 @@ class Editor {
       return this.text.value;
     }
     const properties = this.rows.map(({ name, type, value }) => /** @type {[string, string, string]} */ (
-      [name.value, type.value, value.value]));
+      [name.value, type.value, textOf(value)]));
     return payload(properties);
   }
 
