@@ -19,6 +19,7 @@ mod watch;
 pub use node::{Node, NodeStatus, PoolSettings, name as node_name, split as split_hosts};
 pub use nodes::{Database, Endpoint};
 pub use session::{ChangeFeed, Page, PageSink, Session, Swept, check_table_name, column};
+pub use sight::LOOK;
 pub use standbys::{OF_CITUS, Secondary, StandbyStatus};
 pub use statements::{Effect, READY, Statement, WhichNode};
 pub use text::{QueryError, failure, query_text};

@@ -15,7 +15,7 @@ pub const LOOK: &str = "SELECT pg_catalog.clock_timestamp(), \
      coalesce((SELECT w.received_tli FROM pg_catalog.pg_stat_wal_receiver AS w), \
               (SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() AS c)), \
      s.system_identifier, i.wal_block_size, i.bytes_per_wal_segment, r.recovers, \
-     EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname = 'citus') \
+     EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname OPERATOR(pg_catalog.=) 'citus') \
      FROM (SELECT pg_catalog.pg_is_in_recovery() AS recovers OFFSET 0) AS r, \
      pg_catalog.pg_control_system() AS s, pg_catalog.pg_control_init() AS i";
 

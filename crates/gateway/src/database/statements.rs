@@ -2,7 +2,8 @@
 //! database.
 
 /// The version of the extension. This works also in a database without the extension.
-pub const READY: &str = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'table_service'";
+pub const READY: &str =
+    "SELECT extversion FROM pg_catalog.pg_extension WHERE extname OPERATOR(pg_catalog.=) 'table_service'";
 
 /// A call of one function of the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

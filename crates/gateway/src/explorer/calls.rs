@@ -1,7 +1,10 @@
 //! The calls of the page. Each is one statement, so each is one transaction.
 //!
 //! A statement takes texts and casts them itself. It returns one JSON value, which goes to the page as it is. It calls the SQL
-//! API; what it reads of the catalog beside that are the estimated size and the number of rows of a table.
+//! API; what it reads of the catalog beside that are the estimated size and the number of rows of a table. All that it names is
+//! qualified, because others may have made functions, operators and types in a schema of the search_path.
+
+use super::answer::Problem;
 
 /// A call.
 pub struct Call {
@@ -10,6 +13,22 @@ pub struct Call {
     /// The names of `$1`, `$2` and so on in the body.
     pub parameters: &'static [&'static str],
     pub sql: &'static str,
+}
+
+impl Call {
+    /// Refuses a `mode` that an import does not have, which would write nothing.
+    ///
+    /// # Errors
+    /// `InvalidInput`.
+    pub fn check(&self, values: &[Option<String>]) -> Result<(), Problem> {
+        let mut given = self.parameters.iter().zip(values);
+        match given.find(|(name, _)| **name == "mode") {
+            Some((_, mode)) if !matches!(mode.as_deref(), Some("insert" | "replace" | "merge")) => {
+                Err(Problem::input("The mode must be insert, replace or merge."))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What the grid shows of a value. All of it comes with `get_entity`.
@@ -34,9 +53,9 @@ macro_rules! moment {
 macro_rules! properties {
     ($bag:literal, $value:expr) => {
         concat!(
-            "(SELECT coalesce(json_agg(json_build_array(v.name, v.type, ",
+            "(SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(v.name, v.type, ",
             $value,
-            ", length(v.value))), '[]') FROM table_service.each_property(",
+            ", pg_catalog.length(v.value))), '[]') FROM table_service.each_property(",
             $bag,
             ") AS v)"
         )
@@ -59,86 +78,89 @@ pub const CALLS: &[Call] = &[
     Call {
         name: "query_tables",
         parameters: &["token"],
-        sql: "SELECT json_build_object('tables', coalesce(json_agg(json_build_object(
-                'name', t.table_name, 'estimate', s.estimate, 'bytes', s.bytes) ORDER BY lower(t.table_name) COLLATE \"C\"), '[]'),
-                'token', max(t.continuation_token))
+        sql: "SELECT pg_catalog.json_build_object('tables', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+                'name', t.table_name, 'estimate', s.estimate, 'bytes', s.bytes)
+                  ORDER BY pg_catalog.lower(t.table_name) COLLATE pg_catalog.\"C\"), '[]'),
+                'token', pg_catalog.max(t.continuation_token))
               FROM table_service.query_tables(top => 1000, continuation_token => $1) AS t,
-                LATERAL (SELECT sum(c.reltuples) FILTER (WHERE c.reltuples >= 0)::bigint AS estimate,
-                                sum(pg_catalog.pg_total_relation_size(c.oid))::bigint AS bytes
+                LATERAL (SELECT pg_catalog.sum(c.reltuples)
+                                  FILTER (WHERE c.reltuples OPERATOR(pg_catalog.>=) 0)::pg_catalog.int8 AS estimate,
+                                pg_catalog.sum(pg_catalog.pg_total_relation_size(c.oid))::pg_catalog.int8 AS bytes
                          FROM (SELECT l.relid FROM pg_catalog.pg_partition_tree(t.relation) AS l UNION SELECT t.relation) AS r
-                           JOIN pg_catalog.pg_class AS c ON c.oid = r.relid
-                         WHERE c.relkind = 'r') AS s",
+                           JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) r.relid
+                         WHERE c.relkind OPERATOR(pg_catalog.=) 'r') AS s",
     },
     Call {
         name: "create_table",
         parameters: &["table"],
-        sql: "SELECT json_build_object('relation', table_service.create_table($1))",
+        sql: "SELECT pg_catalog.json_build_object('relation', table_service.create_table($1))",
     },
     Call {
         name: "delete_table",
         parameters: &["table"],
-        sql: "SELECT json_build_object('deleted', table_service.delete_table($1))",
+        sql: "SELECT pg_catalog.json_build_object('deleted', table_service.delete_table($1))",
     },
     Call {
         name: "clear_table",
         parameters: &["table"],
-        sql: "SELECT json_build_object('cleared', table_service.clear_table($1)::text)",
+        sql: "SELECT pg_catalog.json_build_object('cleared', table_service.clear_table($1)::pg_catalog.text)",
     },
     Call {
         name: "count_entities",
         parameters: &["table", "filter"],
-        sql: "SELECT json_build_object('count', table_service.count_entities($1, $2))",
+        sql: "SELECT pg_catalog.json_build_object('count', table_service.count_entities($1, $2))",
     },
     Call {
         name: "explain_query",
         parameters: &["table", "filter"],
-        sql: "SELECT row_to_json(e) FROM table_service.explain_query($1, $2) AS e",
+        sql: "SELECT pg_catalog.row_to_json(e) FROM table_service.explain_query($1, $2) AS e",
     },
     Call {
         name: "query_page",
         parameters: &["table", "filter", "select", "top", "token"],
         sql: concat!(
-            "SELECT json_build_object('entities', coalesce(json_agg(json_build_object(",
-            entity!(concat!("left(v.value, ", shown!(), ")")),
-            ") ORDER BY e.ordinality) FILTER (WHERE e.partition_key IS NOT NULL), '[]'), 'token', max(e.continuation_token))
-             FROM table_service.query_page($1, $2, $3, $4::text::bigint, $5) WITH ORDINALITY AS e"
+            "SELECT pg_catalog.json_build_object('entities', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(",
+            entity!(concat!("pg_catalog.left(v.value, ", shown!(), ")")),
+            ") ORDER BY e.ordinality) FILTER (WHERE e.partition_key IS NOT NULL), '[]'), 'token', pg_catalog.max(e.continuation_token))
+             FROM table_service.query_page($1, $2, $3, $4::pg_catalog.text::pg_catalog.int8, $5) WITH ORDINALITY AS e"
         ),
     },
     Call {
         name: "get_entity",
         parameters: &["table", "partitionKey", "rowKey"],
         sql: concat!(
-            "SELECT json_build_object(",
+            "SELECT pg_catalog.json_build_object(",
             entity!("v.value"),
-            ", 'json', e.properties::text) FROM table_service.get_entity($1, $2, $3) AS e"
+            ", 'json', e.properties::pg_catalog.text) FROM table_service.get_entity($1, $2, $3) AS e"
         ),
     },
     Call {
         name: "read_properties",
         parameters: &["properties"],
         sql: concat!(
-            "SELECT json_build_object('properties', ",
+            "SELECT pg_catalog.json_build_object('properties', ",
             properties!("e.properties", "v.value"),
-            ", 'json', e.properties::text) FROM (SELECT $1::text::table_service.properties) AS e (properties)"
+            ", 'json', e.properties::pg_catalog.text)
+             FROM (SELECT $1::pg_catalog.text::table_service.properties) AS e (properties)"
         ),
     },
     Call {
         name: "insert_entity",
         parameters: &["table", "partitionKey", "rowKey", "properties"],
-        sql: "SELECT json_build_object('etag',
-                table_service.insert_entity($1, $2, $3, $4::text::table_service.properties))",
+        sql: "SELECT pg_catalog.json_build_object('etag',
+                table_service.insert_entity($1, $2, $3, $4::pg_catalog.text::table_service.properties))",
     },
     Call {
         name: "replace_entity",
         parameters: &["table", "partitionKey", "rowKey", "properties", "etag"],
-        sql: "SELECT json_build_object('etag',
-                table_service.replace_entity($1, $2, $3, $4::text::table_service.properties, $5))",
+        sql: "SELECT pg_catalog.json_build_object('etag',
+                table_service.replace_entity($1, $2, $3, $4::pg_catalog.text::table_service.properties, $5))",
     },
     // The delete tests the ETag under the lock, and an entity that has it has the properties that were read.
     Call {
         name: "rename_entity",
         parameters: &["table", "partitionKey", "rowKey", "etag", "newPartitionKey", "newRowKey"],
-        sql: "SELECT json_build_object('etag', table_service.insert_entity($1, $5, $6, e.properties),
+        sql: "SELECT pg_catalog.json_build_object('etag', table_service.insert_entity($1, $5, $6, e.properties),
                                        'deleted', table_service.delete_entity($1, $2, $3, $4))
               FROM table_service.get_entity($1, $2, $3) AS e",
     },
@@ -146,55 +168,60 @@ pub const CALLS: &[Call] = &[
     Call {
         name: "delete_entities_by_key",
         parameters: &["table", "keys"],
-        sql: "SELECT json_build_object('deleted', count(table_service.delete_entity($1, k.key ->> 0, k.key ->> 1, k.key ->> 2)))
-              FROM (SELECT j.key FROM json_array_elements($2::text::json) AS j (key)
-                    ORDER BY (j.key ->> 0) COLLATE \"C\", (j.key ->> 1) COLLATE \"C\" OFFSET 0) AS k",
+        sql: "SELECT pg_catalog.json_build_object('deleted', pg_catalog.count(table_service.delete_entity($1,
+                k.key OPERATOR(pg_catalog.->>) 0, k.key OPERATOR(pg_catalog.->>) 1, k.key OPERATOR(pg_catalog.->>) 2)))
+              FROM (SELECT j.key FROM pg_catalog.json_array_elements($2::pg_catalog.text::pg_catalog.json) AS j (key)
+                    ORDER BY (j.key OPERATOR(pg_catalog.->>) 0) COLLATE pg_catalog.\"C\",
+                      (j.key OPERATOR(pg_catalog.->>) 1) COLLATE pg_catalog.\"C\" OFFSET 0) AS k",
     },
     Call {
         name: "delete_entities_step",
         parameters: &["table", "filter", "top", "token"],
-        sql: "SELECT json_build_object('deleted', d.deleted, 'token', d.continuation_token)
-              FROM table_service.delete_entities_step($1, $2, $3::text::bigint, $4) AS d",
+        sql: "SELECT pg_catalog.json_build_object('deleted', d.deleted, 'token', d.continuation_token)
+              FROM table_service.delete_entities_step($1, $2, $3::pg_catalog.text::pg_catalog.int8, $4) AS d",
     },
     Call {
         name: "import_entities",
         parameters: &["table", "entities", "mode"],
-        sql: "SELECT json_build_object('written', count(CASE $3
-                WHEN 'insert' THEN table_service.insert_entity($1, e.partition_key, e.row_key, e.properties)
-                WHEN 'replace' THEN table_service.insert_or_replace_entity($1, e.partition_key, e.row_key, e.properties)
-                WHEN 'merge' THEN table_service.insert_or_merge_entity($1, e.partition_key, e.row_key, e.properties) END))
-              FROM (SELECT i.* FROM json_array_elements($2::text::json) AS j (entity),
-                      LATERAL table_service.entity_from_json(j.entity::text) AS i
-                    ORDER BY i.partition_key COLLATE \"C\", i.row_key COLLATE \"C\" OFFSET 0) AS e",
+        sql: "SELECT pg_catalog.json_build_object('written', pg_catalog.count(CASE
+                WHEN $3 OPERATOR(pg_catalog.=) 'insert'
+                  THEN table_service.insert_entity($1, e.partition_key, e.row_key, e.properties)
+                WHEN $3 OPERATOR(pg_catalog.=) 'replace'
+                  THEN table_service.insert_or_replace_entity($1, e.partition_key, e.row_key, e.properties)
+                WHEN $3 OPERATOR(pg_catalog.=) 'merge'
+                  THEN table_service.insert_or_merge_entity($1, e.partition_key, e.row_key, e.properties) END))
+              FROM (SELECT i.* FROM pg_catalog.json_array_elements($2::pg_catalog.text::pg_catalog.json) AS j (entity),
+                      LATERAL table_service.entity_from_json(j.entity::pg_catalog.text) AS i
+                    ORDER BY i.partition_key COLLATE pg_catalog.\"C\", i.row_key COLLATE pg_catalog.\"C\" OFFSET 0) AS e",
     },
     Call {
         name: "query_property_indexes",
         parameters: &["table"],
-        sql: "SELECT coalesce(json_agg(json_build_object('property', i.property, 'index', i.index, 'isValid', i.is_valid,
-                'bytes', i.bytes, 'scans', i.scans) ORDER BY i.property COLLATE \"C\"), '[]')
+        sql: "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+                'property', i.property, 'index', i.index, 'isValid', i.is_valid, 'bytes', i.bytes, 'scans', i.scans) ORDER BY i.property COLLATE pg_catalog.\"C\"), '[]')
               FROM table_service.query_property_indexes($1) AS i",
     },
     Call {
         name: "create_property_index",
         parameters: &["table", "property"],
-        sql: "SELECT json_build_object('index', table_service.create_property_index($1, $2))",
+        sql: "SELECT pg_catalog.json_build_object('index', table_service.create_property_index($1, $2))",
     },
     Call {
         name: "property_index_sql",
         parameters: &["table", "property"],
-        sql: "SELECT json_build_object('sql', table_service.property_index_sql($1, $2))",
+        sql: "SELECT pg_catalog.json_build_object('sql', table_service.property_index_sql($1, $2))",
     },
     Call {
         name: "drop_property_index",
         parameters: &["table", "property"],
-        sql: "SELECT json_build_object('dropped', table_service.drop_property_index($1, $2))",
+        sql: "SELECT pg_catalog.json_build_object('dropped', table_service.drop_property_index($1, $2))",
     },
     Call {
         name: "query_expiry",
         parameters: &["table"],
         sql: concat!(
-            "SELECT coalesce(json_agg(json_build_object('property', x.property, 'timeToLive', x.time_to_live::text,
-               'index', x.index, 'isValid', x.is_valid, 'oldest', ",
+            "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+               'property', x.property, 'timeToLive', x.time_to_live::pg_catalog.text, 'index', x.index, 'isValid', x.is_valid, 'oldest', ",
             moment!("x.oldest"),
             ")), '[]') FROM table_service.query_expiry($1) AS x"
         ),
@@ -202,18 +229,18 @@ pub const CALLS: &[Call] = &[
     Call {
         name: "set_expiry",
         parameters: &["table", "property", "timeToLive"],
-        sql: "SELECT json_build_object('index', table_service.set_expiry($1, $2, $3::text::interval))",
+        sql: "SELECT pg_catalog.json_build_object('index', table_service.set_expiry($1, $2, $3::pg_catalog.text::pg_catalog.interval))",
     },
     Call {
         name: "drop_expiry",
         parameters: &["table"],
-        sql: "SELECT json_build_object('dropped', table_service.drop_expiry($1))",
+        sql: "SELECT pg_catalog.json_build_object('dropped', table_service.drop_expiry($1))",
     },
     Call {
         name: "query_change_feeds",
         parameters: &[],
-        sql: "SELECT coalesce(json_agg(json_build_object('name', f.feed_name, 'tables', f.table_names, 'isActive', f.is_active,
-                'walStatus', f.wal_status, 'retainedBytes', f.retained_bytes) ORDER BY f.feed_name COLLATE \"C\"), '[]')
+        sql: "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+                'name', f.feed_name, 'tables', f.table_names, 'isActive', f.is_active, 'walStatus', f.wal_status, 'retainedBytes', f.retained_bytes) ORDER BY f.feed_name COLLATE pg_catalog.\"C\"), '[]')
               FROM table_service.query_change_feeds() AS f",
     },
     // A feed is not confirmed here: that would take its changes away from the program that reads it.
@@ -221,13 +248,14 @@ pub const CALLS: &[Call] = &[
         name: "query_changes",
         parameters: &["feed", "top"],
         sql: concat!(
-            "SELECT coalesce(json_agg(json_build_object('committed', ",
+            "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('committed', ",
             moment!("c.committed"),
             ", 'table', c.table_name, 'kind', c.kind, 'partitionKey', c.partition_key, 'rowKey', c.row_key,
-                'properties', left(c.properties::text, ",
+                'properties', pg_catalog.left(c.properties::pg_catalog.text, ",
             shown!(),
             ")) ORDER BY c.ordinality), '[]')
-             FROM (SELECT q.* FROM table_service.query_changes($1, $2::text::bigint) WITH ORDINALITY AS q LIMIT 1000) AS c"
+             FROM (SELECT q.* FROM table_service.query_changes($1, $2::pg_catalog.text::pg_catalog.int8)
+               WITH ORDINALITY AS q LIMIT 1000) AS c"
         ),
     },
     Call {
@@ -238,6 +266,7 @@ pub const CALLS: &[Call] = &[
     Call {
         name: "set_access_policies",
         parameters: &["table", "policies"],
-        sql: "SELECT json_build_object('set', table_service.set_access_policies($1, $2::text::json)::text)",
+        sql: "SELECT pg_catalog.json_build_object('set',
+                table_service.set_access_policies($1, $2::pg_catalog.text::pg_catalog.json)::pg_catalog.text)",
     },
 ];

@@ -19,8 +19,9 @@ use crate::failure::Failure;
 const CONNECTIONS: usize = 2;
 /// How long a statement may run, and how long it waits for a connection.
 const TIME: Duration = Duration::from_secs(5);
-/// Pages end earlier than statements.
-const SETTINGS: &str = "-c table_service.page_time_limit=2000";
+/// Pages end earlier than statements. What others have made in a schema of the search_path does not count; the statements do not
+/// need this, because a pooler may drop it.
+const SETTINGS: &str = "-c table_service.page_time_limit=2000 -c search_path=pg_catalog,pg_temp";
 const READ_ONLY: &str = "-c default_transaction_read_only=on";
 
 /// The databases of all accounts.

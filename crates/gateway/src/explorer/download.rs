@@ -33,13 +33,15 @@ const PART: usize = 64 * 1024;
 
 /// A page of entities, each as a line of JSON, then with its properties in arrays. `$4` is the token of the page before.
 pub const EXPORTS: [&str; 2] = [
-    "SELECT table_service.entity_to_json(ROW(p.partition_key, p.row_key, p.\"timestamp\", p.properties)::table_service.entity)::text,
+    "SELECT table_service.entity_to_json(
+              ROW(p.partition_key, p.row_key, p.\"timestamp\", p.properties)::table_service.entity)::pg_catalog.text,
             p.partition_key, p.continuation_token
-     FROM table_service.query_page($1, $2, top => $3::text::bigint, continuation_token => $4) AS p",
+     FROM table_service.query_page($1, $2, top => $3::pg_catalog.text::pg_catalog.int8, continuation_token => $4) AS p",
     "SELECT v.names, v.types, v.\"values\", p.partition_key, p.row_key,
-            to_char(p.\"timestamp\" AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), p.continuation_token
-     FROM table_service.query_page($1, $2, top => $3::text::bigint, continuation_token => $4) AS p,
-       LATERAL (SELECT array_agg(e.name) AS names, array_agg(e.type) AS types, array_agg(e.value) AS \"values\"
+            pg_catalog.to_char(p.\"timestamp\" AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), p.continuation_token
+     FROM table_service.query_page($1, $2, top => $3::pg_catalog.text::pg_catalog.int8, continuation_token => $4) AS p,
+       LATERAL (SELECT pg_catalog.array_agg(e.name) AS names, pg_catalog.array_agg(e.type) AS types,
+                  pg_catalog.array_agg(e.value) AS \"values\"
                 FROM table_service.each_property(p.properties) AS e) AS v",
 ];
 

@@ -116,6 +116,7 @@ impl Explorer {
         }
         let call = CALLS.iter().find(|call| call.name == name).ok_or_else(nowhere)?;
         let parameters = parameters(&body, call.parameters)?;
+        call.check(&parameters)?;
         let rows = self.databases.rows(account, call.sql, &parameters).await?;
         let Some(row) = rows.first() else {
             return Err(Problem::new(

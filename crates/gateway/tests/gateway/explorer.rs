@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use raw_http::{ACCOUNT, Answer, Client, raw};
 use serde_json::{Value, json};
 use system_tests::Database;
+use table_service_gateway::database::{LOOK, READY, Statement};
 use table_service_gateway::explorer::{CALLS, EXPORTS};
 
 use crate::gateway::{Service, program, url};
@@ -24,6 +25,94 @@ fn every_call_is_a_statement_that_the_database_knows() {
         // It reaches tables through the SQL API only.
         assert!(!sql.contains("table_service_data"), "{sql}");
         session.run("DEALLOCATE s");
+    }
+}
+
+/// What PostgreSQL offers, once more in `public`, as far as one can make it: functions, operators, types, collations and relations.
+/// In the place of an aggregate is a function.
+const LOOKALIKES: &str = r#"
+    SET search_path = pg_catalog;
+    DO $$
+    DECLARE
+      command text;
+    BEGIN
+      FOR command IN
+        SELECT format('CREATE OPERATOR public.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = pg_catalog.%I)',
+            o.oprname, format_type(o.oprleft, NULL), format_type(o.oprright, NULL), p.proname)
+          FROM pg_operator AS o JOIN pg_proc AS p ON p.oid = o.oprcode WHERE o.oprkind = 'b'
+        UNION ALL
+        SELECT format('CREATE FUNCTION public.%I(%s) RETURNS %s LANGUAGE internal AS %L',
+            p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
+            CASE p.prokind WHEN 'a' THEN 'now' ELSE p.prosrc END)
+          FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
+          WHERE l.lanname = 'internal' AND p.prokind IN ('f', 'a') AND p.pronamespace = 'pg_catalog'::regnamespace
+        UNION ALL
+        SELECT format('CREATE DOMAIN public.%I AS pg_catalog.%1$I', t.typname)
+          FROM pg_type AS t WHERE t.typtype = 'b' AND t.typelem = 0 AND t.typnamespace = 'pg_catalog'::regnamespace
+        UNION ALL
+        SELECT 'CREATE COLLATION public."C" FROM pg_catalog."C"'
+        UNION ALL
+        SELECT format('CREATE VIEW public.%I AS SELECT * FROM pg_catalog.%1$I', c.relname)
+          FROM pg_class AS c WHERE c.relkind IN ('r', 'v') AND c.relnamespace = 'pg_catalog'::regnamespace
+      LOOP
+        BEGIN
+          EXECUTE command;
+        EXCEPTION WHEN OTHERS THEN
+          NULL;
+        END;
+      END LOOP;
+    END $$;
+    RESET search_path"#;
+
+/// Who may create in a schema of the search_path must not get the rights of the gateway's role.
+#[test]
+fn what_others_have_made_in_the_search_path_is_not_called() {
+    let database = Database::new();
+    let session = database.session("owner");
+    session.run(LOOKALIKES);
+    // Returns what of `public` a statement would use: a function has it among its dependencies.
+    let used = |sql: &str| {
+        session.run(&format!(
+            "SET search_path = public, pg_catalog; PREPARE s AS {sql}; SET search_path = pg_catalog"
+        ));
+        let types: String = session.value(
+            "SELECT coalesce(string_agg(format('%I.%I', t.typnamespace::regnamespace, t.typname), ', ' ORDER BY p.ordinality), '')
+             FROM pg_prepared_statements AS s, unnest(s.parameter_types) WITH ORDINALITY AS p (type, ordinality)
+               JOIN pg_type AS t ON t.oid = p.type
+             WHERE s.name = 's'",
+            &[],
+        );
+        session.run(&format!(
+            "SET search_path = public, pg_catalog;
+             CREATE FUNCTION pg_temp.probe({types}) RETURNS SETOF record LANGUAGE sql BEGIN ATOMIC {sql}; END;
+             SET search_path = pg_catalog"
+        ));
+        let used: Vec<String> = session.value(
+            "SELECT coalesce(array_agg(i.identity), '{}') FROM pg_depend AS d, pg_identify_object(d.refclassid, d.refobjid, 0) AS i
+             WHERE d.objid = (SELECT oid FROM pg_proc WHERE proname = 'probe') AND i.schema = 'public'",
+            &[],
+        );
+        session.run("DROP FUNCTION pg_temp.probe; DEALLOCATE s");
+        used
+    };
+    // All kinds of them would be found.
+    for (sql, lookalike) in [
+        ("SELECT json_build_object('a', 1)", "public.json_build_object("),
+        ("SELECT count(1)", "public.count("),
+        ("SELECT $1::pg_catalog.json ->> 0", "public.->>("),
+        ("SELECT $1::text", "public.text"),
+        ("SELECT $1::pg_catalog.text COLLATE \"C\"", "public.\"C\""),
+        ("SELECT 1 FROM pg_class", "public.pg_class"),
+    ] {
+        let used = used(sql);
+        assert!(used.iter().any(|one| one.starts_with(lookalike)), "{sql}: {used:?}");
+    }
+    let statements = CALLS.iter().map(|call| call.sql).chain(EXPORTS);
+    for sql in statements
+        .chain(Statement::ALL.map(Statement::sql))
+        .chain([READY, LOOK])
+    {
+        assert_eq!(used(sql), Vec::<String>::new(), "{sql}");
     }
 }
 
@@ -124,6 +213,23 @@ fn an_explorer_that_reads_reads_only() {
         assert_eq!(answer.json()["error"]["message"], "This explorer only reads.", "{name}");
     }
     assert_eq!(count(), json!({"count": 1}));
+}
+
+#[test]
+fn an_import_has_a_mode() {
+    let explorer = Explorer::start("write");
+    explorer.service.create_table("Things");
+    let entities = r#"[{"PartitionKey":"p","RowKey":"r"}]"#;
+    for mode in [json!(null), json!("upsert")] {
+        let body = json!({"table": "Things", "entities": entities, "mode": mode});
+        let answer = explorer.call("import_entities", &body).expect(400);
+        assert_eq!(answer.json()["error"]["code"], "InvalidInput", "{mode}");
+    }
+    let body = json!({"table": "Things", "entities": entities, "mode": "insert"});
+    assert_eq!(
+        explorer.call("import_entities", &body).expect(200).json(),
+        json!({"written": 1})
+    );
 }
 
 #[test]
