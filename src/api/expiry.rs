@@ -168,12 +168,12 @@ fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_
         let mut result = ResultSet::open(call);
         for (table, indexes) in tables {
             // Entities on other servers do not expire. Nobody waits for a table that is not named, or runs a policy of it.
-            let is_open = match is_named {
-                true => Table::open(table.name().name(), TableLock::Read).map(|_| true)?,
-                false => table
-                    .try_lock(TableLock::Read)
-                    .is_some_and(|table| runs_no_foreign_policy(&table)),
+            // The lock on one that is named is held already.
+            let may_look_at_once = || {
+                let table = table.try_lock(TableLock::Read);
+                table.is_some_and(|table| runs_no_foreign_policy(&table))
             };
+            let is_open = !table.is_distributed() && (is_named || may_look_at_once());
             for index in indexes {
                 let property = index.expiry.property().map(Text::new);
                 let time_to_live = index.expiry.time_to_live().map(interval);
