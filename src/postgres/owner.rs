@@ -38,9 +38,9 @@ pub fn has_rights_of_caller(role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::has_privs_of_role(role, caller()) }
 }
 
-/// Returns whether all code that deletes from a table run with the rights of a role belongs to roles which have these rights anyway: the
-/// tables under it may have other owners, and a role that may create triggers needs not own the table. A function
-/// that is SECURITY DEFINER counts too: it can change settings of the session, such as `search_path`.
+/// Returns whether all code that a delete from a table would run, with the rights of a role, belongs to roles that have these rights
+/// anyway. The tables under it may have other owners, and a role that may create triggers needs not own the table. A function that is
+/// SECURITY DEFINER counts too: it can change settings of the session, such as `search_path`.
 ///
 /// It locks the tables under it as a delete does, so that nobody creates a trigger afterwards.
 pub fn runs_only_code_of(role: pg_sys::Oid, table: pg_sys::Oid) -> bool {

@@ -36,7 +36,7 @@ pub async fn keep_sweeping(gateway: Arc<Gateway>, tenant: Arc<Tenant>, interval:
         let mut from = since.filter(|_| !is_full);
         while let Some(round) = sweep(&gateway, &tenant, from, &mut stuck).await {
             from = round.oldest.or(from);
-            // It ends where it must, and the next one begins where the last one that came furthest has ended.
+            // A sweep from the beginning may end early. The next one still begins where the one that came furthest has ended.
             since = since.max(from);
             if !round.goes_on {
                 break;

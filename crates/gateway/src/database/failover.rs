@@ -103,8 +103,8 @@ impl Failover {
         matches!(look.sight.role, Role::Primary(_)) && *self.target.borrow() == Target::Primary(index, look.sight.line)
     }
 
-    /// Returns whether a server may be judged over a connection to it that is not new. One on another line than the primary may not be the
-    /// one any more to which its name leads; and of several addresses of a name another one may have the primary.
+    /// Returns whether a server may be judged over a connection to it that is not new. One on another line than the primary may not be
+    /// the one any more to which its name leads; and of several addresses of a name another one may have the primary.
     fn accepts(&self, index: usize, look: &Look) -> bool {
         let has_several = || self.server(index).is_some_and(Connector::has_several_addresses);
         match look.sight.role {

@@ -45,6 +45,18 @@ impl Feeds {
     }
 }
 
+/// Starts a server of its own, with a table and a feed of it.
+pub fn with_a_feed(settings: &[&str]) -> Cluster {
+    let cluster = Cluster::start(settings);
+    cluster
+        .session()
+        .run("CREATE EXTENSION table_service; ALTER DATABASE postgres SET search_path = public, table_service");
+    let session = cluster.session();
+    session.run("SELECT create_table('Orders')");
+    session.run("SELECT create_change_feed('f')");
+    cluster
+}
+
 /// The changes of a feed: kind, table, keys and bag.
 pub fn changes(session: &Session, feed: &str) -> Vec<String> {
     let rows = session.run(&format!(
@@ -709,13 +721,8 @@ fn a_crash_keeps_what_is_confirmed_and_what_is_not() {
 
 #[test]
 fn a_slot_that_lost_its_log_says_to_copy_again() {
-    let cluster = Cluster::start(&["max_slot_wal_keep_size=1MB", "max_wal_size=32MB", "min_wal_size=32MB"]);
-    cluster
-        .session()
-        .run("CREATE EXTENSION table_service; ALTER DATABASE postgres SET search_path = public, table_service");
+    let cluster = with_a_feed(&["max_slot_wal_keep_size=1MB", "max_wal_size=32MB", "min_wal_size=32MB"]);
     let session = cluster.session();
-    session.run("SELECT create_table('Orders')");
-    session.run("SELECT create_change_feed('f')");
     wait_until("the slot is lost", || {
         session.run("SELECT insert_or_replace_entity('Orders', 'p', 'r', '{}')");
         session.run("SELECT pg_switch_wal()");

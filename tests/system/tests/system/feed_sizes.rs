@@ -5,17 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use system_tests::random::rounds;
 use system_tests::{Cluster, Session};
 
-use super::change_feeds::{State, apply, confirm, state};
+use super::change_feeds::{State, apply, confirm, state, with_a_feed};
 
 fn prepared(settings: &[&str]) -> Cluster {
-    let cluster = Cluster::start(&[&["wal_level=logical", "max_wal_size=2GB"], settings].concat());
-    cluster
-        .session()
-        .run("CREATE EXTENSION table_service; ALTER DATABASE postgres SET search_path = public, table_service");
-    let session = cluster.session();
-    session.run("SELECT create_table('Orders')");
-    session.run("SELECT create_change_feed('f')");
-    cluster
+    with_a_feed(&[&["wal_level=logical", "max_wal_size=2GB"], settings].concat())
 }
 
 #[test]
