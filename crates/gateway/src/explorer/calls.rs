@@ -121,7 +121,8 @@ pub const CALLS: &[Call] = &[
         sql: concat!(
             "SELECT pg_catalog.json_build_object('entities', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(",
             entity!(concat!("pg_catalog.left(v.value, ", shown!(), ")")),
-            ") ORDER BY e.ordinality) FILTER (WHERE e.partition_key IS NOT NULL), '[]'), 'token', pg_catalog.max(e.continuation_token))
+            ") ORDER BY e.ordinality) FILTER (WHERE e.partition_key IS NOT NULL), '[]'),
+               'token', pg_catalog.max(e.continuation_token))
              FROM table_service.query_page($1, $2, $3, $4::pg_catalog.text::pg_catalog.int8, $5) WITH ORDINALITY AS e"
         ),
     },
@@ -198,7 +199,8 @@ pub const CALLS: &[Call] = &[
         name: "query_property_indexes",
         parameters: &["table"],
         sql: "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-                'property', i.property, 'index', i.index, 'isValid', i.is_valid, 'bytes', i.bytes, 'scans', i.scans) ORDER BY i.property COLLATE pg_catalog.\"C\"), '[]')
+                'property', i.property, 'index', i.index, 'isValid', i.is_valid, 'bytes', i.bytes, 'scans', i.scans)
+                  ORDER BY i.property COLLATE pg_catalog.\"C\"), '[]')
               FROM table_service.query_property_indexes($1) AS i",
     },
     Call {
@@ -221,7 +223,8 @@ pub const CALLS: &[Call] = &[
         parameters: &["table"],
         sql: concat!(
             "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-               'property', x.property, 'timeToLive', x.time_to_live::pg_catalog.text, 'index', x.index, 'isValid', x.is_valid, 'oldest', ",
+               'property', x.property, 'timeToLive', x.time_to_live::pg_catalog.text,
+               'index', x.index, 'isValid', x.is_valid, 'oldest', ",
             moment!("x.oldest"),
             ")), '[]') FROM table_service.query_expiry($1) AS x"
         ),
@@ -229,7 +232,8 @@ pub const CALLS: &[Call] = &[
     Call {
         name: "set_expiry",
         parameters: &["table", "property", "timeToLive"],
-        sql: "SELECT pg_catalog.json_build_object('index', table_service.set_expiry($1, $2, $3::pg_catalog.text::pg_catalog.interval))",
+        sql: "SELECT pg_catalog.json_build_object('index',
+                table_service.set_expiry($1, $2, $3::pg_catalog.text::pg_catalog.interval))",
     },
     Call {
         name: "drop_expiry",
@@ -240,7 +244,8 @@ pub const CALLS: &[Call] = &[
         name: "query_change_feeds",
         parameters: &[],
         sql: "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-                'name', f.feed_name, 'tables', f.table_names, 'isActive', f.is_active, 'walStatus', f.wal_status, 'retainedBytes', f.retained_bytes) ORDER BY f.feed_name COLLATE pg_catalog.\"C\"), '[]')
+                'name', f.feed_name, 'tables', f.table_names, 'isActive', f.is_active, 'walStatus', f.wal_status, 'retainedBytes', f.retained_bytes)
+                  ORDER BY f.feed_name COLLATE pg_catalog.\"C\"), '[]')
               FROM table_service.query_change_feeds() AS f",
     },
     // A feed is not confirmed here: that would take its changes away from the program that reads it.

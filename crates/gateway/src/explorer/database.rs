@@ -19,9 +19,8 @@ use crate::failure::Failure;
 const CONNECTIONS: usize = 2;
 /// How long a statement may run, and how long it waits for a connection.
 const TIME: Duration = Duration::from_secs(5);
-/// Pages end earlier than statements. What others have made in a schema of the search_path does not count; the statements do not
-/// need this, because a pooler may drop it.
-const SETTINGS: &str = "-c table_service.page_time_limit=2000 -c search_path=pg_catalog,pg_temp";
+/// Pages end earlier than statements. The search_path stays that of the role, because triggers of tables may need it.
+const SETTINGS: &str = "-c table_service.page_time_limit=2000";
 const READ_ONLY: &str = "-c default_transaction_read_only=on";
 
 /// The databases of all accounts.

@@ -172,6 +172,16 @@ impl Explorer {
         }
     }
 
+    /// With the table Things, which has one entity.
+    fn with_an_entity(mode: &str) -> Explorer {
+        let explorer = Explorer::start(mode);
+        explorer.service.create_table("Things");
+        explorer
+            .service
+            .insert("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+        explorer
+    }
+
     fn call(&self, name: &str, body: &Value) -> Answer {
         let (body, host) = (body.to_string(), self.address.to_string());
         let bearer = format!("Bearer {}", self.token);
@@ -188,11 +198,7 @@ impl Explorer {
 
 #[test]
 fn an_explorer_that_reads_reads_only() {
-    let explorer = Explorer::start("read");
-    explorer.service.create_table("Things");
-    explorer
-        .service
-        .insert("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+    let explorer = Explorer::with_an_entity("read");
     let count = || {
         explorer
             .call("count_entities", &json!({"table": "Things"}))
@@ -215,6 +221,22 @@ fn an_explorer_that_reads_reads_only() {
     assert_eq!(count(), json!({"count": 1}));
 }
 
+/// A trigger finds what it names, as it does when a client writes.
+#[test]
+fn triggers_run_with_the_search_path_of_the_role() {
+    let explorer = Explorer::with_an_entity("write");
+    let session = explorer.service.database.session("owner");
+    session.run(
+        "CREATE TABLE public.audit (key text);
+         CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql
+           AS $$BEGIN INSERT INTO audit VALUES (NEW.row_key); RETURN NEW; END$$;
+         CREATE TRIGGER note AFTER INSERT ON table_service_data.\"Things\" FOR EACH ROW EXECUTE FUNCTION public.note()",
+    );
+    let body = json!({"table": "Things", "partitionKey": "p", "rowKey": "s", "properties": "{}"});
+    explorer.call("insert_entity", &body).expect(200);
+    assert_eq!(session.value::<String>("SELECT key FROM public.audit", &[]), "s");
+}
+
 #[test]
 fn an_import_has_a_mode() {
     let explorer = Explorer::start("write");
@@ -234,11 +256,7 @@ fn an_import_has_a_mode() {
 
 #[test]
 fn a_path_of_a_download_works_once() {
-    let explorer = Explorer::start("write");
-    explorer.service.create_table("Things");
-    explorer
-        .service
-        .insert("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+    let explorer = Explorer::with_an_entity("write");
     let answer = explorer
         .call("export", &json!({"table": "Things", "format": "jsonl"}))
         .expect(200);
