@@ -76,13 +76,18 @@ fn memory(session: &Session, sql: &str) -> u64 {
 fn bags_of_a_mebibyte_are_read_in_bounded_memory() {
     let cluster = prepared(&["logical_decoding_work_mem=4MB", "work_mem=4MB"]);
     let session = cluster.session();
-    let count = 150 * rounds(1);
-    // Two bytes a letter, and each letter as likely as the others.
-    session.run(&format!(
-        "INSERT INTO table_service_data.\"Orders\" SELECT 'p', n::text, now(),
-            (SELECT jsonb_object_agg('T' || i, (SELECT left(translate(string_agg(md5(n || ' ' || i || ' ' || j), ''), '0123456789abcdef', 'äöüßéèêëàâçñíóúÿ'), 32000) FROM generate_series(1, 1000) AS j)) FROM generate_series(1, 15) AS i)
-         FROM generate_series(1, {count}) AS n"
-    ));
+    let rounds = rounds(1);
+    let count = 150 * rounds;
+    // One transaction. Two bytes a letter, and each letter as likely as the others.
+    session.run("BEGIN");
+    for round in 0..rounds {
+        session.run(&format!(
+            "INSERT INTO table_service_data.\"Orders\" SELECT 'p{round}', n::text, now(),
+                (SELECT jsonb_object_agg('T' || i, (SELECT left(translate(string_agg(md5(n || ' ' || i || ' ' || j), ''), '0123456789abcdef', 'äöüßéèêëàâçñíóúÿ'), 32000) FROM generate_series(1, 1000) AS j)) FROM generate_series(1, 15) AS i)
+             FROM generate_series(1, 150) AS n"
+        ));
+    }
+    session.run("COMMIT");
     let of_all = "SELECT count(*), sum(octet_length(properties::text)) FROM query_changes('f')";
     let fresh = cluster.session();
     let most = memory(&fresh, of_all);
