@@ -14,8 +14,6 @@ die() {
 }
 # shellcheck source=tests/chroot.sh
 . tests/chroot.sh
-# shellcheck source=tests/sdk/packages.sh
-. tests/sdk/packages.sh
 release=${1:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 declare -A major=([bookworm]=15 [trixie]=17 [sid]=18)
 PG=${major[$release]:-}
@@ -24,7 +22,7 @@ packages=$project/target/packages
 extension=$(compgen -G "$packages/postgresql-$PG-table-service_*.deb") || die "there is no package for PostgreSQL $PG: make packages"
 version=$(dpkg-deb --field "$extension" Version)
 pgrx-config/setup.sh sdks
-install_python python tests/sdk/requirements.txt
+venv=$(tests/sdk/packages.sh python python tests/sdk/requirements.txt)
 
 ok() { printf 'ok       %s\n' "$*"; }
 # same WHAT EXPECTED GOT

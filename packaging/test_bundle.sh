@@ -15,18 +15,14 @@ die() {
 }
 # shellcheck source=tests/chroot.sh
 . tests/chroot.sh
-# shellcheck source=tests/sdk/packages.sh
-. tests/sdk/packages.sh
 release=${1:-trixie}
 packages=$project/target/packages
 wheel=$(compgen -G "$packages/table_service_emulator-*.whl") || die "there is no wheel: make packages"
 npm=$(compgen -G "$packages/table-service-emulator-*.tgz") || die "there is no npm package: make packages"
 pgrx-config/setup.sh sdks
-install_python python tests/sdk/requirements.txt
-install_javascript javascript tests/sdk/javascript
-sdk=$modules
-install_javascript setups packaging/emulator/tests/setups
-setups=$modules
+venv=$(tests/sdk/packages.sh python python tests/sdk/requirements.txt)
+sdk=$(tests/sdk/packages.sh javascript javascript tests/sdk/javascript)
+setups=$(tests/sdk/packages.sh javascript setups packaging/emulator/tests/setups)
 
 ok() { printf 'ok       %s\n' "$*"; }
 # same WHAT EXPECTED GOT

@@ -6,8 +6,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
-# shellcheck source=tests/sdk/packages.sh
-. tests/sdk/packages.sh
 die() {
   echo "packaging/test_images.sh: $*" >&2
   exit 1
@@ -18,11 +16,11 @@ if [[ ${1:-} != apart ]]; then
     command -v "$program" >/dev/null || die "$program is missing: apt-get install docker.io iproute2"
   done
   pgrx-config/setup.sh sdks
-  install_python python tests/sdk/requirements.txt
+  tests/sdk/packages.sh python python tests/sdk/requirements.txt >/dev/null
   # What it starts ends with it.
   exec unshare --net --pid --fork --kill-child --mount-proc "$0" apart
 fi
-install_python python tests/sdk/requirements.txt
+venv=$(tests/sdk/packages.sh python python tests/sdk/requirements.txt)
 packages=$PWD/target/packages
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 

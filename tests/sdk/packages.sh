@@ -1,34 +1,35 @@
-# shellcheck shell=bash disable=SC2034,SC2154
-# SDKs and clients from their registries, at their pinned versions, in the cache. Sourced after pgrx-config/env.sh.
+#!/usr/bin/env bash
+# SDKs and clients from their registries, at their pinned versions, in the cache. Prints the directory that has them.
+#
+#   packages.sh python NAME REQUIREMENTS     a virtual environment with what this file lists
+#   packages.sh javascript NAME DIRECTORY    what DIRECTORY/package-lock.json says, in node_modules; also the right Node.js, in
+#                                            node_modules/node/bin, if the machine's own is too old
+set -euo pipefail
 
-# A directory in the cache for what this file of versions says: another version is another directory.
-packages_directory() { echo "$cache/sdk/$1-$(sha256sum "$2" | cut -c1-12)"; }
+cd "$(dirname "$0")/../.."
+# shellcheck source=pgrx-config/env.sh
+. pgrx-config/env.sh ''
+language=$1 name=$2 wanted=$3
+if [[ $language == javascript ]]; then versions=$wanted/package-lock.json; else versions=$wanted; fi
 
-# install_python NAME REQUIREMENTS: sets `venv`.
-install_python() {
-  venv=$(packages_directory "$1" "$2")
-  [[ ! -e $venv/.complete ]] || return 0
-  rm -rf "$venv"
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$2"
-  touch "$venv/.complete"
-}
-
-# install_javascript NAME DIRECTORY: what DIRECTORY/package-lock.json says; sets `modules`, whose bin has the right Node.js if the
-# machine's own is too old.
-install_javascript() {
-  modules=$(packages_directory "$1" "$2/package-lock.json")
-  [[ ! -e $modules/.complete ]] || return 0
-  rm -rf "$modules"
-  mkdir -p "$modules"
-  cp "$2"/package{,-lock}.json "$modules/"
-  npm ci --prefix "$modules" --no-audit --no-fund --loglevel=error
-  local have
-  have=$(node --version)
-  have=${have#v}
-  ((${have%%.*} >= minimum_node)) || npm install --prefix "$modules" --no-save --no-audit --no-fund --loglevel=error "node@$node_version"
-  touch "$modules/.complete"
-}
-
-# run_node ARGUMENT...: Node.js, which finds the installed packages.
-run_node() { NODE_PATH=$modules/node_modules PATH=$modules/node_modules/node/bin:$PATH node "$@"; }
+# Other versions are in another directory.
+packages=$cache/sdk/$name-$(sha256sum "$versions" | cut -c1-12)
+if [[ ! -e $packages/.complete ]]; then
+  rm -rf "$packages"
+  case $language in
+  python)
+    python3 -m venv "$packages"
+    "$packages/bin/pip" install --quiet --disable-pip-version-check -r "$wanted"
+    ;;
+  javascript)
+    mkdir -p "$packages"
+    cp "$wanted"/package{,-lock}.json "$packages/"
+    npm ci --prefix "$packages" --no-audit --no-fund --loglevel=error
+    have=$(node --version)
+    have=${have#v}
+    ((${have%%.*} >= minimum_node)) || npm install --prefix "$packages" --no-save --no-audit --no-fund --loglevel=error "node@$node_version"
+    ;;
+  esac >&2
+  touch "$packages/.complete"
+fi
+echo "$packages"

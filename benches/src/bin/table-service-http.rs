@@ -1,5 +1,5 @@
 //! Load over HTTP: signed requests on connections that stay open, against one or more servers of the Table service's protocol in
-//! turn. Written for `benches/gateway.sh`, which starts the servers.
+//! turn. Written for `cargo xtask bench gateway`, which starts the servers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,6 +10,7 @@ use std::process::{Command, Stdio};
 pub type Result<T = ()> = std::result::Result<T, String>;
 
 /// The environment that `pgrx-config/env.sh` makes of the caller's, for one PostgreSQL.
+#[derive(Clone)]
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
     /// The PostgreSQL major.
@@ -79,6 +81,24 @@ impl Environment {
         self.variables.push((name.into(), value.into()));
     }
 
+    /// The same with another variable, for some of what is run.
+    #[must_use]
+    pub fn with(&self, name: &str, value: impl Into<OsString>) -> Environment {
+        let mut other = self.clone();
+        other.set(name, value);
+        other
+    }
+
+    /// The path with another directory before the others.
+    ///
+    /// # Errors
+    /// The directory's name has a colon.
+    pub fn path_with(&self, directory: PathBuf) -> Result<OsString> {
+        let path = self.get("PATH").unwrap_or_default();
+        let paths = std::iter::once(directory).chain(std::env::split_paths(path));
+        std::env::join_paths(paths).map_err(|error| error.to_string())
+    }
+
     /// The value of a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OsStr> {
@@ -96,6 +116,34 @@ impl Environment {
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .current_dir(root());
         command
+    }
+
+    /// A command as the user that PostgreSQL runs as. This user need not reach our directory.
+    pub fn command_of_server(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = if is_root() {
+            let mut command = self.command("runuser");
+            command.args(["-u", "postgres", "--"]).arg(program);
+            command
+        } else {
+            self.command(program)
+        };
+        command.current_dir("/");
+        command
+    }
+
+    /// Makes a directory that only this user can reach, for a server.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make_directory_of_server(&self, directory: &Path) -> Result {
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(directory)
+            .map_err(about(directory))?;
+        if is_root() {
+            run(self.command("chown").arg("postgres:").arg(directory))?;
+        }
+        Ok(())
     }
 
     /// `cargo` with these arguments.
@@ -119,6 +167,12 @@ impl Environment {
         self.get("PG_CONFIG").unwrap_or_default().into()
     }
 
+    /// A program of the private PostgreSQL, such as psql.
+    #[must_use]
+    pub fn of_postgres(&self, program: &str) -> PathBuf {
+        self.pg_config().with_file_name(program)
+    }
+
     /// Where cargo builds.
     #[must_use]
     pub fn target(&self) -> PathBuf {
@@ -129,22 +183,15 @@ impl Environment {
 
 /// What the scripts and tests that are run here read. Only the options of a task set these: the same name in the environment of
 /// the caller, where make also puts what its command line sets, would reach other steps too.
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 8] = [
     "ACCEPT",
-    "BOUNCER",
     "CHECKED",
-    "COUNTED",
     "HISTORIES",
-    "KILLS",
-    "ONLY",
     "PAGE",
     "RELEASES",
     "SEED",
     "SOAK",
-    "SUITES",
-    "TEST",
     "VALGRIND",
-    "WORK",
 ];
 
 /// The caller's environment without options, and without what `cargo run` adds for this program: cargo and PostgreSQL would take

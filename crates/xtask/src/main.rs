@@ -5,15 +5,27 @@ use std::process::ExitCode;
 
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+mod azurite;
+mod background;
 mod benches;
+mod citus;
+mod citus_tests;
+mod clients;
+mod drivers;
 mod environment;
+mod logs;
 mod mutants;
+mod packages;
+mod pgbouncer;
 mod regress;
 mod requests;
 mod runner;
 mod scripts;
+mod sdks;
+mod service;
 mod steps;
 mod temporary;
+mod upgrades;
 
 use environment::Result;
 use requests::Seeds;
@@ -100,7 +112,7 @@ enum Task {
         program: String,
     },
     /// Tables on a Citus cluster, which it builds
-    Citus(requests::Citus),
+    Citus(citus_tests::Options),
     /// What the container images start, without an engine, and what others can reach of it (root)
     Containers,
     /// What other roles could do to the install and upgrade scripts
@@ -221,7 +233,7 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Quick => steps::quick(pg),
         Task::Test(options) => steps::run_all(&options, pg),
         Task::Schema { accept } => requests::schema(pg, accept),
-        Task::Upgrades { accept } => requests::upgrades(pg, accept),
+        Task::Upgrades { accept } => upgrades::upgrades(pg, accept),
         Task::Mutants { mutants } => mutants::mutants(pg, &mutants),
         Task::Soak(seeds) => requests::soak(pg, &seeds),
         Task::HostileLoad { minutes } => requests::hostile_load(pg, minutes),
@@ -231,10 +243,10 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Histories(seeds) => requests::histories(pg, &seeds),
         Task::CopySoak(seeds) => requests::copy_soak(pg, &seeds),
         Task::CopyPeers(seeds) => requests::copy_peers(pg, &seeds),
-        Task::Clients { clients, accept } => requests::clients(pg, &clients, accept),
-        Task::Drivers => requests::drivers(pg),
+        Task::Clients { clients, accept } => clients::clients(pg, &clients, accept),
+        Task::Drivers => drivers::drivers(pg),
         Task::Pgbouncer { program } => requests::pgbouncer(pg, &program),
-        Task::Citus(options) => requests::citus(pg, &options),
+        Task::Citus(options) => citus_tests::citus(pg, &options),
         Task::Containers => requests::containers(pg),
         Task::Pgspot => requests::pgspot(pg),
         Task::Licences => requests::licences(pg),
@@ -246,7 +258,7 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Images { release } => scripts::script(&load()?, "packaging/image.sh", release.as_slice()),
         Task::TestImages => scripts::script(&load()?, "packaging/test_images.sh", &[]),
         Task::Cold(options) => scripts::cold(&load()?, &options),
-        Task::Bench { bench } => benches::measure(&load()?, bench),
+        Task::Bench { bench } => benches::measure(pg, bench),
         Task::CleanUpAtEndOfInput { directory } => temporary::clean_up_at_end_of_input(&directory),
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::environment::{Environment, Result, about, names, root, run, text};
+use crate::logs::show_lines;
 use crate::temporary::{Server, TemporaryDirectory};
 
 /// A driver, with the files that it runs.
@@ -149,8 +150,11 @@ impl Run<'_> {
     }
 }
 
-/// The drivers give up at a test without an expected result.
-fn touch(expected: &Path, tests: &[String]) -> Result {
+/// Makes empty expected results: the drivers give up at a test without one.
+///
+/// # Errors
+/// A file cannot be made.
+pub fn touch(expected: &Path, tests: &[String]) -> Result {
     for test in tests {
         let path = expected.join(format!("{test}.out"));
         std::fs::File::options()
@@ -163,7 +167,10 @@ fn touch(expected: &Path, tests: &[String]) -> Result {
 }
 
 /// The results become the expected ones.
-fn accept(results: &Path, expected: &Path) -> Result {
+///
+/// # Errors
+/// A file cannot be copied.
+pub fn accept(results: &Path, expected: &Path) -> Result {
     let results = results.join("results");
     for test in names(&results, "out")? {
         let name = format!("{test}.out");
@@ -172,7 +179,8 @@ fn accept(results: &Path, expected: &Path) -> Result {
     Ok(())
 }
 
-fn show(file: &Path) {
+/// Prints a file, if it is there.
+pub fn show(file: &Path) {
     if let Ok(text) = std::fs::read(file) {
         println!("{}", String::from_utf8_lossy(&text));
     }
@@ -194,19 +202,9 @@ fn keep_findings_of_valgrind(server: &Server, results: &Path) -> Result<String> 
 /// An internal error is always a bug, whatever a test expects.
 fn internal_errors(results: &Path) -> Result {
     let log = results.join("server.log");
-    let mut found = false;
-    let mut look = |path: &Path, signs: &[&str]| {
-        let content = std::fs::read(path).unwrap_or_default();
-        for (number, line) in String::from_utf8_lossy(&content).lines().enumerate() {
-            if signs.iter().any(|sign| line.contains(sign)) {
-                println!("{}:{}:{line}", path.display(), number + 1);
-                found = true;
-            }
-        }
-    };
-    look(&log, &[" XX000 ", "terminated by signal", " PANIC: ", "TRAP: "]);
+    let mut found = show_lines(&log, &[" XX000 ", "terminated by signal", " PANIC: ", "TRAP: "])?;
     for test in names(&results.join("results"), "out").unwrap_or_default() {
-        look(&results.join("results").join(format!("{test}.out")), &["XX000"]);
+        found |= show_lines(&results.join("results").join(format!("{test}.out")), &["XX000"])?;
     }
     if found {
         Err(format!(

@@ -1,10 +1,9 @@
 //! What is tested only on request: it takes long, or it needs what not every machine has.
 
-use std::path::PathBuf;
-
 use crate::environment::{Result, names, root, run, step, text};
 use crate::regress::{GOLDEN, ISOLATION, Run};
 use crate::runner::Runner;
+use crate::{azurite, drivers, sdks};
 
 /// How many seeds of a random test, or which one.
 #[derive(clap::Args)]
@@ -23,7 +22,8 @@ impl Seeds {
         self.variables("SOAK", Some(default))
     }
 
-    fn variables(&self, count: &'static str, default: Option<u32>) -> Vec<(&'static str, String)> {
+    /// The same under another name.
+    pub fn variables(&self, count: &'static str, default: Option<u32>) -> Vec<(&'static str, String)> {
         let count = self.seeds.or(default).map(|seeds| (count, seeds.to_string()));
         count
             .into_iter()
@@ -130,33 +130,6 @@ pub fn pgspot(pg: Option<u32>) -> Result {
     Ok(())
 }
 
-/// Upgrades from released versions, which it builds from the history of this repository.
-///
-/// # Errors
-/// What fails.
-pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
-    let mut runner = Runner::with_postgres(pg, false)?;
-    runner.environment.set_up("sdks")?;
-    runner.install_extension()?;
-    step("Upgrades from released versions");
-    runner.build_gateway()?;
-    let mut upgrades = runner.environment.command("tests/upgrade/run.sh");
-    if accept {
-        upgrades.env("ACCEPT", "1");
-    }
-    run(upgrades.arg(runner.environment.pg.to_string()))
-}
-
-/// The programs of `docs/guide/drivers.md`, with drivers from their registries.
-///
-/// # Errors
-/// What fails.
-pub fn drivers(pg: Option<u32>) -> Result {
-    let runner = installed(pg)?;
-    step("The programs of docs/guide/drivers.md");
-    run(&mut runner.environment.command("tests/docs/drivers.sh"))
-}
-
 /// SDKs, drivers and the explorer behind `PgBouncer` in transaction mode.
 ///
 /// # Errors
@@ -172,31 +145,10 @@ pub fn pgbouncer(pg: Option<u32>, program: &str) -> Result {
         "SDKs, drivers and the explorer behind {} in transaction mode",
         version.lines().next().unwrap_or_default()
     ));
-    runner.environment.set("BOUNCER", program);
-    run(&mut runner.environment.command("tests/sdk/run.sh"))?;
-    run(&mut runner.environment.command("tests/docs/drivers.sh"))?;
+    sdks::sdks(&runner, Some(program), &[])?;
+    drivers::run_programs(&runner, Some(program))?;
     // PgBouncer drops the startup option that lets an explorer only read.
-    run(runner
-        .environment
-        .command("tests/explorer/run.sh")
-        .arg("an explorer that only reads"))
-}
-
-/// Unmodified clients of the Table service, which it fetches from their registries.
-///
-/// # Errors
-/// A client fails that has passed before.
-pub fn clients(pg: Option<u32>, clients: &[String], accept: bool) -> Result {
-    let mut runner = Runner::with_postgres(pg, false)?;
-    runner.environment.set_up("sdks")?;
-    runner.install_extension()?;
-    step("Unmodified clients of the Table service against the gateway");
-    runner.build_gateway()?;
-    let mut program = runner.environment.command("tests/clients/run.sh");
-    if accept {
-        program.env("ACCEPT", "1");
-    }
-    run(program.args(clients))
+    sdks::explorer(&runner, Some(program), Some("an explorer that only reads"))
 }
 
 /// What container images start, and what others can reach of it. It needs root.
@@ -212,57 +164,6 @@ pub fn containers(pg: Option<u32>) -> Result {
         .environment
         .command("packaging/test_start.sh")
         .env("GATEWAY", gateway))
-}
-
-/// Tables on a Citus cluster.
-#[derive(clap::Args)]
-pub struct Citus {
-    /// A tar or a directory with the source of Citus 14
-    #[arg(long, value_name = "PATH")]
-    source: PathBuf,
-    /// Only these suites: golden, same, isolation, faults, histories, sdk
-    suites: Vec<String>,
-    /// golden, same, isolation: only these files
-    #[arg(long = "file", value_name = "NAME")]
-    files: Vec<String>,
-    /// golden: take the results as the expected ones
-    #[arg(long)]
-    accept: bool,
-    /// faults: how often a worker is killed
-    #[arg(long, value_name = "N")]
-    kills: Option<u32>,
-    #[command(flatten)]
-    seeds: Seeds,
-}
-
-/// Tables on a Citus cluster, which it builds from a source that the user has.
-///
-/// # Errors
-/// What fails.
-pub fn citus(pg: Option<u32>, options: &Citus) -> Result {
-    // Citus 14 needs PostgreSQL 16 or later.
-    let mut runner = Runner::with_postgres(Some(pg.filter(|&pg| pg > 15).unwrap_or(18)), false)?;
-    let has = |suites: &[&str]| {
-        options.suites.is_empty() || options.suites.iter().any(|suite| suites.contains(&suite.as_str()))
-    };
-    if has(&["sdk"]) {
-        runner.environment.set_up("sdks")?;
-    }
-    if has(&["sdk", "histories"]) {
-        runner.build_gateway()?;
-    }
-    step("Citus");
-    run(runner.environment.command("tests/citus/build.sh").arg(&options.source))?;
-    runner.install_extension()?;
-    step("Tables on a Citus cluster");
-    let mut tests = runner.environment.command("tests/citus/run.sh");
-    tests.args(&options.suites).env("TEST", options.files.join(" "));
-    tests.envs(options.kills.map(|kills| ("KILLS", kills.to_string())));
-    tests.envs(options.seeds.variables("HISTORIES", None));
-    if options.accept {
-        tests.env("ACCEPT", "1");
-    }
-    run(&mut tests)
 }
 
 /// Many seeds of the random tests, many crashes.
@@ -413,17 +314,8 @@ pub fn copy_peers(pg: Option<u32>, seeds: &Seeds) -> Result {
     runner.build_gateway()?;
     let directory = runner.work()?.directory.join("azurite");
     std::fs::create_dir(&directory).map_err(|error| error.to_string())?;
-    // It ends with the shell that has started it.
-    let script = ". tests/azurite.sh; cache=$1; start_azurite \"$2\"; trap 'kill $azurite_pid' EXIT; shift 2
-        AZURITE=$azurite_address \"$@\"";
-    let mut tests = runner.environment.command("bash");
-    tests
-        .args(["-euc", script, "azurite"])
-        .arg(&runner.environment.cache)
-        .arg(&directory);
-    tests.args(["cargo", "test"]).args(crate::runner::PACKAGES);
-    tests
-        .args(["--test", "copy", "--", "--ignored", "--nocapture", "peers::"])
-        .env("AZURITE_DIRECTORY", &directory);
+    let (_azurite, address) = azurite::start(&runner.environment, &directory)?;
+    let mut tests = runner.tests(&["--test", "copy", "--", "--ignored", "--nocapture", "peers::"]);
+    tests.env("AZURITE", address).env("AZURITE_DIRECTORY", &directory);
     run(tests.envs(seeds.soak(5)))
 }

@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use crate::environment::{Result, root, run, step};
 use crate::regress::{GOLDEN, ISOLATION, Run};
 use crate::runner::Runner;
+use crate::sdks;
 
 /// The tests.
 #[derive(Args, Default)]
@@ -12,7 +13,8 @@ pub struct Options {
     /// Only these steps
     #[arg(value_name = "STEP")]
     pub steps: Vec<Step>,
-    /// golden, isolation, statements: only this file; extension: only tests whose name contains it
+    /// golden, isolation, statements: only this file; extension, explorer: only tests whose name contains it; sdk: only this suite,
+    /// such as python, or this test of it, such as python/test_sql
     #[arg(long = "file", value_name = "NAME")]
     pub files: Vec<String>,
     /// golden, isolation, docs: take the results as the expected ones
@@ -181,9 +183,12 @@ fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
             runner.install_extension()?;
             step("Unmodified SDKs against the gateway");
             runner.build_gateway()?;
-            run(&mut runner.environment.command("tests/sdk/run.sh"))?;
-            step("Unmodified SDKs with a primary and a standby");
-            run(&mut runner.environment.command("tests/sdk/standbys/run.sh"))
+            sdks::sdks(runner, None, &options.files)?;
+            if options.files.is_empty() {
+                step("Unmodified SDKs with a primary and a standby");
+                sdks::sdks_with_a_standby(runner)?;
+            }
+            Ok(())
         }
         Step::Explorer => {
             runner.environment.set_up("browser")?;
@@ -192,7 +197,7 @@ fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
             runner.build_gateway()?;
             // What it exports is read by the copy program.
             run(&mut runner.tests(&["--test", "copy", "--no-run"]))?;
-            run(&mut runner.environment.command("tests/explorer/run.sh"))
+            sdks::explorer(runner, None, options.files.first().map(String::as_str))
         }
         Step::Docs => {
             runner.install_extension()?;

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::environment::{Environment, Result, about, is_root, run, text};
+use crate::environment::{Environment, Result, about, run, text};
 
 /// A directory in /tmp, and the servers in it.
 pub struct TemporaryDirectory {
@@ -49,10 +49,7 @@ impl TemporaryDirectory {
     pub fn of_pgrx(&self, environment: &Environment) -> Result<PathBuf> {
         let directory = self.directory.join("pgrx");
         if !directory.exists() {
-            std::fs::create_dir(&directory).map_err(about(&directory))?;
-            if is_root() {
-                run(environment.command("chown").arg("postgres:").arg(&directory))?;
-            }
+            environment.make_directory_of_server(&directory)?;
         }
         Ok(directory)
     }
@@ -78,12 +75,14 @@ fn free_directory() -> Result<PathBuf> {
     Err("there is no free name for a directory in /tmp".to_owned())
 }
 
-/// What the cleaner of a directory runs: it waits for the end of its input, then ends the servers and removes the directory.
+/// What the cleaner of a directory runs: it waits for the end of its input, then ends the programs and servers that run there and
+/// removes the directory.
 ///
 /// # Errors
 /// A server does not end, or a file cannot be removed.
 pub fn clean_up_at_end_of_input(directory: &Path) -> Result {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    end_programs_in(directory);
     let script = crate::environment::root().join("pgrx-config/cluster.sh");
     let swept = run(Command::new(script)
         .arg("sweep")
@@ -92,6 +91,20 @@ pub fn clean_up_at_end_of_input(directory: &Path) -> Result {
     end_servers_of_pgrx(&directory.join("pgrx"));
     std::fs::remove_dir_all(directory).map_err(about(directory))?;
     swept
+}
+
+/// Programs whose test has not come to its end. Servers of PostgreSQL run in their data directories.
+fn end_programs_in(directory: &Path) {
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return;
+    };
+    for process in processes.filter_map(|entry| Some(entry.ok()?.path())) {
+        let runs_there = std::fs::read_link(process.join("cwd"))
+            .is_ok_and(|cwd| cwd.starts_with(directory) && !cwd.join("PG_VERSION").exists());
+        if let (true, Some(pid)) = (runs_there, process.file_name()) {
+            let _ = text(Command::new("kill").arg(pid));
+        }
+    }
 }
 
 /// pgrx stops its server itself, unless it was interrupted. A number in a pid file may belong to another process by now.
@@ -149,8 +162,24 @@ impl<'e> Server<'e> {
     /// It does not start.
     pub fn start(environment: &'e Environment, directory: PathBuf, settings: &[&str]) -> Result<Server<'e>> {
         let server = Server { environment, directory };
-        server.script("start", settings)?;
+        server.script("start", settings, None)?;
         Ok(server)
+    }
+
+    /// The same, and it listens on a free port of 127.0.0.1 too.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_with_tcp(environment: &'e Environment, directory: PathBuf, settings: &[&str]) -> Result<Server<'e>> {
+        let server = Server { environment, directory };
+        server.script("start", settings, Some(("TCP", "1")))?;
+        Ok(server)
+    }
+
+    /// The environment of its PostgreSQL.
+    #[must_use]
+    pub fn environment(&self) -> &Environment {
+        self.environment
     }
 
     /// The value of a name in the file that says how to connect.
@@ -168,6 +197,37 @@ impl<'e> Server<'e> {
             .ok_or_else(|| format!("{}: {name} is not there", path.display()))
     }
 
+    /// How programs connect to it.
+    ///
+    /// # Errors
+    /// The file that says it is not there.
+    pub fn url(&self, user: &str, database: &str) -> Result<String> {
+        let (host, port) = (self.connection("PGHOST")?, self.connection("PGPORT")?);
+        Ok(format!(
+            "postgresql://{user}@{}:{port}/{database}",
+            host.replace('/', "%2F")
+        ))
+    }
+
+    /// psql, which prints only values and stops at the first error.
+    ///
+    /// # Errors
+    /// See [`Server::url`].
+    pub fn psql(&self, user: &str, database: &str) -> Result<Command> {
+        let mut psql = self.environment.command(self.environment.of_postgres("psql"));
+        psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &self.url(user, database)?]);
+        Ok(psql)
+    }
+
+    /// Runs statements, each in a transaction of its own, and returns what they print.
+    ///
+    /// # Errors
+    /// A statement fails.
+    pub fn sql(&self, user: &str, database: &str, statements: &[&str]) -> Result<String> {
+        let statements = statements.iter().flat_map(|statement| ["-c", statement]);
+        text(self.psql(user, database)?.args(statements))
+    }
+
     /// Stops it, and leaves its directory.
     ///
     /// # Errors
@@ -175,6 +235,30 @@ impl<'e> Server<'e> {
     pub fn stop_and_keep(&self) -> Result {
         let mut command = self.environment.command(script());
         run(command.arg("stop").arg(&self.directory).env("KEEP", "1"))
+    }
+
+    /// Starts it once more, and counts the instructions of each statement in a file of its directory (see `cluster.sh`).
+    ///
+    /// # Errors
+    /// It does not start, or valgrind is missing.
+    pub fn start_under_callgrind(&self) -> Result {
+        self.script("again", &[], Some(("VALGRIND", "callgrind")))
+    }
+
+    /// Kills it and its processes, as a power cut would.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn crash(&self) -> Result {
+        self.script("crash", &[], None)
+    }
+
+    /// Starts it once more with the settings of its last run.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_again(&self) -> Result {
+        self.script("again", &[], None)
     }
 
     /// Stops it, and leaves its directory for copies that start by themselves.
@@ -189,21 +273,16 @@ impl<'e> Server<'e> {
         Ok(())
     }
 
-    fn script(&self, command: &str, settings: &[&str]) -> Result {
-        text(
-            self.environment
-                .command(script())
-                .arg(command)
-                .arg(&self.directory)
-                .args(settings),
-        )
-        .map(drop)
+    fn script(&self, command: &str, settings: &[&str], variable: Option<(&str, &str)>) -> Result {
+        let mut script = self.environment.command(script());
+        script.arg(command).arg(&self.directory).args(settings);
+        text(script.envs(variable)).map(drop)
     }
 }
 
 impl Drop for Server<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.script("stop", &[]) {
+        if let Err(error) = self.script("stop", &[], None) {
             eprintln!("{error}");
         }
     }

@@ -225,36 +225,3 @@ fn patches_of_the_mutations_apply() {
     assert!(checked > 0, "no patches found");
     no(&findings);
 }
-
-/// tests/citus/findings.sh: what a server says that was killed on purpose is no finding, and everything else is.
-#[test]
-fn a_log_has_findings_except_of_processes_that_were_killed() {
-    let directory = std::env::temp_dir().join(format!("findings-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let log = "LOG: ready\nPID PANIC: first\nPID PANIC: of the killed\nserver process was terminated by signal 6\nTRAP: last\n";
-    std::fs::write(directory.join("log"), log).unwrap();
-    let at = |text: &str| log.find(text).unwrap();
-    let findings = |killed: Option<(usize, usize)>| {
-        let path = directory.join("killed");
-        let _ = std::fs::remove_file(&path);
-        if let Some((from, to)) = killed {
-            std::fs::write(&path, format!("0 0\n{from} {to}\n")).unwrap();
-        }
-        let output = Command::new("bash")
-            .args(["-euc", ". \"$1\"; findings \"$2/log\" \"$2/killed\"", "bash"])
-            .arg(workspace::root().join("tests/citus/findings.sh"))
-            .arg(&directory)
-            .output()
-            .unwrap();
-        assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
-        let printed = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(output.status.success(), !printed.is_empty(), "{printed}");
-        let lines = printed.lines().map(|line| line.split_once(':').unwrap().0.to_owned());
-        lines.collect::<Vec<_>>()
-    };
-    assert_eq!(findings(None), ["2", "3", "4", "5"]);
-    let of_the_killed = (at("PID PANIC: of"), at("server process"));
-    assert_eq!(findings(Some(of_the_killed)), ["2", "4", "5"]);
-    assert_eq!(findings(Some((0, log.len()))), Vec::<String>::new());
-    std::fs::remove_dir_all(&directory).unwrap();
-}

@@ -37,7 +37,7 @@ fn one_order_explains_what_clients_of_a_table_with_an_expiry_saw() {
 }
 
 #[test]
-#[ignore = "tests/citus/run.sh starts the servers, and says in CITUS_SERVERS where: the coordinator first"]
+#[ignore = "`cargo xtask citus` starts the servers, and says in CITUS_SERVERS where: the coordinator first"]
 fn one_order_explains_what_clients_of_three_servers_saw() {
     let servers = std::env::var("CITUS_SERVERS").unwrap();
     let mut servers = servers.split(' ').map(Cluster::running_in);

@@ -1,0 +1,113 @@
+//! Programs that run beside the tests.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::environment::{Environment, Result, about, text};
+
+/// A program that ends when this is dropped.
+pub struct Background {
+    child: Child,
+    output: PathBuf,
+    log: PathBuf,
+}
+
+impl Background {
+    /// Starts a program in a directory, where it writes what it prints to `NAME.out` and its errors to `NAME.log`.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn start(command: &mut Command, directory: &Path, name: &str) -> Result<Background> {
+        let file = |ending: &str| -> Result<(PathBuf, File)> {
+            let path = directory.join(format!("{name}.{ending}"));
+            let file = File::create(&path).map_err(about(&path))?;
+            Ok((path, file))
+        };
+        let ((output, standard_output), (log, standard_error)) = (file("out")?, file("log")?);
+        // What is left over in the directory of a test, the cleaner of temporary servers ends.
+        command
+            .current_dir(directory)
+            .stdout(standard_output)
+            .stderr(standard_error);
+        let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+        Ok(Background { child, output, log })
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until something is true, such as that a program listens.
+    ///
+    /// # Errors
+    /// The program has ended, or half a minute has passed.
+    pub fn wait_until<T>(&mut self, mut seen: impl FnMut() -> Option<T>) -> Result<T> {
+        for _ in 0..300 {
+            if let Some(seen) = seen() {
+                return Ok(seen);
+            }
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            sleep(Duration::from_millis(100));
+        }
+        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+        Err(format!("{said}{} does not start", self.log.display()))
+    }
+
+    /// Waits until it has printed a line that begins so, and returns the rest of that line.
+    ///
+    /// # Errors
+    /// See [`Background::wait_until`].
+    pub fn wait_for_line(&mut self, begin: &str) -> Result<String> {
+        let output = self.output.clone();
+        self.wait_until(|| {
+            let printed = std::fs::read_to_string(&output).ok()?;
+            let (lines, _) = printed.rsplit_once('\n')?;
+            Some(lines.lines().find_map(|line| line.strip_prefix(begin))?.to_owned())
+        })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = text(Command::new("kill").arg(self.child.id().to_string()));
+        for _ in 0..100 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            sleep(Duration::from_millis(100));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port of 127.0.0.1 that nobody uses, below the range that the kernel hands out.
+///
+/// # Errors
+/// There is none.
+pub fn free_port() -> Result<u16> {
+    let first = u16::try_from(std::process::id() % 10_000).unwrap_or_default();
+    (20_000 + first..32_000)
+        .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+        .ok_or_else(|| "no port of 127.0.0.1 is free".to_owned())
+}
+
+/// A new secret of 64 bytes, in Base64.
+///
+/// # Errors
+/// The system gives none.
+pub fn new_key(environment: &Environment) -> Result<String> {
+    text(
+        environment
+            .command("sh")
+            .args(["-c", "head -c 64 /dev/urandom | base64 -w 0"]),
+    )
+}

@@ -1,0 +1,107 @@
+//! The gateway over HTTP beside azurite, which holds its data in memory.
+
+use super::server::Postgres;
+use crate::azurite;
+use crate::background::Background;
+use crate::environment::{Environment, Result, run, text};
+
+/// How it is measured.
+#[derive(clap::Args)]
+pub struct Options {
+    /// How many rounds
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    rounds: u32,
+    /// How many seconds each measurement takes
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    seconds: u32,
+    /// Numbers of connections
+    #[arg(long, value_name = "N,N", default_value = "1,16,64,256")]
+    connections: String,
+    /// Only this: insert, get, find, replace, page or batch
+    #[arg(long, value_name = "NAME")]
+    work: Option<String>,
+}
+
+impl Options {
+    /// Those of `make bench`.
+    #[must_use]
+    pub fn short() -> Options {
+        Options {
+            rounds: 3,
+            seconds: 2,
+            connections: "1,16".to_owned(),
+            work: None,
+        }
+    }
+}
+
+/// Requests a second, median and 99th percentile, and the CPU time of the server's process for a request, in turn. Our server runs
+/// twice: with durable commits, and with `synchronous_commit` = off, which is the fair comparison with memory. The ratio is to azurite.
+///
+/// # Errors
+/// What fails.
+pub fn gateway(environment: &Environment, options: &Options) -> Result {
+    let mut build = environment.cargo(["build", "--release", "--quiet", "-p", "table_service_gateway"]);
+    build.args([
+        "-p",
+        "table_service_benches",
+        "--bin",
+        "table-service-gateway",
+        "--bin",
+        "table-service-http",
+    ]);
+    run(&mut build)?;
+    let programs = environment.target().join("release");
+    let postgres = Postgres::build(environment)?;
+    // Autovacuum would slow down whichever server is measured while it runs.
+    let server = postgres.start(&[
+        "fsync=on",
+        "shared_buffers=1GB",
+        "synchronous_commit=on",
+        "autovacuum=off",
+    ])?;
+    server.sql("postgres", "postgres", &["CREATE DATABASE memory"])?;
+    server.sql("postgres", "memory", &["CREATE EXTENSION table_service"])?;
+    let in_memory = server.url("postgres", "memory")? + "?options=-c%20synchronous_commit%3Doff";
+
+    let mut http = postgres.environment.command(programs.join("table-service-http"));
+    let mut running = Vec::new();
+    for (name, url) in [("ours", server.url("postgres", "postgres")?), ("no-sync", in_memory)] {
+        let mut gateway = postgres.environment.command(programs.join("table-service-gateway"));
+        gateway.args([
+            "--listen",
+            "127.0.0.1:0",
+            "--admin-listen",
+            "127.0.0.1:0",
+            "--log",
+            "warn",
+            "--database-url",
+            &url,
+        ]);
+        let mut gateway = Background::start(&mut gateway, postgres.directory(), name)?;
+        let address = gateway.wait_for_line("listening on http://")?;
+        let address = address.split(',').next().unwrap_or_default();
+        http.args([
+            "--server",
+            &format!("{name}={address},{}", gateway.id()),
+            "--database-url",
+            &url,
+        ]);
+        running.push(gateway);
+    }
+    if text(environment.command("sh").args(["-c", "command -v npm || true"]))?.is_empty() {
+        println!("There is no npm here, so no azurite to compare with.");
+    } else {
+        let (azurite, address) = azurite::start(&postgres.environment, postgres.directory())?;
+        http.args(["--server", &format!("azurite={address},{}", azurite.id())]);
+        running.push(azurite);
+    }
+    http.args([
+        "--connections",
+        &options.connections,
+        "--rounds",
+        &options.rounds.to_string(),
+    ]);
+    http.args(["--seconds", &options.seconds.to_string(), "--json"]);
+    run(http.args(options.work.iter().flat_map(|work| ["--work", work])))
+}

@@ -1,0 +1,203 @@
+//! The measuring programs of `benches/src/bin`, and the servers on which they measure.
+
+use super::server::Postgres;
+use crate::environment::{Environment, Result, about, run};
+use crate::temporary::Server;
+
+/// Checkpoints would count for whichever side is measured while they run.
+const SETTINGS: [&str; 2] = ["max_wal_size=8GB", "checkpoint_timeout=30min"];
+/// And so would autovacuum. The table is in memory.
+const UNDISTURBED: [&str; 4] = [
+    "max_wal_size=8GB",
+    "checkpoint_timeout=30min",
+    "autovacuum=off",
+    "shared_buffers=1GB",
+];
+/// Every commit is on the disk.
+const DURABLE: [&str; 4] = [
+    "shared_buffers=1GB",
+    "fsync=on",
+    "synchronous_commit=on",
+    "full_page_writes=on",
+];
+
+/// Beside hand-written SQL.
+///
+/// # Errors
+/// What fails.
+pub fn compare(environment: &Environment, arguments: &[String]) -> Result {
+    let Some(program) = Program::build(environment, "compare", arguments)? else {
+        return Ok(());
+    };
+    let _awake = program.postgres.stay_awake()?;
+    // The cost in CPU: nothing waits for the disk.
+    let server = program.postgres.start(&UNDISTURBED)?;
+    program.run(&server, &["--json", "target/bench.json"])?;
+    drop(server);
+    if !arguments.is_empty() {
+        return Ok(());
+    }
+    // The cost of reading: a table that is larger than shared_buffers.
+    let server = program.postgres.start(&with(&UNDISTURBED, &["shared_buffers=64MB"]))?;
+    let parts = ["--only", "get,insert,merge,page", "--clients", "4", "--rounds", "40"];
+    program.run(&server, &with(&parts, &["--json", "target/bench-small-buffers.json"]))?;
+    drop(server);
+    // Against the service's published targets.
+    let server = program.postgres.start(&with(&SETTINGS, &DURABLE))?;
+    program.run(&server, &["--service-targets", "--json", "target/bench-service.json"])
+}
+
+/// Small tables and large ones. Every table is in memory, so that growth is not hidden by waits for the disk.
+///
+/// # Errors
+/// What fails.
+pub fn growth(environment: &Environment, arguments: &[String]) -> Result {
+    let memory = format!("shared_buffers={}MB", half_of_the_memory()?.min(6144));
+    measure(environment, "growth", arguments, &with(&SETTINGS, &[&memory]), &[])
+}
+
+/// Work by filter beside batches and hand-written SQL.
+///
+/// # Errors
+/// What fails.
+pub fn bulk(environment: &Environment, arguments: &[String]) -> Result {
+    measure(environment, "bulk", arguments, &UNDISTURBED, &[])
+}
+
+/// A table with an expiry beside one without.
+///
+/// # Errors
+/// What fails.
+pub fn expiry(environment: &Environment, arguments: &[String]) -> Result {
+    measure(environment, "expiry", arguments, &UNDISTURBED, &[])
+}
+
+/// What a change feed costs.
+///
+/// # Errors
+/// What fails.
+pub fn feeds(environment: &Environment, arguments: &[String]) -> Result {
+    run(&mut environment.cargo(["build", "--release", "-p", "table_service_copy", "--quiet"]))?;
+    let copy = environment
+        .target()
+        .join("release/table-service-copy")
+        .display()
+        .to_string();
+    let settings = with(&UNDISTURBED, &["wal_level=logical"]);
+    measure(environment, "feeds", arguments, &settings, &["--copy", &copy])
+}
+
+/// One partition under load.
+///
+/// # Errors
+/// What fails.
+pub fn stress(environment: &Environment, arguments: &[String]) -> Result {
+    measure(environment, "stress", arguments, &with(&SETTINGS, &DURABLE), &[])
+}
+
+/// What property indexes cost queries that gain nothing from them. Counted instructions are the same on a busy machine.
+///
+/// # Errors
+/// What fails.
+pub fn indexes(environment: &Environment, arguments: &[String], counted: bool) -> Result {
+    if !counted {
+        return measure(
+            environment,
+            "indexes",
+            arguments,
+            &UNDISTURBED,
+            &["--json", "target/bench-indexes.json"],
+        );
+    }
+    let Some(program) = Program::build(environment, "indexes", arguments)? else {
+        return Ok(());
+    };
+    let _awake = program.postgres.stay_awake()?;
+    for order in ["of-keys", "random"] {
+        for statistics in ["fresh", "stale", "none"] {
+            let tables = ["--order", order, "--statistics", statistics, "--entities", "50000"];
+            let server = program.postgres.start(&UNDISTURBED)?;
+            program.run(&server, &with(&["--make"], &tables))?;
+            server.stop_and_keep()?;
+            server.start_under_callgrind()?;
+            let directory = server.directory.display().to_string();
+            program.run(&server, &with(&["--callgrind", &directory], &tables))?;
+        }
+    }
+    Ok(())
+}
+
+/// The model alone.
+///
+/// # Errors
+/// What fails.
+pub fn model(environment: &Environment, arguments: &[String]) -> Result {
+    run(environment
+        .cargo(["bench", "-p", "table_service_model"])
+        .args(arguments))
+}
+
+/// One program on one server.
+fn measure(
+    environment: &Environment,
+    name: &'static str,
+    arguments: &[String],
+    settings: &[&str],
+    options: &[&str],
+) -> Result {
+    let Some(program) = Program::build(environment, name, arguments)? else {
+        return Ok(());
+    };
+    let _awake = program.postgres.stay_awake()?;
+    program.run(&program.postgres.start(settings)?, options)
+}
+
+struct Program<'a> {
+    postgres: Postgres,
+    name: &'static str,
+    arguments: &'a [String],
+}
+
+impl<'a> Program<'a> {
+    /// Builds it. If it is asked for help, or for a database of the user's, it needs no server of ours: then it runs at once.
+    fn build(environment: &Environment, name: &'static str, arguments: &'a [String]) -> Result<Option<Program<'a>>> {
+        run(&mut environment.cargo(["build", "--release", "-p", "table_service_benches", "--quiet"]))?;
+        let alone = |argument: &String| argument.starts_with("--database-url") || argument == "--help";
+        if arguments.iter().any(alone) {
+            run(environment.command(path(environment, name)).args(arguments))?;
+            return Ok(None);
+        }
+        let postgres = Postgres::build(environment)?;
+        Ok(Some(Program {
+            postgres,
+            name,
+            arguments,
+        }))
+    }
+
+    fn run(&self, server: &Server, options: &[&str]) -> Result {
+        let environment = &self.postgres.environment;
+        let mut program = environment.command(path(environment, self.name));
+        program.env("DATABASE_URL", server.url("postgres", "postgres")?);
+        run(program.args(options).args(self.arguments))
+    }
+}
+
+fn path(environment: &Environment, name: &str) -> std::path::PathBuf {
+    environment.target().join(format!("release/table-service-{name}"))
+}
+
+fn with<'s>(some: &[&'s str], more: &[&'s str]) -> Vec<&'s str> {
+    [some, more].concat()
+}
+
+/// In MB.
+fn half_of_the_memory() -> Result<u64> {
+    let path = std::path::Path::new("/proc/meminfo");
+    let lines = std::fs::read_to_string(path).map_err(about(path))?;
+    let kilobytes = lines
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next());
+    let kilobytes = kilobytes.and_then(|number| number.parse::<u64>().ok());
+    Ok(kilobytes.ok_or("/proc/meminfo has no MemTotal")? / 2048)
+}

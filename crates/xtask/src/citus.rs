@@ -1,0 +1,122 @@
+//! Temporary Citus clusters.
+
+use std::path::Path;
+
+use crate::environment::{Environment, Result, run, text};
+use crate::temporary::Server;
+
+/// Builds Citus into the private PostgreSQL, from a source that the user has.
+///
+/// # Errors
+/// It does not compile.
+pub fn build(environment: &Environment, source: &Path) -> Result {
+    run(environment.command("tests/citus/build.sh").arg(source))
+}
+
+/// The PostgreSQL for Citus 14, which needs 16 or later.
+#[must_use]
+pub fn postgres(pg: Option<u32>) -> Option<u32> {
+    Some(pg.filter(|&pg| pg > 15).unwrap_or(18))
+}
+
+/// A coordinator, two workers, and tables with 8 shards. The servers connect each other on 127.0.0.1.
+pub struct Cluster<'e> {
+    /// The coordinator comes first.
+    pub servers: Vec<Server<'e>>,
+}
+
+impl<'e> Cluster<'e> {
+    /// Starts it in directories `cluster`, `worker1` and `worker2`, with a database whose owner creates the extension and its tables,
+    /// as users may.
+    ///
+    /// # Errors
+    /// A server does not start.
+    pub fn start(of: &Node<'e>) -> Result<Cluster<'e>> {
+        let coordinator = of.start("cluster")?;
+        let port = coordinator.connection("PGPORT")?;
+        let host = format!("SELECT citus_set_coordinator_host('127.0.0.1', {port})");
+        coordinator.sql("postgres", of.database, &[&host])?;
+        let mut cluster = Cluster {
+            servers: vec![coordinator],
+        };
+        for name in ["worker1", "worker2"] {
+            let worker = of.start(name)?;
+            cluster.coordinator()?.sql("postgres", of.database, &[&add(&worker)?])?;
+            cluster.servers.push(worker);
+        }
+        let enable = ["CREATE EXTENSION table_service", "SELECT table_service.enable_citus(8)"];
+        cluster.coordinator()?.sql(of.owner, of.database, &enable)?;
+        Ok(cluster)
+    }
+
+    /// The server that knows where the shards are.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn coordinator(&self) -> Result<&Server<'e>> {
+        self.servers.first().ok_or_else(|| "a cluster has servers".to_owned())
+    }
+}
+
+/// The statement that adds a server to a cluster.
+///
+/// # Errors
+/// The server does not run.
+pub fn add(server: &Server) -> Result<String> {
+    Ok(format!(
+        "SELECT citus_add_node('127.0.0.1', {})",
+        server.connection("PGPORT")?
+    ))
+}
+
+/// What the servers of a cluster have in common.
+#[derive(Clone, Copy)]
+pub struct Node<'e> {
+    pub environment: &'e Environment,
+    /// Where their directories are.
+    pub directory: &'e Path,
+    pub database: &'e str,
+    /// An ordinary role, or postgres.
+    pub owner: &'e str,
+    /// Settings, NAME=VALUE.
+    pub settings: &'e [&'e str],
+}
+
+impl<'e> Node<'e> {
+    /// Starts a server with the database, which is no part of a cluster yet.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(&self, name: &str) -> Result<Server<'e>> {
+        let Node { database, owner, .. } = self;
+        let mut settings = vec![
+            "shared_preload_libraries=citus",
+            "wal_level=logical",
+            "max_prepared_transactions=200",
+            "max_replication_slots=20",
+            "max_wal_senders=20",
+            "max_worker_processes=32",
+            // A server may be killed in the middle of writing a page.
+            "full_page_writes=on",
+            "shared_buffers=64MB",
+            "citus.node_conninfo=sslmode=disable",
+            "citus.enable_statistics_collection=off",
+            "citus.recover_2pc_interval=1s",
+        ];
+        // Citus splits shards with a plugin of its own, which newer minor versions of PostgreSQL have to be told.
+        let mut known = self.environment.command(self.environment.of_postgres("postgres"));
+        let known = text(known.arg("--describe-config"))?;
+        if known.lines().any(|line| line.starts_with("output_plugin_libraries\t")) {
+            settings.push("output_plugin_libraries=pgoutput, test_decoding, citus");
+        }
+        settings.extend(self.settings);
+        let server = Server::start_with_tcp(self.environment, self.directory.join(name), &settings)?;
+        if *owner != "postgres" {
+            server.sql("postgres", "postgres", &[&format!("CREATE ROLE {owner} LOGIN")])?;
+        }
+        let create = format!("CREATE DATABASE {database} OWNER {owner} ENCODING 'UTF8' TEMPLATE template0");
+        server.sql("postgres", "postgres", &[&create])?;
+        server.sql("postgres", database, &["CREATE EXTENSION citus"])?;
+        Ok(server)
+    }
+}

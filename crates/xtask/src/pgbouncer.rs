@@ -1,0 +1,67 @@
+//! `PgBouncer` in transaction mode.
+
+use std::net::TcpStream;
+use std::path::Path;
+
+use crate::background::{Background, free_port};
+use crate::environment::{Environment, Result, about, is_root, text};
+use crate::temporary::Server;
+
+/// Starts this program in front of a server, with the settings of `docs/guide/gateway.md`. Returns its port of 127.0.0.1.
+///
+/// # Errors
+/// It does not start.
+pub fn start(environment: &Environment, program: &str, directory: &Path, server: &Server) -> Result<(Background, u16)> {
+    let port = free_port()?;
+    let write = |name: &str, text: &str| {
+        let path = directory.join(format!("pgbouncer.{name}"));
+        std::fs::write(&path, text).map_err(about(&path))?;
+        Ok::<_, String>(path)
+    };
+    // It listens on 127.0.0.1 only, and takes everybody as the server there does.
+    let users = write("users", "\"postgres\" \"\"\n\"gateway\" \"\"\n")?;
+    // Some versions do not know it.
+    let prepared_statements = if knows_prepared_statements(&text(environment.command(program).arg("--version"))?) {
+        "max_prepared_statements = 200"
+    } else {
+        ""
+    };
+    let settings = write(
+        "ini",
+        &format!(
+            "[databases]
+* = host={} port={}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {}
+pool_mode = transaction
+default_pool_size = 4
+{prepared_statements}
+ignore_startup_parameters = options, extra_float_digits
+server_idle_timeout = 5
+",
+            server.connection("PGHOST")?,
+            server.connection("PGPORT")?,
+            users.display()
+        ),
+    )?;
+    let mut command = environment.command(program);
+    command.arg("--quiet");
+    if is_root() {
+        command.args(["--user", "postgres"]);
+    }
+    let mut bouncer = Background::start(command.arg(settings), directory, "pgbouncer")?;
+    bouncer.wait_until(|| TcpStream::connect(("127.0.0.1", port)).ok())?;
+    Ok((bouncer, port))
+}
+
+/// Since 1.21.
+fn knows_prepared_statements(version: &str) -> bool {
+    let minor = version
+        .strip_prefix("PgBouncer 1.")
+        .and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    minor.is_none_or(|minor| minor >= 21)
+}

@@ -1,0 +1,195 @@
+//! What SDKs and other clients are tried on: a server, a database that belongs to an ordinary role, and gateways in front of it.
+
+use std::path::{Path, PathBuf};
+
+use crate::background::Background;
+use crate::environment::{Environment, Result, about, names, root};
+use crate::logs::show_lines;
+use crate::pgbouncer;
+use crate::temporary::Server;
+
+pub const ROLE: &str = "gateway";
+pub const DATABASE: &str = "tables";
+
+pub struct Service<'e> {
+    // They end before the servers.
+    gateways: Vec<Background>,
+    pub servers: Vec<Server<'e>>,
+    /// For psql and other programs, which connect to the database as the role of the gateways.
+    pub environment: Environment,
+    /// The program of the gateways.
+    pub gateway: PathBuf,
+    /// For the servers, and for what programs write.
+    pub directory: PathBuf,
+    database_urls: Vec<String>,
+}
+
+impl<'e> Service<'e> {
+    /// Starts a server with the database.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(environment: &'e Environment, directory: PathBuf) -> Result<Service<'e>> {
+        std::fs::create_dir(&directory).map_err(about(&directory))?;
+        let server = Server::start(environment, directory.join("cluster"), &[])?;
+        server.sql(
+            "postgres",
+            "postgres",
+            &[
+                &format!("CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"),
+                &format!("CREATE DATABASE {DATABASE} OWNER {ROLE} ENCODING 'UTF8' TEMPLATE template0"),
+            ],
+        )?;
+        server.sql(ROLE, DATABASE, &["CREATE EXTENSION table_service"])?;
+        Service::of(environment, directory, vec![server])
+    }
+
+    /// Servers that have the database already. psql connects to the first one, gateways to all.
+    ///
+    /// # Errors
+    /// One does not run.
+    pub fn of(environment: &'e Environment, directory: PathBuf, servers: Vec<Server<'e>>) -> Result<Service<'e>> {
+        let first = servers.first().ok_or("there is no server")?;
+        let mut programs = environment.clone();
+        programs.set(
+            "PATH",
+            environment.path_with(environment.of_postgres("psql").with_file_name(""))?,
+        );
+        programs.set("PGHOST", first.connection("PGHOST")?);
+        programs.set("PGPORT", first.connection("PGPORT")?);
+        programs.set("PGUSER", ROLE);
+        programs.set("PGDATABASE", DATABASE);
+        let urls: Result<Vec<String>> = servers.iter().map(|server| server.url(ROLE, DATABASE)).collect();
+        Ok(Service {
+            gateways: Vec::new(),
+            environment: programs,
+            gateway: environment.target().join("debug/table-service-gateway"),
+            directory,
+            database_urls: urls?,
+            servers,
+        })
+    }
+
+    /// The server that psql connects to.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn server(&self) -> Result<&Server<'e>> {
+        self.servers.first().ok_or_else(|| "there is no server".to_owned())
+    }
+
+    /// Puts a `PgBouncer` between the gateways and the server.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn put_behind(&mut self, bouncer: &str) -> Result {
+        let (bouncer, port) = pgbouncer::start(&self.environment, bouncer, &self.directory, self.server()?)?;
+        self.database_urls = vec![format!("postgresql://{ROLE}@127.0.0.1:{port}/{DATABASE}")];
+        self.gateways.push(bouncer);
+        Ok(())
+    }
+
+    /// The command line of a gateway of this database on free ports.
+    #[must_use]
+    pub fn command_line(&self) -> Vec<&str> {
+        let mut words = vec!["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+        words.extend(self.database_urls.iter().flat_map(|url| ["--database-url", url]));
+        words
+    }
+
+    /// Starts a gateway, which has a log of this name. Returns its address.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_gateway(&mut self, name: &str, options: &[&str]) -> Result<String> {
+        let mut command = self.environment.command(&self.gateway);
+        let mut gateway = Background::start(command.args(self.command_line()).args(options), &self.directory, name)?;
+        let listens = gateway.wait_for_line("listening on ")?;
+        self.gateways.push(gateway);
+        let address = listens.split(',').next().unwrap_or_default();
+        let address = address.rsplit('/').next().unwrap_or_default();
+        Ok(address.to_owned())
+    }
+
+    /// Looks for what cannot be seen from outside: a panic, an internal error, a secret in a log. Copies the logs to a directory in
+    /// `target` if there is one, or if the tests have failed.
+    ///
+    /// # Errors
+    /// There is one, or the tests have failed.
+    pub fn finish(self, tests: Result, secrets: &[&str], results: &str) -> Result {
+        let ended = self.look_into_logs(secrets).and(self.all_servers_are_used()).and(tests);
+        if ended.is_err() {
+            let results = root().join("target").join(results);
+            self.keep_logs(&results)?;
+            println!("The logs: {}", results.display());
+        }
+        ended
+    }
+
+    fn look_into_logs(&self, secrets: &[&str]) -> Result {
+        let signs: Vec<&str> = ["panicked", "InternalError", "XX000"]
+            .into_iter()
+            .chain(secrets.iter().copied())
+            .collect();
+        let mut found = false;
+        for name in names(&self.directory, "log")? {
+            found |= show_lines(&self.directory.join(format!("{name}.log")), &signs)?;
+        }
+        for server in &self.servers {
+            found |= show_lines(
+                &server.directory.join("log"),
+                &[" XX000 ", "terminated by signal", "PANIC:"],
+            )?;
+        }
+        if found {
+            return Err("there are internal errors or secrets in the logs".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The gateways have sent statements on entities to every server. Those on tables go to the first one anyway.
+    fn all_servers_are_used(&self) -> Result {
+        for server in self.servers.iter().skip(1) {
+            let statements = server.sql(
+                ROLE,
+                DATABASE,
+                &["SELECT count(*) FROM pg_stat_activity \
+                    WHERE application_name = 'table-service-gateway' AND query ~ '_entit|execute_batch'"],
+            )?;
+            if statements == "0" {
+                return Err(format!(
+                    "no gateway has sent a statement on entities to {}",
+                    server.directory.display()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_logs(&self, results: &Path) -> Result {
+        std::fs::create_dir_all(results).map_err(about(results))?;
+        let copy = |from: PathBuf, to: String| std::fs::copy(&from, results.join(to)).map(drop).map_err(about(&from));
+        for name in names(&self.directory, "log")? {
+            let name = format!("{name}.log");
+            copy(self.directory.join(&name), name)?;
+        }
+        for server in &self.servers {
+            let name = server.directory.file_name().unwrap_or_default().to_string_lossy();
+            copy(server.directory.join("log"), format!("{name}.server.log"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs all of some things, and says which have failed.
+///
+/// # Errors
+/// One has failed.
+pub fn all(results: impl Iterator<Item = Result>) -> Result {
+    let failed: Vec<String> = results.filter_map(Result::err).collect();
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed.join("\n"))
+    }
+}

@@ -1,0 +1,494 @@
+//! Upgrades from released versions, with the libraries and gateways of these versions (see `pgrx-config/release.sh`).
+//!
+//! `tests/upgrade/data.sql` is what a database holds, `answers.sql` and `matches.sql` what it answers: the same before, during and
+//! after the upgrade. `catalog.sql` lists every object of the extension. `tests/system/tests/system/upgrade.rs` tests what needs no
+//! library of another version.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use crate::environment::{Environment, Result, about, root, run, step, text};
+use crate::runner::Runner;
+use crate::sdks::Programs;
+use crate::service::{DATABASE, Service};
+use crate::temporary::Server;
+
+const THIS: &str = env!("CARGO_PKG_VERSION");
+const ANSWERS: &str = "tests/upgrade/answers.sql";
+/// What `matches` answers, which a session that began before `ALTER EXTENSION` cannot use after it.
+const MATCHES: &str = "tests/upgrade/matches.sql";
+const NEEDS_THE_NEW_LIBRARY: &str =
+    "psql:tests/upgrade/matches.sql:3: ERROR:  could not find function \"matches_support_wrapper\"";
+
+/// Upgrades from every release; on a PostgreSQL after 15 also with `pg_upgrade` from 15.
+///
+/// # Errors
+/// What fails.
+pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
+    let mut runner = Runner::with_postgres(pg, false)?;
+    runner.environment.set_up("sdks")?;
+    runner.install_extension()?;
+    step("Upgrades from released versions");
+    runner.build_gateway()?;
+    let environment = &runner.environment;
+    let work = runner.work()?.directory.join("upgrades");
+    std::fs::create_dir(&work).map_err(about(&work))?;
+    let new = Server::start(environment, work.join("new"), &[])?;
+    create_database(&new)?;
+    let catalog = catalog(&new)?;
+    if catalog.is_empty() {
+        return Err("a new database has no catalog".to_owned());
+    }
+    let upgrades = Upgrades {
+        environment,
+        work,
+        new,
+        catalog,
+    };
+    for (release, commit) in releases()? {
+        upgrades.from(&release, &commit, accept)?;
+        if environment.pg > 15 {
+            upgrades.by_pg_upgrade(&release)?;
+        }
+    }
+    Ok(())
+}
+
+/// The released versions before this one, and the commit of each.
+fn releases() -> Result<Vec<(String, String)>> {
+    let path = root().join("sql/releases/commits");
+    let lines = std::fs::read_to_string(&path).map_err(about(&path))?;
+    let releases = lines
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(' '))
+        .filter(|(release, _)| *release != THIS);
+    Ok(releases
+        .map(|(release, commit)| (release.to_owned(), commit.to_owned()))
+        .collect())
+}
+
+struct Upgrades<'e> {
+    environment: &'e Environment,
+    work: PathBuf,
+    /// A server with the extension of this checkout.
+    new: Server<'e>,
+    /// What it says of a new database.
+    catalog: String,
+}
+
+impl Upgrades<'_> {
+    fn from(&self, release: &str, commit: &str, accept: bool) -> Result {
+        headline(&format!(
+            "From {release} to {THIS} on PostgreSQL {}",
+            self.environment.pg
+        ));
+        let old = self.postgres_with(release, self.environment.pg)?;
+        let server = Server::start(&old, self.work.join(format!("old-{release}")), &[])?;
+        create_database(&server)?;
+        file(&server, "tests/upgrade/data.sql")?;
+        let before = answers(&server, DATABASE)?;
+
+        headline("Its binary formats are the committed ones");
+        let formats = file(&server, "tests/upgrade/formats.sql")?;
+        let committed = root().join(format!("crates/model/tests/formats/{release}.txt"));
+        if accept {
+            std::fs::write(&committed, format!("{formats}\n")).map_err(about(&committed))?;
+        }
+        let committed_formats = std::fs::read_to_string(&committed).map_err(about(&committed))?;
+        self.same(&committed.display().to_string(), committed_formats.trim_end(), &formats)?;
+
+        headline(&format!("A dump of {release}, restored into {THIS}"));
+        self.restores(&server, &before)?;
+
+        headline(&format!(
+            "The gateway of {release} with {THIS}, and the other way round"
+        ));
+        let source = self.work.join(format!("source-{release}"));
+        self.unpack(commit, &source)?;
+        let built = self.built(release, self.environment.pg)?;
+        let programs = Programs::here(self.environment)?;
+        let gateway = self.environment.target().join("debug/table-service-gateway");
+        self.work_together(&gateway, &old, &programs)?;
+        let programs = programs.in_directory(source.join("tests/sdk"));
+        self.work_together(&built.join("table-service-gateway"), self.environment, &programs)?;
+
+        headline(&format!(
+            "The library of {THIS} under the objects of {release}, while a session has the old one open"
+        ));
+        self.library_and_objects(&server, &old, &before)?;
+        self.is_like_new(&server, &format!("the database that was upgraded from {release}"))
+    }
+
+    /// The environment of a copy of a PostgreSQL with that release.
+    fn postgres_with(&self, release: &str, pg: u32) -> Result<Environment> {
+        let built = self.built(release, pg)?;
+        let tree = self.work.join(format!("postgresql-{pg}-{release}"));
+        let original = self.environment.cache.join(format!("pg{pg}"));
+        run(self.environment.command("cp").arg("-a").arg(original).arg(&tree))?;
+        let environment = self.environment.with("PG_CONFIG", tree.join("bin/pg_config"));
+        let (libraries, extensions) = directories(&environment)?;
+        for file in files_of_the_extension(&libraries, &extensions)? {
+            std::fs::remove_file(&file).map_err(about(&file))?;
+        }
+        let copy = |name: &str, to: &Path| {
+            let file = built.join(name);
+            std::fs::copy(&file, to.join(name)).map(drop).map_err(about(&file))
+        };
+        copy("table_service.so", &libraries)?;
+        copy(&format!("table_service--{release}.sql"), &extensions)?;
+        let path = root().join("table_service.control");
+        let control = std::fs::read_to_string(&path).map_err(about(&path))?;
+        let control = control.replace("@CARGO_VERSION@", release);
+        std::fs::write(extensions.join("table_service.control"), control).map_err(about(&extensions))?;
+        Ok(environment)
+    }
+
+    /// Where a release was built.
+    fn built(&self, release: &str, pg: u32) -> Result<PathBuf> {
+        let mut script = self.environment.command("pgrx-config/release.sh");
+        text(script.args([release, &pg.to_string()])).map(PathBuf::from)
+    }
+
+    /// The files of this checkout over those of a release, as a package does it.
+    fn replace_files(&self, old: &Environment) -> Result {
+        let (libraries, extensions) = directories(self.environment)?;
+        let (old_libraries, old_extensions) = directories(old)?;
+        for file in files_of_the_extension(&libraries, &extensions)? {
+            let to = if file.starts_with(&libraries) {
+                &old_libraries
+            } else {
+                &old_extensions
+            };
+            let to = to.join(file.file_name().unwrap_or_default());
+            // In place, it would change under a session that has it open.
+            let beside = to.with_extension("new");
+            std::fs::copy(&file, &beside).map_err(about(&file))?;
+            std::fs::rename(&beside, &to).map_err(about(&to))?;
+        }
+        Ok(())
+    }
+
+    fn restores(&self, server: &Server, before: &str) -> Result {
+        let mut dump = self.environment.command(self.environment.of_postgres("pg_dump"));
+        let path = self.work.join("dump.sql");
+        run(dump
+            .arg("-f")
+            .arg(&path)
+            .arg("-d")
+            .arg(server.url("postgres", DATABASE)?))?;
+        self.new.sql(
+            "postgres",
+            "postgres",
+            &[
+                "SET client_min_messages = warning",
+                "DROP DATABASE IF EXISTS restored",
+                "CREATE DATABASE restored",
+            ],
+        )?;
+        text(self.new.psql("postgres", "restored")?.arg("-f").arg(&path))?;
+        self.same(
+            "answers of the restored database",
+            before,
+            &answers(&self.new, "restored")?,
+        )
+    }
+
+    fn unpack(&self, commit: &str, directory: &Path) -> Result {
+        std::fs::create_dir(directory).map_err(about(directory))?;
+        let tar = directory.join("source.tar");
+        run(self
+            .environment
+            .command("git")
+            .args(["archive", "-o"])
+            .arg(&tar)
+            .arg(commit))?;
+        run(self
+            .environment
+            .command("tar")
+            .arg("-xf")
+            .arg(&tar)
+            .arg("-C")
+            .arg(directory))
+    }
+
+    /// A gateway works with a database, by an SDK that knows neither, in the gateway's test programs.
+    fn work_together(&self, gateway: &Path, postgres: &Environment, programs: &Programs) -> Result {
+        let directory = self.work.join("sdk");
+        let mut service = Service::start(postgres, directory.clone())?;
+        gateway.clone_into(&mut service.gateway);
+        programs.run(service, &["python".to_owned()])?;
+        std::fs::remove_dir_all(&directory).map_err(about(&directory))?;
+        let version = text(self.environment.command(gateway).arg("--version"))?;
+        println!("ok: {version} with the extension of {}", postgres.pg_config().display());
+        Ok(())
+    }
+
+    /// First the files are replaced, then the objects.
+    fn library_and_objects(&self, server: &Server, old: &Environment, before: &str) -> Result {
+        let mut session = Session::start(server)?;
+        let all = format!("\\i {ANSWERS}\n\\i {MATCHES}");
+        let without_matches = format!("\\i {ANSWERS}");
+        self.same("answers of the open session before", before, &session.ask(&all)?)?;
+        let before_without_matches = session.ask(&without_matches)?;
+
+        self.replace_files(old)?;
+        self.same(
+            "answers of the open session after the files were replaced",
+            before,
+            &session.ask(&all)?,
+        )?;
+        self.same(
+            "answers of a new session, before ALTER EXTENSION",
+            before,
+            &answers(server, DATABASE)?,
+        )?;
+        self.write_in_turn(&mut session, server, "Before")?;
+
+        server.sql("postgres", DATABASE, &["ALTER EXTENSION table_service UPDATE"])?;
+        self.same(
+            "answers of the open session after ALTER EXTENSION, but those of matches",
+            &before_without_matches,
+            &session.ask(&without_matches)?,
+        )?;
+        self.same(
+            "answers of a new session after ALTER EXTENSION",
+            before,
+            &answers(server, DATABASE)?,
+        )?;
+        self.write_in_turn(&mut session, server, "After")?;
+        let said = session.ask(&format!("\\set ON_ERROR_STOP off\n\\i {MATCHES}"))?;
+        let said: Vec<&str> = said.lines().filter_map(|line| line.split(" in file ").next()).collect();
+        self.same(
+            "the open session needs the new library for matches",
+            NEEDS_THE_NEW_LIBRARY,
+            &said.join("\n"),
+        )
+    }
+
+    /// The session with the old library and one with the new library change the same entity in turn.
+    fn write_in_turn(&self, session: &mut Session, server: &Server, table: &str) -> Result {
+        session.ask(&format!("SELECT 1 FROM table_service.create_table('{table}')"))?;
+        let mut tag = session.ask(&format!(
+            "SELECT table_service.insert_entity('{table}', 'p', 'r', '{{\"A\": 0}}')"
+        ))?;
+        for number in 1..=3 {
+            let merge = |by: &str, tag: &str| {
+                let tag = tag.replace('\'', "''");
+                format!("SELECT table_service.merge_entity('{table}', 'p', 'r', '{{\"{by}\": {number}}}', '{tag}')")
+            };
+            tag = server.sql("postgres", DATABASE, &[&merge("New", &tag)])?;
+            tag = session.ask(&merge("Old", &tag))?;
+        }
+        let got = session.ask(&format!(
+            "SELECT properties FROM table_service.get_entity('{table}', 'p', 'r')"
+        ))?;
+        self.same(
+            "the old and the new library write in turn",
+            "{\"A\":0,\"New\":3,\"Old\":3}",
+            &got,
+        )?;
+        session
+            .ask(&format!("SELECT 1 FROM table_service.delete_table('{table}')"))
+            .map(drop)
+    }
+
+    /// The catalog of the database is that of a new one.
+    fn is_like_new(&self, server: &Server, what: &str) -> Result {
+        self.same(
+            &format!("{what} has the catalog of a new database"),
+            &self.catalog,
+            &catalog(server)?,
+        )
+    }
+
+    /// From the extension of a release on PostgreSQL 15 to this one on the PostgreSQL of this environment.
+    fn by_pg_upgrade(&self, release: &str) -> Result {
+        let environment = self.environment;
+        headline(&format!(
+            "pg_upgrade from {release} on PostgreSQL 15 to {THIS} on PostgreSQL {}",
+            environment.pg
+        ));
+        run(environment.command("pgrx-config/setup.sh").args(["15", "run"]))?;
+        let old = self.postgres_with(release, 15)?;
+        let server = Server::start(&old, self.work.join(format!("old15-{release}")), &[])?;
+        create_database(&server)?;
+        file(&server, "tests/upgrade/data.sql")?;
+        let before = answers(&server, DATABASE)?;
+        server.stop_and_keep()?;
+
+        let directory = self.work.join(format!("upgraded-{release}"));
+        environment.make_directory_of_server(&directory)?;
+        let data = directory.join("data");
+        let mut init = environment.command_of_server(environment.of_postgres("initdb"));
+        init.args([
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+            "--no-sync",
+        ]);
+        if environment.pg >= 18 {
+            init.arg("--no-data-checksums");
+        }
+        text(init.arg("-D").arg(&data))?;
+        let mut upgrade = environment.command_of_server(environment.of_postgres("pg_upgrade"));
+        upgrade
+            .current_dir(&directory)
+            .args(["-U", "postgres", "-b"])
+            .arg(old.of_postgres(""));
+        upgrade
+            .arg("-B")
+            .arg(environment.of_postgres(""))
+            .arg("-d")
+            .arg(server.directory.join("data"));
+        upgrade.arg("-D").arg(&data).arg("-s").arg(&directory);
+        let log = self.work.join("pg_upgrade.log");
+        upgrade.stdout(File::create(&log).map_err(about(&log))?);
+        if let Err(error) = run(&mut upgrade) {
+            let mut logs = environment.command("find");
+            logs.arg(&log)
+                .arg(&directory)
+                .args(["(", "-name", "*.txt", "-o", "-name", "pg_upgrade*.log", ")"]);
+            run(logs.args(["-exec", "tail", "-n", "30", "{}", "+"]))?;
+            return Err(error);
+        }
+        let include = "printf \"include_if_exists = 'run.conf'\\n\" >>\"$1\"";
+        let mut settings = environment.command_of_server("sh");
+        run(settings.args(["-c", include, "sh"]).arg(data.join("postgresql.conf")))?;
+        let upgraded = Server::start(environment, directory, &[])?;
+        self.same("answers after pg_upgrade", &before, &answers(&upgraded, DATABASE)?)?;
+        upgraded.sql("postgres", DATABASE, &["ALTER EXTENSION table_service UPDATE"])?;
+        self.same("answers after ALTER EXTENSION", &before, &answers(&upgraded, DATABASE)?)?;
+        self.is_like_new(&upgraded, "the database that pg_upgrade made")
+    }
+
+    fn same(&self, what: &str, expected: &str, got: &str) -> Result {
+        if expected == got {
+            println!("ok: {what}");
+            return Ok(());
+        }
+        let file = |name: &str, text: &str| {
+            let path = self.work.join(name);
+            std::fs::write(&path, format!("{text}\n")).map_err(about(&path))?;
+            Ok::<_, String>(path)
+        };
+        let mut diff = self.environment.command("diff");
+        let diff = diff
+            .arg("-u")
+            .arg(file("expected", expected)?)
+            .arg(file("got", got)?)
+            .output();
+        let differences = diff.map_err(|error| error.to_string())?.stdout;
+        for line in String::from_utf8_lossy(&differences).lines().take(40) {
+            println!("{}", line.chars().take(400).collect::<String>());
+        }
+        Err(format!("FAILED: {what}"))
+    }
+}
+
+/// A session of psql that stays open.
+struct Session {
+    psql: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Session {
+    fn start(server: &Server) -> Result<Session> {
+        let psql = server.psql("postgres", DATABASE)?;
+        // What it says of errors is a part of its answers.
+        let mut shell = server.environment().command("sh");
+        shell
+            .args(["-c", "exec \"$@\" 2>&1", "sh"])
+            .arg(psql.get_program())
+            .args(psql.get_args());
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut psql = shell.spawn().map_err(|error| error.to_string())?;
+        let input = psql.stdin.take();
+        let output = psql.stdout.take().ok_or("psql has no output")?;
+        Ok(Session {
+            psql,
+            input,
+            output: BufReader::new(output),
+        })
+    }
+
+    /// What it answers to these commands.
+    fn ask(&mut self, commands: &str) -> Result<String> {
+        const END: &str = "end of the answer";
+        let input = self.input.as_mut().ok_or("psql has no input")?;
+        write!(input, "{commands}\n;\n\\echo {END}\n").map_err(|error| format!("psql: {error}"))?;
+        let mut answer = String::new();
+        loop {
+            let mut line = String::new();
+            self.output
+                .read_line(&mut line)
+                .map_err(|error| format!("psql: {error}"))?;
+            if line.is_empty() || line.trim_end() == END {
+                return Ok(answer.trim().to_owned());
+            }
+            answer += &line;
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.psql.wait();
+    }
+}
+
+fn create_database(server: &Server) -> Result {
+    server.sql("postgres", "postgres", &[&format!("CREATE DATABASE {DATABASE}")])?;
+    server
+        .sql("postgres", DATABASE, &["CREATE EXTENSION table_service"])
+        .map(drop)
+}
+
+/// Runs a file in the database, and returns what it prints.
+fn file(server: &Server, path: &str) -> Result<String> {
+    text(server.psql("postgres", DATABASE)?.args(["-f", path]))
+}
+
+fn answers(server: &Server, database: &str) -> Result<String> {
+    text(server.psql("postgres", database)?.args(["-f", ANSWERS, "-f", MATCHES]))
+}
+
+fn catalog(server: &Server) -> Result<String> {
+    let mut psql = server.psql("postgres", DATABASE)?;
+    text(
+        psql.args(["-f", "tests/upgrade/catalog.sql"])
+            .env("PGOPTIONS", "-c search_path="),
+    )
+}
+
+/// Where a PostgreSQL has its libraries and extensions.
+fn directories(environment: &Environment) -> Result<(PathBuf, PathBuf)> {
+    let directory = |option: &str| text(environment.command(environment.pg_config()).arg(option)).map(PathBuf::from);
+    Ok((directory("--pkglibdir")?, directory("--sharedir")?.join("extension")))
+}
+
+/// The library, the control file and the scripts.
+fn files_of_the_extension(libraries: &Path, extensions: &Path) -> Result<Vec<PathBuf>> {
+    let library = libraries.join("table_service.so");
+    let mut files: Vec<PathBuf> = library.exists().then_some(library).into_iter().collect();
+    for entry in std::fs::read_dir(extensions).map_err(about(extensions))? {
+        let path = entry.map_err(about(extensions))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("table_service.") || name.starts_with("table_service-") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn headline(text: &str) {
+    println!("-- {text}");
+}
