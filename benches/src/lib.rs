@@ -3,10 +3,10 @@
 pub mod data;
 pub mod load;
 pub mod mix;
+pub mod operation;
 pub mod plot;
 pub mod report;
 pub mod session;
-pub mod work;
 
 /// An error, which ends the measurement.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -9,9 +9,9 @@ use table_service_benches::Error;
 use table_service_benches::data::{Data, HAND_WRITTEN, PARTITIONS};
 use table_service_benches::load::{self, Measured};
 use table_service_benches::mix::{Inserter, Partition};
+use table_service_benches::operation::{Operation, OperationWorker, Side};
 use table_service_benches::report::{Comparison, Spread};
 use table_service_benches::session::connect;
-use table_service_benches::work::{Side, Task, Work};
 use tokio_postgres::Client;
 
 #[derive(Parser)]
@@ -28,15 +28,15 @@ struct Arguments {
     /// How long, in seconds, each time
     #[arg(long, default_value_t = 0.1)]
     seconds: f64,
-    /// How long, in seconds, all rounds of one kind of work may take: long statements get fewer
+    /// How long, in seconds, all rounds of one operation may take: long statements get fewer
     #[arg(long, default_value_t = 40.0)]
     limit: f64,
-    /// How many clients work at once; several numbers for several measurements of the short kinds of work
+    /// How many clients work at once; several numbers for several measurements of the short operations
     #[arg(long, value_delimiter = ',', default_value = "1,4")]
     clients: Vec<usize>,
-    /// Only these kinds of work
+    /// Only these operations
     #[arg(long, value_delimiter = ',')]
-    only: Vec<Work>,
+    only: Vec<Operation>,
     /// Instead, how many entities of 1 KiB go into one partition, beside the Table service's published targets
     #[arg(long)]
     service_targets: bool,
@@ -73,23 +73,23 @@ async fn main() -> Result<(), Error> {
 
     let indexed = Data::new("Indexed", arguments.entities, PARTITIONS);
     let mut is_indexed = false;
-    for &work in Work::value_variants() {
-        if !arguments.only.is_empty() && !arguments.only.contains(&work) {
+    for &operation in Operation::value_variants() {
+        if !arguments.only.is_empty() && !arguments.only.contains(&operation) {
             continue;
         }
-        if work.is_indexed() && !is_indexed {
+        if operation.is_indexed() && !is_indexed {
             let line = create_indexed(&control, indexed).await?;
             println!("{}", line.line());
             lines.push(line);
             is_indexed = true;
         }
-        let data = if work.is_indexed() { indexed } else { data };
+        let data = if operation.is_indexed() { indexed } else { data };
         for &clients in &arguments.clients {
             // Long statements keep the server busy, however many clients there are.
-            if clients > 1 && !work.is_short() {
+            if clients > 1 && !operation.is_short() {
                 continue;
             }
-            let line = compare(&arguments, data, work, clients).await?;
+            let line = compare(&arguments, data, operation, clients).await?;
             println!("{}", line.line());
             lines.push(line);
         }
@@ -200,10 +200,10 @@ async fn storage(control: &Client, data: Data) -> Result<Comparison, Error> {
     })
 }
 
-async fn compare(arguments: &Arguments, data: Data, work: Work, clients: usize) -> Result<Comparison, Error> {
+async fn compare(arguments: &Arguments, data: Data, operation: Operation, clients: usize) -> Result<Comparison, Error> {
     let time = Duration::from_secs_f64(arguments.seconds);
-    let mut ours = workers(arguments, data, work, Side::Ours, clients).await?;
-    let mut hand_written = workers(arguments, data, work, Side::HandWritten, clients).await?;
+    let mut ours = workers(arguments, data, operation, Side::Ours, clients).await?;
+    let mut hand_written = workers(arguments, data, operation, Side::HandWritten, clients).await?;
     // Caches fill, and statements get their plans.
     let warm_up = time / 4;
     load::run_all(&mut ours, warm_up).await?;
@@ -227,25 +227,25 @@ async fn compare(arguments: &Arguments, data: Data, work: Work, clients: usize) 
         }
     }
     Ok(Comparison {
-        work: work.title().to_owned(),
+        work: operation.title().to_owned(),
         clients,
         ours: Spread::of(our_rates.iter().copied()).median,
         hand_written: Spread::of(hand_rates.iter().copied()).median,
         ratio: Spread::of(our_rates.iter().zip(&hand_rates).map(|(ours, hand)| ours / hand)),
-        target: Some(work.target()),
+        target: Some(operation.target()),
     })
 }
 
 async fn workers(
     arguments: &Arguments,
     data: Data,
-    work: Work,
+    operation: Operation,
     side: Side,
     clients: usize,
-) -> Result<Vec<Task>, Error> {
+) -> Result<Vec<OperationWorker>, Error> {
     let mut workers = Vec::new();
     for client in 0..clients as u64 {
-        workers.push(Task::new(&arguments.database_url, work, side, data, client).await?);
+        workers.push(OperationWorker::new(&arguments.database_url, operation, side, data, client).await?);
     }
     Ok(workers)
 }

@@ -7,19 +7,19 @@ use clap::Parser;
 use table_service_benches::Error;
 use table_service_benches::data::{Data, PARTITIONS};
 use table_service_benches::load;
+use table_service_benches::operation::{Operation, OperationWorker, Side};
 use table_service_benches::report::Spread;
 use table_service_benches::session::connect;
-use table_service_benches::work::{Side, Task, Work};
 use tokio_postgres::Client;
 
 /// What is done at every size.
-const WORKS: [Work; 6] = [
-    Work::Get,
-    Work::Insert,
-    Work::Replace,
-    Work::Merge,
-    Work::BatchJson,
-    Work::Page,
+const OPERATIONS: [Operation; 6] = [
+    Operation::Get,
+    Operation::Insert,
+    Operation::Replace,
+    Operation::Merge,
+    Operation::BatchJson,
+    Operation::Page,
 ];
 
 /// Of the throughput of the smallest table, at least, for work on one entity.
@@ -73,29 +73,29 @@ async fn main() -> Result<(), Error> {
         );
     };
     columns(&sizes, |data| format!("{} entities", data.entities));
-    for work in WORKS {
-        line(&arguments, work, &sizes).await?;
+    for operation in OPERATIONS {
+        line(&arguments, operation, &sizes).await?;
     }
     columns(&partitions, |data| format!("{} partitions", data.partitions));
-    for work in WORKS {
-        line(&arguments, work, &partitions).await?;
+    for operation in OPERATIONS {
+        line(&arguments, operation, &partitions).await?;
     }
     println!();
     memory_of_a_result(&arguments, large).await?;
     memory_of_filters(&arguments).await
 }
 
-async fn line(arguments: &Arguments, work: Work, tables: &[Data]) -> Result<(), Error> {
+async fn line(arguments: &Arguments, operation: Operation, tables: &[Data]) -> Result<(), Error> {
     let time = Duration::from_secs_f64(arguments.seconds);
     let mut tasks = Vec::new();
     for &data in tables {
-        let mut task = Task::new(&arguments.database_url, work, Side::Ours, data, 0).await?;
-        load::run(&mut task, time / 4).await?;
-        tasks.push((task, Vec::new()));
+        let mut worker = OperationWorker::new(&arguments.database_url, operation, Side::Ours, data, 0).await?;
+        load::run(&mut worker, time / 4).await?;
+        tasks.push((worker, Vec::new()));
     }
     for _ in 0..arguments.rounds {
-        for (task, rates) in &mut tasks {
-            rates.push(load::run(task, time).await?.entities_rate());
+        for (worker, rates) in &mut tasks {
+            rates.push(load::run(worker, time).await?.entities_rate());
         }
     }
     let rates: Vec<&Vec<f64>> = tasks.iter().map(|(_, rates)| rates).collect();
@@ -107,14 +107,14 @@ async fn line(arguments: &Arguments, work: Work, tables: &[Data]) -> Result<(), 
         .iter()
         .map(|rates| format!("{:>16.1}", Spread::of(rates.iter().copied()).median))
         .collect();
-    let verdict = match work.is_short() {
+    let verdict = match operation.is_short() {
         true if ratio.median >= TARGET => format!("   target {TARGET}: met"),
         true => format!("   target {TARGET}: missed"),
         false => String::new(),
     };
     println!(
         "{:<44}{}   {:.2}/{:.2}/{:.2}{verdict}",
-        work.title(),
+        operation.title(),
         medians.concat(),
         ratio.min,
         ratio.median,

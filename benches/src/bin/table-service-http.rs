@@ -37,9 +37,9 @@ struct Options {
     rounds: usize,
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16])]
     connections: Vec<usize>,
-    /// Only this work [default: all]
+    /// Only this operation [default: all]
     #[arg(long)]
-    work: Vec<Work>,
+    work: Vec<Operation>,
     /// The databases behind our servers, for a property index on the emails of the table in which `find` looks
     #[arg(long = "database-url")]
     database_urls: Vec<String>,
@@ -79,7 +79,7 @@ fn cpu_seconds(process: u32) -> Option<f64> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-enum Work {
+enum Operation {
     Get,
     Find,
     Page,
@@ -88,24 +88,24 @@ enum Work {
     Batch,
 }
 
-impl Work {
-    const ALL: [Work; 6] = [
-        Work::Get,
-        Work::Find,
-        Work::Page,
-        Work::Insert,
-        Work::Replace,
-        Work::Batch,
+impl Operation {
+    const ALL: [Operation; 6] = [
+        Operation::Get,
+        Operation::Find,
+        Operation::Page,
+        Operation::Insert,
+        Operation::Replace,
+        Operation::Batch,
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Work::Insert => "insert",
-            Work::Get => "point get",
-            Work::Find => "email of 1 in 10,000",
-            Work::Replace => "replace with If-Match",
-            Work::Page => "page of 1000 entities",
-            Work::Batch => "batch of 100 inserts",
+            Operation::Insert => "insert",
+            Operation::Get => "point get",
+            Operation::Find => "email of 1 in 10,000",
+            Operation::Replace => "replace with If-Match",
+            Operation::Page => "page of 1000 entities",
+            Operation::Batch => "batch of 100 inserts",
         }
     }
 }
@@ -193,49 +193,56 @@ async fn batch(connection: &mut Connection, table: &str, partition: &str, number
 }
 
 /// What one connection does until `end`; the microseconds of each request.
-async fn run(address: &str, table: &str, work: Work, partition: &str, end: Instant, times: &RefCell<Histogram<u64>>) {
+async fn run(
+    address: &str,
+    table: &str,
+    operation: Operation,
+    partition: &str,
+    end: Instant,
+    times: &RefCell<Histogram<u64>>,
+) {
     let mut connection = Connection::open(address).await;
     let mut random = SmallRng::from_rng(&mut rand::rng());
     let mut number = 0;
     let own = format!("{table}(PartitionKey='{partition}',RowKey='own')");
     let etag_of = |answer: Answer| answer.header("etag").map(str::to_owned);
     let mut etag = None;
-    if work == Work::Replace {
+    if operation == Operation::Replace {
         let body = format!("{{{}}}", properties(0));
         etag = etag_of(connection.succeed("PUT", &own, &[JSON], &body).await);
     }
     while Instant::now() < end {
         number += 1;
         let begin = Instant::now();
-        match work {
-            Work::Insert => {
+        match operation {
+            Operation::Insert => {
                 let body = format!(
                     "{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{number:08}\",{}}}",
                     properties(number)
                 );
                 connection.succeed("POST", table, &[JSON, QUIET], &body).await;
             }
-            Work::Get => {
+            Operation::Get => {
                 let row = random.random_range(0..PAGE);
                 let target = format!("{table}(PartitionKey='read',RowKey='{row:08}')");
                 connection.succeed("GET", &target, &[], "").await;
             }
-            Work::Find => {
+            Operation::Find => {
                 let row = random.random_range(0..FOUND);
                 let filter = format!("{table}Found()?$filter=Email%20eq%20'don.hall{row}@contoso.com'");
                 connection.succeed("GET", &filter, &[], "").await;
             }
-            Work::Replace => {
+            Operation::Replace => {
                 let tag = etag.take().unwrap();
                 let body = format!("{{{}}}", properties(number));
                 let headers = [JSON, ("If-Match", &tag)];
                 etag = etag_of(connection.succeed("PUT", &own, &headers, &body).await);
             }
-            Work::Page => {
+            Operation::Page => {
                 let filter = format!("{table}()?$filter=PartitionKey%20eq%20'read'");
                 connection.succeed("GET", &filter, &[], "").await;
             }
-            Work::Batch => {
+            Operation::Batch => {
                 let begin = number * BATCH;
                 batch(&mut connection, table, partition, begin..begin + BATCH).await;
             }
@@ -275,16 +282,23 @@ struct Figure {
     cpu: Option<f64>,
 }
 
-async fn measure(server: &Server, table: &str, work: Work, connections: usize, round: usize, seconds: f64) -> Figure {
+async fn measure(
+    server: &Server,
+    table: &str,
+    operation: Operation,
+    connections: usize,
+    round: usize,
+    seconds: f64,
+) -> Figure {
     let cpu = || server.process.and_then(cpu_seconds);
     let cpu_before = cpu();
     let begin = Instant::now();
     let end = begin + Duration::from_secs_f64(seconds);
     let times = RefCell::new(Histogram::<u64>::new(3).unwrap());
     let clients = (0..connections).map(|number| {
-        let partition = format!("w{}-{connections}-{round}-{number}", work as usize);
+        let partition = format!("w{}-{connections}-{round}-{number}", operation as usize);
         let times = &times;
-        async move { run(&server.address, table, work, &partition, end, times).await }
+        async move { run(&server.address, table, operation, &partition, end, times).await }
     });
     join_all(clients).await;
     let times = times.into_inner();
@@ -305,7 +319,7 @@ async fn main() {
     let options = Options::parse();
     let servers = options.servers;
     let table = format!("Bench{}", std::process::id());
-    let finds = options.work.is_empty() || options.work.contains(&Work::Find);
+    let finds = options.work.is_empty() || options.work.contains(&Operation::Find);
     for Server { address, .. } in &servers {
         prepare(address, &table, PAGE).await;
         if finds {
@@ -316,25 +330,25 @@ async fn main() {
         let created = create_index(url, &format!("{table}Found")).await;
         created.expect("the index is created");
     }
-    let works = if options.work.is_empty() {
-        Work::ALL.to_vec()
+    let operations = if options.work.is_empty() {
+        Operation::ALL.to_vec()
     } else {
         options.work
     };
-    let mut figures: BTreeMap<(Work, usize, usize), Vec<Figure>> = BTreeMap::new();
-    // One kind of work after the other, reads first: what writes leave behind is not counted for reads.
-    for work in works {
+    let mut figures: BTreeMap<(Operation, usize, usize), Vec<Figure>> = BTreeMap::new();
+    // One operation after the other, reads first: what writes leave behind is not counted for reads.
+    for operation in operations {
         for round in 0..options.rounds {
             for &connections in &options.connections {
                 for (index, server) in servers.iter().enumerate() {
                     settle(&servers).await;
-                    let figure = measure(server, &table, work, connections, round, options.seconds).await;
-                    figures.entry((work, connections, index)).or_default().push(figure);
+                    let figure = measure(server, &table, operation, connections, round, options.seconds).await;
+                    figures.entry((operation, connections, index)).or_default().push(figure);
                 }
             }
         }
     }
-    let medians: BTreeMap<(Work, usize, usize), Figure> = figures
+    let medians: BTreeMap<(Operation, usize, usize), Figure> = figures
         .into_iter()
         .map(|(key, mut rounds)| {
             rounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -347,19 +361,19 @@ async fn main() {
     );
     let last = servers.len() - 1;
     let mut report = Vec::new();
-    for (&(work, connections, index), figure) in &medians {
+    for (&(operation, connections, index), figure) in &medians {
         let Figure { rate, median, p99, cpu } = figure;
         let name = &servers[index].name;
-        report.push(json!({"work": work.name(), "connections": connections, "server": name, "rate": rate, "median_ms": median, "p99_ms": p99, "cpu_us": cpu}));
+        report.push(json!({"work": operation.name(), "connections": connections, "server": name, "rate": rate, "median_ms": median, "p99_ms": p99, "cpu_us": cpu}));
         // To the server that is named last.
         let ratio = match index {
             _ if index == last => String::new(),
-            _ => format!("{:.1}", rate / medians[&(work, connections, last)].rate),
+            _ => format!("{:.1}", rate / medians[&(operation, connections, last)].rate),
         };
         let cpu = cpu.map(|cpu| format!("{cpu:.0}")).unwrap_or_default();
         println!(
             "{:<24} {connections:>5}  {name:<10} {rate:>12.1} {median:>12.3} {p99:>12.3} {cpu:>8} {ratio:>8}",
-            work.name(),
+            operation.name(),
         );
     }
     if options.json {

@@ -53,7 +53,7 @@ pub enum Command {
 }
 
 #[derive(Debug, Args)]
-pub struct Places {
+pub struct TwoPlaces {
     /// Where to read [env: TABLE_SERVICE_COPY_FROM]
     #[arg(long, value_name = "SOURCE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
     pub from: Option<Secret>,
@@ -68,7 +68,7 @@ pub struct Places {
 
 /// A place that is worked on alone.
 #[derive(Debug, Args)]
-pub struct Place {
+pub struct OnePlace {
     /// The place [env: TABLE_SERVICE_COPY_FROM]
     #[arg(long, value_name = "PLACE", env = "TABLE_SERVICE_COPY_FROM", hide_env = true)]
     pub from: Option<Secret>,
@@ -121,7 +121,7 @@ pub struct Options {
 #[derive(Debug, Args)]
 pub struct CopyArguments {
     #[command(flatten)]
-    pub places: Places,
+    pub places: TwoPlaces,
 
     /// What happens to an entity that the target has already
     #[arg(long, value_enum, default_value = "fail")]
@@ -172,7 +172,7 @@ pub struct CopyArguments {
 #[derive(Debug, Args)]
 pub struct VerifyArguments {
     #[command(flatten)]
-    pub places: Places,
+    pub places: TwoPlaces,
 
     /// Compare Timestamps too, by microseconds
     #[arg(long)]
@@ -190,7 +190,7 @@ pub struct VerifyArguments {
 )]
 pub struct DeleteArguments {
     #[command(flatten)]
-    pub place: Place,
+    pub place: OnePlace,
 
     /// Which entities: a filter as $filter has it, such as "PartitionKey eq '2025'"; all of them are: true
     #[arg(long, value_name = "FILTER")]
@@ -225,7 +225,7 @@ pub struct DeleteArguments {
 #[derive(Debug, Args)]
 pub struct CountArguments {
     #[command(flatten)]
-    pub place: Place,
+    pub place: OnePlace,
 
     /// Count only the entities that pass this filter, as $filter has it
     #[arg(long, value_name = "FILTER")]

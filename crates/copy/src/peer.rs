@@ -19,7 +19,7 @@ pub enum Source {
 }
 
 /// What is to be read of a source.
-pub struct Reading<'a> {
+pub struct SourceOptions<'a> {
     pub files: &'a FileOptions,
     pub tables: &'a [String],
     pub since: Option<Ticks>,
@@ -29,16 +29,16 @@ pub struct Reading<'a> {
 impl Source {
     /// # Errors
     /// A location that cannot be a source.
-    pub fn new(location: Location, reading: &Reading<'_>) -> Result<Source, Failure> {
+    pub fn new(location: Location, options: &SourceOptions<'_>) -> Result<Source, Failure> {
         Ok(match location {
             Location::Rest(endpoint) => Source::Rest(Box::new(RestSource::new(
-                RestClient::new(endpoint, reading.patience)?,
-                reading.since,
-                reading.tables,
+                RestClient::new(endpoint, options.patience)?,
+                options.since,
+                options.tables,
             ))),
-            Location::Sql(config) => Source::Sql(Box::new(SqlSource::new(*config, reading.patience, reading.since))),
-            Location::Path(path) => Source::Files(FileSource::new(Some(path), reading.files, reading.tables)),
-            Location::Stream => Source::Files(FileSource::new(None, reading.files, reading.tables)),
+            Location::Sql(config) => Source::Sql(Box::new(SqlSource::new(*config, options.patience, options.since))),
+            Location::Path(path) => Source::Files(FileSource::new(Some(path), options.files, options.tables)),
+            Location::Stream => Source::Files(FileSource::new(None, options.files, options.tables)),
         })
     }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use table_service_model::{Secret, Ticks, table_name};
 
-use crate::cli::{Options, Places};
+use crate::cli::{Options, TwoPlaces};
 use crate::failure::Failure;
 use crate::files::FileOptions;
 use crate::location::Location;
-use crate::peer::{Reading, Source};
+use crate::peer::{Source, SourceOptions};
 use crate::printable::{self, tell};
 use crate::progress::Style;
 
@@ -20,7 +20,7 @@ pub fn from_of(from: Option<&Secret>) -> Result<&Secret, Failure> {
     from.ok_or_else(|| Failure::usage("--from SOURCE is missing; --help explains it."))
 }
 
-impl Places {
+impl TwoPlaces {
     /// # Errors
     /// That it is missing.
     pub fn from(&self) -> Result<&Secret, Failure> {
@@ -63,7 +63,7 @@ impl Options {
     pub fn source(&self, place: &Secret, since: Option<Ticks>) -> Result<Source, Failure> {
         Source::new(
             Location::read(place)?,
-            &Reading {
+            &SourceOptions {
                 files: &self.files(),
                 tables: &self.tables,
                 since,

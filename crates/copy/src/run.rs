@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use table_service_model::{Secret, Ticks};
 
-use crate::cli::{Command, CommandLine, CopyArguments, Places, VerifyArguments};
+use crate::cli::{Command, CommandLine, CopyArguments, TwoPlaces, VerifyArguments};
 use crate::failure::{Failure, exit};
 use crate::interrupt::stop_on_signal;
 use crate::location::Location;
@@ -339,7 +339,7 @@ async fn verify(arguments: &VerifyArguments) -> Result<u8, Failure> {
 
 /// A comparison of two places.
 struct Compare<'a> {
-    places: &'a Places,
+    places: &'a TwoPlaces,
     tables: Option<Vec<String>>,
     timestamps: bool,
     most: usize,

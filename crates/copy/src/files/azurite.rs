@@ -11,14 +11,14 @@ use crate::printable::said;
 use crate::record::MOST_TABLES;
 
 use super::explorer::{Members, append};
-use super::input::{Fault, Input, Place};
+use super::input::{Fault, Input, LineColumn};
 use super::json::{Json, Sink};
 
 pub const FILE: &str = "__azurite_db_table__.json";
 const TABLES: &str = "$TABLES_COLLECTION$";
 
 /// Takes a document and its place; false if it wants no more.
-type Take<'t> = dyn FnMut(Place, &[u8]) -> Result<bool, Fault> + 't;
+type Take<'t> = dyn FnMut(LineColumn, &[u8]) -> Result<bool, Fault> + 't;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct Table {

@@ -1,7 +1,7 @@
 //! Rows of CSV (RFC 4180). What is no row is an error: text behind a closing quote, a quote within a field that does not
 //! begin with one, an end within a field.
 
-use super::input::{Fault, Input, Place};
+use super::input::{Fault, Input, LineColumn};
 
 /// How many columns a file may have.
 pub const MOST_COLUMNS: usize = 20_000;
@@ -9,7 +9,7 @@ pub const MOST_COLUMNS: usize = 20_000;
 /// A field of a row.
 struct Field {
     end: usize,
-    place: Place,
+    place: LineColumn,
 }
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub struct Row {
     text: Vec<u8>,
     fields: Vec<Field>,
     /// Where the row ends.
-    end: Option<Place>,
+    end: Option<LineColumn>,
     /// Whether a line end is behind it.
     has_line_end: bool,
 }
@@ -132,9 +132,9 @@ impl Row {
     }
 
     /// Where a field begins, or else where the row ends.
-    pub fn place(&self, index: usize) -> Place {
+    pub fn place(&self, index: usize) -> LineColumn {
         let place = self.fields.get(index).map(|field| field.place).or(self.end);
-        place.unwrap_or(Place { line: 1, column: 1 })
+        place.unwrap_or(LineColumn { line: 1, column: 1 })
     }
 
     pub fn has_line_end(&self) -> bool {

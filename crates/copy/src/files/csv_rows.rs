@@ -18,7 +18,7 @@ use crate::record::{Record, reason};
 
 use super::csv::Row;
 use super::infer::Guess;
-use super::input::{Fault, Place};
+use super::input::{Fault, LineColumn};
 
 pub const TYPE: &str = "@type";
 
@@ -178,7 +178,7 @@ impl Columns {
     ///
     /// # Errors
     /// Why it is no entity, and where.
-    pub fn record(&mut self, row: &Row) -> Result<Record, (Place, String)> {
+    pub fn record(&mut self, row: &Row) -> Result<Record, (LineColumn, String)> {
         if row.len() != self.count {
             let reason = format!("The row has {} fields, but the header {}", row.len(), self.count);
             return Err((row.place(self.count), reason));

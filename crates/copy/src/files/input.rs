@@ -14,13 +14,13 @@ const BUFFER: usize = 1 << 16;
 
 /// A line and a character in it, from 1 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct LineColumn {
     pub line: u64,
     pub column: u64,
 }
 
-impl Place {
-    const BEGIN: Place = Place { line: 1, column: 1 };
+impl LineColumn {
+    const BEGIN: LineColumn = LineColumn { line: 1, column: 1 };
 
     /// A fault at this place.
     pub fn fault(self, reason: impl fmt::Display) -> Fault {
@@ -28,7 +28,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LineColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
     }
@@ -58,8 +58,8 @@ pub struct Input<'r> {
     begin: usize,
     end: usize,
     ended: bool,
-    place: Place,
-    record: Place,
+    place: LineColumn,
+    record: LineColumn,
 }
 
 impl<'r> Input<'r> {
@@ -97,8 +97,8 @@ impl<'r> Input<'r> {
             begin: 0,
             end: 0,
             ended: false,
-            place: Place::BEGIN,
-            record: Place::BEGIN,
+            place: LineColumn::BEGIN,
+            record: LineColumn::BEGIN,
         })
     }
 
@@ -164,11 +164,11 @@ impl<'r> Input<'r> {
     }
 
     /// Where the record begins.
-    pub fn record(&self) -> Place {
+    pub fn record(&self) -> LineColumn {
         self.record
     }
 
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> LineColumn {
         self.place
     }
 

@@ -13,7 +13,7 @@ use super::csv_rows::Columns;
 use super::explorer;
 use super::format::{Format, Layout};
 use super::infer::Guess;
-use super::input::{Fault, Input, Place};
+use super::input::{Fault, Input, LineColumn};
 use super::json::Objects;
 use super::lines::{self, Line};
 
@@ -117,7 +117,7 @@ struct Chunks<'s> {
 
 impl Chunks<'_> {
     /// Notes the next record of the file; false when nobody wants more.
-    fn push(&mut self, record: Result<Record, (Place, String)>, text: &dyn Fn() -> String) -> bool {
+    fn push(&mut self, record: Result<Record, (LineColumn, String)>, text: &dyn Fn() -> String) -> bool {
         self.count += 1;
         match record {
             Ok(record) => {

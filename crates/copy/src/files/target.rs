@@ -196,7 +196,7 @@ impl Write for Output {
 }
 
 /// Where entities go while they come.
-enum Place {
+enum Destination {
     /// Into a file with another name, so that nobody takes a part for the whole; its handle and that name.
     Part(File, PathBuf),
     /// CSV for standard output or a device: into a file without a name, which is gone on every way out.
@@ -210,7 +210,7 @@ enum Place {
 /// CSV needs the names of all properties before its first row. So its entities are first written as lines of JSON.
 pub struct Writer {
     output: Output,
-    place: Place,
+    destination: Destination,
     /// `None` is standard output.
     file: Option<PathBuf>,
     format: Format,
@@ -223,7 +223,7 @@ impl Writer {
     fn open(file: Option<PathBuf>, format: Format, delimiter: u8, length: Option<u64>) -> Result<Writer, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", name_of(file.as_deref())));
         let regular = file.as_deref().filter(|file| !is_device(file));
-        let opened = || -> std::io::Result<(Place, Box<dyn Write + Send>)> {
+        let opened = || -> std::io::Result<(Destination, Box<dyn Write + Send>)> {
             Ok(match regular {
                 Some(file) => {
                     let part = created::beside(file, PART);
@@ -232,20 +232,20 @@ impl Writer {
                         None => created::anew(&part)?,
                     };
                     let raw = handle.try_clone()?;
-                    (Place::Part(handle, part), Box::new(raw))
+                    (Destination::Part(handle, part), Box::new(raw))
                 }
                 None if format.layout == Layout::Csv => {
                     let unnamed = created::unnamed()?;
                     let raw = unnamed.try_clone()?;
-                    (Place::Unnamed(unnamed), Box::new(raw))
+                    (Destination::Unnamed(unnamed), Box::new(raw))
                 }
-                None => (Place::Through, stream(file.as_deref())?),
+                None => (Destination::Through, stream(file.as_deref())?),
             })
         };
-        let (place, raw) = opened().map_err(|error| failed(&error))?;
+        let (destination, raw) = opened().map_err(|error| failed(&error))?;
         let mut writer = Writer {
             output: Output::new(raw),
-            place,
+            destination,
             format,
             delimiter,
             buffer: Vec::new(),
@@ -301,7 +301,7 @@ impl Writer {
     /// What the operating system says.
     pub fn checkpoint(&mut self) -> Result<u64, Failure> {
         let compressed = self.spool().compressed;
-        let Place::Part(part, _) = &self.place else {
+        let Destination::Part(part, _) = &self.destination else {
             return Ok(0);
         };
         let output = &mut self.output;
@@ -323,13 +323,13 @@ impl Writer {
     /// What the operating system says.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.end().map_err(|error| self.failed(&error))?;
-        let spool = match &self.place {
-            Place::Part(spool, _) | Place::Unnamed(spool) => spool,
-            Place::Through => return Ok(()),
+        let spool = match &self.destination {
+            Destination::Part(spool, _) | Destination::Unnamed(spool) => spool,
+            Destination::Through => return Ok(()),
         };
         let (failed, file) = (|error: std::io::Error| self.failed(&error), self.file.as_deref());
-        match (&self.place, file) {
-            (Place::Part(_, part), Some(file)) if self.format.layout == Layout::Csv => {
+        match (&self.destination, file) {
+            (Destination::Part(_, part), Some(file)) if self.format.layout == Layout::Csv => {
                 let rows = created::beside(file, ".csv-part");
                 let target = created::anew(&rows).map_err(failed)?;
                 let written = target
@@ -345,7 +345,7 @@ impl Writer {
                 }
                 std::fs::remove_file(part).map_err(failed)
             }
-            (Place::Part(_, part), Some(file)) => {
+            (Destination::Part(_, part), Some(file)) => {
                 let synced = spool.sync_all().and_then(|()| std::fs::rename(part, file));
                 synced.map_err(failed)
             }

@@ -48,7 +48,7 @@ pub struct Page<'a> {
 }
 
 #[derive(Deserialize)]
-pub struct Keys {
+pub struct EntityKeys {
     #[serde(rename = "PartitionKey")]
     pub partition_key: String,
     #[serde(rename = "RowKey")]
@@ -57,7 +57,7 @@ pub struct Keys {
 
 #[derive(Deserialize)]
 pub struct KeyPage {
-    pub value: Items<Keys>,
+    pub value: Items<EntityKeys>,
 }
 
 #[derive(Deserialize)]

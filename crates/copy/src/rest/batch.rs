@@ -7,25 +7,25 @@ use http::Method;
 use super::answers::error_in;
 use super::client::{Answer, ServiceError};
 
-/// One change of a batch.
-pub struct Change {
+/// One operation of a batch.
+pub struct Operation {
     pub method: Method,
     pub url: String,
     pub body: String,
-    /// The version that it is for. A change with a body has none.
+    /// The version that it is for. An operation with a body has none.
     pub if_match: Option<String>,
 }
 
 /// The body of a batch; `id` makes its boundaries.
-pub fn body(id: &str, changes: &[&Change]) -> String {
+pub fn body(id: &str, operations: &[&Operation]) -> String {
     let mut body = String::new();
     // Writing to a String cannot fail.
     let _ = write!(
         body,
         "--batch_{id}\r\nContent-Type: multipart/mixed; boundary=changeset_{id}\r\n\r\n"
     );
-    for change in changes {
-        let own = match &change.if_match {
+    for operation in operations {
+        let own = match &operation.if_match {
             Some(etag) => format!("If-Match: {etag}\r\n"),
             None => "Content-Type: application/json\r\nPrefer: return-no-content\r\n".to_owned(),
         };
@@ -34,30 +34,30 @@ pub fn body(id: &str, changes: &[&Change]) -> String {
             "--changeset_{id}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
              {} {} HTTP/1.1\r\n{own}Accept: application/json;odata=minimalmetadata\r\n\
              DataServiceVersion: 3.0;\r\n\r\n{}\r\n",
-            change.method, change.url, change.body
+            operation.method, operation.url, operation.body
         );
     }
     let _ = write!(body, "--changeset_{id}--\r\n--batch_{id}--\r\n");
     body
 }
 
-/// What a batch of so many changes has come to: nothing if all succeeded.
-pub fn result(answer: &Answer, changes: usize) -> Result<(), ServiceError> {
+/// What a batch of so many operations has come to: nothing if all succeeded.
+pub fn result(answer: &Answer, operations: usize) -> Result<(), ServiceError> {
     if answer.status.as_u16() != 202 {
         return Err(answer.error());
     }
     let succeeded = parts(&answer.body)?;
-    if succeeded == changes {
+    if succeeded == operations {
         return Ok(());
     }
     Err(ServiceError {
         status: 0,
         code: String::new(),
-        message: format!("a batch of {changes} changes was answered with {succeeded}"),
+        message: format!("a batch of {operations} changes was answered with {succeeded}"),
     })
 }
 
-/// How many changes have succeeded, if none has failed.
+/// How many operations have succeeded, if none has failed.
 pub fn parts(body: &[u8]) -> Result<usize, ServiceError> {
     let text = String::from_utf8_lossy(body);
     let mut succeeded = 0;

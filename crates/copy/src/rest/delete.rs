@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::record::Reject;
 use crate::write::Removed;
 
-use super::batch::{self, Change};
+use super::batch::{self, Operation};
 use super::client::{Call, ServiceError, filter_literal};
 use super::keys::{KeyReader, Keyed};
 use super::source::RestSource;
@@ -57,16 +57,16 @@ impl RestDeleter<'_> {
             if batch.len() < 2 {
                 break;
             }
-            let changes: Vec<Change> = batch
+            let operations: Vec<Operation> = batch
                 .iter()
-                .map(|keyed| Change {
+                .map(|keyed| Operation {
                     method: Method::DELETE,
                     url: client.url(&self.point(keyed)),
                     body: String::new(),
                     if_match: Some(keyed.etag.clone()),
                 })
                 .collect();
-            let changes: Vec<&Change> = changes.iter().collect();
+            let operations: Vec<&Operation> = operations.iter().collect();
             let id = uuid::Uuid::new_v4().to_string();
             let content_type = format!("multipart/mixed; boundary=batch_{id}");
             let answer = client
@@ -76,7 +76,7 @@ impl RestDeleter<'_> {
                     query: "",
                     content_type: &content_type,
                     headers: &[("accept", "multipart/mixed")],
-                    body: Bytes::from(batch::body(&id, &changes)),
+                    body: Bytes::from(batch::body(&id, &operations)),
                 })
                 .await?;
             let error = match batch::result(&answer, batch.len()) {
@@ -194,7 +194,7 @@ fn batches(keys: Vec<Keyed>) -> Vec<Vec<Keyed>> {
     full
 }
 
-/// Which change of a batch an error is about: its message begins with the number.
+/// Which operation of a batch an error is about: its message begins with the number.
 fn index_of(error: &ServiceError) -> Option<usize> {
     error.message.split_once(':')?.0.trim().parse().ok()
 }

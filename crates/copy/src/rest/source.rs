@@ -13,7 +13,7 @@ use crate::printable;
 use crate::record::{Chunk, MOST_TABLES, Position, Range, Record, Reject, reason};
 
 use super::advance::{Advance, EMPTY_PAGES, SEARCHED_PAGES};
-use super::answers::{KeyPage, Keys, LARGEST_PAGE, Page, TableName, TablePage};
+use super::answers::{EntityKeys, KeyPage, LARGEST_PAGE, Page, TableName, TablePage};
 use super::client::{Answer, Call, Reply, RestClient, escape, filter_literal};
 
 /// How many entities the first page of a range has; later ones have as many as fit into [`PAGE_BYTES`].
@@ -252,7 +252,12 @@ impl RestSource {
     }
 
     /// The first keys that pass a filter.
-    async fn first(&self, table: &str, filter: Option<&str>, probes: &mut usize) -> Result<Option<Keys>, Failure> {
+    async fn first(
+        &self,
+        table: &str,
+        filter: Option<&str>,
+        probes: &mut usize,
+    ) -> Result<Option<EntityKeys>, Failure> {
         let mut token = String::new();
         let mut advance = Advance::new(EMPTY_PAGES);
         loop {

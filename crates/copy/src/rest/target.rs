@@ -14,7 +14,7 @@ use crate::printable;
 use crate::record::{Key, Record, Reject};
 use crate::write::{OnConflict, Outcome, WriteMode};
 
-use super::batch::{self, Change};
+use super::batch::{self, Operation};
 use super::client::{Call, RestClient, ServiceError, quoted};
 
 /// How many batches one lane has under way.
@@ -132,7 +132,7 @@ pub struct RestWriter {
 /// An entity on its way.
 struct Prepared {
     record: Record,
-    change: Change,
+    operation: Operation,
 }
 
 impl RestWriter {
@@ -181,21 +181,21 @@ impl RestWriter {
         let mut open: HashMap<String, (Vec<Prepared>, usize)> = HashMap::new();
         let mut full = Vec::new();
         for record in records {
-            let change = self.change(&record);
-            let bytes = change.body.len() + change.url.len() + 400;
+            let operation = self.operation(&record);
+            let bytes = operation.body.len() + operation.url.len() + 400;
             let (batch, size) = open.entry(record.partition_key.clone()).or_default();
             if batch.len() == limits::BATCH_OPERATIONS || (*size + bytes > BATCH_BYTES && !batch.is_empty()) {
                 full.push(std::mem::take(batch));
                 *size = 0;
             }
             *size += bytes;
-            batch.push(Prepared { record, change });
+            batch.push(Prepared { record, operation });
         }
         full.extend(open.into_values().map(|(batch, _)| batch));
         full
     }
 
-    fn change(&self, record: &Record) -> Change {
+    fn operation(&self, record: &Record) -> Operation {
         let (method, resource) = match self.mode.on_conflict {
             OnConflict::Replace => (Method::PUT, self.point(record)),
             OnConflict::Merge => (
@@ -204,7 +204,7 @@ impl RestWriter {
             ),
             OnConflict::Fail | OnConflict::Skip | OnConflict::Newer => (Method::POST, self.table.clone()),
         };
-        Change {
+        Operation {
             method,
             url: self.client.url(&resource),
             body: payload(record),
@@ -219,7 +219,7 @@ impl RestWriter {
     async fn batch(&self, batch: Vec<Prepared>) -> Result<Outcome, Failure> {
         if batch.len() > 1 {
             let id = uuid::Uuid::new_v4().to_string();
-            let changes: Vec<&Change> = batch.iter().map(|prepared| &prepared.change).collect();
+            let operations: Vec<&Operation> = batch.iter().map(|prepared| &prepared.operation).collect();
             let content_type = format!("multipart/mixed; boundary=batch_{id}");
             let answer = self
                 .client
@@ -229,10 +229,10 @@ impl RestWriter {
                     query: "",
                     content_type: &content_type,
                     headers: &[("accept", "multipart/mixed")],
-                    body: Bytes::from(batch::body(&id, &changes)),
+                    body: Bytes::from(batch::body(&id, &operations)),
                 })
                 .await?;
-            match batch::result(&answer, changes.len()) {
+            match batch::result(&answer, operations.len()) {
                 Ok(()) => {
                     return Ok(Outcome {
                         written: batch.len() as u64,
@@ -260,15 +260,15 @@ impl RestWriter {
     }
 
     async fn single(&self, prepared: Prepared, ambiguous: bool) -> Result<Outcome, Failure> {
-        let Prepared { record, change } = prepared;
+        let Prepared { record, operation } = prepared;
         let resource = match self.mode.on_conflict {
             OnConflict::Replace | OnConflict::Merge => self.point(&record),
             _ => self.table.clone(),
         };
-        let method = if change.method.as_str() == "MERGE" {
+        let method = if operation.method.as_str() == "MERGE" {
             Method::PATCH
         } else {
-            change.method
+            operation.method
         };
         // MERGE is for batches: emulators know PATCH outside of them as the service does.
         let answer = self
@@ -282,7 +282,7 @@ impl RestWriter {
                     ("accept", "application/json;odata=nometadata"),
                     ("prefer", "return-no-content"),
                 ],
-                body: Bytes::from(change.body),
+                body: Bytes::from(operation.body),
             })
             .await?;
         if answer.status.is_success() {

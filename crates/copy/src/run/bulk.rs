@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::bulk::{Bulk, Delete, DeleteReport};
-use crate::cli::{CountArguments, DeleteArguments, Place};
+use crate::cli::{CountArguments, DeleteArguments, OnePlace};
 use crate::failure::{Failure, exit};
 use crate::interrupt::{overdue, stop_on_signal};
 use crate::peer::Source;
@@ -21,7 +21,7 @@ use crate::selection::Selection;
 /// A number that somebody types.
 const LONGEST_ANSWER: u64 = 100;
 
-impl Place {
+impl OnePlace {
     /// What is selected here, and the tables that are asked for.
     async fn bulk(&self, filter: Option<&str>) -> Result<(Arc<Bulk>, Vec<String>), Failure> {
         let selection = Selection::read(filter)?;

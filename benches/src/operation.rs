@@ -1,4 +1,4 @@
-//! The work that is measured, on a table of the service and on a hand-written one with the same guarantees: a conditional
+//! The operations that are measured, on a table of the service and on a hand-written one with the same guarantees: a conditional
 //! replace compares versions, and timestamps rise.
 
 use std::fmt::Write;
@@ -23,9 +23,9 @@ pub enum Side {
     HandWritten,
 }
 
-/// One thing to do. Its name on the command line is that of the variant, in lower case with hyphens.
+/// One operation. Its name on the command line is that of the variant, in lower case with hyphens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Work {
+pub enum Operation {
     Get,
     Insert,
     Replace,
@@ -55,38 +55,43 @@ const RANGE: u64 = 100;
 /// Every so many entities have the same age.
 const AGES: u64 = 100;
 
-impl Work {
+impl Operation {
     pub fn title(self) -> &'static str {
         match self {
-            Work::Get => "get one entity",
-            Work::Insert => "insert one entity",
-            Work::Replace => "conditional replace of one entity",
-            Work::Merge => "merge into one entity",
-            Work::Patch => "increment in one entity, under a condition",
-            Work::PatchMerge => "patch that merges / merge_entity",
-            Work::Batch => "batch of 100 inserts / multi-row INSERT",
-            Work::BatchJson => "the same through execute_batch_json",
-            Work::Page => "page of 1000 by key range",
-            Work::PageJson => "the same as JSON",
-            Work::Scan => "filter scan, two comparisons, 2 % match",
-            Work::Points => "OR of 50 points / 50 look-ups",
-            Work::Find => "indexed property, equality, 1 match",
-            Work::FindMany => "indexed property, equality, page of 1000",
-            Work::FindRange => "indexed property, range of about 100",
-            Work::FindDeep => "indexed property, equality, last page",
-            Work::FindInPartition => "PartitionKey and indexed property",
-            Work::InsertIndexed => "insert one entity, 2 property indexes",
-            Work::MergeIndexed => "merge into one entity, 2 property indexes",
+            Operation::Get => "get one entity",
+            Operation::Insert => "insert one entity",
+            Operation::Replace => "conditional replace of one entity",
+            Operation::Merge => "merge into one entity",
+            Operation::Patch => "increment in one entity, under a condition",
+            Operation::PatchMerge => "patch that merges / merge_entity",
+            Operation::Batch => "batch of 100 inserts / multi-row INSERT",
+            Operation::BatchJson => "the same through execute_batch_json",
+            Operation::Page => "page of 1000 by key range",
+            Operation::PageJson => "the same as JSON",
+            Operation::Scan => "filter scan, two comparisons, 2 % match",
+            Operation::Points => "OR of 50 points / 50 look-ups",
+            Operation::Find => "indexed property, equality, 1 match",
+            Operation::FindMany => "indexed property, equality, page of 1000",
+            Operation::FindRange => "indexed property, range of about 100",
+            Operation::FindDeep => "indexed property, equality, last page",
+            Operation::FindInPartition => "PartitionKey and indexed property",
+            Operation::InsertIndexed => "insert one entity, 2 property indexes",
+            Operation::MergeIndexed => "merge into one entity, 2 property indexes",
         }
     }
 
     /// The least ratio of throughputs that is good enough, ours to the hand-written.
     pub fn target(self) -> f64 {
         match self {
-            Work::Get | Work::Insert | Work::Replace | Work::Merge | Work::Patch | Work::PatchMerge => 0.9,
-            work if work.is_indexed() => 0.9,
-            Work::Batch | Work::BatchJson | Work::Page | Work::PageJson => 1.0,
-            Work::Scan => 1.2,
+            Operation::Get
+            | Operation::Insert
+            | Operation::Replace
+            | Operation::Merge
+            | Operation::Patch
+            | Operation::PatchMerge => 0.9,
+            operation if operation.is_indexed() => 0.9,
+            Operation::Batch | Operation::BatchJson | Operation::Page | Operation::PageJson => 1.0,
+            Operation::Scan => 1.2,
             _ => 1.0 / 1.5,
         }
     }
@@ -95,15 +100,15 @@ impl Work {
     pub fn is_short(self) -> bool {
         matches!(
             self,
-            Work::Get
-                | Work::Insert
-                | Work::Replace
-                | Work::Merge
-                | Work::Patch
-                | Work::PatchMerge
-                | Work::Find
-                | Work::InsertIndexed
-                | Work::MergeIndexed
+            Operation::Get
+                | Operation::Insert
+                | Operation::Replace
+                | Operation::Merge
+                | Operation::Patch
+                | Operation::PatchMerge
+                | Operation::Find
+                | Operation::InsertIndexed
+                | Operation::MergeIndexed
         )
     }
 
@@ -111,88 +116,88 @@ impl Work {
     pub fn is_indexed(self) -> bool {
         matches!(
             self,
-            Work::Find
-                | Work::FindMany
-                | Work::FindRange
-                | Work::FindDeep
-                | Work::FindInPartition
-                | Work::InsertIndexed
-                | Work::MergeIndexed
+            Operation::Find
+                | Operation::FindMany
+                | Operation::FindRange
+                | Operation::FindDeep
+                | Operation::FindInPartition
+                | Operation::InsertIndexed
+                | Operation::MergeIndexed
         )
     }
 
     fn sql(self, side: Side, table: &str) -> String {
         let sql = match (self, side) {
-            (Work::Get, Side::Ours) => "SELECT partition_key, row_key, \"timestamp\", properties::text FROM table_service.get_entity('Bench', $1, $2)".to_owned(),
-            (Work::Get, Side::HandWritten) => "SELECT partition_key, row_key, ts, props::text FROM hand WHERE partition_key = $1 AND row_key = $2".to_owned(),
+            (Operation::Get, Side::Ours) => "SELECT partition_key, row_key, \"timestamp\", properties::text FROM table_service.get_entity('Bench', $1, $2)".to_owned(),
+            (Operation::Get, Side::HandWritten) => "SELECT partition_key, row_key, ts, props::text FROM hand WHERE partition_key = $1 AND row_key = $2".to_owned(),
 
-            (Work::Insert | Work::InsertIndexed, Side::Ours) => "SELECT table_service.insert_entity('Bench', $1, $2, $3)".to_owned(),
-            (Work::InsertIndexed, Side::HandWritten) => "INSERT INTO hand_indexed (partition_key, row_key, props) VALUES ($1, $2, $3) RETURNING ts".to_owned(),
-            (Work::Insert, Side::HandWritten) => "INSERT INTO hand (partition_key, row_key, props) VALUES ($1, $2, $3) RETURNING ts".to_owned(),
+            (Operation::Insert | Operation::InsertIndexed, Side::Ours) => "SELECT table_service.insert_entity('Bench', $1, $2, $3)".to_owned(),
+            (Operation::InsertIndexed, Side::HandWritten) => "INSERT INTO hand_indexed (partition_key, row_key, props) VALUES ($1, $2, $3) RETURNING ts".to_owned(),
+            (Operation::Insert, Side::HandWritten) => "INSERT INTO hand (partition_key, row_key, props) VALUES ($1, $2, $3) RETURNING ts".to_owned(),
 
-            (Work::Replace, Side::Ours) => "SELECT table_service.replace_entity('Bench', $1, $2, $3, $4)".to_owned(),
-            (Work::Replace, Side::HandWritten) =>
+            (Operation::Replace, Side::Ours) => "SELECT table_service.replace_entity('Bench', $1, $2, $3, $4)".to_owned(),
+            (Operation::Replace, Side::HandWritten) =>
                 "UPDATE hand SET ts = greatest(clock_timestamp(), ts + interval '1 microsecond'), props = $3 WHERE partition_key = $1 AND row_key = $2 AND ts = $4 RETURNING ts".to_owned(),
 
-            (Work::Merge | Work::MergeIndexed, Side::Ours) => "SELECT table_service.merge_entity('Bench', $1, $2, $3, '*')".to_owned(),
-            (Work::MergeIndexed, Side::HandWritten) =>
+            (Operation::Merge | Operation::MergeIndexed, Side::Ours) => "SELECT table_service.merge_entity('Bench', $1, $2, $3, '*')".to_owned(),
+            (Operation::MergeIndexed, Side::HandWritten) =>
                 "UPDATE hand_indexed SET ts = greatest(clock_timestamp(), ts + interval '1 microsecond'), props = props || $3 WHERE partition_key = $1 AND row_key = $2 RETURNING ts".to_owned(),
-            (Work::Merge, Side::HandWritten) =>
+            (Operation::Merge, Side::HandWritten) =>
                 "UPDATE hand SET ts = greatest(clock_timestamp(), ts + interval '1 microsecond'), props = props || $3 WHERE partition_key = $1 AND row_key = $2 RETURNING ts".to_owned(),
 
-            (Work::Patch, Side::Ours) =>
+            (Operation::Patch, Side::Ours) =>
                 "SELECT \"timestamp\", properties::text FROM table_service.patch_entity('Bench', $1, $2, increment => '{\"Age\": 1}', condition => 'Age ge 0')".to_owned(),
-            (Work::Patch, Side::HandWritten) =>
+            (Operation::Patch, Side::HandWritten) =>
                 "UPDATE hand SET ts = greatest(clock_timestamp(), ts + interval '1 microsecond'), props = jsonb_set(props, '{Age}', to_jsonb((props ->> 'Age')::int + 1))
                     WHERE partition_key = $1 AND row_key = $2 AND (props ->> 'Age')::int >= 0 RETURNING ts, props::text".to_owned(),
 
             // Both sides are ours.
-            (Work::PatchMerge, Side::Ours) => "SELECT \"timestamp\" FROM table_service.patch_entity('Bench', $1, $2, $3)".to_owned(),
-            (Work::PatchMerge, Side::HandWritten) => "SELECT table_service.merge_entity('Bench', $1, $2, $3, '*')".to_owned(),
+            (Operation::PatchMerge, Side::Ours) => "SELECT \"timestamp\" FROM table_service.patch_entity('Bench', $1, $2, $3)".to_owned(),
+            (Operation::PatchMerge, Side::HandWritten) => "SELECT table_service.merge_entity('Bench', $1, $2, $3, '*')".to_owned(),
 
-            (Work::Batch, Side::Ours) => {
+            (Operation::Batch, Side::Ours) => {
                 let operations: Vec<String> = (0..BATCH).map(|i| format!("table_service.batch_insert(${}, ${})", 2 * i + 2, 2 * i + 3)).collect();
                 format!("SELECT * FROM table_service.execute_batch('Bench', $1, VARIADIC ARRAY[{}])", operations.join(", "))
             }
-            (Work::BatchJson, Side::Ours) => "SELECT * FROM table_service.execute_batch_json('Bench', $1, $2)".to_owned(),
-            (Work::Batch | Work::BatchJson, Side::HandWritten) => {
+            (Operation::BatchJson, Side::Ours) => "SELECT * FROM table_service.execute_batch_json('Bench', $1, $2)".to_owned(),
+            (Operation::Batch | Operation::BatchJson, Side::HandWritten) => {
                 let rows: Vec<String> = (0..BATCH).map(|i| format!("($1, ${}, ${})", 2 * i + 2, 2 * i + 3)).collect();
                 format!("INSERT INTO hand (partition_key, row_key, props) VALUES {} RETURNING row_key, ts", rows.join(", "))
             }
 
-            (Work::Page, Side::Ours) => "SELECT partition_key, row_key, \"timestamp\", properties::text, continuation_token FROM table_service.query_page('Bench', $1)".to_owned(),
-            (Work::Page, Side::HandWritten) =>
+            (Operation::Page, Side::Ours) => "SELECT partition_key, row_key, \"timestamp\", properties::text, continuation_token FROM table_service.query_page('Bench', $1)".to_owned(),
+            (Operation::Page, Side::HandWritten) =>
                 "SELECT partition_key, row_key, ts, props::text FROM hand WHERE partition_key = $1 AND row_key >= $2 ORDER BY row_key LIMIT 1000".to_owned(),
 
-            (Work::PageJson, Side::Ours) => "SELECT table_service.query_page_json('Bench', $1)::text".to_owned(),
-            (Work::PageJson, Side::HandWritten) =>
+            (Operation::PageJson, Side::Ours) => "SELECT table_service.query_page_json('Bench', $1)::text".to_owned(),
+            (Operation::PageJson, Side::HandWritten) =>
                 "SELECT json_agg(e)::text FROM (SELECT * FROM hand WHERE partition_key = $1 AND row_key >= $2 ORDER BY row_key LIMIT 1000) AS e".to_owned(),
 
-            (Work::Scan, Side::Ours) =>
+            (Operation::Scan, Side::Ours) =>
                 "SELECT partition_key, row_key, \"timestamp\", properties::text FROM table_service.query_entities('Bench', 'Age ge 40 and Age lt 42')".to_owned(),
-            (Work::Scan, Side::HandWritten) =>
+            (Operation::Scan, Side::HandWritten) =>
                 "SELECT partition_key, row_key, ts, props::text FROM hand WHERE (props ->> 'Age')::int >= 40 AND (props ->> 'Age')::int < 42 ORDER BY partition_key, row_key".to_owned(),
 
-            (Work::Points, Side::Ours) => "SELECT partition_key, row_key, \"timestamp\", properties::text FROM table_service.query_entities('Bench', $1)".to_owned(),
-            (Work::Points, Side::HandWritten) =>
+            (Operation::Points, Side::Ours) => "SELECT partition_key, row_key, \"timestamp\", properties::text FROM table_service.query_entities('Bench', $1)".to_owned(),
+            (Operation::Points, Side::HandWritten) =>
                 "SELECT h.partition_key, h.row_key, h.ts, h.props::text FROM ROWS FROM (unnest($1::text[]), unnest($2::text[])) AS k (p, r),
                     LATERAL (SELECT * FROM hand WHERE partition_key = k.p AND row_key = k.r OFFSET 0) AS h".to_owned(),
 
-            (Work::FindDeep, Side::Ours) =>
+            (Operation::FindDeep, Side::Ours) =>
                 "SELECT partition_key, row_key, \"timestamp\", properties::text, continuation_token FROM table_service.query_page('Bench', $1, continuation_token => $2)".to_owned(),
-            (Work::Find | Work::FindMany | Work::FindRange | Work::FindInPartition, Side::Ours) =>
+            (Operation::Find | Operation::FindMany | Operation::FindRange | Operation::FindInPartition, Side::Ours) =>
                 "SELECT partition_key, row_key, \"timestamp\", properties::text, continuation_token FROM table_service.query_page('Bench', $1)".to_owned(),
-            (Work::Find, Side::HandWritten) =>
+            (Operation::Find, Side::HandWritten) =>
                 "SELECT partition_key, row_key, ts, props::text FROM hand_indexed WHERE props ->> 'Name' = $1 ORDER BY partition_key, row_key LIMIT 1000".to_owned(),
             // OFFSET 0 keeps the planner from reading the table in key order until a thousand rows are found, which a plan for all
             // values would do.
-            (Work::FindRange, Side::HandWritten) =>
+            (Operation::FindRange, Side::HandWritten) =>
                 "SELECT partition_key, row_key, ts, props::text FROM (SELECT * FROM hand_indexed WHERE props ->> 'Name' >= $1 AND props ->> 'Name' < $2 OFFSET 0) AS h ORDER BY partition_key, row_key LIMIT 1000".to_owned(),
-            (Work::FindMany, Side::HandWritten) =>
+            (Operation::FindMany, Side::HandWritten) =>
                 "SELECT partition_key, row_key, ts, props::text FROM hand_indexed WHERE (props ->> 'Age')::int = $1 ORDER BY partition_key, row_key LIMIT 1000".to_owned(),
-            (Work::FindDeep, Side::HandWritten) =>
+            (Operation::FindDeep, Side::HandWritten) =>
                 "SELECT partition_key, row_key, ts, props::text FROM hand_indexed WHERE (props ->> 'Age')::int = $1 AND (partition_key, row_key) >= ($2, $3) ORDER BY partition_key, row_key LIMIT 1000".to_owned(),
-            (Work::FindInPartition, Side::HandWritten) =>
+            (Operation::FindInPartition, Side::HandWritten) =>
                 "SELECT partition_key, row_key, ts, props::text FROM hand_indexed WHERE (props ->> 'Age')::int = $1 AND partition_key = $2 ORDER BY partition_key, row_key LIMIT 1000".to_owned(),
         };
         sql.replace("Bench", table)
@@ -206,9 +211,9 @@ enum Tag {
     Time(SystemTime),
 }
 
-/// A client that does one kind of work.
-pub struct Task {
-    work: Work,
+/// A client that does one operation again and again.
+pub struct OperationWorker {
+    operation: Operation,
     side: Side,
     data: Data,
     client: Client,
@@ -231,17 +236,23 @@ struct Deep {
 /// Entities that one client owns.
 const OWN: u64 = 1000;
 
-impl Task {
+impl OperationWorker {
     /// `client` tells this client from others that work at the same time.
     ///
     /// # Errors
     /// What the server says.
-    pub async fn new(connection: &str, work: Work, side: Side, data: Data, client: u64) -> Result<Task, Error> {
+    pub async fn new(
+        connection: &str,
+        operation: Operation,
+        side: Side,
+        data: Data,
+        client: u64,
+    ) -> Result<OperationWorker, Error> {
         let seed = client;
         let client = connect(connection).await?;
-        let statement = client.prepare(&work.sql(side, data.table)).await?;
-        let mut task = Task {
-            work,
+        let statement = client.prepare(&operation.sql(side, data.table)).await?;
+        let mut worker = OperationWorker {
+            operation,
             side,
             data,
             client,
@@ -250,18 +261,18 @@ impl Task {
             own: Vec::new(),
             deep: None,
         };
-        if work == Work::FindDeep {
-            task.deep = Some(task.last_page().await?);
+        if operation == Operation::FindDeep {
+            worker.deep = Some(worker.last_page().await?);
         }
-        if work == Work::Replace {
+        if operation == Operation::Replace {
             for i in 0..OWN.min(data.entities / 8) {
                 // Spread over the table, and never another client's.
                 let number = (i * (data.entities / OWN).max(8) + seed) % data.entities;
-                let tag = task.read_tag(number).await?;
-                task.own.push((number, tag));
+                let tag = worker.read_tag(number).await?;
+                worker.own.push((number, tag));
             }
         }
-        Ok(task)
+        Ok(worker)
     }
 
     async fn read_tag(&self, number: u64) -> Result<Tag, Error> {
@@ -311,8 +322,8 @@ impl Task {
         let number = self.data.any(&mut self.random);
         let age = i32::try_from(number * 7919 % AGES)?;
         let hand_written = self.side == Side::HandWritten;
-        match self.work {
-            Work::Find => {
+        match self.operation {
+            Operation::Find => {
                 let name = format!("{:x}", Md5::digest(number.to_string()));
                 let filter = if hand_written {
                     name
@@ -321,7 +332,7 @@ impl Task {
                 };
                 self.rows(&[&filter], 1..=1).await
             }
-            Work::FindRange => {
+            Operation::FindRange => {
                 let width = u64::MAX / self.data.entities * RANGE;
                 let from = self.random.random_range(0..u64::MAX - width);
                 let (from, to) = (format!("{from:016x}"), format!("{:016x}", from + width));
@@ -332,7 +343,7 @@ impl Task {
                         .await
                 }
             }
-            Work::FindInPartition => {
+            Operation::FindInPartition => {
                 let (partition_key, _) = self.data.keys(number);
                 if hand_written {
                     self.rows(&[&age, &partition_key], 1..=1000).await
@@ -341,7 +352,7 @@ impl Task {
                     self.rows(&[&filter], 1..=1000).await
                 }
             }
-            Work::FindDeep => {
+            Operation::FindDeep => {
                 let Some(deep) = &self.deep else {
                     return Err("no deep page".into());
                 };
@@ -364,14 +375,19 @@ impl Task {
     ) -> Result<u64, Error> {
         let rows = self.client.query(&self.statement, parameters).await?;
         if !expected.contains(&rows.len()) {
-            return Err(format!("{}: {} rows instead of {expected:?}", self.work.title(), rows.len()).into());
+            return Err(format!(
+                "{}: {} rows instead of {expected:?}",
+                self.operation.title(),
+                rows.len()
+            )
+            .into());
         }
         Ok(rows.len() as u64)
     }
 
     async fn batch(&mut self) -> Result<u64, Error> {
         let partition_key = new_key(&mut self.random);
-        if self.work == Work::BatchJson && self.side == Side::Ours {
+        if self.operation == Operation::BatchJson && self.side == Side::Ours {
             let mut operations = String::from("[");
             for i in 0..BATCH {
                 let bag = properties(&mut self.random);
@@ -443,7 +459,11 @@ impl Task {
         let first = self.data.any_with_rest(&mut self.random, 1000);
         let (partition_key, row_key) = self.data.keys(first);
         // Small tables have small partitions.
-        let expected = if self.work == Work::Page { 1..=1000 } else { 1..=1 };
+        let expected = if self.operation == Operation::Page {
+            1..=1000
+        } else {
+            1..=1
+        };
         match self.side {
             Side::Ours => {
                 let filter = format!("PartitionKey eq '{partition_key}' and RowKey ge '{row_key}'");
@@ -454,14 +474,14 @@ impl Task {
     }
 }
 
-impl Worker for Task {
+impl Worker for OperationWorker {
     async fn step(&mut self) -> Result<u64, Error> {
-        match self.work {
-            Work::Get => {
+        match self.operation {
+            Operation::Get => {
                 let (partition_key, row_key) = self.data.keys(self.data.any(&mut self.random));
                 self.rows(&[&partition_key, &row_key], 1..=1).await
             }
-            Work::Insert | Work::InsertIndexed => {
+            Operation::Insert | Operation::InsertIndexed => {
                 let (partition_key, row_key) = (
                     format!("new{:02}", self.random.random_range(0..100)),
                     new_key(&mut self.random),
@@ -469,21 +489,25 @@ impl Worker for Task {
                 let bag = Text(properties(&mut self.random));
                 self.rows(&[&partition_key, &row_key, &bag], 1..=1).await
             }
-            Work::Merge | Work::MergeIndexed | Work::PatchMerge => {
+            Operation::Merge | Operation::MergeIndexed | Operation::PatchMerge => {
                 let (partition_key, row_key) = self.data.keys(self.data.any(&mut self.random));
                 let bag = Text(format!(r#"{{"Score": {}}}"#, self.random.random_range(0..1000)));
                 self.rows(&[&partition_key, &row_key, &bag], 1..=1).await
             }
-            Work::Patch => {
+            Operation::Patch => {
                 let (partition_key, row_key) = self.data.keys(self.data.any(&mut self.random));
                 self.rows(&[&partition_key, &row_key], 1..=1).await
             }
-            Work::Replace => self.replace().await,
-            Work::Batch | Work::BatchJson => self.batch().await,
-            Work::Page | Work::PageJson => self.page().await,
-            Work::Scan => self.rows(&[], 1..=usize::MAX).await,
-            Work::Points => self.points().await,
-            Work::Find | Work::FindMany | Work::FindRange | Work::FindDeep | Work::FindInPartition => self.find().await,
+            Operation::Replace => self.replace().await,
+            Operation::Batch | Operation::BatchJson => self.batch().await,
+            Operation::Page | Operation::PageJson => self.page().await,
+            Operation::Scan => self.rows(&[], 1..=usize::MAX).await,
+            Operation::Points => self.points().await,
+            Operation::Find
+            | Operation::FindMany
+            | Operation::FindRange
+            | Operation::FindDeep
+            | Operation::FindInPartition => self.find().await,
         }
     }
 }
