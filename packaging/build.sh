@@ -59,7 +59,7 @@ export MAJORS="${majors[*]}"
 packages=$project/target/packages
 source=$packages/source
 export BUILD=$packages/build
-mkdir -p "$packages" "$BUILD/sbom"
+mkdir -p "$packages" "$BUILD"/{sbom,licences}
 rm -rf "$source"
 [[ ${BUNDLE:-} == only ]] || rm -f "$packages"/*.deb
 mkdir "$source"
@@ -98,15 +98,18 @@ table-service ($version) unstable; urgency=medium
 
  -- $maintainer  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")
 CHANGES
-# What is in each program, for those who look for components with known errors.
+# What is in each program, for those who look for components with known errors, and under which licences.
 cyclonedx=$cache/cargo-cyclonedx-$cargo_cyclonedx_version
 if ! command -v cargo-cyclonedx >/dev/null && [[ ! -x $cyclonedx/bin/cargo-cyclonedx ]]; then
   cargo install --quiet --locked --root "$cyclonedx" "cargo-cyclonedx@$cargo_cyclonedx_version"
 fi
 PATH=$PATH:$cyclonedx/bin cargo cyclonedx --format json --spec-version 1.5 --override-filename bom --quiet
+rust=$(rustc --version | cut -d' ' -f2)
 for part in .:table_service crates/gateway:table_service_gateway crates/copy:table_service_copy crates/emulator:table_service_emulator; do
   # Serial number, time and paths differ between builds.
-  python3 packaging/reproducible_sbom.py "${part%%:*}/bom.json" "$SOURCE_DATE_EPOCH" "$source" >"$BUILD/sbom/${part##*:}.cdx.json"
+  python3 packaging/reproducible_sbom.py "${part%%:*}/bom.json" "$SOURCE_DATE_EPOCH" "$source" "$rust" \
+    >"$BUILD/sbom/${part##*:}.cdx.json"
+  python3 packaging/licences.py "$BUILD/sbom/${part##*:}.cdx.json" >"$BUILD/licences/${part##*:}"
 done
 [[ ${BUNDLE:-} == only ]] || dpkg-buildpackage --build=binary --no-sign --no-check-builddeps
 packaging/bundle.sh

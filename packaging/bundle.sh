@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes the emulator's packages for Python and Node.js in target/packages: the program, the extension, and a PostgreSQL of its own.
 #
-# packaging/build.sh calls this in the source that it has unpacked. BUILD is the directory that keeps what Cargo builds, and the bills of
-# materials; SOURCE_DATE_EPOCH is the time of all files.
+# packaging/build.sh calls this in the source that it has unpacked. BUILD is the directory that keeps what Cargo builds, the bills of
+# materials and the licences; SOURCE_DATE_EPOCH is the time of all files.
 set -euo pipefail
 
 source=$PWD
@@ -47,9 +47,10 @@ install -m 644 sql/table_service--*--*.sql "$own/share/extension/"
 find "$tree" -type f -perm -100 -exec strip --strip-unneeded {} +
 
 install -m 644 LICENSE "$own/licences/table_service"
-install -m 644 packaging/debian/copyright "$own/licences/table_service-emulator"
-install -m 644 "$postgresql/COPYRIGHT" "$own/licences/postgresql"
-python3 packaging/emulator/bill.py "$BUILD/sbom/table_service_emulator.cdx.json" "$BUILD/sbom/table_service.cdx.json" \
+cat "$postgresql/COPYRIGHT" packaging/emulator/postgresql-parts.txt >"$own/licences/postgresql"
+bills=("$BUILD"/sbom/table_service{_emulator,}.cdx.json)
+python3 packaging/licences.py "${bills[@]}" >"$own/licences/crates"
+python3 packaging/emulator/bill.py "${bills[@]}" \
   "$("$own/bin/postgres" --version)" >"$own/sbom.cdx.json"
 
 # What the names of the packages promise.

@@ -180,6 +180,13 @@ for user in somebody root; do
 done
 same "what emulators leave in /tmp" "" "$(inside "ls -d /tmp/table-service-emulator-* 2>/dev/null || true")"
 
+# --- What is in them --------------------------------------------------------------------------------------------------------
+
+for file in "postgresql-$PG-table-service/licences" table-service-gateway/licences{,-copy} table-service-emulator/licences; do
+  inside "zcat -f /usr/share/doc/$file*" | grep 'The Rust Standard Library' >/dev/null || die "/usr/share/doc/$file lacks the licences"
+done
+ok "the licences of what is in them"
+
 # --- Nothing is left ----------------------------------------------------------------------------------------------------------
 
 inside "DEBIAN_FRONTEND=noninteractive apt-get purge -y -qq table-service-emulator table-service-gateway postgresql-$PG-table-service" >"$work/log" 2>&1 ||

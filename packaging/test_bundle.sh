@@ -103,7 +103,7 @@ nothing_is_left "pytest"
 grep -E '^1 failed, 11 passed' "$work/log" >/dev/null || die "a failing test harms others: $(<"$work/log")"
 ok "a failing test fails alone"
 # What a killed run leaves ends a moment later.
-offline somebody "FAIL=abort $pytest || sleep 5" >"$work/log" 2>&1
+offline somebody "FAIL=abort $pytest || for i in {1..600}; do grep -qsE '^(table-service|postgres)' /proc/[0-9]*/comm || break; sleep 0.1; done" >"$work/log" 2>&1
 nothing_is_left "an aborted run"
 for user in nobody postgres; do
   inside "id $user >/dev/null 2>&1 || useradd --system $user"
@@ -117,6 +117,17 @@ chmod u+w "$system/home/somebody"
 same "the lines of azurite-table, in a current directory that keeps the tables" "Azurite Table service is successfully listening at http://127.0.0.1:10002
 Azurite Table service successfully closed" "$(offline somebody "mkdir -p /tmp/kept; cd /tmp/kept; '$installed/bin/table-service-emulator' azurite-table --silent >/tmp/said & e=\$!
   until grep -q listening /tmp/said 2>/dev/null; do sleep 0.05; done; kill -TERM \$e; wait \$e; grep -E 'listening|closed' /tmp/said; rm -r /tmp/said /tmp/kept")"
+# What is in the package, by its bill of materials, and the words of its licences.
+own="$system$installed/share/table-service-emulator"
+for part in postgresql rust-std table_service tikv-jemalloc-sys; do
+  "$venv/bin/python" -c 'import json, sys; sys.exit(sys.argv[1] not in [part["name"] for part in json.load(sys.stdin)["components"]])' "$part" \
+    <"$own/sbom.cdx.json" || die "the bill of materials lacks $part"
+done
+for words in crates:'Jason Evans' crates:'The Rust Standard Library' crates:'PgCentral Foundation' crates:'Apache License' \
+  postgresql:'PostgreSQL Global Development Group' postgresql:'Henry Spencer' table_service:'table_service authors'; do
+  grep -q "${words#*:}" "$own/licences/${words%%:*}" || die "the licences lack: $words"
+done
+ok "its bill of materials and licences"
 # A version before: the same files under another number.
 "$venv/bin/python" - "$wheel" "$system/packages" <<'PROGRAM'
 import re, sys, zipfile
