@@ -270,7 +270,8 @@ fn tables_are_kept_in_a_directory() {
         .unwrap();
     assert!(!second.status.success());
     assert!(error(&second).contains("another emulator uses"), "{}", error(&second));
-    emulator.admin("POST", "/reset", &[]).expect(405);
+    let refused = emulator.admin("POST", "/reset", &[]).expect(409);
+    assert!(refused.text().contains("keeps its tables"), "{}", refused.text());
     emulator.signal("TERM");
     assert_eq!(temporary.processes(), Vec::<PathBuf>::new());
     assert_eq!(temporary.entries(), [PathBuf::from(data)]);
@@ -289,7 +290,7 @@ fn reset_empties_it_for_the_next_test() {
     for name in ["One", "two", "Three"] {
         create_table(&emulator, name);
     }
-    emulator.admin("GET", "/reset", &[]).expect(404);
+    emulator.admin("GET", "/reset", &[]).expect(405);
     // A web page cannot do it.
     emulator
         .admin("POST", "/reset", &[("Origin", "http://example.com")])
@@ -923,6 +924,8 @@ fn faults_are_set_while_it_runs() {
     set(always, &[("Host", "evil.example")]).expect(421);
     let wrong = set("{\"inject\":\"500=1%\"}", &[]).expect(400);
     assert!(wrong.text().contains("there is no fault 500"), "{}", wrong.text());
+    let wrong = emulator.admin("PUT", "/faults", &[]).expect(405);
+    assert!(wrong.text().contains("POST"), "{}", wrong.text());
     emulator.client().get("Tables").expect(200);
     set(always, &[]).expect(200);
     assert_eq!(emulator.admin("GET", "/faults", &[]).expect(200).text().trim(), always);

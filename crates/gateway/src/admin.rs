@@ -153,20 +153,23 @@ impl Admin {
     }
 
     async fn answer_operators(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        if self.allow_reset && request.method() == Method::POST && request.uri().path() == "/reset" {
-            return self.reset(&request).await;
+        match (request.method(), request.uri().path()) {
+            (&Method::POST, "/reset") if self.allow_reset => self.reset(&request).await,
+            // Only an emulator has faults.
+            (&Method::POST, "/reset") if self.allow_faults => {
+                let refused = "This emulator keeps its tables, so it cannot be reset\n".to_owned();
+                text(StatusCode::CONFLICT, TEXT, refused)
+            }
+            (_, "/reset") if self.allow_faults => not_allowed("Only POST is allowed\n"),
+            (&Method::POST, "/faults") if self.allow_faults => self.set_faults(request).await,
+            (&Method::GET | &Method::HEAD, path) => self.state(path).await,
+            (_, "/faults") if self.allow_faults => not_allowed("Only GET, HEAD and POST are allowed\n"),
+            _ => not_allowed("Only GET and HEAD are allowed\n"),
         }
-        if self.allow_faults && request.method() == Method::POST && request.uri().path() == "/faults" {
-            return self.set_faults(request).await;
-        }
-        if request.method() != Method::GET && request.method() != Method::HEAD {
-            return text(
-                StatusCode::METHOD_NOT_ALLOWED,
-                TEXT,
-                "Only GET and HEAD are allowed\n".to_owned(),
-            );
-        }
-        match request.uri().path() {
+    }
+
+    async fn state(&self, path: &str) -> Response<Full<Bytes>> {
+        match path {
             "/live" => text(StatusCode::OK, TEXT, "live\n".to_owned()),
             "/ready" => {
                 let (ready, report) = self.readiness().await;
@@ -310,6 +313,10 @@ async fn state(node: &Node, is_single: bool) -> Result<String, String> {
 /// emulator of who visits it.
 fn is_of_a_page(request: &Request<Incoming>) -> bool {
     request.headers().contains_key(ORIGIN)
+}
+
+fn not_allowed(what_is: &str) -> Response<Full<Bytes>> {
+    text(StatusCode::METHOD_NOT_ALLOWED, TEXT, what_is.to_owned())
 }
 
 fn faults(settings: &FaultSettings) -> Response<Full<Bytes>> {
