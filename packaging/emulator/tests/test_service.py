@@ -1,6 +1,7 @@
 """Tests as users of the wheel write them."""
 
 import os
+import signal
 
 import pytest
 from azure.core.exceptions import HttpResponseError
@@ -57,5 +58,8 @@ def test_the_same_seed_fails_the_same(table_service):
 def test_that_fails(table_service):
     TableServiceClient.from_connection_string(table_service).create_table("Left")
     if os.environ["FAIL"] == "abort":
-        os.kill(os.getpid(), 9)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if os.environ["FAIL"] == "interrupt":
+        # As Ctrl-C in a terminal does, to all processes.
+        os.killpg(0, signal.SIGINT)
     raise AssertionError("as wanted")

@@ -77,17 +77,29 @@ class Emulator:
 def start(port: int = 0, **options: object) -> Emulator:
     """Starts an emulator and waits until it is ready.
 
-    Port 0 takes a free one. Further options are those of the command, such as inject="503=1%" or data="directory".
+    Port 0 takes a free one. Further options are those of the command, such as inject="503=1%", data="directory" or expose=True.
     """
     arguments = {"port": port, "admin_port": 0, "parent": os.getpid(), **options}
+    # What it prints is read here.
+    arguments.pop("quiet", None)
     command = [program()]
     for name, value in arguments.items():
-        if value is not None:
-            command += [f"--{name.replace('_', '-')}", str(value)]
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            command.append(option)
+        elif value is not None and value is not False:
+            command += [option, str(value)]
     environment = {name: value for name, value in os.environ.items() if name != "TABLE_SERVICE_EMULATOR_QUIET"}
     with tempfile.TemporaryFile() as errors:
+        # In a session of its own no Ctrl-C reaches it: what this process does at its end may need it.
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment, encoding="utf-8"
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+            encoding="utf-8",
+            start_new_session=True,
         )
         ready = _READY.search(process.stdout.readline())
         line = process.stdout.readline()
