@@ -23,8 +23,11 @@ die() {
 }
 # The same bytes wherever the source, Cargo's crates and what they generate are.
 export RUSTFLAGS="--remap-path-prefix=$source=. --remap-path-prefix=$BUILD=/build --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-CARGO_TARGET_DIR=$BUILD/programs cargo build --release --locked -p table_service_emulator
-CARGO_TARGET_DIR=$BUILD/bundle PGRX_PG_CONFIG_PATH=$postgresql/bin/pg_config \
+programs=(-p table_service_emulator)
+# Debian's packages have these too: in the same set Cargo has built all of them, and the crates below need the same features.
+[[ ${BUNDLE:-} == only ]] || programs+=(-p table_service_gateway -p table_service_copy)
+CARGO_TARGET_DIR=$BUILD/programs cargo build --release --locked "${programs[@]}"
+CARGO_TARGET_DIR=$BUILD/programs PGRX_PG_CONFIG_PATH=$postgresql/bin/pg_config \
   cargo build --release --locked -p table_service --lib --no-default-features --features pg18
 
 # --- What both packages have: bin and share -----------------------------------------------------------------------------------
@@ -40,7 +43,7 @@ install -m 755 "$(realpath "$postgresql/lib/libpq.so.5")" "$own/lib/libpq.so.5"
 install -m 755 "$postgresql"/lib/postgresql/{plpgsql,dict_snowball,pgoutput}.so "$own/lib/postgresql/"
 cp -r "$postgresql/share/postgresql/." "$own/share/postgresql/"
 rm -r "$own"/share/postgresql/{errcodes.txt,pg_service.conf.sample,psqlrc.sample}
-install -m 755 "$BUILD/bundle/release/libtable_service.so" "$own/lib/table_service.so"
+install -m 755 "$BUILD/programs/release/libtable_service.so" "$own/lib/table_service.so"
 sed "s/@CARGO_VERSION@/$version/" table_service.control >"$own/share/extension/table_service.control"
 install -m 644 sql/install.sql "$own/share/extension/table_service--$version.sql"
 install -m 644 sql/table_service--*--*.sql "$own/share/extension/"
