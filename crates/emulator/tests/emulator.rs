@@ -270,7 +270,7 @@ fn tables_are_kept_in_a_directory() {
         .unwrap();
     assert!(!second.status.success());
     assert!(error(&second).contains("another emulator uses"), "{}", error(&second));
-    let refused = emulator.admin("POST", "/reset", &[]).expect(409);
+    let refused = emulator.admin("POST", "/reset", &[]).expect(405);
     assert!(refused.text().contains("keeps its tables"), "{}", refused.text());
     emulator.signal("TERM");
     assert_eq!(temporary.processes(), Vec::<PathBuf>::new());

@@ -157,8 +157,7 @@ impl Admin {
             (&Method::POST, "/reset") if self.allow_reset => self.reset(&request).await,
             // Only an emulator has faults.
             (&Method::POST, "/reset") if self.allow_faults => {
-                let refused = "This emulator keeps its tables, so it cannot be reset\n".to_owned();
-                text(StatusCode::CONFLICT, TEXT, refused)
+                not_allowed("This emulator keeps its tables, so it cannot be reset\n")
             }
             (_, "/reset") if self.allow_faults => not_allowed("Only POST is allowed\n"),
             (&Method::POST, "/faults") if self.allow_faults => self.set_faults(request).await,
