@@ -77,7 +77,7 @@ SELECT count(*) FROM service_properties;
 DELETE FROM service_properties;
 
 -- One call grants a role all that the gateway needs, and may be repeated. The role's name is taken as it is.
-CREATE ROLE "golden Gateway";
+CREATE ROLE "golden Gateway" LOGIN;
 CREATE ROLE golden_other;
 SELECT grant_gateway_access('golden Gateway');
 SELECT grant_gateway_access('golden Gateway');
