@@ -23,10 +23,8 @@ die() {
 }
 # The same bytes wherever the source, Cargo's crates and what they generate are.
 export RUSTFLAGS="--remap-path-prefix=$source=. --remap-path-prefix=$BUILD=/build --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-programs=(-p table_service_emulator)
-# Debian's packages have these too: in the same set Cargo has built all of them, and the crates below need the same features.
-[[ ${BUNDLE:-} == only ]] || programs+=(-p table_service_gateway -p table_service_copy)
-CARGO_TARGET_DIR=$BUILD/programs cargo build --release --locked "${programs[@]}"
+# Debian's packages have it too. With Debian's flags of the compiler Cargo takes it for another one.
+[[ ${BUNDLE:-} != only ]] || CARGO_TARGET_DIR=$BUILD/programs cargo build --release --locked -p table_service_emulator
 CARGO_TARGET_DIR=$BUILD/programs PGRX_PG_CONFIG_PATH=$postgresql/bin/pg_config \
   cargo build --release --locked -p table_service --lib --no-default-features --features pg18
 
