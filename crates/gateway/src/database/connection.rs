@@ -14,12 +14,14 @@ use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::error::lacks_library;
 use super::sight::{self, LOOK, Look};
-use super::statements::{READY, Statement};
+use super::statements::{LIBRARY, READY, Statement};
 use super::types::{Json, Measured, Parameters};
 use super::version::{has_functions_of_0_3, outdated};
 use crate::failure::with_sources;
@@ -288,6 +290,30 @@ impl Connection {
         row.try_get(0).map_err(|error| with_sources(&error))
     }
 
+    /// Checks that the server has a library of the extension for what its database has. A standby has the database of its primary
+    /// and files of its own.
+    ///
+    /// # Errors
+    /// Why it has not, or why it cannot be asked.
+    pub async fn check_library(&mut self) -> Result<(), String> {
+        let asked = timeout(ONE_OF_SEVERAL_TIMEOUT, async {
+            if !self.has_functions_of_0_3 {
+                self.extension_version().await?;
+            }
+            match self.has_functions_of_0_3 {
+                true => self.ask_once(LIBRARY).await.map(drop),
+                // The library of any later version has these functions too.
+                false => Ok(()),
+            }
+        });
+        match asked.await {
+            Ok(Err(error)) if let Some(problem) = error.as_db_error().and_then(lacks_library) => Err(problem),
+            // A role that must not call this function learns nothing, and may well read.
+            Ok(Err(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(()),
+            asked => in_words(asked),
+        }
+    }
+
     /// The first row of a statement that is asked rarely.
     async fn ask_once(&mut self, sql: &str) -> Result<Option<Row>, Error> {
         run(&mut self.wire, Box::pin(self.client.query_opt(sql, &[]))).await
@@ -296,7 +322,9 @@ impl Connection {
     /// The version of the extension, or `None` if the database lacks it.
     async fn extension_version(&mut self) -> Result<Option<String>, Error> {
         let row = self.ask_once(READY).await?;
-        Ok(row.and_then(|row| row.try_get(0).ok()))
+        let version: Option<String> = row.and_then(|row| row.try_get(0).ok());
+        self.has_functions_of_0_3 = version.as_deref().is_some_and(has_functions_of_0_3);
+        Ok(version)
     }
 
     /// Returns whether the server has not closed the connection, as far as that is known.
@@ -373,6 +401,7 @@ pub struct Connector {
     name: String,
     /// Its number among several servers.
     server: usize,
+    is_standby: bool,
     time: Duration,
     /// The operator was told about the server's version.
     told: Once,
@@ -384,6 +413,15 @@ pub struct Connector {
 struct Opened {
     connection: Connection,
     version: Option<String>,
+}
+
+/// What a server is asked over a new connection, beside the version of the extension.
+#[derive(Clone, Copy)]
+struct Questions {
+    /// Its part in replication.
+    replication: bool,
+    /// Whether it has a library of the extension for its database.
+    library: bool,
 }
 
 impl Connector {
@@ -399,6 +437,7 @@ impl Connector {
             tls,
             name,
             server: 0,
+            is_standby: false,
             time: CONNECT_TIMEOUT,
             told: Once::new(),
             has_several_addresses: AtomicBool::new(false),
@@ -413,8 +452,18 @@ impl Connector {
         self
     }
 
+    /// For a standby that serves reads. Also its library of the extension is looked at.
+    pub fn of_standby(mut self) -> Connector {
+        self.is_standby = true;
+        self.of_several(0)
+    }
+
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub fn is_standby(&self) -> bool {
+        self.is_standby
     }
 
     /// A new connection, and the version of the extension.
@@ -455,7 +504,11 @@ impl Connector {
         loop {
             if let Some(config) = left.next() {
                 let (tls, some_have_grown) = (self.tls.clone(), self.some_have_grown.clone());
-                attempts.spawn(attempt(config, tls, some_have_grown, self.time, looks));
+                let questions = Questions {
+                    replication: looks,
+                    library: self.is_standby,
+                };
+                attempts.spawn(attempt(config, tls, some_have_grown, self.time, questions));
             }
             let ended = match left.len() {
                 0 => attempts.join_next().await,
@@ -523,16 +576,18 @@ async fn attempt(
     tls: Option<MakeRustlsConnect>,
     some_have_grown: Arc<AtomicBool>,
     time: Duration,
-    looks: bool,
+    questions: Questions,
 ) -> Result<Opened, String> {
     let opened = timeout(time, async {
         let connected = Connection::open(&config, tls.as_ref(), some_have_grown).await;
         let mut connection = connected.map_err(|error| with_sources(&error))?;
         let version = connection.extension_version().await;
         let version = version.map_err(|error| with_sources(&error))?;
-        connection.has_functions_of_0_3 = version.as_deref().is_some_and(has_functions_of_0_3);
-        if looks {
+        if questions.replication {
             connection.look().await?;
+        }
+        if questions.library {
+            connection.check_library().await?;
         }
         Ok(Opened { connection, version })
     });

@@ -41,10 +41,7 @@ impl Diagnosis {
         let Some(problem) = self.lacks_library.take() else {
             return;
         };
-        tracing::warn!(
-            problem,
-            "a standby has another version of the extension's library than the primary"
-        );
+        tracing::warn!(problem, "a standby cannot run a statement");
         self.node_lost = Some(problem.clone());
         self.connection_lost = true;
         self.failure = RequestError::ServerBusy { reason: problem }.into();
@@ -92,6 +89,7 @@ impl Diagnosis {
 
     fn of_statement(error: &DbError) -> Diagnosis {
         let sqlstate = error.code().code();
+        let lacks_library = lacks_library(error);
         if let Some(report) = Report::parse(sqlstate, error.message()) {
             return Diagnosis {
                 rolled_back: true,
@@ -136,11 +134,22 @@ impl Diagnosis {
                 || sqlstate.starts_with("57P"),
             node_lost,
             is_read_only: sqlstate == "25006",
-            // 42883: a function that the library does not have; 58P01: there is no library.
-            lacks_library: matches!(sqlstate, "42883" | "58P01").then(|| format!("{sqlstate} {message}")),
+            lacks_library,
             failure: error.into(),
         }
     }
+}
+
+/// Returns what a standby's database has and its library lacks, if that is the error.
+pub fn lacks_library(error: &DbError) -> Option<String> {
+    let (sqlstate, message) = (error.code().code(), error.message());
+    // 42883: a function that the library does not have; 58P01: there is no library.
+    matches!(sqlstate, "42883" | "58P01").then(|| {
+        format!(
+            "its files of the extension table_service do not fit its database, which is the primary's ({sqlstate} {message}): \
+             install the primary's version of them on this server"
+        )
+    })
 }
 
 /// How the messages begin with which Citus says that it lost a server. Those of libpq are about the connection to another one.

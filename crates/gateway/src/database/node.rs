@@ -132,7 +132,7 @@ impl Node {
         let (config, tls) = prepare(config, settings, tls)?;
         let name = name(&config);
         let some_have_grown = Arc::<AtomicBool>::default();
-        let connector = Connector::new(config, tls, name.clone(), some_have_grown.clone()).of_several(0);
+        let connector = Connector::new(config, tls, name.clone(), some_have_grown.clone()).of_standby();
         let reach = Reach::Standby {
             connector: Box::new(connector),
             secondary,

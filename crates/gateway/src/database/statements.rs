@@ -5,6 +5,9 @@
 pub const READY: &str =
     "SELECT extversion FROM pg_catalog.pg_extension WHERE extname OPERATOR(pg_catalog.=) 'table_service'";
 
+/// Loads the extension's library, and finds a function there that versions before 0.3 lack. The result is NULL.
+pub const LIBRARY: &str = "SELECT table_service.expires_at(NULL, NULL, NULL, NULL)";
+
 /// A call of one function of the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Statement {

@@ -57,7 +57,11 @@ async fn look(
     if let Some(mut connection) = known.take()
         && connection.is_open()
     {
-        match connection.look().await {
+        let looked = match connection.look().await {
+            Ok(look) if connector.is_standby() => connection.check_library().await.map(|()| look),
+            looked => looked,
+        };
+        match looked {
             Ok(look) => {
                 *known = Some(connection);
                 if accepts(&look) {
