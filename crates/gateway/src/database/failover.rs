@@ -218,7 +218,7 @@ impl Failover {
             && primary == index
             && let Role::Primary(note) = look.sight.role
         {
-            secondary.primary(look.sight.line, note);
+            secondary.primary(look, note);
         }
     }
 

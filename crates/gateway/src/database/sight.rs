@@ -15,7 +15,8 @@ pub const LOOK: &str = "SELECT pg_catalog.clock_timestamp(), \
      coalesce((SELECT w.received_tli FROM pg_catalog.pg_stat_wal_receiver AS w), \
               (SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() AS c)), \
      s.system_identifier, i.wal_block_size, i.bytes_per_wal_segment, r.recovers, \
-     EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname OPERATOR(pg_catalog.=) 'citus') \
+     EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname OPERATOR(pg_catalog.=) 'citus'), \
+     (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) \
      FROM (SELECT pg_catalog.pg_is_in_recovery() AS recovers OFFSET 0) AS r, \
      pg_catalog.pg_control_system() AS s, pg_catalog.pg_control_init() AS i";
 
@@ -25,6 +26,8 @@ pub struct Look {
     pub sight: Sight,
     /// Whether the database is distributed by Citus. Then one standby has only a part of the data.
     pub has_citus: bool,
+    /// The OID of the database, the same in a primary and all its physical copies.
+    pub database: u32,
 }
 
 /// Reads the answer to [`LOOK`].
@@ -70,6 +73,7 @@ fn read(row: &Row) -> Result<Option<Look>, tokio_postgres::Error> {
     Ok(Some(Look {
         sight: Sight { line, role },
         has_citus: row.try_get(8)?,
+        database: row.try_get(9)?,
     }))
 }
 

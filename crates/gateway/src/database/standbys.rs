@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use table_service_model::replication::{Answer, Line, Note, Problem, Standbys};
+use table_service_model::replication::{Answer, Note, Problem, Standbys};
 
 use super::sight::Look;
 
@@ -11,6 +11,8 @@ use super::sight::Look;
 pub struct Secondary {
     rules: Mutex<Standbys>,
     names: Vec<String>,
+    /// The primary's `system_identifier`, and the OID of its database.
+    database: Mutex<Option<(i64, u32)>>,
     /// What the log has about each: why it serves no reads, or that it does.
     told: Mutex<Vec<Option<Result<(), String>>>>,
 }
@@ -30,12 +32,14 @@ impl Secondary {
             rules: Mutex::new(Standbys::new(names.len(), limit)),
             told: Mutex::new(vec![None; names.len()]),
             names,
+            database: Mutex::default(),
         }
     }
 
     /// Takes what the primary has said.
-    pub fn primary(&self, line: Line, note: Note) {
-        self.rules().primary(line, note);
+    pub fn primary(&self, look: Look, note: Note) {
+        *self.database.lock().unwrap_or_else(PoisonError::into_inner) = Some((look.sight.line.system, look.database));
+        self.rules().primary(look.sight.line, note);
         for index in 0..self.names.len() {
             self.tell(index, None);
         }
@@ -43,7 +47,7 @@ impl Secondary {
 
     /// Takes what a standby has said, or why it cannot be used.
     pub fn standby(&self, index: usize, look: Result<Look, String>) {
-        let look = look.and_then(refuse_citus);
+        let look = look.and_then(|look| self.refuse_other_data(look));
         let sight = look.as_ref().ok().map(|look| look.sight);
         self.rules().standby(index, sight);
         self.tell(index, look.err());
@@ -58,7 +62,7 @@ impl Secondary {
     /// # Errors
     /// Why it may not.
     pub fn admits(&self, look: Look) -> Result<(), String> {
-        let look = refuse_citus(look)?;
+        let look = self.refuse_other_data(look)?;
         self.rules().admits(look.sight).map(drop).map_err(in_words)
     }
 
@@ -115,6 +119,17 @@ impl Secondary {
         *told = Some(new);
     }
 
+    /// Refuses a copy of the primary where other tables are read.
+    fn refuse_other_data(&self, look: Look) -> Result<Look, String> {
+        let known = *self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = known.is_some_and(|(system, oid)| look.sight.line.system == system && look.database != oid);
+        match look.has_citus {
+            true => Err(OF_CITUS.to_owned()),
+            false if is_other => Err(OTHER_DATABASE.to_owned()),
+            false => Ok(look),
+        }
+    }
+
     fn rules(&self) -> MutexGuard<'_, Standbys> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,12 +139,9 @@ impl Secondary {
 pub const OF_CITUS: &str =
     "the database is distributed by Citus: a standby of one of its nodes has only a part of the tables";
 
-fn refuse_citus(look: Look) -> Result<Look, String> {
-    match look.has_citus {
-        true => Err(OF_CITUS.to_owned()),
-        false => Ok(look),
-    }
-}
+/// Why a standby serves no reads although it is a copy of the primary.
+const OTHER_DATABASE: &str =
+    "its URL names another database than database_url: a standby has the database of its primary";
 
 fn in_words(problem: Problem) -> String {
     match problem {
