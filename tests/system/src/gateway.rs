@@ -2,13 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use raw_http::{Answer, Client, raw};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, free_directory};
 
 /// A gateway that runs until it is dropped.
 pub struct Gateway {
@@ -34,10 +35,23 @@ pub fn socket_url(servers: &[(&str, u16)], database: &str, role: &str) -> String
 
 /// The program with these arguments, and nothing of the environment. It must have been built.
 pub fn program(arguments: &[&str]) -> Command {
+    program_by(&[], arguments)
+}
+
+/// The same, which another program with its arguments starts.
+fn program_by(starter: &[&str], arguments: &[&str]) -> Command {
     // Cargo puts it beside the directory of the tests' binaries.
     let test = std::env::current_exe().unwrap();
     let directory = test.parent().and_then(Path::parent).unwrap();
-    let mut command = Command::new(directory.join("table-service-gateway"));
+    let gateway = directory.join("table-service-gateway");
+    let mut command = match starter {
+        [] => Command::new(gateway),
+        [starter, own @ ..] => {
+            let mut command = Command::new(starter);
+            command.args(own).arg(gateway);
+            command
+        }
+    };
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TABLE_SERVICE_") {
             command.env_remove(name);
@@ -58,6 +72,33 @@ impl Gateway {
     }
 
     pub fn start_on(listen: &str, arguments: &[&str]) -> Gateway {
+        Gateway::start_by(&[], listen, arguments)
+    }
+
+    /// A gateway for which this is `/etc/hosts`. `None` where that cannot be, which is said: it needs a mount namespace.
+    pub fn start_with_hosts(hosts: &str, arguments: &[&str]) -> Option<Gateway> {
+        let file = free_directory();
+        std::fs::write(&file, hosts).unwrap();
+        let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+        let mut starter = vec!["unshare", "--mount"];
+        // This user is root there, if the system allows it.
+        if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+            starter.push("--map-root-user");
+        }
+        starter.extend(["sh", "-c", script, file.to_str().unwrap()]);
+        let tried = Command::new(starter[0]).args(&starter[1..]).arg("true").output();
+        let gateway = match tried {
+            Ok(output) if output.status.success() => Some(Gateway::start_by(&starter, "127.0.0.1:0", arguments)),
+            _ => {
+                println!("This user cannot have an /etc/hosts of its own.");
+                None
+            }
+        };
+        std::fs::remove_file(file).unwrap();
+        gateway
+    }
+
+    fn start_by(starter: &[&str], listen: &str, arguments: &[&str]) -> Gateway {
         let mut all = vec!["--listen", listen];
         for (flag, usual) in [("--admin-listen", "127.0.0.1:0"), ("--log", "debug")] {
             if !arguments.contains(&flag) {
@@ -65,7 +106,7 @@ impl Gateway {
             }
         }
         all.extend(arguments);
-        let mut child = program(&all).spawn().unwrap();
+        let mut child = program_by(starter, &all).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let (mut stderr, copy) = (child.stderr.take().unwrap(), log.clone());
         std::thread::spawn(move || {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::cluster::{Cluster, Keeper, as_server, free_directory};
+use crate::failure::Failure;
 use crate::session::{Session, connect};
 
 /// A copy of a server, in a directory of its own, which has its socket too.
@@ -99,6 +100,14 @@ impl Standby {
     /// A session of a superuser in the database `postgres`.
     pub fn session(&self) -> Session {
         connect(self.host(), self.port, "postgres", "postgres", "standby").unwrap()
+    }
+
+    /// A session of a role in a database, if the server takes it.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn try_session(&self, database: &str, role: &str, name: &str) -> Result<Session, Failure> {
+        connect(self.host(), self.port, database, role, name)
     }
 
     pub fn log(&self) -> String {

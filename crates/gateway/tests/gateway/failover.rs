@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use raw_http::ACCOUNT;
 use system_tests::gateway::socket_url;
-use system_tests::{Standby, wait_until};
+use system_tests::{Database, Standby, wait_until};
 
 use crate::gateway::Gateway;
-use crate::standbys::{Replicated, get, insert, secondary, wait_until_live};
+use crate::standbys::{Replicated, get, insert, pause, secondary, wait_until_live};
 use crate::way::{Passage, Way};
 
 /// The primary and the standbys in one URL.
@@ -107,6 +107,77 @@ fn a_host_that_never_answers_hides_no_other_one() {
 }
 
 #[test]
+fn all_addresses_of_a_name_are_tried() {
+    let servers = Replicated::start(&[&[]]);
+    let (primary, standby) = (&servers.primary, &servers.standbys[0]);
+    let hosts = ((primary.host(), primary.port()), (standby.host(), standby.port()));
+    let (one, other) = Way::of_two_addresses(hosts.0, hosts.1);
+    let url = format!(
+        "postgresql://postgres@db.test:{}/postgres?sslmode=disable",
+        one.address().port()
+    );
+    let names = "127.0.0.1 localhost\n127.0.0.1 db.test\n127.0.0.2 db.test\n";
+    let replicas = socket_url(&[hosts.1], "postgres", "postgres");
+    let arguments = ["--database-url", &url, "--secondary-url", &replicas];
+    let Some(gateway) = Gateway::start_with_hosts(names, &arguments) else {
+        return;
+    };
+    let client = gateway.client();
+    // Whichever of them is tried first: the primary counts, and one that accepts and never answers hides it no more than one that
+    // is cut.
+    for (row, (first, second)) in [
+        ("a", (Passage::Open, Passage::Open)),
+        ("b", (Passage::Open, Passage::Silent)),
+        ("c", (Passage::Open, Passage::Cut)),
+    ] {
+        one.set(first);
+        other.set(second);
+        wait_until("it takes writes", || insert(&client, row).status == 201);
+    }
+    // The servers change places.
+    other.set(Passage::Open);
+    one.leads_to(hosts.1.0, hosts.1.1);
+    other.leads_to(hosts.0.0, hosts.0.1);
+    for (row, first) in [("d", Passage::Open), ("e", Passage::Silent), ("f", Passage::Cut)] {
+        one.set(first);
+        other.set(Passage::Open);
+        wait_until("it takes writes", || insert(&client, row).status == 201);
+    }
+    drop(gateway);
+
+    // For reads a standby counts.
+    let database = servers.primary_url();
+    let arguments = ["--database-url", &database, "--secondary-url", &url];
+    let Some(gateway) = Gateway::start_with_hosts(names, &arguments) else {
+        return;
+    };
+    let (client, secondary) = (gateway.client(), secondary(&gateway));
+    let session = standby.session();
+    for (number, passage) in [Passage::Open, Passage::Silent, Passage::Cut].into_iter().enumerate() {
+        // The standby has the first address, and then the second one.
+        for is_second in [false, true] {
+            let (way, way_of_standby) = if is_second { (&one, &other) } else { (&other, &one) };
+            way.leads_to(hosts.0.0, hosts.0.1);
+            way_of_standby.leads_to(hosts.1.0, hosts.1.1);
+            way_of_standby.set(Passage::Open);
+            way.set(passage);
+            let row = format!("{number}{is_second}");
+            wait_until("it is read", || get(&secondary, "a").status == 200);
+            pause(&session);
+            insert(&client, &row).expect(201);
+            for _ in 0..5 {
+                assert!(
+                    [404, 503].contains(&get(&secondary, &row).status),
+                    "the primary serves reads"
+                );
+            }
+            session.run("SELECT pg_wal_replay_resume()");
+            wait_until("it is read", || get(&secondary, &row).status == 200);
+        }
+    }
+}
+
+#[test]
 fn no_write_goes_to_the_server_that_had_the_name_before() {
     let servers = Replicated::start(&[&[]]);
     // One name, which moves while the connections to the old server stay: a proxy sends the first ones there, and new ones away.
@@ -145,6 +216,33 @@ fn no_write_goes_to_the_server_that_had_the_name_before() {
         }
     });
     assert_eq!(old.text(count), before, "the old server is still written to");
+}
+
+#[test]
+fn a_write_whose_connection_broke_is_not_sent_again() {
+    let database = Database::new();
+    let session = database.session("blocker");
+    session.run("SELECT table_service.create_table('Things')");
+    let cluster = database.cluster();
+    let way = Way::to(cluster.host(), cluster.port());
+    let gateway = Gateway::start(&["--database-url", &way.url(database.name())]);
+    session.run("BEGIN; LOCK TABLE table_service_data.\"Things\" IN ACCESS EXCLUSIVE MODE");
+    std::thread::scope(|scope| {
+        let client = gateway.client();
+        let answer = scope.spawn(move || insert(&client, "r"));
+        let observer = database.session("observer");
+        wait_until("it waits for the lock", || {
+            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+                           AND datname = current_database()";
+            observer.text(waiting) == "1"
+        });
+        // It may be committed all the same, and here it is.
+        way.set(Passage::Open);
+        let answer = answer.join().unwrap();
+        answer.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
+        session.run("COMMIT");
+    });
+    wait_until("it is there", || get(&gateway.client(), "r").status == 200);
 }
 
 #[test]

@@ -40,7 +40,22 @@ impl Way {
 
     /// One address in front of several servers, as services for reads have it.
     pub fn in_turn(servers: &[(&str, u16)]) -> Way {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Way::behind(TcpListener::bind("127.0.0.1:0").unwrap(), servers)
+    }
+
+    /// Ways to two servers from the same port of 127.0.0.1 and 127.0.0.2, which are addresses of one machine here and of two
+    /// elsewhere.
+    pub fn of_two_addresses(one: (&str, u16), other: (&str, u16)) -> (Way, Way) {
+        loop {
+            let first = TcpListener::bind("127.0.0.1:0").unwrap();
+            // Somebody else may have that port.
+            if let Ok(second) = TcpListener::bind(("127.0.0.2", first.local_addr().unwrap().port())) {
+                return (Way::behind(first, &[one]), Way::behind(second, &[other]));
+            }
+        }
+    }
+
+    fn behind(listener: TcpListener, servers: &[(&str, u16)]) -> Way {
         let way = Way {
             address: listener.local_addr().unwrap(),
             shared: Arc::new(Shared {
