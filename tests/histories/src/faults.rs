@@ -2,12 +2,12 @@
 
 use std::net::{Shutdown, TcpStream};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use system_tests::gateway::{Gateway, url};
+use system_tests::gateway::{Gateway, socket_url, url};
 use system_tests::random::Random;
-use system_tests::{Cluster, Failure, Session};
+use system_tests::{Cluster, Failure, Session, Standby, wait_until};
 
 use crate::history::Recorder;
 use crate::workload::TABLE;
@@ -18,6 +18,9 @@ pub struct Service {
     pub cluster: Cluster,
     /// Workers of Citus, which have the data.
     workers: Vec<Cluster>,
+    /// Synchronous standbys of the server, and which of them was promoted.
+    standbys: Vec<Standby>,
+    promoted: OnceLock<usize>,
     /// The database, and the role that uses it.
     database: &'static str,
     role: &'static str,
@@ -40,6 +43,8 @@ pub enum Fault {
     CutConnections,
     /// A shard moves from one worker of Citus to another.
     MoveShard,
+    /// All processes of PostgreSQL are killed, and a standby is promoted. The gateways find it.
+    Promote,
 }
 
 impl Fault {
@@ -52,13 +57,17 @@ impl Fault {
         Fault::CutConnections,
     ];
 
-    /// The faults of a history, in the order in which they happen. PostgreSQL is killed in each, and on Citus a shard moves.
-    pub fn of_seed(random: &mut Random, count: usize, is_distributed: bool) -> Vec<Fault> {
-        let mut always = vec![Fault::KillPostgres];
-        if is_distributed {
-            always.push(Fault::MoveShard);
-        }
-        let mut faults = Fault::OTHERS.to_vec();
+    /// Those that do not ask which server is the primary.
+    const BESIDE_A_PROMOTION: [Fault; 3] = [Fault::KillGateway, Fault::StopGateway, Fault::CutConnections];
+
+    /// The faults of a history, in the order in which they happen. PostgreSQL is killed in each, and on Citus a shard moves. With
+    /// standbys one of them is promoted.
+    pub fn of_seed(random: &mut Random, count: usize, service: &Service) -> Vec<Fault> {
+        let (mut always, mut faults) = match (service.is_distributed(), service.standbys.is_empty()) {
+            (true, _) => (vec![Fault::KillPostgres, Fault::MoveShard], Fault::OTHERS.to_vec()),
+            (false, true) => (vec![Fault::KillPostgres], Fault::OTHERS.to_vec()),
+            (false, false) => (vec![Fault::Promote], Fault::BESIDE_A_PROMOTION.to_vec()),
+        };
         random.shuffle(&mut faults);
         faults.truncate(count.saturating_sub(always.len()));
         faults.append(&mut always);
@@ -79,6 +88,24 @@ impl Service {
         Service::of(cluster, Vec::new(), "postgres", "postgres", gateways)
     }
 
+    /// The same with two synchronous standbys.
+    ///
+    /// # Panics
+    /// If the servers do not start.
+    pub fn with_standbys(gateways: usize) -> Service {
+        let cluster = Cluster::start(&["full_page_writes=on"]);
+        let session = cluster.session();
+        session.run("CREATE EXTENSION table_service");
+        let standbys = vec![Standby::of(&cluster, &[]), Standby::of(&cluster, &[])];
+        session.run("ALTER SYSTEM SET synchronous_standby_names = 'ANY 2 (*)'");
+        session.run("SELECT pg_reload_conf()");
+        wait_until("both are synchronous", || {
+            session.text("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'quorum'") == "2"
+        });
+        drop(session);
+        Service::of_all(cluster, Vec::new(), standbys, "postgres", "postgres", gateways)
+    }
+
     /// Servers that run, with the extension; `workers` of Citus.
     ///
     /// # Panics
@@ -86,6 +113,17 @@ impl Service {
     pub fn of(
         cluster: Cluster,
         workers: Vec<Cluster>,
+        database: &'static str,
+        role: &'static str,
+        gateways: usize,
+    ) -> Service {
+        Service::of_all(cluster, workers, Vec::new(), database, role, gateways)
+    }
+
+    fn of_all(
+        cluster: Cluster,
+        workers: Vec<Cluster>,
+        standbys: Vec<Standby>,
         database: &'static str,
         role: &'static str,
         gateways: usize,
@@ -98,6 +136,8 @@ impl Service {
         let service = Service {
             cluster,
             workers,
+            standbys,
+            promoted: OnceLock::new(),
             database,
             role,
             gateways: (0..gateways).map(|_| Mutex::new(None)).collect(),
@@ -131,6 +171,9 @@ impl Service {
     /// # Errors
     /// Why the server does not take it.
     pub fn try_session(&self, client: usize) -> Result<Session, Failure> {
+        if let Some(promoted) = self.promoted.get() {
+            return self.standbys[*promoted].try_session(self.database, self.role, "history");
+        }
         let nodes = self.nodes();
         nodes[client % nodes.len()].try_session(self.database, self.role, "history")
     }
@@ -140,8 +183,20 @@ impl Service {
         // The old one is killed first.
         drop(gateway.take());
         let mut arguments = Vec::new();
-        for node in self.nodes() {
-            arguments.extend(["--database-url".to_owned(), url(node, self.database, self.role)]);
+        let urls = match self.standbys.as_slice() {
+            [] => self
+                .nodes()
+                .iter()
+                .map(|node| url(node, self.database, self.role))
+                .collect(),
+            standbys => {
+                let mut hosts = vec![(self.cluster.host(), self.cluster.port())];
+                hosts.extend(standbys.iter().map(|standby| (standby.host(), standby.port())));
+                vec![socket_url(&hosts, self.database, self.role)]
+            }
+        };
+        for url in urls {
+            arguments.extend(["--database-url".to_owned(), url]);
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         *gateway = Some(Gateway::start(&arguments));
@@ -192,6 +247,20 @@ impl Service {
                 }
             }
             Fault::MoveShard => self.move_shard(random),
+            Fault::Promote => {
+                recorders.iter().for_each(Recorder::killed);
+                self.cluster.kill();
+                recorders.iter().for_each(Recorder::killed);
+                // The other one could not follow one that has received less.
+                let received = |standby: &Standby| -> u64 {
+                    let text = standby.session().text("SELECT pg_last_wal_receive_lsn() - '0/0'");
+                    text.parse().unwrap()
+                };
+                let numbers = 0..self.standbys.len();
+                let furthest = numbers.max_by_key(|number| received(&self.standbys[*number])).unwrap();
+                self.standbys[furthest].promote();
+                self.promoted.set(furthest).unwrap();
+            }
             Fault::CutConnections => {
                 for _ in 0..5 {
                     for socket in sockets {
@@ -210,22 +279,31 @@ impl Service {
     /// # Panics
     /// If there is no process that writes it.
     pub fn stop_wal_writer(&self) {
-        let mut rows = Vec::new();
-        system_tests::wait_until("the server writes its log", || {
-            rows = self
-                .cluster
-                .session()
-                .run("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
-            !rows.is_empty()
+        self.stop_processes("walwriter");
+    }
+
+    /// Lets the server acknowledge what its standbys never get.
+    ///
+    /// # Panics
+    /// If there is no process that sends it.
+    pub fn stop_replication(&self) {
+        let session = self.cluster.session();
+        session.run("ALTER SYSTEM SET synchronous_standby_names = ''");
+        session.run("SELECT pg_reload_conf()");
+        self.stop_processes("walsender");
+    }
+
+    /// Lets processes of the server of one kind stand still.
+    fn stop_processes(&self, kind: &str) {
+        let mut processes = Vec::new();
+        wait_until("there is such a process", || {
+            let sql = format!("SELECT pid FROM pg_stat_activity WHERE backend_type = '{kind}'");
+            let rows = self.cluster.session().run(&sql);
+            processes = rows.into_iter().filter_map(|mut row| row.remove(0)).collect();
+            !processes.is_empty()
         });
-        let process = rows[0][0].as_deref().unwrap();
-        assert!(
-            Command::new("kill")
-                .args(["-STOP", process])
-                .status()
-                .unwrap()
-                .success()
-        );
+        let stopped = Command::new("kill").arg("-STOP").args(&processes).status().unwrap();
+        assert!(stopped.success());
     }
 
     /// The processes of the sessions of clients and gateways.
@@ -240,7 +318,7 @@ impl Service {
         let mode = *random.pick(&["block_writes", "force_logical"]);
         let (worker, other) = (&self.workers[0], &self.workers[1]);
         // A move gives way in a deadlock, and it fails if a connection of its own was ended.
-        system_tests::wait_until("a shard moves", || {
+        wait_until("a shard moves", || {
             let Ok(session) = self.cluster.try_session(self.database, "postgres", "move") else {
                 return false;
             };

@@ -104,7 +104,7 @@ pub fn record(service: &Service, seed: u64, size: &Size, faults: &[Fault]) -> Ve
 /// # Errors
 /// What is wrong.
 pub fn run(service: &Service, seed: u64, size: &Size) -> Result<String, String> {
-    let faults = Fault::of_seed(&mut Random::new(seed), size.faults, service.is_distributed());
+    let faults = Fault::of_seed(&mut Random::new(seed), size.faults, service);
     let histories = record(service, seed, size, &faults);
     let mut counts = [0; 4];
     for (partition, history) in histories.iter().enumerate() {

@@ -16,11 +16,13 @@ pub fn seeds() -> std::ops::Range<u64> {
 }
 
 fn all_seeds(service: &Service) {
-    for seed in seeds() {
-        match run(service, seed, &Size::default()) {
-            Ok(summary) => println!("{summary}"),
-            Err(problem) => panic!("{problem}\nAgain: SEED={seed}"),
-        }
+    seeds().for_each(|seed| one_seed(service, seed));
+}
+
+fn one_seed(service: &Service, seed: u64) {
+    match run(service, seed, &Size::default()) {
+        Ok(summary) => println!("{summary}"),
+        Err(problem) => panic!("{problem}\nAgain: SEED={seed}"),
     }
 }
 
@@ -34,6 +36,14 @@ fn one_order_explains_what_clients_of_a_table_with_an_expiry_saw() {
     let service = Service::start(&[], 2);
     service.set_expiry();
     all_seeds(&service);
+}
+
+/// What was acknowledged by a primary that is lost is there after a promotion, and nothing was executed twice.
+#[test]
+fn one_order_explains_what_clients_saw_of_a_promotion() {
+    for seed in seeds() {
+        one_seed(&Service::with_standbys(3), seed);
+    }
 }
 
 #[test]
@@ -71,6 +81,16 @@ fn acknowledged_writes_that_a_server_loses_are_found() {
     let is_planted = |first: &str| first.contains("is lost") && first.contains("PostgreSQL was killed");
     let problem = first_problem(&service, &[Fault::KillPostgres], Service::stop_wal_writer, is_planted);
     println!("{}", problem.unwrap());
+}
+
+#[test]
+fn acknowledged_writes_that_a_promotion_loses_are_found() {
+    let service = Service::with_standbys(1);
+    service.stop_replication();
+    let histories = record(&service, 0, &Size::default(), &[Fault::Promote]);
+    let mut problems = histories.iter().filter_map(|history| check(history).err());
+    let is_lost = |problem: &String| problem.lines().next().unwrap().contains("is lost");
+    println!("{}", problems.find(is_lost).unwrap());
 }
 
 #[test]
