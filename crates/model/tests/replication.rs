@@ -52,8 +52,8 @@ fn event() -> impl Strategy<Value = Event> {
 struct Server {
     timeline: u32,
     replayed: u64,
-    /// Has a connection for reads.
-    is_connected: bool,
+    /// What it has said over a connection for reads, when that was opened.
+    connection: Option<Sight>,
 }
 
 struct World {
@@ -74,7 +74,7 @@ impl World {
         let server = Server {
             timeline: 1,
             replayed: 0,
-            is_connected: false,
+            connection: None,
         };
         World {
             clock: 0,
@@ -127,11 +127,12 @@ impl World {
             Event::Restart(standby, bytes) => {
                 let server = &mut self.servers[standby];
                 server.replayed = server.replayed.saturating_sub(bytes);
-                server.is_connected = false;
+                server.connection = None;
             }
             Event::Connect(standby) => {
-                let is_admitted = self.rules.admits(self.sight(standby)).is_ok();
-                self.servers[standby].is_connected |= is_admitted;
+                let sight = self.sight(standby);
+                let connection = &mut self.servers[standby].connection;
+                *connection = connection.or(Some(sight).filter(|sight| self.rules.admits(*sight).is_ok()));
             }
             Event::Answer => {
                 if let Answer::Live(second) = self.rules.answer() {
@@ -150,7 +151,7 @@ impl World {
                 // The promoted one is replaced by a new standby, a copy of it.
                 for (number, server) in self.servers.iter_mut().enumerate() {
                     if number == promoted {
-                        server.is_connected = false;
+                        server.connection = None;
                     }
                     if server.timeline + 1 == self.timeline && server.replayed <= end {
                         server.timeline = self.timeline;
@@ -160,13 +161,16 @@ impl World {
         }
     }
 
-    /// Reads on every connection that serves.
+    /// Reads on every connection that serves. Each read is judged when it begins: by what was said over the connection, else the
+    /// server is asked again.
     fn check(&self) {
         let (Some(answered), true) = (self.answered, self.known == self.timeline) else {
             return;
         };
         for (number, server) in self.servers.iter().enumerate() {
-            if !server.is_connected || self.rules.state(number).is_err() {
+            let is_admitted = |sight: Sight| self.rules.admits(sight).is_ok();
+            let Some(connection) = server.connection else { continue };
+            if self.rules.state(number).is_err() || !(is_admitted(connection) || is_admitted(self.sight(number))) {
                 continue;
             }
             assert_eq!(server.timeline, self.timeline, "standby {number} has other data");
