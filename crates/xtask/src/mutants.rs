@@ -56,13 +56,23 @@ const SYSTEM_TESTS: [&str; 12] = [
 ];
 
 /// The tests of a gateway with a server that do.
-const GATEWAY_TESTS: [&str; 6] = [
+const GATEWAY_TESTS: [&str; 16] = [
     "explorer::",
     "faults::whoever_leads",
     "memory::",
     "hostile::a_page_whose",
-    "standbys::behind_one_name",
+    "failover::a_name_that_leads",
+    "failover::a_primary_that_is_set_to_read_only",
+    "failover::a_write_whose_connection_broke",
+    "failover::all_addresses",
     "failover::no_write_goes",
+    "standbys::a_promoted_server",
+    "standbys::a_standby_whose_library",
+    "standbys::another_database",
+    "standbys::behind_one_name",
+    "standbys::reads_come_from",
+    "standbys::standbys_of_a_database_of_citus",
+    "standbys::what_is_revoked",
 ];
 
 /// Whose tests catch a mutant.
