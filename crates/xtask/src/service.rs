@@ -117,7 +117,7 @@ impl<'e> Service<'e> {
     /// # Errors
     /// There is one, or the tests have failed.
     pub fn finish(self, tests: Result, secrets: &[&str], results: &str) -> Result {
-        let ended = self.look_into_logs(secrets).and(self.all_servers_are_used()).and(tests);
+        let ended = all([tests, self.look_into_logs(secrets), self.all_servers_are_used()].into_iter());
         if ended.is_err() {
             let results = root().join("target").join(results);
             self.keep_logs(&results)?;
