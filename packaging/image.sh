@@ -41,7 +41,7 @@ image() {
   mmdebstrap --quiet --variant=minbase --include="ca-certificates,postgresql-common,$include" \
     --customize-hook='sed -i "s/^#\? *create_main_cluster *=.*/create_main_cluster = false/" "$1/etc/postgresql-common/createcluster.conf"' \
     "${hooks[@]}" \
-    --customize-hook='chroot "$1" sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /root/*.deb && rm /root/*.deb"' \
+    --customize-hook='chroot "$1" sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /root/*.deb >/dev/null && rm /root/*.deb"' \
     --customize-hook='rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*' \
     "$release" "$work/$name.rootfs.tar" "$mirror"
   # Images of the format `oci` have no health check.

@@ -82,6 +82,12 @@ for round in first second; do
     "$(offline somebody "$session session '$installed/bin/table-service-emulator' '$installed/bin/python' session.py")"
   nothing_is_left "the $round time"
 done
+same "installed into a directory of an application" "[7, 8, 9]" "$(offline somebody "cd /home/somebody && python3 -m pip install -q --no-index --find-links /packages --target installed/application \
+  table-service-emulator azure-data-tables && cp /tests/session.py installed/application && cd installed/application && python3 -c '
+import subprocess, sys, table_service_emulator
+with table_service_emulator.start() as emulator:
+    subprocess.run([sys.executable, \"session.py\", emulator.connection_string], check=True)'")"
+nothing_is_left "installed into a directory of an application"
 chmod a-w "$system/home/somebody"
 same "two at a time, with a home that cannot be written" "[7, 8, 9] [7, 8, 9]" "$(offline somebody "
   e='$installed/bin/table-service-emulator'; p='$installed/bin/python'

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -27,7 +28,13 @@ def program() -> str:
     """Returns the path of the command that was installed with this package."""
     for file in importlib.metadata.files(_NAME) or []:
         if file.name == _NAME and file.parent.name == "bin":
-            return str(file.locate().resolve())
+            path = file.locate().resolve()
+            if path.is_file():
+                return str(path)
+    # pip install --target puts it there, but notes another place.
+    beside = pathlib.Path(__file__).resolve().parent.parent / "bin" / _NAME
+    if beside.is_file():
+        return str(beside)
     found = shutil.which(_NAME)
     if found is None:
         raise FileNotFoundError(f"the command {_NAME} is not installed with this package")
