@@ -80,6 +80,8 @@ class Sql:
             await limited.get_entity("p", "r")
 
     async def test_property_indexes_change_no_result(self):
+        if not sql("SELECT to_regproc('table_service.create_property_index')"):
+            self.skipTest("an extension of 0.1.0 has no property indexes")
         rows = [f"{n:02}" for n in range(12)]
         table = await self.table(*(keys(row, Email=f"user{row}@example.com", Age=int(row) % 4) for row in rows))
         name = table.table_name
@@ -100,7 +102,9 @@ class Sql:
         without = await found()
         sql("SELECT table_service.create_property_index(:'t', property) FROM unnest('{Email,Age}'::text[]) AS property", t=name)
         access = sql("SELECT access FROM table_service.explain_query(:'t', 'Age eq 2')", t=name)
-        self.assertEqual(access, "property index scan")
+        # Of a distributed table the other servers read all that passes.
+        distributed = sql("SELECT count(*) FROM pg_extension WHERE extname = 'citus'") == "1"
+        self.assertEqual(access, "table scan" if distributed else "property index scan")
         self.assertEqual(await found(), without)
         # Writes through the SDK keep the indexes.
         await table.update_entity(keys("07", Email="new@example.com"))
