@@ -88,6 +88,7 @@ import subprocess, sys, table_service_emulator
 with table_service_emulator.start() as emulator:
     subprocess.run([sys.executable, \"session.py\", emulator.connection_string], check=True)'")"
 nothing_is_left "installed into a directory of an application"
+rm -r "$system/home/somebody/installed/application"
 chmod a-w "$system/home/somebody"
 same "two at a time, with a home that cannot be written" "[7, 8, 9] [7, 8, 9]" "$(offline somebody "
   e='$installed/bin/table-service-emulator'; p='$installed/bin/python'
