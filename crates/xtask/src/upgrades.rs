@@ -17,8 +17,9 @@ use crate::temporary::Server;
 
 const THIS: &str = env!("CARGO_PKG_VERSION");
 const ANSWERS: &str = "tests/upgrade/answers.sql";
-/// What `matches` answers, which a session that began before `ALTER EXTENSION` cannot use after it.
+/// What `matches` answers. A session that began with the library of the first release cannot use it after `ALTER EXTENSION`.
 const MATCHES: &str = "tests/upgrade/matches.sql";
+const FIRST: &str = "0.1.0";
 const NEEDS_THE_NEW_LIBRARY: &str =
     "psql:tests/upgrade/matches.sql:3: ERROR:  could not find function \"matches_support_wrapper\"";
 
@@ -118,7 +119,7 @@ impl Upgrades<'_> {
         headline(&format!(
             "The library of {THIS} under the objects of {release}, while a session has the old one open"
         ));
-        self.library_and_objects(&server, &old, &before)?;
+        self.library_and_objects(release, &server, &old, &before)?;
         self.is_like_new(&server, &format!("the database that was upgraded from {release}"))
     }
 
@@ -227,7 +228,7 @@ impl Upgrades<'_> {
     }
 
     /// First the files are replaced, then the objects.
-    fn library_and_objects(&self, server: &Server, old: &Environment, before: &str) -> Result {
+    fn library_and_objects(&self, release: &str, server: &Server, old: &Environment, before: &str) -> Result {
         let mut session = Session::start(server)?;
         let all = format!("\\i {ANSWERS}\n\\i {MATCHES}");
         let without_matches = format!("\\i {ANSWERS}");
@@ -259,6 +260,9 @@ impl Upgrades<'_> {
             &answers(server, DATABASE)?,
         )?;
         self.write_in_turn(&mut session, server, "After")?;
+        if release != FIRST {
+            return self.same("answers of matches in the open session", before, &session.ask(&all)?);
+        }
         let said = session.ask(&format!("\\set ON_ERROR_STOP off\n\\i {MATCHES}"))?;
         let said: Vec<&str> = said.lines().filter_map(|line| line.split(" in file ").next()).collect();
         self.same(
