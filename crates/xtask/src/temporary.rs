@@ -29,9 +29,9 @@ impl TemporaryDirectory {
             "TABLE_SERVICE_CLUSTER_SCRIPT",
             crate::environment::root().join("pgrx-config/cluster.sh"),
         );
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        // It notices the end of this process by the end of its input. In a process group of its own, no Ctrl-C hits it.
-        let mut cleaner = environment.command(program);
+        // This program, even if it has been built again by now. It notices the end of this process by the end of its input. In a
+        // process group of its own, no Ctrl-C hits it.
+        let mut cleaner = environment.command("/proc/self/exe");
         cleaner
             .arg("clean-up-at-end-of-input")
             .arg(&directory)
