@@ -163,7 +163,8 @@ leave
 # --- Node.js ------------------------------------------------------------------------------------------------------------------
 
 enter "$release"
-apt_install nodejs npm
+# npm scripts end what they have started with the help of `ps`.
+apt_install nodejs npm procps
 inside "useradd --create-home somebody"
 mkdir -p "$system"/{packages,tests} "$system/usr/local/lib/sdk"
 cp "$npm" "$system/packages/"
