@@ -3,21 +3,20 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import net from "node:net";
+import { readFileSync, readdirSync } from "node:fs";
 import readline from "node:readline";
 import { afterEach, test } from "node:test";
 
-const PORT = 10002;
-
-/** Whether something listens on the port for clients. */
-function listens() {
-  return new Promise((resolve) => {
-    const socket = net.connect(PORT, "127.0.0.1", () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once("error", () => resolve(false));
+/** Whether an emulator runs, or cleans up: until it has ended, no other one may use its tables. */
+function emulatorRuns() {
+  const processes = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return processes.some((process) => {
+    try {
+      // That of a process that has ended is empty.
+      return readFileSync(`/proc/${process}/cmdline`, "utf8").includes("table-service-emulator");
+    } catch {
+      return false; // It has ended.
+    }
   });
 }
 
@@ -30,7 +29,7 @@ function run(command, ...options) {
 
 // A set-up that has ended leaves no emulator.
 afterEach(async () => {
-  for (const end = Date.now() + 60_000; await listens(); ) {
+  for (const end = Date.now() + 60_000; emulatorRuns(); ) {
     assert.ok(Date.now() < end, "the emulator goes on");
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
@@ -45,13 +44,18 @@ for (const script of ["start-server-and-test", "concurrently"]) {
 test("a task of an editor, which waits for two lines", async () => {
   const [task] = JSON.parse(readFileSync("tasks.json", "utf8")).tasks;
   const { beginsPattern, endsPattern } = task.problemMatcher.background;
-  const child = spawn("bash", ["-c", task.command], { detached: true, stdio: ["ignore", "pipe", "inherit"] });
+  // Editors know the programs of all users; here it is installed for the project.
+  const env = { ...process.env, PATH: `${process.cwd()}/node_modules/.bin:${process.env.PATH}` };
+  const child = spawn("bash", ["-c", task.command], { detached: true, stdio: ["ignore", "pipe", "inherit"], env });
   const ended = once(child, "exit");
   let begins = false;
+  let ends = false;
   for await (const line of readline.createInterface({ input: child.stdout })) {
     begins ||= new RegExp(beginsPattern).test(line);
-    if (begins && new RegExp(endsPattern).test(line)) break;
+    ends = begins && new RegExp(endsPattern).test(line);
+    if (ends) break;
   }
+  assert.ok(ends);
   assert.match(run("node", "program.cjs"), /number 7/);
   // Its terminal is closed.
   process.kill(-child.pid, "SIGTERM");
