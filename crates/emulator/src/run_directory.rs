@@ -7,6 +7,8 @@ use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
 
@@ -20,6 +22,8 @@ pub struct RunDirectory {
     _lock: File,
 }
 
+/// How long one that ends may still have its tables: who starts it again need not wait for that.
+const ENDING: Duration = Duration::from_secs(5);
 /// The file in a directory that its user has locked.
 const LOCK: &str = "lock";
 /// The subdirectory that belongs to the server: its socket, and its data if they are not kept. This process makes no name in it.
@@ -73,13 +77,17 @@ impl RunDirectory {
 /// Locks a directory of data.
 ///
 /// # Errors
-/// If another emulator has locked it.
+/// If another emulator has locked it, and keeps it for longer than one that ends.
 pub fn lock_data(directory: &Path) -> Result<File, String> {
     let file = open_lock(directory).map_err(|error| problem(directory, &error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(format!("another emulator uses {}", directory.display())),
-        Err(TryLockError::Error(error)) => Err(problem(directory, &error)),
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < ENDING => sleep(Duration::from_millis(50)),
+            Err(TryLockError::WouldBlock) => return Err(format!("another emulator uses {}", directory.display())),
+            Err(TryLockError::Error(error)) => return Err(problem(directory, &error)),
+        }
     }
 }
 

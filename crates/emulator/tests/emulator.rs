@@ -258,6 +258,23 @@ fn the_next_start_cleans_up_if_everything_was_killed() {
 }
 
 #[test]
+fn one_that_ends_is_waited_for() {
+    let temporary = Temporary::new();
+    let data = temporary.path().join("data");
+    let data = data.to_str().unwrap();
+    let mut first = Emulator::start(&temporary, &["--data", data]);
+    create_table(&first, "Kept");
+    let mut next = std::thread::scope(|scope| {
+        let next = scope.spawn(|| Emulator::start(&temporary, &["--data", data]));
+        first.signal("TERM");
+        next.join().unwrap()
+    });
+    next.client().get("Tables('Kept')").expect(200);
+    next.signal("TERM");
+    assert_eq!(temporary.processes(), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn tables_are_kept_in_a_directory() {
     let temporary = Temporary::new();
     let data = temporary.path().join("data");
