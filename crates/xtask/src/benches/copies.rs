@@ -5,7 +5,6 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::server::Postgres;
-use crate::background::Background;
 use crate::environment::{Environment, Result, about, run};
 
 /// How it is measured.
@@ -78,20 +77,7 @@ pub fn copies(environment: &Environment, options: &Options) -> Result {
         to_file.memory
     );
 
-    let mut gateway = environment.command(environment.target().join("release/table-service-gateway"));
-    gateway.args([
-        "--listen",
-        "127.0.0.1:0",
-        "--admin-listen",
-        "127.0.0.1:0",
-        "--log",
-        "warn",
-        "--database-url",
-        &database,
-    ]);
-    let mut gateway = Background::start(&mut gateway, postgres.directory(), "gateway")?;
-    let address = gateway.wait_for_line("listening on http://")?;
-    let address = address.split(',').next().unwrap_or_default();
+    let (_gateway, address) = postgres.start_gateway("gateway", &database)?;
     let account = format!("UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://{address}");
     for _ in 0..options.rounds {
         let over_rest = copy(&postgres, &["--from", &account, "--to", "-", "--table", "Orders"])?;

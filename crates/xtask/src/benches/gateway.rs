@@ -2,7 +2,6 @@
 
 use super::server::Postgres;
 use crate::azurite;
-use crate::background::Background;
 use crate::environment::{Environment, Result, run, text};
 
 /// How it is measured.
@@ -67,20 +66,7 @@ pub fn gateway(environment: &Environment, options: &Options) -> Result {
     let mut http = postgres.environment.command(programs.join("table-service-http"));
     let mut running = Vec::new();
     for (name, url) in [("ours", server.url("postgres", "postgres")?), ("no-sync", in_memory)] {
-        let mut gateway = postgres.environment.command(programs.join("table-service-gateway"));
-        gateway.args([
-            "--listen",
-            "127.0.0.1:0",
-            "--admin-listen",
-            "127.0.0.1:0",
-            "--log",
-            "warn",
-            "--database-url",
-            &url,
-        ]);
-        let mut gateway = Background::start(&mut gateway, postgres.directory(), name)?;
-        let address = gateway.wait_for_line("listening on http://")?;
-        let address = address.split(',').next().unwrap_or_default();
+        let (gateway, address) = postgres.start_gateway(name, &url)?;
         http.args([
             "--server",
             &format!("{name}={address},{}", gateway.id()),

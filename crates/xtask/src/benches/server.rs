@@ -57,6 +57,28 @@ impl Postgres {
         Ok(server)
     }
 
+    /// Starts the gateway's release build on a free port. Returns its address.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_gateway(&self, name: &str, database_url: &str) -> Result<(Background, String)> {
+        let program = self.environment.target().join("release/table-service-gateway");
+        let mut gateway = self.environment.command(program);
+        gateway.args([
+            "--listen",
+            "127.0.0.1:0",
+            "--admin-listen",
+            "127.0.0.1:0",
+            "--log",
+            "warn",
+        ]);
+        gateway.args(["--database-url", database_url]);
+        let mut gateway = Background::start(&mut gateway, self.directory(), name)?;
+        let address = gateway.wait_for_line("listening on http://")?;
+        let address = address.split(',').next().unwrap_or_default().to_owned();
+        Ok((gateway, address))
+    }
+
     /// Keeps the processors awake until the result is dropped. An idle processor sleeps, and in a virtual machine waking it takes
     /// longer than a statement. With one client that waits for one server, that is what would be measured. So a loop keeps each
     /// processor awake, at a priority below everything else. Where many threads wait for each other the loops are in the way.
