@@ -71,6 +71,13 @@ impl Source {
         }
     }
 
+    /// Ends what the source has kept for this copy to read all of it as of one moment.
+    pub async fn release(&self) {
+        if let Source::Sql(source) = self {
+            source.release().await;
+        }
+    }
+
     /// # Errors
     /// What the source says.
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {

@@ -157,6 +157,9 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     });
     stop_on_signal(&copy.stop);
     let interrupted = round(&copy, &tables, &mut report, places.options.style()).await?;
+    if arguments.follow.is_some() {
+        copy.source.release().await;
+    }
     let mut started = copy.journal.started();
     let (first, mut copy) = (copy.clone(), copy);
     if let (false, Some(limit), Some(feed)) = (interrupted, arguments.follow, &*feed) {
@@ -283,6 +286,7 @@ async fn follow(
     let tables = places.options.chosen(&copy.source).await?;
     stop_on_signal(&copy.stop);
     let stopped = round(&copy, &tables, report, places.options.style()).await?;
+    copy.source.release().await;
     if let (false, Some(clock)) = (stopped, clock) {
         copy.journal.set_started(clock);
     }

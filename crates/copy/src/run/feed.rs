@@ -24,7 +24,7 @@ use crate::rejects::Rejects;
 use crate::report::{Report, TableReport};
 use crate::resume::{Followed, Job, Journal};
 use crate::selection::Selection;
-use crate::sql::{ChangeFeed, Event, Images};
+use crate::sql::{ChangeFeed, Event, Images, SqlWriter};
 use crate::write::OnConflict;
 
 use super::changes::pause;
@@ -34,6 +34,8 @@ use super::rounds::{again, round};
 const WAITING: usize = 100;
 /// How many keys are looked at in one go. The entities are in memory together.
 const KEYS: usize = 100;
+/// The most tables to which connections stay open.
+const WRITERS: usize = 8;
 /// Fewer changes than these are few.
 const FEW: usize = 1000;
 /// How long to wait for changes when there are none.
@@ -133,6 +135,7 @@ pub async fn follow(
 ) -> Result<bool, Failure> {
     let mut known = Known::new(tables);
     let mut looked = Instant::now();
+    let mut writers = BTreeMap::new();
     loop {
         if copy.stop.load(Ordering::Relaxed) {
             return Ok(true);
@@ -144,6 +147,7 @@ pub async fn follow(
             copy,
             feed,
             pending: BTreeMap::new(),
+            writers: &mut writers,
             report,
         };
         let (read, applied) = tokio::join!(feed.read(Images::None, events), applier.apply(changes));
@@ -306,6 +310,8 @@ struct Applier<'a> {
     feed: &'a ChangeFeed,
     /// The keys to look at, by table.
     pending: BTreeMap<String, BTreeSet<Key>>,
+    /// To the tables of a database. Each has a connection.
+    writers: &'a mut BTreeMap<String, SqlWriter>,
     report: &'a mut Report,
 }
 
@@ -363,7 +369,15 @@ impl Applier<'_> {
                 let outcome = match &self.copy.target {
                     Target::Sql(target) => {
                         target.create(&table).await?;
-                        target.writer(&table, mode).write(records).await?
+                        if self.writers.len() >= WRITERS && !self.writers.contains_key(&table) {
+                            self.writers.clear();
+                        }
+                        let writer = || target.writer(&table, mode);
+                        self.writers
+                            .entry(table.clone())
+                            .or_insert_with(writer)
+                            .write(records)
+                            .await?
                     }
                     Target::Rest(target) => {
                         target.create(&table).await?;

@@ -134,7 +134,7 @@ impl ChangeFeed {
     }
 
     async fn send(&self, images: Images, events: &Sender<Event>) -> Result<Option<String>, SqlError> {
-        let client = self.database.connect().await?;
+        let client = self.database.session().await?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&self.name, &PAGE];
         let mut rows = pin!(client.query_raw(&images.statement(), parameters).await?);
         let mut last = None;
@@ -142,9 +142,10 @@ impl ChangeFeed {
             let change = Change::read(&row?)?;
             last = Some(change.position.clone());
             if events.send(Event::Change(Box::new(change))).await.is_err() {
-                break;
+                return Ok(last);
             }
         }
+        self.database.keep(client);
         Ok(last)
     }
 
@@ -160,8 +161,9 @@ impl ChangeFeed {
     async fn run(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Failure> {
         self.database
             .again(|| async {
-                let client = self.database.connect().await?;
+                let client = self.database.session().await?;
                 client.query(statement, parameters).await?;
+                self.database.keep(client);
                 Ok(())
             })
             .await
@@ -218,8 +220,10 @@ impl ChangeFeed {
     /// What the database says.
     pub async fn is_whole(&self, tables: &[String]) -> Result<bool, Failure> {
         let work = || async {
-            let client = self.database.connect().await?;
-            self.is_in(&client, tables).await
+            let client = self.database.session().await?;
+            let is_in = self.is_in(&client, tables).await?;
+            self.database.keep(client);
+            Ok(is_in)
         };
         self.database.again(work).await
     }
@@ -253,7 +257,7 @@ impl ChangeFeed {
             .unzip();
         let (partitions, rows_of) = (&partitions, &rows_of);
         let work = || async move {
-            let client = self.database.connect().await?;
+            let client = self.database.session().await?;
             let Some(relation) = relation(&client, table).await? else {
                 return Ok(Vec::new());
             };
@@ -262,6 +266,7 @@ impl ChangeFeed {
                  JOIN {relation} AS e ON e.partition_key = k.p AND e.row_key = k.r"
             );
             let found = client.query(&statement, &[partitions, rows_of]).await?;
+            self.database.keep(client);
             found.iter().map(record).collect()
         };
         self.database.again(work).await

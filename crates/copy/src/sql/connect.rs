@@ -4,6 +4,7 @@ use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -121,6 +122,8 @@ pub struct Database {
     /// What the program calls it: without user and password.
     pub name: String,
     patience: Duration,
+    /// A connection that waits for its next statement.
+    kept: Arc<Mutex<Option<Client>>>,
 }
 
 impl Database {
@@ -129,6 +132,7 @@ impl Database {
             name: name(&config),
             config,
             patience,
+            kept: Arc::default(),
         }
     }
 
@@ -190,6 +194,23 @@ impl Database {
                 Err(_) => return Ok(None),
             }
         }
+    }
+
+    /// A connection for statements that come again and again: the one that was kept, or a new one.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn session(&self) -> Result<Client, SqlError> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match kept.filter(|client| !client.is_closed()) {
+            Some(client) => Ok(client),
+            None => self.connect().await,
+        }
+    }
+
+    /// Keeps a connection whose answers were read to the end.
+    pub fn keep(&self, client: Client) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
     }
 
     /// A connection whose settings do not depend on the role or the database.

@@ -91,6 +91,11 @@ impl SqlSource {
         Ok(snapshot)
     }
 
+    /// Ends the transaction of the snapshot. As long as it stays, the database cannot clean up what others delete.
+    pub async fn release(&self) {
+        *self.snapshot.lock().await = None;
+    }
+
     async fn lose(&self, snapshot: &Arc<Snapshot>) {
         let mut kept = self.snapshot.lock().await;
         if kept.take_if(|kept| Arc::ptr_eq(kept, snapshot)).is_some() {

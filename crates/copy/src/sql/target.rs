@@ -60,8 +60,10 @@ impl SqlTarget {
     pub async fn has(&self, table: &str) -> Result<bool, Failure> {
         self.database
             .again(|| async {
-                let client = self.database.connect().await?;
-                Ok(relation(&client, table).await?.is_some())
+                let client = self.database.session().await?;
+                let is_there = relation(&client, table).await?.is_some();
+                self.database.keep(client);
+                Ok(is_there)
             })
             .await
     }
@@ -77,7 +79,7 @@ impl SqlTarget {
             .unzip();
         let (partitions, rows_of) = (&partitions, &rows_of);
         let work = || async move {
-            let client = self.database.connect().await?;
+            let client = self.database.session().await?;
             if let Some(relation) = relation(&client, table).await? {
                 let statement = format!(
                     "DELETE FROM {relation} AS e USING unnest($1::text[], $2::text[]) AS k (p, r) \
@@ -85,6 +87,7 @@ impl SqlTarget {
                 );
                 client.execute(&statement, &[partitions, rows_of]).await?;
             }
+            self.database.keep(client);
             Ok(())
         };
         self.database.again(work).await
@@ -120,8 +123,9 @@ impl SqlTarget {
     async fn run(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Failure> {
         self.database
             .again(|| async {
-                let client = self.database.connect().await?;
+                let client = self.database.session().await?;
                 client.execute(statement, parameters).await?;
+                self.database.keep(client);
                 Ok(())
             })
             .await
