@@ -75,6 +75,16 @@ impl Background {
     }
 }
 
+/// Waits until a gateway listens, and returns its address: host and port.
+///
+/// # Errors
+/// See [`Background::wait_until`].
+pub fn address_of_gateway(gateway: &mut Background) -> Result<String> {
+    let listens = gateway.wait_for_line("listening on ")?;
+    let address = listens.split(',').next().unwrap_or_default();
+    Ok(address.rsplit('/').next().unwrap_or_default().to_owned())
+}
+
 impl Drop for Background {
     fn drop(&mut self) {
         let _ = text(Command::new("kill").arg(self.child.id().to_string()));

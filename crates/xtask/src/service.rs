@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::background::Background;
+use crate::background::{Background, address_of_gateway};
 use crate::environment::{Environment, Result, about, names, root};
 use crate::logs::show_lines;
 use crate::pgbouncer;
@@ -104,11 +104,9 @@ impl<'e> Service<'e> {
     pub fn start_gateway(&mut self, name: &str, options: &[&str]) -> Result<String> {
         let mut command = self.environment.command(&self.gateway);
         let mut gateway = Background::start(command.args(self.command_line()).args(options), &self.directory, name)?;
-        let listens = gateway.wait_for_line("listening on ")?;
+        let address = address_of_gateway(&mut gateway)?;
         self.gateways.push(gateway);
-        let address = listens.split(',').next().unwrap_or_default();
-        let address = address.rsplit('/').next().unwrap_or_default();
-        Ok(address.to_owned())
+        Ok(address)
     }
 
     /// Looks for what cannot be seen from outside: a panic, an internal error, a secret in a log. Copies the logs to a directory in

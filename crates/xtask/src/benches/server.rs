@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::background::Background;
+use crate::background::{Background, address_of_gateway};
 use crate::environment::{Environment, Result, run, text};
 use crate::temporary::{Server, TemporaryDirectory};
 
@@ -74,8 +74,7 @@ impl Postgres {
         ]);
         gateway.args(["--database-url", database_url]);
         let mut gateway = Background::start(&mut gateway, self.directory(), name)?;
-        let address = gateway.wait_for_line("listening on http://")?;
-        let address = address.split(',').next().unwrap_or_default().to_owned();
+        let address = address_of_gateway(&mut gateway)?;
         Ok((gateway, address))
     }
 
