@@ -134,19 +134,20 @@ impl ChangeFeed {
     }
 
     async fn send(&self, images: Images, events: &Sender<Event>) -> Result<Option<String>, SqlError> {
-        let client = self.database.session().await?;
-        let parameters: [&(dyn ToSql + Sync); 2] = [&self.name, &PAGE];
-        let mut rows = pin!(client.query_raw(&images.statement(), parameters).await?);
-        let mut last = None;
-        while let Some(row) = rows.next().await {
-            let change = Change::read(&row?)?;
-            last = Some(change.position.clone());
-            if events.send(Event::Change(Box::new(change))).await.is_err() {
-                return Ok(last);
+        let read = async |client: &Client| {
+            let parameters: [&(dyn ToSql + Sync); 2] = [&self.name, &PAGE];
+            let mut rows = pin!(client.query_raw(&images.statement(), parameters).await?);
+            let mut last = None;
+            while let Some(row) = rows.next().await {
+                let change = Change::read(&row?)?;
+                last = Some(change.position.clone());
+                if events.send(Event::Change(Box::new(change))).await.is_err() {
+                    break;
+                }
             }
-        }
-        self.database.keep(client);
-        Ok(last)
+            Ok(last)
+        };
+        self.database.on_kept(read).await
     }
 
     /// Confirms the changes up to a position.
@@ -155,18 +156,7 @@ impl ChangeFeed {
     /// What the database says.
     pub async fn confirm(&self, position: &str) -> Result<(), Failure> {
         let statement = "SELECT table_service.confirm_changes($1::text, $2::text)::text";
-        self.run(statement, &[&self.name, &position]).await
-    }
-
-    async fn run(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Failure> {
-        self.database
-            .again(|| async {
-                let client = self.database.session().await?;
-                client.query(statement, parameters).await?;
-                self.database.keep(client);
-                Ok(())
-            })
-            .await
+        self.database.run(statement, &[&self.name, &position]).await
     }
 
     /// Makes the feed of these tables, unless it is there. The inner error says why the database cannot have one.
@@ -219,13 +209,8 @@ impl ChangeFeed {
     /// # Errors
     /// What the database says.
     pub async fn is_whole(&self, tables: &[String]) -> Result<bool, Failure> {
-        let work = || async {
-            let client = self.database.session().await?;
-            let is_in = self.is_in(&client, tables).await?;
-            self.database.keep(client);
-            Ok(is_in)
-        };
-        self.database.again(work).await
+        let work = async |client: &Client| self.is_in(client, tables).await;
+        self.database.again(|| self.database.on_kept(work)).await
     }
 
     /// Drops the feed, or what is left of it. A database that cannot have one has none.
@@ -256,9 +241,8 @@ impl ChangeFeed {
             .map(|key| (key.partition_key.as_str(), key.row_key.as_str()))
             .unzip();
         let (partitions, rows_of) = (&partitions, &rows_of);
-        let work = || async move {
-            let client = self.database.session().await?;
-            let Some(relation) = relation(&client, table).await? else {
+        let work = async |client: &Client| {
+            let Some(relation) = relation(client, table).await? else {
                 return Ok(Vec::new());
             };
             let statement = format!(
@@ -266,10 +250,9 @@ impl ChangeFeed {
                  JOIN {relation} AS e ON e.partition_key = k.p AND e.row_key = k.r"
             );
             let found = client.query(&statement, &[partitions, rows_of]).await?;
-            self.database.keep(client);
             found.iter().map(record).collect()
         };
-        self.database.again(work).await
+        self.database.again(|| self.database.on_kept(work)).await
     }
 }
 

@@ -196,21 +196,28 @@ impl Database {
         }
     }
 
-    /// A connection for statements that come again and again: the one that was kept, or a new one.
+    /// Does something on the connection that was kept, or on a new one, and keeps it if that succeeds.
     ///
     /// # Errors
-    /// Why there is none.
-    pub async fn session(&self) -> Result<Client, SqlError> {
+    /// Why there is no connection, or what the work says.
+    pub async fn on_kept<T>(&self, work: impl AsyncFnOnce(&Client) -> Result<T, SqlError>) -> Result<T, SqlError> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match kept.filter(|client| !client.is_closed()) {
-            Some(client) => Ok(client),
-            None => self.connect().await,
-        }
+        let client = match kept.filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            None => self.connect().await?,
+        };
+        let done = work(&client).await?;
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+        Ok(done)
     }
 
-    /// Keeps a connection whose answers were read to the end.
-    pub fn keep(&self, client: Client) {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+    /// Runs a statement, as often as [`Database::again`] does.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn run(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Failure> {
+        let run = async |client: &Client| client.query(statement, parameters).await.map_err(SqlError::from);
+        self.again(|| self.on_kept(run)).await.map(drop)
     }
 
     /// A connection whose settings do not depend on the role or the database.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use table_service_model::{entity, table_name};
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config};
 
 use crate::failure::Failure;
@@ -46,11 +46,12 @@ impl SqlTarget {
     /// # Errors
     /// What the database says.
     pub async fn create(&self, table: &str) -> Result<(), Failure> {
-        self.run(
-            "SELECT table_service.create_table($1, if_not_exists => true)",
-            &[&table],
-        )
-        .await
+        self.database
+            .run(
+                "SELECT table_service.create_table($1, if_not_exists => true)",
+                &[&table],
+            )
+            .await
     }
 
     /// Returns whether a table is there.
@@ -58,14 +59,8 @@ impl SqlTarget {
     /// # Errors
     /// What the database says.
     pub async fn has(&self, table: &str) -> Result<bool, Failure> {
-        self.database
-            .again(|| async {
-                let client = self.database.session().await?;
-                let is_there = relation(&client, table).await?.is_some();
-                self.database.keep(client);
-                Ok(is_there)
-            })
-            .await
+        let work = async |client: &Client| Ok(relation(client, table).await?.is_some());
+        self.database.again(|| self.database.on_kept(work)).await
     }
 
     /// Deletes the entities that have these keys, if they are there.
@@ -78,19 +73,17 @@ impl SqlTarget {
             .map(|key| (key.partition_key.as_str(), key.row_key.as_str()))
             .unzip();
         let (partitions, rows_of) = (&partitions, &rows_of);
-        let work = || async move {
-            let client = self.database.session().await?;
-            if let Some(relation) = relation(&client, table).await? {
+        let work = async |client: &Client| {
+            if let Some(relation) = relation(client, table).await? {
                 let statement = format!(
                     "DELETE FROM {relation} AS e USING unnest($1::text[], $2::text[]) AS k (p, r) \
                      WHERE e.partition_key = k.p AND e.row_key = k.r"
                 );
                 client.execute(&statement, &[partitions, rows_of]).await?;
             }
-            self.database.keep(client);
             Ok(())
         };
-        self.database.again(work).await
+        self.database.again(|| self.database.on_kept(work)).await
     }
 
     pub fn writer(&self, table: &str, mode: WriteMode) -> SqlWriter {
@@ -106,28 +99,19 @@ impl SqlTarget {
     /// # Errors
     /// What the database says.
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<(), Failure> {
-        self.run(
-            "SELECT table_service.set_access_policies($1, $2::text::json)",
-            &[&table, &json],
-        )
-        .await
+        self.database
+            .run(
+                "SELECT table_service.set_access_policies($1, $2::text::json)",
+                &[&table, &json],
+            )
+            .await
     }
 
     /// # Errors
     /// What the database says.
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
-        self.run("SELECT table_service.set_service_properties($1::text::json)", &[&json])
-            .await
-    }
-
-    async fn run(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Failure> {
         self.database
-            .again(|| async {
-                let client = self.database.session().await?;
-                client.execute(statement, parameters).await?;
-                self.database.keep(client);
-                Ok(())
-            })
+            .run("SELECT table_service.set_service_properties($1::text::json)", &[&json])
             .await
     }
 }
