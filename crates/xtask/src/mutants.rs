@@ -1,7 +1,7 @@
 //! Tests the tests: takes out one safeguard at a time, and fails if the tests still pass.
 //!
 //! Each patch in `tests/mutations` says in its first line what it breaks. Those of `filters/` and `replication/` are caught by the
-//! model's tests, those of `gateway/` by the gateway's, those of `emulator/` by the emulator's, the others by tests on a server.
+//! model's tests, those of `gateway/`, `copy/` and `emulator/` by the tests of these programs, the others by tests on a server.
 //! Everything happens in a copy of the project and of PostgreSQL, so nothing is left behind but the build in `target/mutations`,
 //! which makes the next run faster.
 
@@ -75,11 +75,15 @@ const GATEWAY_TESTS: [&str; 16] = [
     "standbys::what_is_revoked",
 ];
 
+/// The tests of the copy program with a server that do.
+const COPY_TESTS: [&str; 1] = ["changes::"];
+
 /// Whose tests catch a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caught {
     ByTheModel,
     ByTheGateway,
+    ByTheCopyProgram,
     ByTheEmulator,
     OnAServer,
 }
@@ -89,6 +93,7 @@ impl Caught {
         match mutant.split_once('/') {
             Some(("filters" | "replication", _)) => Caught::ByTheModel,
             Some(("gateway", _)) => Caught::ByTheGateway,
+            Some(("copy", _)) => Caught::ByTheCopyProgram,
             Some(("emulator", _)) => Caught::ByTheEmulator,
             _ => Caught::OnAServer,
         }
@@ -103,7 +108,7 @@ fn patch(mutant: &str) -> String {
 fn all() -> Result<Vec<String>> {
     let directory = root().join("tests/mutations");
     let mut mutants = names(&directory, "patch")?;
-    for group in ["filters", "replication", "gateway", "emulator"] {
+    for group in ["filters", "replication", "gateway", "copy", "emulator"] {
         let names = names(&directory.join(group), "patch")?;
         mutants.extend(names.iter().map(|name| format!("{group}/{name}")));
     }
@@ -130,6 +135,7 @@ pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
     for by in [
         Caught::ByTheModel,
         Caught::ByTheGateway,
+        Caught::ByTheCopyProgram,
         Caught::ByTheEmulator,
         Caught::OnAServer,
     ] {
@@ -345,7 +351,7 @@ impl Suites<'_> {
         };
         match by {
             Caught::ByTheModel => {}
-            Caught::ByTheGateway | Caught::ByTheEmulator => suites.install()?,
+            Caught::ByTheGateway | Caught::ByTheCopyProgram | Caught::ByTheEmulator => suites.install()?,
             Caught::OnAServer => {
                 // Every suite gets a new server, because a mutant may leave anything behind. A copy is faster than initdb.
                 Server::start(&workshop.environment, workshop.template(), &[])?.make_template()?;
@@ -376,6 +382,7 @@ impl Suites<'_> {
         match self.by {
             Caught::ByTheModel => cargo("test -p table_service_model --lib --no-run"),
             Caught::ByTheGateway => cargo("test -p table_service_gateway --lib --test gateway --no-run"),
+            Caught::ByTheCopyProgram => cargo("test -p table_service_copy --lib --test copy --no-run"),
             Caught::ByTheEmulator => cargo("test -p table_service_emulator --no-run"),
             Caught::OnAServer => self.install(),
         }
@@ -401,6 +408,13 @@ impl Suites<'_> {
                 let mut failed = cargo(600, "test -p table_service_gateway --lib", &[])?;
                 if failed.is_empty() {
                     failed = cargo(600, "test -p table_service_gateway --test gateway --", &GATEWAY_TESTS)?;
+                }
+                Ok(failed.join(" "))
+            }
+            Caught::ByTheCopyProgram => {
+                let mut failed = cargo(600, "test -p table_service_copy --lib", &[])?;
+                if failed.is_empty() {
+                    failed = cargo(600, "test -p table_service_copy --test copy --", &COPY_TESTS)?;
                 }
                 Ok(failed.join(" "))
             }

@@ -73,6 +73,48 @@ fn changes_are_lines_that_are_confirmed_when_they_are_written() {
 }
 
 #[test]
+fn confirmed_changes_are_in_the_file_whenever_the_program_is_killed() {
+    let database = Database::new();
+    let session = prepared(&database);
+    session.run("SELECT create_change_feed('f')");
+    let directory = tempfile::tempdir().unwrap();
+    let (from, path) = (database_url(&database), directory.path().join("changes.jsonl"));
+    let arguments = [
+        "changes",
+        "--from",
+        &from,
+        "--feed",
+        "f",
+        "--to",
+        text(&path),
+        "--follow",
+        "0.01",
+    ];
+    for round in 1..=5 {
+        session.run(&format!(
+            "SELECT count(insert_entity('Orders', 'p{round}', n::text, '{{}}')) FROM generate_series(1, 300) AS n"
+        ));
+        let mut writing = start(&arguments);
+        wait_until("all are confirmed", || {
+            // Another session may be reading the feed.
+            let unread = session.sql("SELECT count(*) FROM query_changes('f')");
+            unread.is_ok_and(|rows| rows[0][0].as_deref() == Some("0"))
+        });
+        writing.kill().unwrap();
+        writing.wait().unwrap();
+        let lines = std::fs::read_to_string(&path).unwrap();
+        let keys: BTreeSet<(String, String)> = lines
+            .lines()
+            .map(|line| {
+                let change: serde_json::Value = serde_json::from_str(line).unwrap();
+                (change["partition_key"].to_string(), change["row_key"].to_string())
+            })
+            .collect();
+        assert_eq!(keys.len(), 300 * round);
+    }
+}
+
+#[test]
 fn changes_are_not_written_to_a_file_of_something_else() {
     let database = Database::new();
     let session = prepared(&database);
@@ -181,6 +223,13 @@ fn changes_wait_while_another_session_reads_the_feed() {
     session.run("SELECT drop_change_feed('f')");
 }
 
+/// A snapshot that is kept keeps the source from cleaning up.
+fn no_snapshot_is_held(source: &Session) {
+    let held = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                AND application_name = 'table-service-copy' AND (backend_xmin IS NOT NULL OR state LIKE 'idle in%')";
+    wait_until("the copy holds no snapshot", || source.text(held) == "0");
+}
+
 #[test]
 fn a_copy_follows_deletions_too_and_leaves_no_feed() {
     for kind in ["sql", "rest"] {
@@ -205,6 +254,10 @@ fn a_copy_follows_deletions_too_and_leaves_no_feed() {
         }
         let are_equal = || output(&verifying(&from, &to, &[])).status.success();
         wait_until("the changes are there", are_equal);
+        no_snapshot_is_held(&session);
+        // The first copy has ended for certain.
+        session.run("SELECT delete_entities('Orders', 'N lt 1000')");
+        wait_until("the deletions are there", are_equal);
         session.run("SELECT clear_table('Items')");
         session.run("SELECT insert_entity('Items', 'p', 'last', '{}')");
         wait_until("the cleared table is there", are_equal);
@@ -216,6 +269,7 @@ fn a_copy_follows_deletions_too_and_leaves_no_feed() {
         });
         session.run("SELECT delete_entity('Items', 'p', 'last'); SELECT insert_entity('Orders', 'p', 'last', '{}')");
         wait_until("the tables are copied again", are_equal);
+        no_snapshot_is_held(&session);
         assert_eq!(slots(&session), "1");
         let pid = copying.id().to_string();
         assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
