@@ -240,12 +240,7 @@ impl Admin {
         let Ok(Ok(body)) = timeout(HEAD_TIME, body).await else {
             return text(StatusCode::BAD_REQUEST, TEXT, "The body cannot be read\n".to_owned());
         };
-        let body = body.to_bytes();
-        let settings = match body.trim_ascii().is_empty() {
-            true => Ok(FaultSettings::default()),
-            false => serde_json::from_slice(&body),
-        };
-        match settings {
+        match FaultSettings::read(&body.to_bytes()) {
             Ok(settings) => {
                 self.gateway.faults.set(settings);
                 faults(&self.gateway.faults.settings())

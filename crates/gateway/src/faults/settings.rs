@@ -34,6 +34,21 @@ pub struct FaultSettings {
     pub seed: u64,
 }
 
+impl FaultSettings {
+    /// Reads the body of `POST /faults`: a JSON object, or nothing for no faults.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(body: &[u8]) -> Result<FaultSettings, String> {
+        match body.trim_ascii().first() {
+            None => Ok(FaultSettings::default()),
+            Some(b'{') => serde_json::from_slice(body).map_err(|error| error.to_string()),
+            // Serde would take a list for an object, and an empty one for no faults.
+            Some(_) => Err("a JSON object is expected".to_owned()),
+        }
+    }
+}
+
 /// How many entities a second are served.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -245,12 +260,15 @@ mod tests {
     #[test]
     fn json_has_the_same_texts() {
         let json = r#"{"throttle":"partition=5","inject":"503=1%","seed":7}"#;
-        let settings: FaultSettings = serde_json::from_str(json).unwrap();
+        let settings = FaultSettings::read(json.as_bytes()).unwrap();
         assert_eq!(serde_json::to_string(&settings).unwrap(), json);
-        assert_eq!(
-            serde_json::from_str::<FaultSettings>("{}").unwrap(),
-            FaultSettings::default()
-        );
-        assert!(serde_json::from_str::<FaultSettings>(r#"{"injects":"503=1%"}"#).is_err());
+        for none in ["", " \n", "{}", r#" {"inject":null} "#] {
+            assert_eq!(FaultSettings::read(none.as_bytes()).unwrap(), FaultSettings::default());
+        }
+        assert!(FaultSettings::read(br#"{"injects":"503=1%"}"#).is_err());
+        for wrong in ["[]", r#"["partition=5"]"#, "null", "7", r#""503=1%""#] {
+            let error = FaultSettings::read(wrong.as_bytes()).unwrap_err();
+            assert_eq!(error, "a JSON object is expected", "{wrong}");
+        }
     }
 }
