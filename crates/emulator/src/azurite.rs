@@ -65,7 +65,7 @@ pub struct AzuriteTable {
 
     /// Not supported: bearer tokens are not checked here
     #[arg(long, value_name = "LEVEL")]
-    oauth: Option<String>,
+    oauth: Option<Option<String>>,
 
     /// Serve HTTPS with this PEM certificate
     #[arg(long, value_name = "FILE")]
@@ -77,7 +77,7 @@ pub struct AzuriteTable {
 
     /// Not supported: the certificate is in PEM files
     #[arg(long, value_name = "PASSWORD")]
-    pwd: Option<String>,
+    pwd: Option<Option<String>>,
 
     /// Where to listen for /live, /ready, /metrics, /reset and /faults; 0 takes a free port
     #[arg(
@@ -312,7 +312,11 @@ mod tests {
         };
         for (arguments, expected) in [
             (&["--oauth", "basic"][..], "bearer tokens are not checked here"),
+            (&["--oauth"], "bearer tokens are not checked here"),
+            (&["--oauth", "--silent"], "bearer tokens are not checked here"),
             (&["--pwd", "secret"], "no .pfx files here"),
+            (&["--pwd=secret"], "no .pfx files here"),
+            (&["--pwd"], "no .pfx files here"),
             (&["--blobPort", "1"], "unexpected argument '--blobPort'"),
             (&["--inMemoryPersistence", "--location", "/tmp"], "cannot be used with"),
             (&["--cert", "c"], "--cert and --key belong together"),
