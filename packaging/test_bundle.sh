@@ -89,6 +89,8 @@ with table_service_emulator.start() as emulator:
     subprocess.run([sys.executable, \"session.py\", emulator.connection_string], check=True)'")"
 nothing_is_left "installed into a directory of an application"
 rm -r "$system/home/somebody/installed/application"
+same "in a directory whose name a shell would change" "[7, 8, 9]" "$(offline somebody "there=~/installed/'\$there'; mkdir \"\$there\"
+  cp -r '$installed'/{bin,share} \"\$there\"; $session session \"\$there/bin/table-service-emulator\" '$installed/bin/python' session.py; rm -r \"\$there\"")"
 chmod a-w "$system/home/somebody"
 same "two at a time, with a home that cannot be written" "[7, 8, 9] [7, 8, 9]" "$(offline somebody "
   e='$installed/bin/table-service-emulator'; p='$installed/bin/python'
@@ -123,6 +125,9 @@ for user in nobody postgres; do
     "$(offline root "$session session /root/installed/bin/table-service-emulator /root/installed/bin/python session.py")"
   nothing_is_left "root, $user"
 done
+refused=$(offline root "mount -t tmpfs -o noexec,mode=1777 none /mnt; TMPDIR=/mnt /root/installed/bin/table-service-emulator --port 0 2>&1 || true")
+[[ $refused == *"may be mounted noexec"* ]] || die "root, where no program runs: $refused"
+ok "root is told where its programs do not run"
 chmod u+w "$system/home/somebody"
 same "the lines of azurite-table, in a current directory that keeps the tables" "Azurite Table service is successfully listening at http://127.0.0.1:10002
 Azurite Table service successfully closed" "$(offline somebody "mkdir -p /tmp/kept; cd /tmp/kept; '$installed/bin/table-service-emulator' azurite-table --silent >/tmp/said & e=\$!

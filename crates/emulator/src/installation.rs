@@ -86,22 +86,30 @@ impl Installation {
             return Ok(self);
         };
         copy_tree(bundle, directory)?;
-        Ok(Installation {
+        let copy = Installation {
             programs: directory.join("bin"),
             major: self.major,
             bundle: Some(directory.to_owned()),
-        })
+        };
+        if copy.runs(owner) {
+            return Ok(copy);
+        }
+        Err(format!(
+            "PostgreSQL's programs do not run in {}: it may be mounted noexec; set TMPDIR to a directory where programs run",
+            directory.display()
+        ))
     }
 
-    /// Returns whether the user can run the programs there, and PostgreSQL's settings can name it: they part directories by
-    /// colons.
+    /// Returns whether the user can run the programs there, and PostgreSQL can name it.
     fn is_usable(&self, bundle: &Path, owner: ServerUser) -> bool {
-        let run = || {
-            let mut command = self.program("postgres", owner);
-            command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-            command.status().is_ok_and(|status| status.success())
-        };
-        !bundle.as_os_str().as_encoded_bytes().contains(&b':') && (!ServerUser::is_root() || run())
+        can_be_named(bundle) && (!ServerUser::is_root() || self.runs(owner))
+    }
+
+    /// Returns whether the user can run the programs.
+    fn runs(&self, owner: ServerUser) -> bool {
+        let mut command = self.program("postgres", owner);
+        command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
     }
 
     /// A program that runs as the server's user.
@@ -144,6 +152,13 @@ fn bundle() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let directory = program.parent()?.parent()?.join(BUNDLED);
     directory.is_dir().then_some(directory)
+}
+
+/// Returns whether PostgreSQL's settings and programs can name a directory. Settings part directories by colons, and initdb gives its
+/// own to a shell between double quotes.
+fn can_be_named(directory: &Path) -> bool {
+    let bytes = directory.as_os_str().as_encoded_bytes();
+    !bytes.iter().any(|byte| b":$`\"\\\r\n".contains(byte))
 }
 
 /// The latest first.
@@ -193,4 +208,19 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {
         copied.map_err(|error| problem(&source, &error))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_that_settings_or_a_shell_would_change_cannot_be_named() {
+        for name in ["/a b", "/ü漢", "/a'b", "/a,b;c&d*e"] {
+            assert!(can_be_named(Path::new(name)), "{name}");
+        }
+        for name in ["/a:b", "/a$b", "/a`b", "/a\"b", "/a\\b", "/a\nb"] {
+            assert!(!can_be_named(Path::new(name)), "{name}");
+        }
+    }
 }

@@ -175,6 +175,9 @@ fn end_of_log(log: &File) -> String {
     let mut bytes = vec![0; usize::try_from(length.saturating_sub(begin)).unwrap_or_default()];
     let read = log.read_at(&mut bytes, begin).unwrap_or_default();
     bytes.truncate(read);
+    if bytes.is_empty() {
+        return "its log is empty: is there space in TMPDIR?".to_owned();
+    }
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.get(lines.len().saturating_sub(LOG_LINES)..).unwrap_or_default();
@@ -213,6 +216,7 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
         .await
         .map_err(|error| format!("initdb does not start: {error}"))?;
     if !status.success() {
+        remove_tree(&unfinished);
         let hint = if ServerUser::is_root() {
             "\n(As root, PostgreSQL runs as the user postgres or nobody, who must be able to reach the directory.)"
         } else {

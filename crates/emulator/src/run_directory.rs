@@ -97,7 +97,14 @@ fn open_lock(directory: &Path) -> std::io::Result<File> {
 
 /// The directory of all emulators of this user.
 fn base() -> Result<PathBuf, String> {
-    let temporary = std::path::absolute(std::env::temp_dir()).map_err(|error| format!("TMPDIR: {error}"))?;
+    let named = std::env::temp_dir();
+    // An empty TMPDIR is none.
+    let temporary = if named.as_os_str().is_empty() {
+        Path::new("/tmp")
+    } else {
+        &named
+    };
+    let temporary = std::path::absolute(temporary).map_err(|error| format!("TMPDIR: {error}"))?;
     Ok(temporary.join(format!("table-service-emulator-{}", geteuid().as_raw())))
 }
 
@@ -115,7 +122,10 @@ impl Base {
             match DirBuilder::new().mode(0o711).create(&directory) {
                 Ok(()) => fs::set_permissions(&directory, Permissions::from_mode(0o711)).map_err(of_directory)?,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(of_directory(error)),
+                Err(error) => {
+                    let instead = "set TMPDIR to a directory that you can write";
+                    return Err(format!("{}; {instead}", problem(&directory, &error)));
+                }
             }
             // Where all may write, somebody else could have made it.
             let is = match fs::symlink_metadata(&directory) {

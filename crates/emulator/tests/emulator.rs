@@ -810,6 +810,19 @@ fn a_directory_that_no_socket_can_be_in_is_named() {
 }
 
 #[test]
+fn an_empty_tmpdir_is_none_and_a_missing_one_is_named() {
+    let temporary = Temporary::new();
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let missing = temporary.path().join("missing");
+    for (directory, expected) in [("", "cannot listen"), (missing.to_str().unwrap(), "set TMPDIR")] {
+        let mut command = program(&temporary, &["--port", &port, "--admin-port", "0"]);
+        let refused = command.env("TMPDIR", directory).output().unwrap();
+        assert!(error(&refused).contains(expected), "{directory:?}: {}", error(&refused));
+    }
+}
+
+#[test]
 fn under_the_name_of_azurite_table_it_has_its_accounts() {
     let temporary = Temporary::new();
     let link = temporary.path().join("data");
@@ -941,6 +954,8 @@ fn faults_are_set_while_it_runs() {
     set(always, &[("Host", "evil.example")]).expect(421);
     let wrong = set("{\"inject\":\"500=1%\"}", &[]).expect(400);
     assert!(wrong.text().contains("there is no fault 500"), "{}", wrong.text());
+    let wrong = set("[]", &[]).expect(400);
+    assert!(wrong.text().contains("a JSON object is expected"), "{}", wrong.text());
     let wrong = emulator.admin("PUT", "/faults", &[]).expect(405);
     assert!(wrong.text().contains("POST"), "{}", wrong.text());
     emulator.client().get("Tables").expect(200);
