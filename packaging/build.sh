@@ -6,7 +6,7 @@
 #
 # Packages: postgresql-MAJOR-table-service, table-service-gateway (with table-service-copy), table-service-emulator. The wheel and the npm
 # package have a PostgreSQL of their own. Times and paths of the build are not in them.
-# BUNDLE=only leaves the Debian packages out.
+# BUNDLE=only leaves the Debian packages out; the others are the same, byte for byte.
 # Cargo's results stay in target/packages/build.
 set -euo pipefail
 
@@ -17,7 +17,7 @@ project=$PWD
 unset PG_CONFIG
 pgrx-config/setup.sh tools
 
-programs=(python3 strip objdump bison flex)
+programs=(python3 strip objdump bison flex dpkg-buildflags)
 [[ ${BUNDLE:-} == only ]] || programs+=(dpkg-buildpackage dh help2man)
 for program in "${programs[@]}"; do
   command -v "$program" >/dev/null || {
@@ -64,7 +64,8 @@ rm -rf "$source"
 [[ ${BUNDLE:-} == only ]] || rm -f "$packages"/*.deb
 mkdir "$source"
 [[ -z $(git status --porcelain --untracked-files=no) ]] || echo "Changes that are not committed are not in the packages."
-git archive HEAD | tar x -C "$source"
+# With the times of now: Cargo builds again only what is newer than its last build, and an older commit has other code, too.
+git archive HEAD | tar x --touch -C "$source"
 cd "$source"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 # Debian's variables for it. The project has no mail address of its own.
@@ -111,7 +112,15 @@ for part in .:table_service crates/gateway:table_service_gateway crates/copy:tab
     >"$BUILD/sbom/${part##*:}.cdx.json"
   python3 packaging/licences.py "$BUILD/sbom/${part##*:}.cdx.json" >"$BUILD/licences/${part##*:}"
 done
-[[ ${BUNDLE:-} == only ]] || dpkg-buildpackage --build=binary --no-sign --no-check-builddeps
+if [[ ${BUNDLE:-} == only ]]; then
+  # The emulator with Debian's flags of the compiler, and the features of crates that it has beside the other programs.
+  (
+    eval "$(dpkg-buildflags --export=sh)"
+    MAJORS='' debian/rules override_dh_auto_build
+  )
+else
+  dpkg-buildpackage --build=binary --no-sign --no-check-builddeps
+fi
 packaging/bundle.sh
 cd "$packages"
 rm -rf "$source"

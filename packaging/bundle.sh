@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes the emulator's packages for Python and Node.js in target/packages: the program, the extension, and a PostgreSQL of its own.
 #
-# packaging/build.sh calls this in the source that it has unpacked. BUILD is the directory that keeps what Cargo builds, the bills of
-# materials and the licences; SOURCE_DATE_EPOCH is the time of all files.
+# packaging/build.sh calls this in the source that it has unpacked, when it has built the program. BUILD is the directory that keeps
+# what Cargo builds, the bills of materials and the licences; SOURCE_DATE_EPOCH is the time of all files.
 set -euo pipefail
 
 source=$PWD
@@ -23,8 +23,6 @@ die() {
 }
 # The same bytes wherever the source, Cargo's crates and what they generate are.
 export RUSTFLAGS="--remap-path-prefix=$source=. --remap-path-prefix=$BUILD=/build --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-# Debian's packages have it too. With Debian's flags of the compiler Cargo takes it for another one.
-[[ ${BUNDLE:-} != only ]] || CARGO_TARGET_DIR=$BUILD/programs cargo build --release --locked -p table_service_emulator
 CARGO_TARGET_DIR=$BUILD/programs PGRX_PG_CONFIG_PATH=$postgresql/bin/pg_config \
   cargo build --release --locked -p table_service --lib --no-default-features --features pg18
 
