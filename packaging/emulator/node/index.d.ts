@@ -1,4 +1,4 @@
-/** What an emulator is started with. Each is the option of the command of that name. */
+/** What an emulator is started with. Each is the option of the command of that name: adminPort is --admin-port. */
 export interface Options {
   /** The port for clients; 0 takes a free one. Without it the port is 10002, which UseDevelopmentStorage=true reaches. */
   port?: number;
@@ -9,6 +9,14 @@ export interface Options {
   throttle?: string;
   inject?: string;
   seed?: number;
+  /** Whether other machines may connect. The key of the development account is public. */
+  expose?: boolean;
+  /** Whether the explorer shows the tables, and may change them, which is the default. */
+  explorer?: "write" | "read" | "off";
+  /** A file for the address of the explorer. */
+  explorerAddressFile?: string;
+  /** The directory of PostgreSQL's programs, instead of those that came with the package. */
+  postgres?: string;
 }
 
 /** Which faults are injected. */

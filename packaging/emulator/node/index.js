@@ -9,9 +9,16 @@ const READY = /on http:\/\/(\S+)\.\nConnection string: (.*)\n/;
 // Most characters of its errors that are kept for a message.
 const ERRORS = 64 * 1024;
 
-function argumentsOf({ port, adminPort = 0, data, throttle, inject, seed }) {
-  const options = { port, "admin-port": adminPort, data, throttle, inject, seed, parent: process.pid };
-  return Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, String(value)]));
+/** The command says which options it does not have. */
+function argumentsOf(options) {
+  // What it prints is read here.
+  const { quiet: _, ...wanted } = { adminPort: 0, parent: process.pid, ...options };
+  return Object.entries(wanted)
+    .filter(([, value]) => value !== undefined && value !== null && value !== false)
+    .map(([name, value]) => {
+      const option = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+      return value === true ? option : `${option}=${value}`;
+    });
 }
 
 /** The environment without what would hide the lines that are waited for. */
@@ -21,7 +28,8 @@ function environment() {
 }
 
 function start(options = {}) {
-  const child = spawn(PROGRAM, argumentsOf(options), { env: environment(), stdio: ["ignore", "pipe", "pipe"] });
+  // In a session of its own no Ctrl-C reaches it: what this process does at its end may need it.
+  const child = spawn(PROGRAM, argumentsOf(options), { detached: true, env: environment(), stdio: ["ignore", "pipe", "pipe"] });
   const ended = new Promise((resolve) => {
     child.once("exit", resolve);
     child.once("error", resolve);
@@ -52,7 +60,7 @@ function running(child, ended, adminUrl, connectionString) {
     connectionString,
     adminUrl,
     reset: () => post("/reset"),
-    faults: (faults = {}) => post("/faults", JSON.stringify(faults)),
+    faults: (faults) => post("/faults", JSON.stringify(faults ?? {})),
     async stop() {
       child.kill("SIGTERM");
       await ended;

@@ -46,6 +46,29 @@ test("two run at a time, and what is wrong is said", async () => {
   assert.notEqual(other.connectionString, emulator.connectionString);
   await other.stop();
   await assert.rejects(start({ port: 0, inject: "nonsense" }), /is no name with a value/);
+  await assert.rejects(start({ port: 0, nonsense: 1 }), /unexpected argument '--nonsense'/);
+  await assert.rejects(start({ port: 0, seed: -1 }), /'-1' for '--seed/);
+});
+
+test("what a program does after a Ctrl-C has its emulator", async () => {
+  const program = `
+    import { start } from "table-service-emulator";
+    const emulator = await start({ port: 0, explorer: "off", data: null });
+    process.once("SIGINT", () => emulator.reset().then(() => emulator.stop()).then(() => console.log("in peace")));
+    console.log("ready");`;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", program], {
+    detached: true,
+    stdio: ["ignore", "pipe", "inherit"],
+    cwd: import.meta.dirname,
+  });
+  let said = "";
+  const ended = new Promise((resolve) => child.once("close", resolve));
+  child.stdout.on("data", (text) => {
+    if (!said) process.kill(-child.pid, "SIGINT");
+    said += text;
+  });
+  assert.equal(await ended, 0);
+  assert.equal(said, "ready\nin peace\n");
 });
 
 test("it ends when its program is killed", async () => {

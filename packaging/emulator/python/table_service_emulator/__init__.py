@@ -95,7 +95,7 @@ def start(port: int = 0, **options: object) -> Emulator:
         if value is True:
             command.append(option)
         elif value is not None and value is not False:
-            command += [option, str(value)]
+            command.append(f"{option}={value}")
     environment = {name: value for name, value in os.environ.items() if name != "TABLE_SERVICE_EMULATOR_QUIET"}
     with tempfile.TemporaryFile() as errors:
         # In a session of its own no Ctrl-C reaches it: what this process does at its end may need it.
