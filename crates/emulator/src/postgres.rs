@@ -136,7 +136,7 @@ impl Server {
 
 /// Makes a database if it does not exist.
 async fn create_database(client: &Client, name: &str) -> Result<(), String> {
-    let of_database = |error: tokio_postgres::Error| format!("the database {name}: {error}");
+    let of_database = |error: tokio_postgres::Error| format!("the database {name}: {}", said(&error));
     let exists = client
         .query_opt("SELECT FROM pg_catalog.pg_database WHERE datname = $1", &[&name])
         .await
@@ -158,9 +158,17 @@ async fn with_extension(client: &Client) -> Result<(), String> {
         let done = client
             .batch_execute(&format!("SET client_min_messages = warning; {statement}"))
             .await;
-        done.map_err(|error| format!("{statement}: {error}"))?;
+        done.map_err(|error| format!("{statement}: {}", said(&error)))?;
     }
     Ok(())
+}
+
+/// What PostgreSQL says.
+fn said(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => error.message().to_owned(),
+        None => error.to_string(),
+    }
 }
 
 /// Another handle of the same file, for a process that is started.

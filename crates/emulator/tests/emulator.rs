@@ -363,6 +363,32 @@ fn data_are_used_after_a_crash_of_the_machine() {
 }
 
 #[test]
+fn data_of_a_later_version_are_refused_in_words_of_postgresql() {
+    let temporary = Temporary::new();
+    let data = temporary.path().join("data");
+    let arguments = ["--port", "0", "--admin-port", "0", "--data", data.to_str().unwrap()];
+    let mut emulator = Emulator::start(&temporary, &["--data", data.to_str().unwrap()]);
+    let socket = temporary
+        .path()
+        .join(format!(
+            "table-service-emulator-{}",
+            fs::metadata("/proc/self").unwrap().uid()
+        ))
+        .join(&temporary.emulators()[0])
+        .join("server");
+    let changed = Command::new(Path::new(&std::env::var("PG_CONFIG").unwrap()).with_file_name("psql"))
+        .args(["-X", "-U", "postgres", "-h", socket.to_str().unwrap(), "-c"])
+        .arg("UPDATE pg_extension SET extversion = '99.0' WHERE extname = 'table_service'")
+        .output()
+        .unwrap();
+    assert!(changed.status.success(), "{}", error(&changed));
+    emulator.signal("TERM");
+    let refused = program(&temporary, &arguments).output().unwrap();
+    let said = error(&refused);
+    assert!(said.contains("has no update path from version \"99.0\""), "{said}");
+}
+
+#[test]
 fn healthcheck_says_whether_it_is_ready() {
     let temporary = Temporary::new();
     let mut emulator = Emulator::start(&temporary, &[]);

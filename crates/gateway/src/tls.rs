@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::pem::{Error, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
@@ -18,7 +18,10 @@ pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ConfigError> {
     let certificates = certificates("tls_certificate", &files.certificate)?;
     let key_problem =
         |error: &dyn std::fmt::Display| ConfigError::new("tls_key", format!("{}: {error}", files.key.display()));
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| key_problem(&error))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+        Error::NoItemsFound => key_problem(&"it has no private key, or one with a password"),
+        error => key_problem(&error),
+    })?;
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))

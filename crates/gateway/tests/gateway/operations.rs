@@ -31,6 +31,9 @@ fn errors_at_the_start_name_the_setting() {
     let service = Service::start();
     let taken = service.gateway.address.to_string();
     let url = url(service.database.cluster(), service.database.name(), "postgres");
+    let directory = std::env::temp_dir().join(format!("gateway-settings-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let own = Certificate::new(&directory, "own");
     for (arguments, expected) in [
         (vec![], "database_url (--database-url, TABLE_SERVICE_DATABASE_URL"),
         (vec!["--database-url", &url, "--listen", &taken], "listen (--listen"),
@@ -56,6 +59,17 @@ fn errors_at_the_start_name_the_setting() {
             ],
             "tls_certificate (--tls-certificate",
         ),
+        (
+            vec![
+                "--database-url",
+                &url,
+                "--tls-certificate",
+                &own.certificate,
+                "--tls-key",
+                &own.certificate,
+            ],
+            "own.pem: it has no private key",
+        ),
         (vec!["--database-url", &url, "--log", "a=b=c"], "log (--log"),
     ] {
         let output = program(&arguments).output().unwrap();
@@ -65,6 +79,7 @@ fn errors_at_the_start_name_the_setting() {
             "{arguments:?}: {error}"
         );
     }
+    std::fs::remove_dir_all(&directory).unwrap();
     let mut from_environment = program(&["--listen", "127.0.0.1:0"]);
     from_environment
         .env("TABLE_SERVICE_DATABASE_URL", &url)
