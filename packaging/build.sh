@@ -64,8 +64,12 @@ rm -rf "$source"
 [[ ${BUNDLE:-} == only ]] || rm -f "$packages"/*.deb
 mkdir "$source"
 [[ -z $(git status --porcelain --untracked-files=no) ]] || echo "Changes that are not committed are not in the packages."
-# With the times of now: Cargo builds again only what is newer than its last build, and an older commit has other code, too.
-git archive HEAD | tar x --touch -C "$source"
+git archive HEAD | tar x -C "$source"
+# Cargo builds again only what is newer than its last build, which may be another commit's, whatever its age. So all files have the
+# time at which the commit was another one than before.
+commit=$(git rev-parse HEAD)
+[[ $(cat "$BUILD/commit" 2>/dev/null) == "$commit" ]] || echo "$commit" >"$BUILD/commit"
+find "$source" -exec touch --no-dereference --reference="$BUILD/commit" {} +
 cd "$source"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 # Debian's variables for it. The project has no mail address of its own.
