@@ -79,6 +79,9 @@ impl<'f> Procedure<'f> {
         mut step: impl FnMut(Option<&str>) -> Result<Done, Refusal>,
     ) -> StepsOut {
         let mut progress = Progress { count, token };
+        // What the caller has written is of the transaction of the first step. To repeat that step would undo it, without a word.
+        // SAFETY: a transaction is running.
+        let mut may_repeat = unsafe { pg_sys::GetTopTransactionIdIfAny() } == pg_sys::InvalidTransactionId;
         // SAFETY: the connection is closed below. After an error PostgreSQL closes it.
         unsafe { pg_sys::SPI_connect_ext(pg_sys::SPI_OPT_NONATOMIC as i32) };
         let mut noticed = Instant::now();
@@ -108,6 +111,7 @@ impl<'f> Procedure<'f> {
             match outcome {
                 Ok(Ok(done)) => {
                     attempts = 0;
+                    may_repeat = true;
                     progress.count += done.count;
                     progress.token = done.next;
                     if progress.token.is_none() {
@@ -125,7 +129,7 @@ impl<'f> Procedure<'f> {
                     let more: Vec<String> = more.into_iter().chain([self.so_far(&progress)]).collect();
                     raise_with(error, &more.join(" "));
                 }
-                Err(error) if is_of_concurrent_writes(&error) && attempts < ATTEMPTS => {
+                Err(error) if may_repeat && is_of_concurrent_writes(&error) && attempts < ATTEMPTS => {
                     attempts += 1;
                     self.with_hint(&progress, || {
                         // SAFETY: the connection may end transactions, and no other is open.

@@ -172,6 +172,41 @@ fn a_step_that_was_rolled_back_is_repeated() {
     assert_eq!(owner.text(COUNT), "0");
 }
 
+/// A caller that has written in the transaction of the first step gets the error: to repeat the step would undo what it has written.
+#[test]
+fn a_repeated_step_loses_nothing_of_the_caller() {
+    let db = Database::new();
+    let session = table(&db, 30);
+    session.run(
+        "CREATE SEQUENCE attempts MINVALUE -9 START 1;
+        CREATE FUNCTION once() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF nextval('attempts') = 1 THEN RAISE 'not now' USING ERRCODE = '40001'; END IF;
+            RETURN OLD;
+        END $$;
+        CREATE TRIGGER once BEFORE DELETE ON table_service_data.\"Bulk\" FOR EACH STATEMENT EXECUTE FUNCTION once()",
+    );
+    let after_a_write = "DO $$
+        DECLARE deleted bigint := 0; token text;
+        BEGIN
+            PERFORM table_service.insert_entity('Bulk', 'before', '1', '{}');
+            CALL table_service.delete_entities_in_steps('Bulk', 'PartitionKey ge ''p''', 10, '0', NULL, deleted, token);
+        END $$";
+    let failure = session.sql(after_a_write).fails_in_postgres("40001");
+    assert_eq!(failure.hint, "delete_entities_in_steps(): no step was completed.");
+    assert_eq!(session.text(COUNT), "30");
+    session.run(after_a_write);
+    assert_eq!(
+        session.text("SELECT string_agg(partition_key, ',') FROM table_service.query_entities('Bulk')"),
+        "before"
+    );
+    // Later steps are repeated: their transactions are the procedure's own.
+    fill(&session, 30);
+    session.run("ALTER SEQUENCE attempts RESTART WITH -1");
+    session.run(after_a_write.replace("'before', '1'", "'before', '2'").as_str());
+    assert_eq!(session.text(COUNT), "2");
+}
+
 /// At SERIALIZABLE many serialization failures come with the commit. Here a deferred trigger raises some.
 #[test]
 fn a_step_whose_commit_fails_is_repeated() {
