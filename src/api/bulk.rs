@@ -345,9 +345,9 @@ impl<'a> Work<'a> {
             let pause = pause.map_err(|_| invalid("pause must not be negative, nor above 500,000 years"))?;
             let count = u64::try_from(count.unwrap_or_default());
             let count = count.map_err(|_| invalid("The number of entities so far must not be negative"))?;
-            if let Some(token) = token {
-                let operation = self.operation(&checked.open(self.function)?);
-                ContinuationToken::parse_step(token.get(), operation)?;
+            if let Some(token) = token.map(TextArg::get) {
+                let table = procedure.before(count, token, || checked.open(self.function));
+                ContinuationToken::parse_step(token, self.operation(&table))?;
             }
             Ok((checked, step, Duration::from_micros(pause), count))
         };

@@ -145,11 +145,23 @@ impl<'f> Procedure<'f> {
         StepsOut(self.row(&progress))
     }
 
+    /// Does what comes before the first step of a procedure that goes on. Its errors, too, have the token in their hints.
+    pub fn before<R>(&self, count: u64, token: &str, work: impl FnOnce() -> Result<R, Error>) -> R {
+        let progress = Progress {
+            count,
+            token: Some(token.to_owned()),
+        };
+        match self.with_hint(&progress, work) {
+            Ok(done) => done,
+            Err(error) => raise_with(error, &self.so_far(&progress)),
+        }
+    }
+
     /// Runs `f`, whose errors say in their hints how far the procedure has come.
-    fn with_hint(&self, progress: &Progress, f: impl FnOnce()) {
+    fn with_hint<R>(&self, progress: &Progress, f: impl FnOnce() -> R) -> R {
         PgTryBuilder::new(AssertUnwindSafe(f))
             .catch_others(|error| rethrow_with(error, &self.so_far(progress)))
-            .execute();
+            .execute()
     }
 
     fn so_far(&self, progress: &Progress) -> String {

@@ -285,10 +285,16 @@ pub fn is_cancel(error: &CaughtError) -> bool {
         .unwrap_or(true)
 }
 
+/// Joins two hints. That of a user's trigger may lack its full stop.
+fn sentences(hint: &str, more: &str) -> String {
+    let stop = if hint.ends_with(char::is_alphanumeric) { "." } else { "" };
+    format!("{hint}{stop} {more}")
+}
+
 /// Adds this to the hint of an error that was caught, and raises it again.
 pub fn rethrow_with(error: CaughtError, more: &str) -> ! {
     let report = report(&error);
-    let joined = |hint: Option<&str>| hint.map_or_else(|| more.to_owned(), |hint| format!("{hint} {more}"));
+    let joined = |hint: Option<&str>| hint.map_or_else(|| more.to_owned(), |hint| sentences(hint, more));
     if kept(report, |_| ()).is_some() {
         let slot = slot(c_int::try_from(report.line_number()).unwrap_or_default());
         if let Some(Some(kept)) = ERRORS.0.borrow_mut().get_mut(slot) {

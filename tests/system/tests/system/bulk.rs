@@ -71,6 +71,23 @@ fn a_procedure_that_fails_says_where_to_go_on() {
         token(&failure.hint)
     );
     assert_eq!(session.run(&go_on), [[Some("300".to_owned()), None]]);
+    // Before the first step, too, and the hint of a user that has no full stop gets one.
+    fill(&session, 300);
+    trigger(&session, "RAISE EXCEPTION 'kept' USING HINT = 'Ask me';");
+    let locker = db.session("locker");
+    locker.run("BEGIN; LOCK table_service_data.\"Bulk\"");
+    session.run("SET lock_timeout = '100ms'");
+    let hint = session.sql(&go_on).fails_in_postgres("55P03").hint;
+    assert_eq!(token(&hint), token(&failure.hint));
+    locker.run("COMMIT");
+    session.run("RESET lock_timeout");
+    let hint = session.sql(&go_on).fails_in_postgres("P0001").hint;
+    assert!(
+        hint.starts_with("Ask me. delete_entities_in_steps(): 240 deleted so far."),
+        "{hint}"
+    );
+    assert_eq!(token(&hint), token(&failure.hint));
+    session.run("SELECT table_service.clear_table('Bulk')");
     // In the first step there is nothing to go on from.
     fill(&session, 300);
     trigger(&session, "RAISE EXCEPTION 'kept';");
