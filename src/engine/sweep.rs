@@ -1,5 +1,6 @@
 //! Removes entities that have expired. Nobody sees them any more; this gives their room back.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 
@@ -64,8 +65,10 @@ pub fn sweep_one_of_all(table: &Table, top: u64, since: i64) -> Option<Swept> {
         true => with_rights_of(owner, work),
         false => work(),
     };
+    let has_foreign_code = Cell::new(false);
     let attempt = || {
         if !runs_only_code_of(user, table.oid()) {
+            has_foreign_code.set(true);
             foreign_code();
         }
         with_its_rights(&|| sweep(table, top, since))
@@ -77,9 +80,12 @@ pub fn sweep_one_of_all(table: &Table, top: u64, since: i64) -> Option<Swept> {
     let name = table.name().name();
     let lead = format!("Entities of the table \"{name}\" that have expired are still stored");
     let call = format!("table_service.expire_entities('{name}')");
-    let hint = match as_owner {
-        true => format!("A sweep of all tables has the rights of the table's owner. As the owner, call {call}."),
-        false => format!("If you trust those who own it, its partitions and its triggers, call {call}."),
+    let hint = if as_owner {
+        format!("A sweep of all tables has the rights of the table's owner. As the owner, call {call}.")
+    } else if has_foreign_code.get() {
+        format!("If you trust those who own it, its partitions and its triggers, call {call}.")
+    } else {
+        format!("Nobody sees them. They stay until this error has gone; {call} raises it with its details.")
     };
     warn(&error, &lead, &hint);
     let left = || Swept {
