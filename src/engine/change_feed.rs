@@ -137,7 +137,8 @@ impl ChangeFeed {
     ///
     /// # Errors
     /// `ResourceAlreadyExists` if its publication is there, unless `if_not_exists`; `TableNotFound` and the errors of names of tables;
-    /// `ResourceNotFound` if the slot is there without its publication; `AuthorizationFailure` if the publication is another role's.
+    /// `ResourceNotFound` if the slot is there without its publication; `AuthorizationFailure` if the publication is another role's;
+    /// `InvalidInput` for a table whose replica identity has not the keys.
     pub fn create(
         name: FeedName<'_>,
         tables: Option<&[&str]>,
@@ -180,6 +181,10 @@ impl ChangeFeed {
             return Err(not_of_cluster());
         }
         with_hints(&feed.name, || tables.iter().for_each(Table::require_owner));
+        // With old images the tables get another replica identity.
+        if !old_images {
+            tables.iter().try_for_each(require_keys)?;
+        }
         let position = make_slot(true);
         with_hints(&feed.name, || publish(&name.publication(), &tables, old_images));
         Ok(position)
@@ -315,6 +320,7 @@ impl<'f> Messages<'f> {
                 publication: self.publication.to_owned(),
                 table,
             },
+            Unreadable::WithoutKeys { table } => Error::ChangesWithoutKeys { table },
             Unreadable::Malformed(reason) => Error::ChangesUnreadable {
                 reason: format!("The slot of the publication {} has given {reason}", self.publication),
             },
@@ -455,6 +461,19 @@ fn parts(spi: &Connection, table: &Table) -> Vec<String> {
     let rows = spi.read_catalogs(SQL, &[Value::regclass(table.oid())]);
     let parts = rows.iter().filter_map(|row| row.relation(1)).filter_map(qualified_name);
     parts.collect()
+}
+
+/// Checks that updates and deletes of a table, and of its parts, say of which entities they are.
+///
+/// # Errors
+/// `InvalidInput`.
+fn require_keys(table: &Table) -> Result<(), Error> {
+    const SQL: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree($1::pg_catalog.regclass) AS p) OPERATOR(pg_catalog.||) $1::pg_catalog.oid) AND c.relkind OPERATOR(pg_catalog.=) 'r' AND c.relreplident OPERATOR(pg_catalog.<>) 'f' AND NOT EXISTS (SELECT FROM pg_catalog.pg_index AS i WHERE i.indrelid OPERATOR(pg_catalog.=) c.oid AND i.indisvalid AND i.indimmediate AND (c.relreplident OPERATOR(pg_catalog.=) 'd' AND i.indisprimary OR c.relreplident OPERATOR(pg_catalog.=) 'i' AND i.indisreplident) AND (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute AS a WHERE a.attrelid OPERATOR(pg_catalog.=) c.oid AND a.attnum OPERATOR(pg_catalog.=) ANY (i.indkey) AND a.attname OPERATOR(pg_catalog.=) ANY ('{partition_key,row_key}'::pg_catalog.name[])) OPERATOR(pg_catalog.=) 2) ORDER BY c.relname LIMIT 1";
+    connect(|spi| {
+        let rows = spi.read_catalogs(SQL, &[Value::regclass(table.oid())]);
+        let part = rows.first().and_then(|row| row.relation(1)).and_then(qualified_name);
+        part.map_or(Ok(()), |table| Err(Error::ChangeFeedNeedsKeys { table }))
+    })
 }
 
 /// # Errors

@@ -66,6 +66,9 @@ pub enum Unreadable {
     /// A table of the service was published without some columns of an entity.
     #[error("a part of the columns of the table {table}")]
     Incomplete { table: String },
+    /// Updates and deletes of a table of the service do not say of which entities: its replica identity lacks the keys.
+    #[error("changes of the table {table} without its keys")]
+    WithoutKeys { table: String },
 }
 
 /// Makes changes of messages. It keeps what the messages say of tables.
@@ -73,8 +76,24 @@ pub enum Unreadable {
 pub struct Decoder {
     schema: &'static str,
     properties_type: Oid,
-    /// The names of relations. `None` for those that are no tables of the service: their changes are none.
-    tables: HashMap<Oid, Option<String>>,
+    /// `None` for relations that are no tables of the service: their changes are none.
+    tables: HashMap<Oid, Option<Table>>,
+}
+
+/// A table of the service.
+#[derive(Debug)]
+struct Table {
+    name: String,
+    /// Whether its replica identity has the keys. Else an update that changes a key looks like one that does not.
+    has_keys: bool,
+}
+
+impl Table {
+    fn without_keys(&self) -> Unreadable {
+        Unreadable::WithoutKeys {
+            table: self.name.clone(),
+        }
+    }
 }
 
 impl Decoder {
@@ -91,7 +110,8 @@ impl Decoder {
     /// go to `sink`: an update that changes a key is a delete and an insert.
     ///
     /// # Errors
-    /// [`Unreadable`] for bytes that are no such message, and for a table whose changes have not all columns of an entity.
+    /// [`Unreadable`] for bytes that are no such message, and for a table whose changes have not all columns of an entity, or not its
+    /// keys.
     pub fn decode<'m>(
         &'m mut self,
         message: &'m [u8],
@@ -101,29 +121,39 @@ impl Decoder {
             Message::Begin { committed, .. } => return Ok(Some(Boundary::Begin { committed })),
             Message::Commit { end } => return Ok(Some(Boundary::End(Position(end)))),
             Message::Relation(relation) => {
-                let name = self.table_name(&relation)?;
-                self.tables.insert(relation.oid, name);
+                let is_key = |column: usize| relation.columns.get(column).is_some_and(|column| column.is_key);
+                let table = self.table_name(&relation)?.map(|name| Table {
+                    name,
+                    has_keys: is_key(0) && is_key(1),
+                });
+                self.tables.insert(relation.oid, table);
             }
             Message::Insert { relation, new } => {
                 if let Some(table) = self.table(relation)? {
-                    sink(change(table, Kind::Insert, &Columns::of(&new, None)?, None));
+                    sink(change(&table.name, Kind::Insert, &Columns::of(&new, None)?, None));
                 }
             }
             Message::Update { relation, old, new } => {
                 if let Some(table) = self.table(relation)? {
-                    update(table, old.as_ref(), &new, sink)?;
+                    if !table.has_keys || old.as_ref().is_some_and(lacks_keys) {
+                        return Err(table.without_keys());
+                    }
+                    update(&table.name, old.as_ref(), &new, sink)?;
                 }
             }
             Message::Delete { relation, old } => {
                 if let Some(table) = self.table(relation)? {
-                    sink(deletion(table, &old)?);
+                    if lacks_keys(&old) {
+                        return Err(table.without_keys());
+                    }
+                    sink(deletion(&table.name, &old)?);
                 }
             }
             Message::Truncate { relations } => {
                 let this: &'m Decoder = self;
                 for relation in relations {
                     if let Some(table) = this.table(relation)? {
-                        sink(change(table, Kind::Clear, &Columns::default(), None));
+                        sink(change(&table.name, Kind::Clear, &Columns::default(), None));
                     }
                 }
             }
@@ -156,12 +186,19 @@ impl Decoder {
         }
     }
 
-    fn table(&self, relation: Oid) -> Result<Option<&str>, Malformed> {
+    fn table(&self, relation: Oid) -> Result<Option<&Table>, Malformed> {
         match self.tables.get(&relation) {
-            Some(name) => Ok(name.as_deref()),
+            Some(table) => Ok(table.as_ref()),
             None => Err(malformed("a change of a relation that was not described")),
         }
     }
+}
+
+/// Returns whether the key of an old row, which is that of the replica identity, is not that of an entity. A part of a table may have
+/// another replica identity than the table.
+fn lacks_keys(old: &Old<'_>) -> bool {
+    let is_missing = |column| !matches!(old.tuple().get(column), Some(Datum::Text(_) | Datum::Binary(_)));
+    matches!(old, Old::Key(_)) && (is_missing(0) || is_missing(1))
 }
 
 fn malformed(what: &'static str) -> Malformed {
@@ -305,10 +342,16 @@ mod tests {
     }
 
     fn described(relation: Oid, schema: &str, name: &str, types: &[Oid]) -> Vec<u8> {
+        described_with_identity(relation, schema, name, types, 2)
+    }
+
+    /// A relation whose replica identity has the first `keys` columns.
+    fn described_with_identity(relation: Oid, schema: &str, name: &str, types: &[Oid], keys: usize) -> Vec<u8> {
         let mut rest = format!("{schema}\0{name}\0d").into_bytes();
         rest.extend(i16::try_from(types.len()).unwrap().to_be_bytes());
-        for type_oid in types {
-            rest.extend(b"\0column\0");
+        for (column, type_oid) in types.iter().enumerate() {
+            rest.push(u8::from(column < keys));
+            rest.extend(b"column\0");
             rest.extend(type_oid.to_be_bytes());
             rest.extend((-1i32).to_be_bytes());
         }
@@ -412,6 +455,35 @@ mod tests {
         .concat();
         let expected = ["Orders delete p r - - old", "Orders insert q r 7 old -"];
         assert_eq!(changes(decoder, &message(b'U', 1, &moved)), expected);
+    }
+
+    #[test]
+    fn an_update_or_a_delete_without_keys_is_refused() {
+        let fails = |decoder: &mut Decoder, message: &[u8]| {
+            let error = decoder.decode(message, &mut |_| {}).unwrap_err();
+            assert_eq!(
+                error,
+                Unreadable::WithoutKeys {
+                    table: "Orders".to_owned()
+                }
+            );
+        };
+        let update = message(b'U', 1, &[b"N", row("p", "r", Bytes(b"bag")).as_slice()].concat());
+        let insert = message(b'I', 1, &[b"N", row("p", "r", Bytes(b"bag")).as_slice()].concat());
+        let half = tuple(&[Bytes(b"p"), Null, Null, Null]);
+        let moved = [b"K", half.as_slice(), b"N", &row("q", "r", Bytes(b"bag"))].concat();
+        let types = [TEXT, TEXT, TIMESTAMPTZ, PROPERTIES];
+        // The replica identity of the table, or that of a part of it alone.
+        let decoder = &mut decoder();
+        changes(
+            decoder,
+            &described_with_identity(1, "table_service_data", "Orders", &types, 1),
+        );
+        fails(decoder, &update);
+        assert_eq!(changes(decoder, &insert), ["Orders insert p r 7 bag -"]);
+        changes(decoder, &described(1, "table_service_data", "Orders", &types));
+        fails(decoder, &message(b'U', 1, &moved));
+        fails(decoder, &message(b'D', 1, &[b"K", half.as_slice()].concat()));
     }
 
     #[test]

@@ -132,6 +132,18 @@ catalog! {
             message: "One of the request inputs is not valid.",
             hint: "The publication \"{publication}\" has, or had at these changes, a part of the columns of the table \"{table}\". Publish the table with all columns (ALTER PUBLICATION), drop and create the change feed, then copy the table again.",
         }
+        /// The replica identity of a table of a feed lacked the keys.
+        ChangesWithoutKeys { table: String } => {
+            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "The table \"{table}\", or a part of it, had a replica identity without the keys when it was updated, so the change does not say of which entity it is. Call ALTER TABLE … REPLICA IDENTITY DEFAULT, drop and create the change feed, then copy the table again.",
+        }
+        /// A table whose updates and deletes a feed could not tell.
+        ChangeFeedNeedsKeys { table: String } => {
+            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "The replica identity of {table} has not the keys of its entities, so PostgreSQL would refuse updates and deletes, or publish them without keys. Call ALTER TABLE {table} REPLICA IDENTITY DEFAULT, which uses the primary key, or REPLICA IDENTITY FULL; or name the tables of the change feed without it.",
+        }
         /// A slot has given a message that cannot be read.
         ChangesUnreadable { reason: String } => {
             code: InternalError, sqlstate: "XX001", stage: BackEnd,

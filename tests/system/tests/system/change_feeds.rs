@@ -625,6 +625,52 @@ fn a_table_that_is_published_in_part_loses_no_change_silently() {
     assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
 }
 
+/// PostgreSQL publishes updates and deletes with the columns of the replica identity. Without the keys nobody knows what was changed.
+#[test]
+fn a_table_whose_replica_identity_lacks_the_keys_loses_no_change_silently() {
+    let feeds = Feeds::new();
+    let session = feeds.session("session");
+    session.run(
+        "SELECT create_table('Orders'), insert_entity('Orders', 'p', 'r', '{}');
+        CREATE UNIQUE INDEX rows ON table_service_data.\"Orders\" (row_key);
+        CREATE TABLE table_service_data.\"Parts\" OF entity (PRIMARY KEY (partition_key, row_key)) PARTITION BY LIST (partition_key);
+        CREATE TABLE table_service_data.\"Parts_p\" PARTITION OF table_service_data.\"Parts\" FOR VALUES IN ('p')",
+    );
+    let identity = |table: &str, identity: &str| {
+        session.run(&format!(
+            "ALTER TABLE table_service_data.\"{table}\" REPLICA IDENTITY {identity}"
+        ));
+    };
+    for (table, other) in [
+        ("Orders", "NOTHING"),
+        ("Orders", "USING INDEX rows"),
+        ("Parts_p", "NOTHING"),
+    ] {
+        identity(table, other);
+        let failure = session.sql("SELECT create_change_feed('f')").unwrap_err();
+        assert_eq!(failure.sqlstate, "55000", "{failure:?}");
+        let advice = format!("ALTER TABLE table_service_data.\"{table}\" REPLICA IDENTITY DEFAULT");
+        assert!(failure.hint.contains(&advice), "{failure:?}");
+        identity(table, "DEFAULT");
+    }
+    // A unique index on the keys serves as well as the primary key, and old images need none.
+    session.run("CREATE UNIQUE INDEX keys ON table_service_data.\"Orders\" (row_key, partition_key)");
+    identity("Orders", "USING INDEX keys");
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT delete_entity('Orders', 'p', 'r')");
+    assert_eq!(changes(&session, "f"), ["delete Orders p r"]);
+    session.run("SELECT drop_change_feed('f')");
+    identity("Orders", "NOTHING");
+    session.run("SELECT create_change_feed('f', old_images => true)");
+    // A change of it afterwards is noticed by the reader.
+    identity("Orders", "USING INDEX rows");
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    session.run("UPDATE table_service_data.\"Orders\" SET partition_key = 'q'");
+    let failure = session.sql("SELECT * FROM query_changes('f')").unwrap_err();
+    assert_eq!(failure.sqlstate, "55000", "{failure:?}");
+    assert!(failure.hint.contains("The table \"Orders\""), "{failure:?}");
+}
+
 #[test]
 fn roles_without_rights_make_and_read_no_feed() {
     let feeds = Feeds::new();
