@@ -6,7 +6,7 @@ use table_service_model::entity::Entity;
 use table_service_model::etag::IfMatch;
 use table_service_model::{Error, Properties, PropertiesBuf, Ticks};
 
-use super::attempts::{conditional, in_attempts, not_inserted, stored_entity, version};
+use super::attempts::{conditional, in_attempts, not_inserted, stored_entity, suppressed, version};
 use super::direct::{self, NewProperties, Purpose};
 use super::expiry::Expiries;
 use super::table::Table;
@@ -60,10 +60,24 @@ impl Rewrite<'_> {
             let bag = Bag::new((self.make)(&self.missing())?.as_properties());
             match self.insert(bag.arg()) {
                 Some(inserted) => return Ok(inserted),
-                None if attempt == ATTEMPTS => return Err(not_inserted(self.table, self.keys, bag.arg())),
+                None if attempt == ATTEMPTS => return Err(self.refused(bag.arg())),
                 None => attempt += 1,
             }
             pgrx::check_for_interrupts!();
+        }
+    }
+
+    /// Returns why an entity can be neither changed nor inserted.
+    fn refused(&self, bag: PropertiesArg<'_>) -> Error {
+        let Rewrite { table, keys, .. } = *self;
+        match not_inserted(table, keys, bag) {
+            // What the caller sees there has expired, and a policy keeps it from being changed.
+            Error::EntityAlreadyExists
+                if connect(|spi| stored_entity(keys, &spi.run(table.name(), &Statement::look(keys))).is_some()) =>
+            {
+                suppressed()
+            }
+            error => error,
         }
     }
 

@@ -226,6 +226,16 @@ SELECT insert_entity('Sessions', 'p', 'x2', '{}') IS NOT NULL AS inserted;
 SELECT table_name, deleted FROM expire_entities();
 RESET ROLE;
 SELECT row_key FROM table_service_data."Sessions" ORDER BY row_key;
+-- What has expired and may be read, and not written, is refused as if it had not expired.
+CREATE POLICY kept ON table_service_data."Sessions" AS RESTRICTIVE FOR UPDATE USING (row_key <> 'x0');
+CREATE POLICY stays ON table_service_data."Sessions" AS RESTRICTIVE FOR DELETE USING (row_key <> 'x0');
+SELECT insert_entity('Sessions', 'p', 'x0', pg_temp.expired()) IS NOT NULL AS inserted;
+SET ROLE regress_expiry;
+SELECT insert_or_merge_entity('Sessions', 'p', 'x0', '{}');
+SELECT insert_or_replace_entity('Sessions', 'p', 'x0', '{}');
+SELECT patch_entity('Sessions', 'p', 'x0', '{}', create_missing => true);
+SELECT * FROM execute_batch('Sessions', 'p', batch_insert_or_merge('x0', '{}'));
+RESET ROLE;
 ALTER TABLE table_service_data."Sessions" OWNER TO regress_expiry;
 ALTER TABLE table_service_data."Sessions" FORCE ROW LEVEL SECURITY;
 SET ROLE regress_expiry;
