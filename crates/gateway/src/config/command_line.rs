@@ -87,7 +87,7 @@ fn wrong(error: &figment::Error) -> ConfigError {
     }
     let problem = match &error.kind {
         Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
-            format!("it is {}, not {expected}", kind(actual))
+            format!("it is {}, not {}", kind(actual), wanted(&expected.to_string()))
         }
         Kind::InvalidLength(length, expected) => format!("it has {length} items, not {expected}"),
         Kind::UnknownField(field, known) => {
@@ -107,6 +107,17 @@ fn wrong(error: &figment::Error) -> ConfigError {
         Kind::Message(_) | Kind::Unsupported(_) | Kind::UnsupportedKey(..) => "it cannot be read".to_owned(),
     };
     ConfigError::new(name, problem)
+}
+
+/// What a setting has to be, where the reader of the file names a type of Rust.
+fn wanted(expected: &str) -> &str {
+    match expected {
+        "usize" | "u64" | "u32" | "u16" => "a whole number, 0 or more",
+        "a boolean" => "true or false",
+        name if name.starts_with("enum ") => "one of the words that --help names",
+        name if name.starts_with("struct ") => "a section",
+        name => name,
+    }
 }
 
 fn kind(actual: &Actual) -> String {

@@ -205,6 +205,9 @@ fn errors_of_the_file_name_the_setting() {
     for (file, expected) in [
         ("lissten = \"x\"", "lissten"),
         ("pool_size = \"x\"", "pool_size"),
+        ("pool_size = -1", "it is a number, not a whole number, 0 or more"),
+        ("explorer = true", "not one of the words that --help names"),
+        ("bearer = 5", "it is a number, not a section"),
         (
             "[[accounts]]\nname = \"one\"\nkeys = [\"%\"]\ndatabase_url = \"postgresql://localhost/d\"",
             "accounts[0].keys",
@@ -342,6 +345,19 @@ fn another_machine_is_reached_with_tls_or_on_purpose_without() {
     ] {
         assert!(config(url).is_ok(), "{url}");
     }
+}
+
+#[test]
+fn a_database_has_a_host() {
+    let config = |url: &str| config(&["--database-url", url]);
+    for url in ["", "postgresql://", "postgresql:///d", "postgresql://role@/d"] {
+        let error = config(url).unwrap_err();
+        assert!(
+            error.contains("database_url") && error.contains("names no host"),
+            "{url}: {error}"
+        );
+    }
+    assert!(config("postgresql:///d?hostaddr=127.0.0.1").is_ok());
 }
 
 #[test]

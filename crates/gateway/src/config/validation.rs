@@ -346,6 +346,11 @@ fn read_database_url(url: &Secret, setting: &str) -> Result<tokio_postgres::Conf
             "in which a host has characters that no host has (in a password, @ is %40)",
         ));
     }
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err(wrong(
+            "which names no host: it is localhost, or the directory of a socket, such as %2Frun%2Fpostgresql",
+        ));
+    }
     let hosts = hosts.map(|host| match host {
         Host::Tcp(name) => connection::Host::Name(name),
         Host::Unix(_) => connection::Host::Directory,
