@@ -149,7 +149,7 @@ pub struct CopyArguments {
 
     /// After the copy, copy what has changed meanwhile, again and again, until that takes less than SECONDS. From a database
     /// that can have a change feed, deletions too
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub follow: Option<f64>,
 
     /// How far before the beginning of one round the next one looks for changes, in seconds
@@ -251,7 +251,7 @@ pub struct ChangesArguments {
     pub to: Secret,
 
     /// Go on when there are no more changes, and look for new ones every SECONDS
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub follow: Option<f64>,
 
     /// How long to try again when the database is away or busy, in seconds
@@ -261,6 +261,14 @@ pub struct ChangesArguments {
     /// Do not say how many changes there were
     #[arg(long)]
     pub quiet: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text
+        .parse()
+        .ok()
+        .filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    number.ok_or_else(|| "it is a number of seconds, 0 or more".to_owned())
 }
 
 fn time(text: &str) -> Result<Ticks, String> {

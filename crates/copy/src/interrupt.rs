@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::failure::exit;
 
 /// How long the writes under way may take when the copy is told to stop. A service that is away does not answer them.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// Signals that come together are one: `timeout` sends its own to the program and to its group, and so do others that start programs.
+const TOGETHER: Duration = Duration::from_millis(500);
+
 /// Ctrl-C and SIGTERM let the writes under way end, for [`GRACE`]; a second one does not wait.
 pub fn stop_on_signal(stop: &Arc<AtomicBool>) {
     let stop = Arc::downgrade(stop);
     tokio::spawn(async move {
-        let mut signals = 0;
+        let mut first: Option<Instant> = None;
         let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
             return;
         };
@@ -22,12 +25,14 @@ pub fn stop_on_signal(stop: &Arc<AtomicBool>) {
                 _ = tokio::signal::ctrl_c() => {}
                 _ = terminate.recv() => {}
             }
-            signals += 1;
-            match stop.upgrade() {
-                Some(stop) if signals == 1 => stop.store(true, Ordering::Relaxed),
+            let Some(stop) = stop.upgrade() else { return };
+            match first {
+                None => {
+                    stop.store(true, Ordering::Relaxed);
+                    first = Some(Instant::now());
+                }
+                Some(first) if first.elapsed() < TOGETHER => {}
                 Some(_) => std::process::exit(i32::from(exit::INTERRUPTED)),
-                // An earlier round; the present one hears the signal itself.
-                None => return,
             }
         }
     });

@@ -57,6 +57,9 @@ struct State {
     started: Option<String>,
     #[serde(default)]
     followed: Followed,
+    /// The OIDs of the tables that are followed, by their names in lower case.
+    #[serde(default)]
+    relations: BTreeMap<String, u32>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -97,6 +100,7 @@ impl Journal {
             tables: BTreeMap::new(),
             started: None,
             followed: Followed::default(),
+            relations: BTreeMap::new(),
         };
         let mut resumed = false;
         if let Some(path) = &path {
@@ -147,16 +151,22 @@ impl Journal {
         self.save()
     }
 
-    /// There is a new feed: nothing counts as copied that was copied before it.
+    /// The tables that were there when the feed began.
+    pub fn relations(&self) -> BTreeMap<String, u32> {
+        lock(&self.state).relations.clone()
+    }
+
+    /// There is a new feed of these tables: nothing counts as copied that was copied before it.
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn begin_feed(&self) -> Result<(), Failure> {
+    pub fn begin_feed(&self, relations: BTreeMap<String, u32>) -> Result<(), Failure> {
         {
             let mut state = lock(&self.state);
             state.tables.clear();
             state.started = None;
             state.followed = Followed::Whole;
+            state.relations = relations;
         }
         self.save()
     }
@@ -319,9 +329,11 @@ mod tests {
         let journal = open();
         assert!(journal.is_done("T"));
         assert_eq!(journal.followed(), Followed::Never);
-        journal.begin_feed().unwrap();
+        let relations = BTreeMap::from([("t".to_owned(), 16384)]);
+        journal.begin_feed(relations.clone()).unwrap();
         let journal = open();
         assert!(!journal.is_done("T"));
+        assert_eq!(journal.relations(), relations);
         assert_eq!(journal.followed(), Followed::Whole);
         journal.lose_feed().unwrap();
         assert_eq!(open().followed(), Followed::Lost);

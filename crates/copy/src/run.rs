@@ -9,7 +9,7 @@ use table_service_model::{Secret, Ticks};
 
 use crate::cli::{Command, CommandLine, CopyArguments, TwoPlaces, VerifyArguments};
 use crate::failure::{Failure, exit};
-use crate::interrupt::stop_on_signal;
+use crate::interrupt::{overdue, stop_on_signal};
 use crate::location::Location;
 use crate::peer::{Source, Target};
 use crate::pipeline::{CopyContext, Pace, room};
@@ -25,6 +25,7 @@ use crate::sql::ChangeFeed;
 use crate::verify::{Comparison, Verify};
 use crate::write::{OnConflict, WriteMode};
 
+use self::changes::pause;
 use self::rounds::{again, round};
 
 mod bulk;
@@ -79,6 +80,8 @@ fn warn_of_secrets<'a>(places: impl IntoIterator<Item = &'a Option<Secret>>) {
 
 /// How long a source may take to drop the feed of a copy that has failed.
 const DROP_TIMEOUT: Duration = Duration::from_secs(10);
+/// The least time between the beginnings of two rounds that look for changes by Timestamps.
+const ROUND: Duration = Duration::from_secs(1);
 
 async fn copy(arguments: &CopyArguments) -> Result<u8, Failure> {
     let mut feed = None;
@@ -160,34 +163,35 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     if arguments.follow.is_some() {
         copy.source.release().await;
     }
-    let mut started = copy.journal.started();
-    let (first, mut copy) = (copy.clone(), copy);
-    if let (false, Some(limit), Some(feed)) = (interrupted, arguments.follow, &*feed) {
-        feed::follow(arguments, &copy, feed, &mut tables, limit, &mut report).await?;
-    } else if let (false, Some(limit)) = (interrupted, arguments.follow) {
-        loop {
-            let (next, took, stopped) = follow(arguments, copy, started, &mut report).await?;
-            copy = next;
-            started = copy.journal.started().or(started);
-            if let Some(started) = started {
-                first.journal.set_started(started);
-                first.journal.save()?;
+    let started = copy.journal.started();
+    let first = copy;
+    let mut last = first.clone();
+    if let (false, Some(limit)) = (interrupted, arguments.follow) {
+        let followed = async {
+            match &*feed {
+                Some(feed) => feed::follow(arguments, &first, feed, &mut tables, limit, &mut report).await,
+                None => follow(arguments, &mut last, limit, &mut report).await,
             }
-            if stopped || took.as_secs_f64() < limit {
-                break;
-            }
+        };
+        tokio::select! {
+            followed = followed => followed?,
+            // A place that is away is waited for.
+            () = overdue(&first.stop) => {}
         }
     }
+    let copy = last;
     report.seconds = begin.elapsed().as_secs_f64();
     report.notes.extend(copy.source.note().map(str::to_owned));
+    let started = first.journal.started().or(started);
     report.started = started.map(|started| started.to_string());
+    let interrupted = first.stop.load(Ordering::Relaxed);
     if let Some(feed) = feed
-        && !(copy.stop.load(Ordering::Relaxed) && first.journal.is_kept())
+        && !(interrupted && first.journal.is_kept())
     {
         // Nobody reads it any more.
-        feed.drop().await?;
+        drop_feed(feed, interrupted, &mut report).await?;
     }
-    if copy.stop.load(Ordering::Relaxed) {
+    if interrupted {
         report.note(if first.journal.is_kept() {
             "Interrupted. The same command goes on where it was."
         } else {
@@ -266,31 +270,70 @@ async fn check_two_places(source: &Source, target: &Target) -> Result<(), Failur
     Ok(())
 }
 
-/// Copies what has changed since an earlier round began. Returns the round, how long it took, and whether it was stopped.
+/// Drops the feed of a copy that has ended. If it was told to stop, it does not wait for a source that is away.
+async fn drop_feed(feed: &ChangeFeed, interrupted: bool, report: &mut Report) -> Result<(), Failure> {
+    if !interrupted {
+        return feed.drop().await;
+    }
+    match tokio::time::timeout(DROP_TIMEOUT, feed.drop()).await {
+        Ok(dropped) => dropped,
+        Err(_) => {
+            report.note(format!(
+                "The source is away, so the change feed {} is still there: drop it, or the source keeps its log.",
+                feed.name()
+            ));
+            Ok(())
+        }
+    }
+}
+
+/// Copies what has changed, round after round, until one takes less than `limit` seconds, or until it is told to stop. `last` becomes
+/// the last round, and the journal of the first one knows when it began.
 async fn follow(
     arguments: &CopyArguments,
-    before: Arc<CopyContext>,
+    last: &mut Arc<CopyContext>,
+    limit: f64,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let first = last.clone();
+    while !first.stop.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        let (next, started) = follow_once(arguments, last, first.journal.started(), report).await?;
+        *last = next;
+        if let Some(started) = started {
+            first.journal.set_started(started);
+            first.journal.save()?;
+        }
+        let took = begin.elapsed();
+        if took.as_secs_f64() < limit {
+            break;
+        }
+        // Each round looks through all entities again.
+        pause(ROUND.saturating_sub(took).as_secs_f64(), &first.stop).await;
+    }
+    Ok(())
+}
+
+/// Copies what has changed since an earlier round began. Returns the round, and when it began unless it was stopped.
+async fn follow_once(
+    arguments: &CopyArguments,
+    before: &Arc<CopyContext>,
     started: Option<Ticks>,
     report: &mut Report,
-) -> Result<(Arc<CopyContext>, Duration, bool), Failure> {
+) -> Result<(Arc<CopyContext>, Option<Ticks>), Failure> {
     let places = &arguments.places;
-    let begin = Instant::now();
     let overlap = i64::from(arguments.overlap) * 10_000_000;
     let since = started
         .and_then(|started| Ticks::new(started.get() - overlap))
         .filter(|since| since.is_datetime())
         .ok_or_else(|| Failure::new("The source does not show its clock, so it cannot be followed."))?;
-    let copy = again(arguments, &before, Some(since))?;
+    let copy = again(arguments, before, Some(since))?;
     // Of the source: what changes from now on is for the next round.
     let clock = copy.source.clock().await?;
     let tables = places.options.chosen(&copy.source).await?;
-    stop_on_signal(&copy.stop);
     let stopped = round(&copy, &tables, report, places.options.style()).await?;
     copy.source.release().await;
-    if let (false, Some(clock)) = (stopped, clock) {
-        copy.journal.set_started(clock);
-    }
-    Ok((copy, begin.elapsed(), stopped))
+    Ok((copy, clock.filter(|_| !stopped)))
 }
 
 async fn dry_run(

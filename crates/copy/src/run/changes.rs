@@ -13,7 +13,7 @@ use crate::cli::ChangesArguments;
 use crate::created;
 use crate::failure::{Failure, exit};
 use crate::files::{Format, Layout};
-use crate::interrupt::stop_on_signal;
+use crate::interrupt::{overdue, stop_on_signal};
 use crate::location::Location;
 use crate::places::from_of;
 use crate::printable::tell;
@@ -49,6 +49,12 @@ impl Lines {
                         "{}: changes writes JSON lines that are not compressed, and the name of this file says {}.",
                         path.display(),
                         format.ending()
+                    )));
+                }
+                if path.metadata().is_ok_and(|there| !there.is_file()) {
+                    return Err(Failure::usage(format!(
+                        "{}: it is no file. With --to - the changes go to standard output.",
+                        path.display()
                     )));
                 }
                 let file = if path.exists() {
@@ -177,20 +183,15 @@ pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
         ));
     };
     let to = Location::read(&arguments.to)?;
-    let mut lines = Lines::open(to)?;
+    let lines = Lines::open(to)?;
     let feed = ChangeFeed::new(*config, Duration::from_secs(arguments.retry_for), &arguments.feed);
     let stop: Arc<AtomicBool> = Arc::default();
     stop_on_signal(&stop);
     let mut count: u64 = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let (events, changes) = channel(WAITING);
-        let (last, written) = tokio::join!(feed.read(Images::All, events), lines.write_page(changes));
-        count += written.map_err(|error| Failure::new(format!("The changes cannot be written: {error}")))?;
-        match (last?, arguments.follow) {
-            (Some(position), _) => feed.confirm(&position).await?,
-            (None, Some(seconds)) => pause(seconds, &stop).await,
-            (None, None) => break,
-        }
+    tokio::select! {
+        written = write(&feed, lines, arguments.follow, &stop, &mut count) => written?,
+        // A database that is away is waited for. What is written and not confirmed comes again.
+        () = overdue(&stop) => {}
     }
     if !arguments.quiet {
         tell(&format!("{}: {count} changes", arguments.feed));
@@ -200,6 +201,27 @@ pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
     } else {
         exit::DONE
     })
+}
+
+/// Writes pages until there are no more changes, or until it is told to stop. `count` becomes the number of the changes that were written.
+async fn write(
+    feed: &ChangeFeed,
+    mut lines: Lines,
+    follow: Option<f64>,
+    stop: &AtomicBool,
+    count: &mut u64,
+) -> Result<(), Failure> {
+    while !stop.load(Ordering::Relaxed) {
+        let (events, changes) = channel(WAITING);
+        let (last, written) = tokio::join!(feed.read(Images::All, events), lines.write_page(changes));
+        *count += written.map_err(|error| Failure::new(format!("The changes cannot be written: {error}")))?;
+        match (last?, follow) {
+            (Some(position), _) => feed.confirm(&position).await?,
+            (None, Some(seconds)) => pause(seconds, stop).await,
+            (None, None) => break,
+        }
+    }
+    Ok(())
 }
 
 /// Waits, but not after the program was told to stop.

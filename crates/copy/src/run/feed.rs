@@ -45,6 +45,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Why tables are copied again.
 const GONE: &str = "The change feed is gone";
 const LACKS_TABLES: &str = "The change feed lacks tables";
+const RENAMED: &str = "Tables were renamed";
 
 /// Makes a feed of the tables, or finds that of an earlier run. With a new feed nothing counts as copied. `None` if the source cannot
 /// have one: why is said and reported.
@@ -71,7 +72,8 @@ pub async fn begin(
         &name(report, &arguments.places.options.tables),
     );
     if journal.followed() == Followed::Whole {
-        if feed.is_whole(tables).await? {
+        let known = Known::new(tables, &journal.relations());
+        if feed.is_whole(tables).await? && known.other(&feed.relations().await?).is_none() {
             return Ok(Some(feed));
         }
         journal.lose_feed()?;
@@ -90,14 +92,14 @@ pub async fn begin(
         return Ok(None);
     }
     if journal.followed() == Followed::Lost {
-        let reason = "that of the interrupted copy is not there, has lost changes or does not have all tables";
+        let reason = "that of the interrupted copy is not there, has lost changes, does not have all tables, or tables were renamed";
         empty(arguments, target, tables, report, GONE, reason).await?;
     } else if journal.is_resumed() {
         let note = "The interrupted copy had no change feed, so all entities are copied again, and followed from now on. \
                     What the source has deleted since they were copied stays in the target.";
         say(note.to_owned(), report);
     }
-    journal.begin_feed()?;
+    journal.begin_feed(feed.relations().await?)?;
     Ok(Some(feed))
 }
 
@@ -120,7 +122,7 @@ fn name(report: &Report, asked_for: &[String]) -> String {
     format!("copy_{digits}")
 }
 
-/// Applies changes until there are few, and applying them takes less than `limit` seconds. Returns whether it was stopped. `tables`
+/// Applies changes until there are few, and applying them takes less than `limit` seconds, or until it is told to stop. `tables`
 /// become those that are followed at the end.
 ///
 /// # Errors
@@ -132,20 +134,18 @@ pub async fn follow(
     tables: &mut Vec<String>,
     limit: f64,
     report: &mut Report,
-) -> Result<bool, Failure> {
-    let mut known = Known::new(tables);
+) -> Result<(), Failure> {
+    let mut known = Known::new(tables, &copy.journal.relations());
     let mut looked = Instant::now();
     let mut writers = BTreeMap::new();
-    loop {
-        if copy.stop.load(Ordering::Relaxed) {
-            return Ok(true);
-        }
+    while !copy.stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
         let (events, changes) = channel(WAITING);
         let mut applier = Applier {
             arguments,
             copy,
             feed,
+            known: &mut known,
             pending: BTreeMap::new(),
             writers: &mut writers,
             report,
@@ -167,39 +167,82 @@ pub async fn follow(
         if ends || looked.elapsed() >= LOOK {
             looked = Instant::now();
             *tables = known.there(arguments).await?;
-            if !feed.is_whole(tables).await? {
+            let mut is_whole = feed.is_whole(tables).await?;
+            if !is_whole {
+                // A table may have been dropped or renamed after the tables were listed.
+                *tables = known.there(arguments).await?;
+                is_whole = feed.is_whole(tables).await?;
+            }
+            if !is_whole {
                 let why = (LACKS_TABLES, "one was dropped and created again");
                 *tables = copy_again(arguments, copy, feed, &mut known, report, why).await?;
+                continue;
+            }
+            let relations = feed.relations().await?;
+            known.look_at_renamed(&relations);
+            if let Some(other) = known.other(&relations) {
+                let why = (RENAMED, format!("{other} is not the table that was copied"));
+                *tables = copy_again(arguments, copy, feed, &mut known, report, (why.0, &why.1)).await?;
                 continue;
             }
             known.tell_of_new(report);
         }
         if ends {
-            return Ok(false);
+            break;
         }
     }
+    Ok(())
 }
 
 /// The tables that a copy follows, also those that are dropped meanwhile: they may come again.
 struct Known {
-    /// Their names in lower case.
-    followed: BTreeSet<String>,
+    /// Their names in lower case, and their OIDs if what the target has is known to be of them.
+    followed: BTreeMap<String, Option<u32>>,
+    /// Names that changes had and that are not followed: tables that were renamed.
+    renamed: BTreeSet<String>,
     /// Those of the source that are not followed, as long as nobody was told of them.
     new: Vec<String>,
     told: BTreeSet<String>,
 }
 
 impl Known {
-    fn new(tables: &[String]) -> Known {
+    fn new(tables: &[String], relations: &BTreeMap<String, u32>) -> Known {
+        let followed = tables.iter().map(|table| table_name::fold(table));
         Known {
-            followed: tables.iter().map(|table| table_name::fold(table)).collect(),
+            followed: followed
+                .map(|name| (name.clone(), relations.get(&name).copied()))
+                .collect(),
+            renamed: BTreeSet::new(),
             new: Vec::new(),
             told: BTreeSet::new(),
         }
     }
 
     fn follows(&self, table: &str) -> bool {
-        self.followed.contains(&table_name::fold(table))
+        self.followed.contains_key(&table_name::fold(table))
+    }
+
+    /// A table whose changes were not applied, because it had another name, is not what was copied any more: not under its old name
+    /// either. If the other name is gone, nobody knows which table had it.
+    fn look_at_renamed(&mut self, relations: &BTreeMap<String, u32>) {
+        for name in std::mem::take(&mut self.renamed) {
+            let renamed = relations.get(&name);
+            for copied in self.followed.values_mut() {
+                if renamed.is_none() || copied.as_ref() == renamed {
+                    *copied = None;
+                }
+            }
+        }
+    }
+
+    /// A name that is that of another table now than of the one that was copied.
+    fn other(&self, relations: &BTreeMap<String, u32>) -> Option<&str> {
+        let mut followed = self.followed.iter();
+        let is_other =
+            |name: &String, copied: &Option<u32>| relations.get(name).is_some_and(|now| Some(*now) != *copied);
+        followed
+            .find(|(name, copied)| is_other(name, copied))
+            .map(|(name, _)| name.as_str())
     }
 
     /// Those that the source has now.
@@ -246,12 +289,10 @@ async fn copy_again(
     feed.create(&tables).await?.map_err(Failure::new)?;
     // What the target has in tables that are new is not of this copy.
     empty(arguments, &copy.target, &followed, report, what, reason).await?;
-    copy.journal.begin_feed()?;
-    let mut anew = again(arguments, copy, None)?;
-    if let Some(anew) = Arc::get_mut(&mut anew) {
-        anew.stop = copy.stop.clone();
-    }
-    *known = Known::new(&[tables.clone(), known.followed.iter().cloned().collect()].concat());
+    copy.journal.begin_feed(feed.relations().await?)?;
+    let anew = again(arguments, copy, None)?;
+    let followed = [tables.clone(), known.followed.keys().cloned().collect()].concat();
+    *known = Known::new(&followed, &copy.journal.relations());
     round(&anew, &tables, report, arguments.places.options.style()).await?;
     Ok(tables)
 }
@@ -308,6 +349,7 @@ struct Applier<'a> {
     arguments: &'a CopyArguments,
     copy: &'a Arc<CopyContext>,
     feed: &'a ChangeFeed,
+    known: &'a mut Known,
     /// The keys to look at, by table.
     pending: BTreeMap<String, BTreeSet<Key>>,
     /// To the tables of a database. Each has a connection.
@@ -322,6 +364,10 @@ impl Applier<'_> {
         while let Some(event) = changes.recv().await {
             let Event::Change(change) = event else { continue };
             count += 1;
+            if !self.known.follows(&change.table) {
+                self.known.renamed.insert(table_name::fold(&change.table));
+                continue;
+            }
             if change.kind == "clear" {
                 self.pending.remove(&change.table);
                 self.clear(&change.table).await?;

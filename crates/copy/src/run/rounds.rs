@@ -92,6 +92,6 @@ pub fn again(
         room: before.room.clone(),
         rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
         journal: Journal::open(None, job)?,
-        stop: Arc::default(),
+        stop: before.stop.clone(),
     }))
 }

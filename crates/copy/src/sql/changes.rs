@@ -1,18 +1,19 @@
 //! The change feeds of a database.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use table_service_model::Ticks;
+use table_service_model::{Ticks, table_name};
 use tokio::sync::mpsc::Sender;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Row};
 
 use crate::failure::Failure;
-use crate::record::{Key, Record};
+use crate::record::{Key, MOST_TABLES, Record};
 
-use super::connect::{Database, SqlError, row};
+use super::connect::{Database, SqlError, row, rows};
 use super::rows::{Bag, Micros};
 use super::target::relation;
 
@@ -115,6 +116,10 @@ impl ChangeFeed {
         }
     }
 
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Sends the changes that are not confirmed, at least so many that the last transaction is whole, and returns the position to
     /// confirm; `None` if there are no changes. It ends early, without an error, when nobody takes them.
     ///
@@ -210,6 +215,20 @@ impl ChangeFeed {
     /// What the database says.
     pub async fn is_whole(&self, tables: &[String]) -> Result<bool, Failure> {
         let work = async |client: &Client| self.is_in(client, tables).await;
+        self.database.again(|| self.database.on_kept(work)).await
+    }
+
+    /// The OIDs of all tables, by their names in lower case.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn relations(&self) -> Result<BTreeMap<String, u32>, Failure> {
+        let statement = "SELECT table_name, relation::pg_catalog.oid FROM table_service.query_tables()";
+        let work = async |client: &Client| {
+            let found = rows(client, statement, &[], MOST_TABLES).await?;
+            let relation = |row: &Row| Ok((table_name::fold(row.try_get(0)?), row.try_get(1)?));
+            found.iter().map(relation).collect()
+        };
         self.database.again(|| self.database.on_kept(work)).await
     }
 

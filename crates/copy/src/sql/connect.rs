@@ -229,7 +229,12 @@ impl Database {
         let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
         let count = hosts.len().max(addresses.len());
         let fits = |length: usize| length <= 1 || length == count;
-        if count == 0 || !(hosts.is_empty() || hosts.len() == count) || !fits(ports.len()) {
+        if count == 0 {
+            return Err(SqlError::for_ever(
+                "the URL names no host: it is localhost, or the directory of a socket, such as %2Frun%2Fpostgresql",
+            ));
+        }
+        if !(hosts.is_empty() || hosts.len() == count) || !fits(ports.len()) {
             return Err(SqlError::for_ever(
                 "the numbers of hosts and ports in the URL do not fit",
             ));

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use system_tests::{Database, wait_until};
 
 use crate::entities::lines;
 use crate::program::{Place, database_url, ends_with, file, quietly, start, succeeds, text, verifying};
@@ -22,6 +24,8 @@ enum Fate {
 struct Way {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    /// No connection passes any more.
+    is_closed: Arc<AtomicBool>,
 }
 
 fn server() -> UnixStream {
@@ -38,14 +42,21 @@ impl Way {
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let counted = connections.clone();
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let closed = is_closed.clone();
         std::thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {
                 let number = counted.fetch_add(1, Ordering::Relaxed);
                 let fate = fates.get(number).copied();
-                std::thread::spawn(move || forward(client, fate));
+                let closed = closed.clone();
+                std::thread::spawn(move || forward(client, fate, closed));
             }
         });
-        Way { address, connections }
+        Way {
+            address,
+            connections,
+            is_closed,
+        }
     }
 
     fn url(&self, database: &system_tests::Database) -> String {
@@ -53,8 +64,9 @@ impl Way {
     }
 }
 
-fn forward(mut client: TcpStream, fate: Option<Fate>) {
+fn forward(mut client: TcpStream, fate: Option<Fate>, is_closed: Arc<AtomicBool>) {
     let most = match fate {
+        _ if is_closed.load(Ordering::Relaxed) => return,
         Some(Fate::Closed) => return,
         Some(Fate::StartingUp) => {
             let _ = client.read(&mut [0; 4096]);
@@ -69,20 +81,23 @@ fn forward(mut client: TcpStream, fate: Option<Fate>) {
     let server = server();
     let passed = Arc::new(AtomicUsize::new(0));
     let (from_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-    let counted = passed.clone();
+    let (counted, closed) = (passed.clone(), is_closed.clone());
     std::thread::spawn(move || {
-        pass(&from_client, &to_server, &counted, most);
+        pass(&from_client, &to_server, &counted, most, &closed);
         let _ = from_client.shutdown(Shutdown::Both);
         let _ = to_server.shutdown(Shutdown::Both);
     });
-    pass(&server, &client, &passed, most);
+    pass(&server, &client, &passed, most, &is_closed);
     let _ = client.shutdown(Shutdown::Both);
     let _ = server.shutdown(Shutdown::Both);
 }
 
-fn pass(mut from: impl Read, mut to: impl Write, passed: &AtomicUsize, most: usize) {
+fn pass(mut from: impl Read, mut to: impl Write, passed: &AtomicUsize, most: usize, is_closed: &AtomicBool) {
     let mut buffer = [0; 4096];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
+        if is_closed.load(Ordering::Relaxed) {
+            return;
+        }
         if passed.fetch_add(length, Ordering::Relaxed) > most || to.write_all(&buffer[..length]).is_err() {
             return;
         }
@@ -195,4 +210,61 @@ fn what_does_not_pass_is_not_waited_for() {
         let said = ends_with(1, &quietly(&wrong, text(&directory.path().join("out")), &[]));
         assert!(said.contains(says), "{said}");
     }
+}
+
+/// It would be asked again for an hour.
+#[test]
+fn what_follows_a_database_that_is_away_ends_when_it_is_told() {
+    let (source, target) = (Database::new(), Database::new());
+    let session = source.session("writer");
+    session.run("SET search_path = public, table_service; SELECT create_table('Orders')");
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    let (from, to) = (Way::with(&[]), Way::with(&[]));
+    let (from_url, to_url) = (from.url(&source), to.url(&target));
+    let follow = |from: &str, to: &str| start(&quietly(from, to, &["--on-conflict", "replace", "--follow", "0"]));
+    let mut ended = vec![
+        (follow(&from_url, &database_url(&target)), Some(130)),
+        (follow(&database_url(&source), &to_url), Some(130)),
+        (
+            start(&[
+                "changes", "--from", &from_url, "--feed", "f", "--to", "-", "--follow", "0.1",
+            ]),
+            Some(0),
+        ),
+    ];
+    wait_until("both copies have a feed", || {
+        session
+            .text("SELECT count(*) FROM query_change_feeds() WHERE feed_name LIKE 'copy%' AND wal_status IS NOT NULL")
+            == "2"
+    });
+    let copied = target.session("reader");
+    wait_until("it is copied", || {
+        copied.text("SELECT to_regclass('table_service_data.\"Orders\"') IS NOT NULL") == "t"
+    });
+    for way in [&from, &to] {
+        way.is_closed.store(true, Ordering::Relaxed);
+    }
+    // For who writes to the target, too.
+    session.run("SELECT insert_entity('Orders', 'p', 's', '{}')");
+    let tries = || {
+        (
+            from.connections.load(Ordering::Relaxed),
+            to.connections.load(Ordering::Relaxed),
+        )
+    };
+    let before = tries();
+    wait_until("they try again", || {
+        let now = tries();
+        now.0 > before.0 + 4 && now.1 > before.1 + 2
+    });
+    for (child, _) in &ended {
+        let kill = std::process::Command::new("kill").arg(child.id().to_string()).status();
+        assert!(kill.unwrap().success());
+    }
+    for (child, status) in &mut ended {
+        wait_until("it ends", || child.try_wait().unwrap().is_some());
+        assert_eq!(child.wait().unwrap().code(), *status);
+    }
+    session.run("SELECT count(drop_change_feed(feed_name)) FROM query_change_feeds()");
 }

@@ -322,6 +322,77 @@ fn a_copy_follows_a_table_that_is_dropped_and_created_again() {
 }
 
 #[test]
+fn a_copy_follows_tables_that_are_renamed() {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, copied) = (prepared(&source), prepared(&target));
+    session.run(
+        "SELECT create_table('Items'); SELECT insert_entity('Items', 'p', 'item', '{}');
+        SELECT insert_entity('Orders', 'p', 'order', '{}')",
+    );
+    let (from, to) = (database_url(&source), database_url(&target));
+    let copying = command(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "0"]))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let are_equal = || output(&verifying(&from, &to, &[])).status.success();
+    wait_until("all are copied", are_equal);
+    session.run(
+        "BEGIN; ALTER TABLE table_service_data.\"Items\" RENAME TO \"Other\";
+        ALTER TABLE table_service_data.\"Orders\" RENAME TO \"Items\";
+        ALTER TABLE table_service_data.\"Other\" RENAME TO \"Orders\"; COMMIT",
+    );
+    wait_until("both have the entities of the other one", are_equal);
+
+    // Under a name that is not followed it is not there in parts, and under its old one it is whole again.
+    session.run("ALTER TABLE table_service_data.\"Items\" RENAME TO \"Away\"");
+    session
+        .run("SELECT insert_entity('Away', 'p', 'meanwhile', '{}'); SELECT insert_entity('Orders', 'p', 'last', '{}')");
+    let last = "SELECT count(*) FROM table_service_data.\"Orders\" WHERE row_key = 'last'";
+    wait_until("the other table is followed", || copied.text(last) == "1");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(
+        copied.text("SELECT string_agg(table_name, ',') FROM query_tables()"),
+        "Items,Orders"
+    );
+    session.run("ALTER TABLE table_service_data.\"Away\" RENAME TO \"Items\"");
+    wait_until("it is whole", are_equal);
+
+    let pid = copying.id().to_string();
+    assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
+    let said = String::from_utf8(copying.wait_with_output().unwrap().stderr).unwrap();
+    assert!(
+        said.contains("Tables were renamed, so the target's tables are emptied"),
+        "{said}"
+    );
+    assert!(said.contains("new tables, which are not followed: Away."), "{said}");
+    assert_eq!(slots(&session), "0");
+}
+
+#[test]
+fn signals_that_come_together_are_one() {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, own) = (prepared(&source), prepared(&target));
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    let (from, to) = (database_url(&source), database_url(&target));
+    let mut copying = start(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "0"]));
+    wait_until("all are copied", || own.text(OTHERS) == "1");
+    assert_eq!(slots(&session), "1");
+    // As `timeout` sends them.
+    let pid = copying.id();
+    let both = format!("kill {pid}; kill -INT {pid}");
+    assert!(
+        std::process::Command::new("sh")
+            .args(["-c", &both])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(copying.wait().unwrap().code(), Some(130));
+    assert_eq!(slots(&session), "0");
+}
+
+#[test]
 fn a_copy_without_rights_to_a_feed_says_so_and_follows_by_timestamps() {
     let (source, target) = (Database::new(), Database::new());
     let session = prepared(&source);

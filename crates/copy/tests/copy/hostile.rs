@@ -103,6 +103,8 @@ fn wrong_arguments_are_explained() {
         ),
         (&["--from", begin, "--to", "-", "--json"], "standard output"),
         (&["--from", begin, "--to", "x", "--since", "yesterday"], "--since"),
+        (&["--from", begin, "--to", "x", "--follow", "nan"], "0 or more"),
+        (&["--from", begin, "--to", "x", "--follow", "-1"], "0 or more"),
     ] {
         let said = ends_with(2, arguments);
         assert!(said.contains(says), "{arguments:?}: {said}");
