@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, Parser};
 use table_service_model::secret;
 
 /// Reads the arguments of a program.
@@ -11,10 +11,10 @@ use table_service_model::secret;
 /// # Errors
 /// What is wrong, without the values of arguments, or what is asked for (`--help`, `--version`).
 pub fn read<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, clap::Error> {
-    C::try_parse_from(arguments).map_err(without_values)
+    C::try_parse_from(arguments).map_err(|error| without_values(error, &C::command()))
 }
 
-fn without_values(mut error: clap::Error) -> clap::Error {
+fn without_values(mut error: clap::Error, program: &Command) -> clap::Error {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return error;
     }
@@ -29,7 +29,8 @@ fn without_values(mut error: clap::Error) -> clap::Error {
         // An option is named with its form, `--pool-size <NUMBER>`.
         let (name, form) = text.split_once(' ').unwrap_or((text, "<>"));
         let is_option = name.starts_with('-') && secret::shown(name) == name && form.starts_with('<');
-        let shown = if kind == ContextKind::InvalidArg && is_option {
+        let is_command = kind == ContextKind::InvalidSubcommand && program.find_subcommand(text).is_some();
+        let shown = if kind == ContextKind::InvalidArg && is_option || is_command {
             text.clone()
         } else {
             secret::describe(text)

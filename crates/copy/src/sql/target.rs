@@ -150,6 +150,8 @@ struct Session {
     relation: String,
     types: Vec<Type>,
     has_staging: bool,
+    /// The server has refused to begin a COPY. The driver ends it nevertheless, so it takes answers for those of the next statement.
+    is_out_of_step: bool,
 }
 
 impl SqlWriter {
@@ -211,8 +213,12 @@ impl SqlWriter {
                 self.database.wait(&mut backoff, &error).await?;
                 continue;
             }
-            let is_privilege = error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
-            if is_privilege || error.code() == Some(&SqlState::UNDEFINED_TABLE) {
+            const OF_ALL: [SqlState; 3] = [
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                SqlState::UNDEFINED_TABLE,
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+            ];
+            if error.code().is_some_and(|code| OF_ALL.contains(code)) {
                 return Err(self.database.failure(&error));
             }
             return Ok(Err(error.text()));
@@ -241,7 +247,12 @@ impl SqlWriter {
                 }
                 Err(error) if error.code().is_none() || error.is_passing() => return Err(error),
                 // Entities are there already, or the table cannot be the target of COPY (row-level security, a view).
-                Err(_) => self.staged = STAGED_WRITES,
+                Err(_) => {
+                    self.staged = STAGED_WRITES;
+                    if session.is_out_of_step {
+                        *session = Session::open(&self.database, &self.table).await?;
+                    }
+                }
             }
         } else {
             self.staged -= 1;
@@ -289,6 +300,7 @@ impl Session {
             relation,
             types,
             has_staging: false,
+            is_out_of_step: false,
         })
     }
 
@@ -298,11 +310,11 @@ impl Session {
         Ok(row.try_get::<_, Micros>(0)?.0)
     }
 
-    async fn copy_in(&self, relation: &str, records: &[Record], now: i64) -> Result<(), SqlError> {
-        let sink = self
-            .client
-            .copy_in(&format!("COPY {relation} ({COLUMNS}) FROM STDIN (FORMAT binary)"))
-            .await?;
+    async fn copy_in(&mut self, relation: &str, records: &[Record], now: i64) -> Result<(), SqlError> {
+        let statement = format!("COPY {relation} ({COLUMNS}) FROM STDIN (FORMAT binary)");
+        self.is_out_of_step = true;
+        let sink = self.client.copy_in(&statement).await?;
+        self.is_out_of_step = false;
         let mut writer = pin!(BinaryCopyInWriter::new(sink, &self.types));
         for record in records {
             let micros = Micros(record.timestamp.map_or(now, |timestamp| timestamp.to_postgres_micros()));
@@ -354,7 +366,7 @@ impl Session {
     }
 
     async fn staged(
-        &self,
+        &mut self,
         table: &str,
         mode: &WriteMode,
         records: &[Record],

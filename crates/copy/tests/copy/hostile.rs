@@ -1,6 +1,7 @@
 //! Bad input: what cannot be copied, what cannot be read, and what must not be shown.
 
-use crate::program::{Place, command, ends_with, file, output, quietly, succeeds, text};
+use crate::entities::lines;
+use crate::program::{Place, command, database_url, ends_with, file, output, quietly, succeeds, text, verifying};
 
 const BAD: &str = r#"{"PartitionKey":"p","RowKey":"1"}
 not JSON
@@ -80,6 +81,34 @@ fn constraints_of_a_database_reject_single_entities() {
 }
 
 #[test]
+fn a_table_with_policies_is_a_target_and_what_takes_no_writes_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let from = file(&directory, "Nasty.jsonl", &lines(3, 30));
+    let Place::Sql(database) = Place::of("sql") else {
+        unreachable!()
+    };
+    let session = database.session("owner");
+    let role = database.role("writer");
+    let table = "table_service_data.\"Nasty\"";
+    session.run(&format!(
+        "SELECT table_service.create_table('Nasty'); GRANT SELECT, INSERT, UPDATE ON {table} TO {role};
+        ALTER TABLE {table} ENABLE ROW LEVEL SECURITY; CREATE POLICY all_rows ON {table} TO {role} USING (true)"
+    ));
+    let to = database_url(&database).replace("postgres@", &format!("{role}@"));
+    succeeds(&quietly(text(&from), &to, &[]));
+    succeeds(&verifying(text(&from), &to, &[]));
+
+    session.run(&format!(
+        "ALTER TABLE {table} DISABLE ROW LEVEL SECURITY; REVOKE INSERT ON {table} FROM {role}"
+    ));
+    let said = ends_with(1, &quietly(text(&from), &to, &["--on-conflict", "replace"]));
+    assert!(said.contains("permission denied for table Nasty"), "{said}");
+    session.run(&format!("ALTER ROLE {role} SET default_transaction_read_only = on"));
+    let said = ends_with(1, &quietly(text(&from), &to, &["--on-conflict", "replace"]));
+    assert!(said.contains("in a read-only transaction"), "{said}");
+}
+
+#[test]
 fn wrong_arguments_are_explained() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Orders.jsonl", "");
@@ -104,6 +133,10 @@ fn wrong_arguments_are_explained() {
         (&["--from", begin, "--to", "-", "--json"], "standard output"),
         (&["--from", begin, "--to", "x", "--since", "yesterday"], "--since"),
         (&["--from", begin, "--to", "x", "--follow", "nan"], "0 or more"),
+        (
+            &["--quiet", "count", "--from", begin],
+            "'count' cannot be used with '--quiet'",
+        ),
         (&["--from", begin, "--to", "x", "--follow", "-1"], "0 or more"),
     ] {
         let said = ends_with(2, arguments);
