@@ -13,7 +13,7 @@ use tokio_postgres::{Client, Config, Row};
 use crate::failure::Failure;
 use crate::record::{Key, MOST_TABLES, Record};
 
-use super::connect::{Database, SqlError, row, rows};
+use super::connect::{Database, SqlError, alive, row, rows};
 use super::rows::{Bag, Micros};
 use super::target::relation;
 
@@ -266,7 +266,8 @@ impl ChangeFeed {
             };
             let statement = format!(
                 "SELECT e.partition_key, e.row_key, e.\"timestamp\", e.properties FROM unnest($1::text[], $2::text[]) AS k (p, r) \
-                 JOIN {relation} AS e ON e.partition_key = k.p AND e.row_key = k.r"
+                 JOIN {relation} AS e ON e.partition_key = k.p AND e.row_key = k.r WHERE {}",
+                alive(client, table).await?
             );
             let found = client.query(&statement, &[partitions, rows_of]).await?;
             found.iter().map(record).collect()

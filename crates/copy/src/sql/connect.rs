@@ -29,6 +29,8 @@ use super::bounded::{Bounded, BoundedTls};
 
 /// How long one server may take to make a connection ready.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The most expiries of a table: it has one, or one for each of its indexes.
+const MOST_EXPIRIES: usize = 1000;
 /// What a list that a statement returns may have.
 const LIST_BYTES: usize = 16 << 20;
 
@@ -445,4 +447,26 @@ pub async fn row(client: &Client, statement: &str, parameters: &[&(dyn ToSql + S
 /// A text as a literal.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
+}
+
+/// The condition that an entity has not expired, on the columns of its table: one that has is gone, stored or not. Databases before
+/// 0.3.0 have no expiry.
+///
+/// # Errors
+/// What the database says.
+pub async fn alive(client: &Client, table: &str) -> Result<String, SqlError> {
+    let has_expiry = "SELECT pg_catalog.to_regprocedure('table_service.query_expiry(text)') IS NOT NULL";
+    if !row(client, has_expiry, &[]).await?.try_get(0)? {
+        return Ok("true".to_owned());
+    }
+    let statement = "SELECT pg_catalog.quote_nullable(property), coalesce(extract(epoch FROM time_to_live)::pg_catalog.int8::text, 'NULL') \
+                     FROM table_service.query_expiry($1::text) WHERE is_valid";
+    let mut condition = "true".to_owned();
+    for expiry in rows(client, statement, &[&table], MOST_EXPIRIES).await? {
+        let (property, seconds): (&str, &str) = (expiry.try_get(0)?, expiry.try_get(1)?);
+        condition.push_str(&format!(
+            " AND coalesce(table_service.expires_at(\"timestamp\", properties, {property}::text, {seconds}::int8) > now(), true)"
+        ));
+    }
+    Ok(condition)
 }

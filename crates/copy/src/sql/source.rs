@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::printable;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, MOST_TABLES, Position, Range, Reject};
 
-use super::connect::{Database, SqlError, literal, row, rows};
+use super::connect::{Database, SqlError, alive, literal, row, rows};
 use super::rows as row_format;
 
 /// Tables with fewer rows are read in one range.
@@ -269,9 +269,10 @@ impl SqlSource {
             .map(|column| column.type_().clone())
             .collect();
         let condition = self.condition(range, position.as_ref());
+        let alive = alive(&client, table).await?;
         let stream = client
             .copy_out(&format!(
-                "COPY (SELECT {columns} FROM {relation} WHERE {condition} ORDER BY partition_key, row_key) \
+                "COPY (SELECT {columns} FROM {relation} WHERE {condition} AND {alive} ORDER BY partition_key, row_key) \
                  TO STDOUT (FORMAT binary)"
             ))
             .await?;

@@ -124,6 +124,29 @@ fn all_tables_are_copied_with_their_policies() {
 }
 
 #[test]
+fn what_has_expired_is_gone_for_a_copy_too() {
+    let source = Place::of("sql");
+    let Place::Sql(database) = &source else { unreachable!() };
+    let session = database.session("source");
+    session.run(
+        r#"SET search_path = public, table_service; SELECT create_table('Sessions');
+        SELECT set_expiry('Sessions', 'Until', '1 hour');
+        SELECT insert_entity('Sessions', 'p', 'dead', '{"Until@odata.type": "Edm.DateTime", "Until": "2020-01-01T00:00:00Z"}');
+        SELECT insert_entity('Sessions', 'p', 'live', '{}'), insert_entity('Sessions', 'p', 'never', '{"Until": 0}')"#,
+    );
+    assert_eq!(
+        session.text("SELECT count(*) FROM table_service_data.\"Sessions\""),
+        "3"
+    );
+    let (files, target, gateway) = (Place::of("jsonl"), Place::of("sql"), Place::of("rest"));
+    for to in [&files, &target, &gateway] {
+        let said = succeeds(&quietly(&source.argument(), &to.argument(), &[]));
+        assert!(said.contains("Sessions: 2 read, 2 written"), "{said}");
+        succeeds(&verifying(&source.argument(), &to.argument(), &[]));
+    }
+}
+
+#[test]
 fn a_table_is_copied_with_its_shared_access_signature() {
     let directory = tempfile::tempdir().unwrap();
     let begin = file(&directory, "Nasty.jsonl", &lines(7, 300));
