@@ -20,6 +20,7 @@ use crate::printable::tell;
 use crate::sql::{Change, ChangeFeed, Event, Images};
 
 const BUFFER: usize = 1 << 16;
+pub const CLOSED_OUTPUT: &str = "Standard output is closed, so what goes to --to - would be lost.";
 /// Changes that wait to be written.
 const WAITING: usize = 100;
 
@@ -36,9 +37,7 @@ enum Lines {
 impl Lines {
     fn open(to: Location) -> Result<Lines, Failure> {
         match to {
-            Location::Stream if output_was_closed() => Err(Failure::usage(
-                "Standard output is closed, so --to - would lose the changes.",
-            )),
+            Location::Stream if output_was_closed() => Err(Failure::usage(CLOSED_OUTPUT)),
             Location::Stream => Ok(Lines::Output(BufWriter::with_capacity(BUFFER, std::io::stdout()))),
             Location::Path(path) => {
                 let named = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
@@ -131,7 +130,7 @@ impl Lines {
 
 /// Returns whether the program began without a standard output. Rust then opens `/dev/null` in its place, for reading too, which
 /// `>/dev/null` does not.
-fn output_was_closed() -> bool {
+pub fn output_was_closed() -> bool {
     let output = std::io::stdout();
     let is_null = fstat(&output).is_ok_and(|about| {
         FileType::from_raw_mode(about.st_mode) == FileType::CharacterDevice

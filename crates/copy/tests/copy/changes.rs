@@ -145,31 +145,34 @@ fn changes_are_not_written_to_a_file_of_something_else() {
 }
 
 #[test]
-fn changes_are_not_written_to_a_closed_output() {
+fn nothing_is_written_to_a_closed_output() {
     let database = Database::new();
     let session = prepared(&database);
     session.run("SELECT create_change_feed('f')");
     session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
     let from = database_url(&database);
-    let arguments = ["changes", "--from", &from, "--feed", "f", "--to", "-"];
-    let through_shell = |redirected: &str| {
-        let program = command(&arguments);
+    let changes = ["changes", "--from", &from, "--feed", "f", "--to", "-"];
+    let copy = ["--from", &from, "--table", "Orders", "--to", "-"];
+    let through_shell = |arguments: &[&str], redirected: &str| {
+        let program = command(arguments);
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &format!("exec \"$0\" \"$@\" {redirected}")]);
         shell.arg(program.get_program()).args(program.get_args());
         shell.output().unwrap()
     };
-    let closed = through_shell(">&-");
-    assert_eq!(closed.status.code(), Some(2));
-    assert!(
-        String::from_utf8(closed.stderr)
-            .unwrap()
-            .contains("Standard output is closed")
-    );
-    for changes in ["1 changes", "0 changes"] {
-        let thrown_away = through_shell(">/dev/null");
+    for arguments in [&changes[..], &copy] {
+        let closed = through_shell(arguments, ">&-");
+        assert_eq!(closed.status.code(), Some(2));
+        assert!(
+            String::from_utf8(closed.stderr)
+                .unwrap()
+                .contains("Standard output is closed")
+        );
+    }
+    for says in ["1 changes", "0 changes"] {
+        let thrown_away = through_shell(&changes, ">/dev/null");
         assert!(thrown_away.status.success());
-        assert!(String::from_utf8(thrown_away.stderr).unwrap().contains(changes));
+        assert!(String::from_utf8(thrown_away.stderr).unwrap().contains(says));
     }
     session.run("SELECT drop_change_feed('f')");
 }
