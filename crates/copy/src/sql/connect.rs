@@ -449,6 +449,9 @@ pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
+/// The condition of [`alive`] for a table without an expiry.
+pub const ALL_ALIVE: &str = "true";
+
 /// The condition that an entity has not expired, on the columns of its table: one that has is gone, stored or not. Databases before
 /// 0.3.0 have no expiry.
 ///
@@ -457,11 +460,11 @@ pub fn literal(text: &str) -> String {
 pub async fn alive(client: &Client, table: &str) -> Result<String, SqlError> {
     let has_expiry = "SELECT pg_catalog.to_regprocedure('table_service.query_expiry(text)') IS NOT NULL";
     if !row(client, has_expiry, &[]).await?.try_get(0)? {
-        return Ok("true".to_owned());
+        return Ok(ALL_ALIVE.to_owned());
     }
     let statement = "SELECT pg_catalog.quote_nullable(property), coalesce(extract(epoch FROM time_to_live)::pg_catalog.int8::text, 'NULL') \
                      FROM table_service.query_expiry($1::text) WHERE is_valid";
-    let mut condition = "true".to_owned();
+    let mut condition = ALL_ALIVE.to_owned();
     for expiry in rows(client, statement, &[&table], MOST_EXPIRIES).await? {
         let (property, seconds): (&str, &str) = (expiry.try_get(0)?, expiry.try_get(1)?);
         condition.push_str(&format!(

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::record::{Key, Record, Reject, reason};
 use crate::write::{OnConflict, Outcome, WriteMode};
 
-use super::connect::{Database, SqlError, row, rows};
+use super::connect::{ALL_ALIVE, Database, SqlError, alive, row, rows};
 use super::rows::{BagBytes, Micros};
 
 const COLUMNS: &str = "partition_key, row_key, \"timestamp\", properties";
@@ -149,6 +149,8 @@ struct Session {
     client: Client,
     relation: String,
     types: Vec<Type>,
+    /// The condition that an entity has not expired, if the table has an expiry.
+    alive: Option<String>,
     has_staging: bool,
     /// The server has refused to begin a COPY. The driver ends it nevertheless, so it takes answers for those of the next statement.
     is_out_of_step: bool,
@@ -295,7 +297,9 @@ impl Session {
             .iter()
             .map(|column| column.type_().clone())
             .collect();
+        let alive = Some(alive(&client, table).await?).filter(|condition| condition != ALL_ALIVE);
         Ok(Session {
+            alive,
             client,
             relation,
             types,
@@ -376,6 +380,7 @@ impl Session {
         // An empty table needs no TRUNCATE: a copy that failed was rolled back.
         self.client.batch_execute("TRUNCATE pg_temp.staging").await?;
         self.copy_in("pg_temp.staging", records, now).await?;
+        self.remove_expired().await?;
         let rows = rows(&self.client, &self.statement(mode.on_conflict), &[], records.len()).await?;
         let mut written = HashMap::with_capacity(rows.len());
         for row in &rows {
@@ -418,6 +423,22 @@ impl Session {
             }
         }
         Ok(outcome)
+    }
+
+    /// Removes what has expired of the entities that are staged: it is gone, so it is not in the way. Only if there is any, it takes
+    /// the privilege DELETE.
+    async fn remove_expired(&self) -> Result<(), SqlError> {
+        let Some(alive) = &self.alive else { return Ok(()) };
+        let expired = format!(
+            "FROM {} AS e WHERE (e.partition_key, e.row_key) IN (SELECT s.partition_key, s.row_key FROM pg_temp.staging AS s) \
+             AND NOT ({alive})",
+            self.relation
+        );
+        let is_any = row(&self.client, &format!("SELECT EXISTS (SELECT {expired})"), &[]).await?;
+        if is_any.try_get(0)? {
+            self.client.batch_execute(&format!("DELETE {expired}")).await?;
+        }
+        Ok(())
     }
 
     /// The keys of staged entities that the table has with the same properties: an earlier run has written them.

@@ -1,6 +1,8 @@
 //! What happens to entities that the target has already.
 
-use crate::program::{Place, ends_with, file, quietly, succeeds, text, verifying};
+use system_tests::Database;
+
+use crate::program::{Place, database_url, ends_with, file, quietly, succeeds, text, verifying};
 
 const THERE: &str = r#"{"PartitionKey":"p","RowKey":"both","Timestamp":"2024-01-01T00:00:00Z","A":"there","B":1}
 {"PartitionKey":"p","RowKey":"late","Timestamp":"2025-06-01T00:00:00Z","A":"there"}
@@ -55,6 +57,32 @@ fn each_way_does_what_it_says() {
             ];
             assert_eq!(rows, expected, "{kind} {way}: {said}");
         }
+    }
+}
+
+#[test]
+fn what_has_expired_is_not_in_the_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let from = file(
+        &directory,
+        "Sessions.jsonl",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":1}\n",
+    );
+    for kind in ["fail", "skip", "replace", "merge", "newer"] {
+        let database = Database::new();
+        let session = database.session("owner");
+        session.run(
+            r#"SET search_path = public, table_service; SELECT create_table('Sessions'); SELECT set_expiry('Sessions', 'Until');
+            SELECT insert_entity('Sessions', 'p', 'r', '{"Old": 1, "Until@odata.type": "Edm.DateTime", "Until": "2020-01-01T00:00:00Z"}')"#,
+        );
+        let said = succeeds(&quietly(
+            text(&from),
+            &database_url(&database),
+            &["--on-conflict", kind],
+        ));
+        assert!(said.contains("1 written, 0 skipped"), "{kind}: {said}");
+        let there = session.text("SELECT properties FROM query_entities('Sessions')");
+        assert_eq!(there, "{\"N\":1}", "{kind}");
     }
 }
 
