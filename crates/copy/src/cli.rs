@@ -235,7 +235,7 @@ pub struct CountArguments {
 #[derive(Debug, Args)]
 #[command(
     after_help = "A line has the columns of query_changes as its members. Changes that are written but not yet confirmed when the program \
-                  ends come again: each is written at least once. A file is gone on with at its end."
+                  ends come again: each is written at least once. A file is gone on with at its end, by one run at a time."
 )]
 pub struct ChangesArguments {
     /// The database [env: TABLE_SERVICE_COPY_FROM]

@@ -8,7 +8,8 @@ use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 
 /// Only the user of the program reads it.
 const PRIVATE: u32 = 0o600;
@@ -34,6 +35,10 @@ fn create(path: &Path, mode: u32) -> Result<File> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
+    create_new(path, mode)
+}
+
+fn create_new(path: &Path, mode: u32) -> Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -70,6 +75,25 @@ pub fn again(path: &Path) -> Result<File> {
             .custom_flags(no_follow())
             .open(path)?,
     )
+}
+
+/// Opens a file as [`again`], or makes it, for this program alone: another run that has it is told from one that has ended.
+///
+/// # Errors
+/// As [`again`]; another run that has the file open.
+pub fn alone(path: &Path) -> Result<File> {
+    let file = match again(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => create_new(path, SHARED)?,
+        file => file?,
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(Error::new(
+            ErrorKind::ResourceBusy,
+            "another run of this program writes to it",
+        )),
+        // A file system without locks has none of others either.
+        _ => Ok(file),
+    }
 }
 
 /// Opens a file to append to it, or makes it for the user alone. A device or a pipe is opened as it is.
@@ -174,5 +198,15 @@ mod tests {
         assert_eq!(contents(&link, 5).unwrap().unwrap(), b"newer");
         assert!(contents(&link, 4).is_err());
         appended(Path::new("/dev/null")).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_for_one_run_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("changes");
+        let first = alone(&path).unwrap();
+        assert_eq!(alone(&path).unwrap_err().kind(), ErrorKind::ResourceBusy);
+        drop(first);
+        alone(&path).unwrap();
     }
 }

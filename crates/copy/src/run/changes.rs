@@ -56,12 +56,7 @@ impl Lines {
                         path.display()
                     )));
                 }
-                let file = if path.exists() {
-                    created::again(&path)
-                } else {
-                    created::anew(&path)
-                };
-                let mut file = file.map_err(named)?;
+                let mut file = created::alone(&path).map_err(named)?;
                 let end = whole_lines(&mut file).map_err(named)?.ok_or_else(|| {
                     Failure::new(format!(
                         "{}: it is no file of changes, so it stays as it is.",
