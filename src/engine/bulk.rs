@@ -118,7 +118,11 @@ impl Bulk<'_> {
         let filter = filter.map(|filter| RowFilter::new(Predicate::new(filter)));
         let mut step = Step {
             changed: 0,
-            next: start,
+            next: match top {
+                // Nothing is looked at, so it is not known whether all is done.
+                Some(0) => Some(start.unwrap_or_default()),
+                _ => start,
+            },
         };
         while top.is_none_or(|top| step.changed < top) {
             let left = top.map_or(FOUND, |top| FOUND.min(top - step.changed));

@@ -96,6 +96,10 @@ SELECT pg_temp.outcome(format('SELECT updated FROM update_entities_step(''Bulk''
 SELECT pg_temp.outcome(format('SELECT count(*) FROM query_page(''Bulk'', continuation_token => %L)', :'token'));
 -- Also when what was done is done again: a step can be repeated.
 SELECT deleted FROM delete_entities_step('Bulk', 'true', 1, :'token');
+-- Where nothing is looked at, nothing is known to be done: the token is that of the beginning.
+SELECT deleted, continuation_token IS NULL AS done, continuation_token AS token FROM delete_entities_step('Bulk', 'RowKey eq ''none''', 0) \gset
+SELECT :deleted AS deleted, :'done' AS done;
+SELECT * FROM delete_entities_step('Bulk', 'RowKey eq ''none''', 1, :'token');
 
 \echo 'procedures'
 CALL pg_temp.fill();
