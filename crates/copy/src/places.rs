@@ -104,12 +104,23 @@ impl Options {
     }
 }
 
-/// Prints a result for machines on standard output, for people on standard error.
+/// Prints what was done: for machines on standard output, for people on standard error.
 pub fn print(json: bool, event: &str, value: &impl serde::Serialize, text: &str) {
-    if !json {
-        tell(text);
-        return;
+    match json {
+        true => print_json(event, value),
+        false => tell(text),
     }
+}
+
+/// Prints what was asked for, on standard output for people too: it goes on to another program.
+pub fn answer(json: bool, event: &str, value: &impl serde::Serialize, text: &str) {
+    match json {
+        true => print_json(event, value),
+        false => printable::tell_output(text),
+    }
+}
+
+fn print_json(event: &str, value: &impl serde::Serialize) {
     let mut object = serde_json::to_value(value).unwrap_or_default();
     if let Some(members) = object.as_object_mut() {
         members.insert("event".to_owned(), event.into());

@@ -68,6 +68,11 @@ pub fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", message(text));
 }
 
+/// Prints an answer for people, on standard output.
+pub fn tell_output(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{}", message(text));
+}
+
 /// Prints an object for machines, on standard output.
 pub fn tell_machines(value: &serde_json::Value) {
     let _ = writeln!(std::io::stdout(), "{}", json(value));

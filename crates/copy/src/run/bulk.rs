@@ -11,7 +11,7 @@ use crate::failure::{Failure, exit};
 use crate::interrupt::{overdue, stop_on_signal};
 use crate::peer::Source;
 use crate::pipeline::Pace;
-use crate::places::{from_of, print};
+use crate::places::{answer, from_of, print};
 use crate::printable::tell;
 use crate::progress::{Counters, Progress};
 use crate::rejects::Rejects;
@@ -49,7 +49,7 @@ pub async fn count(arguments: &CountArguments) -> Result<u8, Failure> {
     for table in tables {
         let entities = place.count(&bulk, &table).await?;
         let counted = serde_json::json!({ "table": table, "entities": entities });
-        print(
+        answer(
             place.options.json,
             "count",
             &counted,
@@ -107,15 +107,15 @@ async fn confirm(from: &str, table: &str, entities: u64) -> Result<(), Failure> 
     tell(&format!(
         "{from}: the filter selects {entities} entities of {table}. Type this number to delete them:"
     ));
-    let answer = tokio::task::spawn_blocking(|| {
-        let mut answer = String::new();
+    let typed = tokio::task::spawn_blocking(|| {
+        let mut typed = String::new();
         let stdin = std::io::stdin().lock();
         std::io::Read::take(stdin, LONGEST_ANSWER)
-            .read_line(&mut answer)
-            .map(|_| answer)
+            .read_line(&mut typed)
+            .map(|_| typed)
     });
-    let answer = answer.await.map_err(|error| Failure::new(error.to_string()))?;
-    if answer.is_ok_and(|answer| answer.trim() == entities.to_string()) {
+    let typed = typed.await.map_err(|error| Failure::new(error.to_string()))?;
+    if typed.is_ok_and(|typed| typed.trim() == entities.to_string()) {
         return Ok(());
     }
     Err(Failure::new("This is not the number. Nothing was deleted."))
