@@ -88,6 +88,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What follows the state, which is one line of JSON.
+fn checksum(json: &[u8]) -> String {
+    format!("\n{:08x}\n", crc32fast::hash(json))
+}
+
+/// The state in the bytes of a file; `None` if its checksum is another. Version 0.2 has written none.
+fn checked(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
+    let (json, rest) = bytes.split_at_checked(end)?;
+    (rest.is_empty() || rest == checksum(json).as_bytes()).then_some(json)
+}
+
 impl Journal {
     /// Reads the file if it is there. Without a path nothing is kept.
     ///
@@ -107,7 +119,10 @@ impl Journal {
             let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
             match created::contents(path, LARGEST) {
                 Ok(Some(bytes)) => {
-                    let read: State = serde_json::from_slice(&bytes)
+                    let json = checked(&bytes).ok_or_else(|| {
+                        failed(&"it is damaged, so it does not say what is done. Remove it to begin again")
+                    })?;
+                    let read: State = serde_json::from_slice(json)
                         .map_err(|error| failed(&format!("it is no resume file of this program: {error}")))?;
                     if read.version != VERSION || read.job != state.job {
                         return Err(failed(
@@ -254,8 +269,10 @@ impl Journal {
         // One at a time: they share the temporary file.
         let mut saved = lock(&self.saved);
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-        let json = serde_json::to_vec(&*lock(&self.state)).map_err(|error| failed(&error))?;
-        created::replaced(path, &json, true).map_err(|error| failed(&error))?;
+        let mut bytes = serde_json::to_vec(&*lock(&self.state)).map_err(|error| failed(&error))?;
+        let checksum = checksum(&bytes);
+        bytes.extend_from_slice(checksum.as_bytes());
+        created::replaced(path, &bytes, true).map_err(|error| failed(&error))?;
         *saved = Instant::now();
         Ok(())
     }
@@ -314,6 +331,30 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_file_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("resume");
+        let journal = Journal::open(Some(path.clone()), job("b")).unwrap();
+        journal.begin("T", &[Range::Stream]);
+        journal.set_position("T", 0, Position::Records(7));
+        journal.save().unwrap();
+        let saved = std::fs::read(&path).unwrap();
+        for bit in 0..saved.len() * 8 {
+            let mut damaged = saved.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &damaged).unwrap();
+            assert!(Journal::open(Some(path.clone()), job("b")).is_err(), "bit {bit}");
+        }
+        for length in 0..saved.len() {
+            std::fs::write(&path, &saved[..length]).unwrap();
+            if let Ok(journal) = Journal::open(Some(path.clone()), job("b")) {
+                // Only its checksum is cut off.
+                assert_eq!(journal.parts("T").unwrap()[0].position, Some(Position::Records(7)));
+            }
+        }
+    }
+
+    #[test]
     fn a_file_knows_what_became_of_its_feed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("resume");
@@ -323,7 +364,8 @@ mod tests {
         journal.set_done("T");
         journal.save().unwrap();
         // As version 0.2 has written it.
-        let mut state: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let saved = std::fs::read(&path).unwrap();
+        let mut state: serde_json::Value = serde_json::from_slice(checked(&saved).unwrap()).unwrap();
         assert!(state.as_object_mut().unwrap().remove("followed").is_some());
         std::fs::write(&path, state.to_string()).unwrap();
         let journal = open();
