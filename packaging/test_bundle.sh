@@ -37,7 +37,7 @@ offline() {
   unshare --net --mount --pid --fork --kill-child --mount-proc bash -c "ip link set lo up && mount -t proc proc '$system/proc' && chroot '$system' \"\$@\"
     result=\$?; cat /proc/[0-9]*/comm 2>/dev/null | grep -E '^(table-service|postgres|initdb)' >'$work/left'; exit \$result" - \
     runuser -u "$1" -- env -i PATH=/usr/local/bin:/usr/bin:/bin HOME="$(if [[ $1 == root ]]; then echo /root; else echo "/home/$1"; fi)" \
-    LANG=C.UTF-8 bash -euc "cd /tests && $2"
+    LANG=C.UTF-8 bash -euc "cd /tests; $2"
 }
 nothing_is_left() {
   same "no process is left: $1" "" "$(<"$work/left")"
