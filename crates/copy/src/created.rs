@@ -129,7 +129,9 @@ pub fn appended(path: &Path) -> Result<File> {
 /// # Errors
 /// As [`again`]; a larger file.
 pub fn contents(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
-    let file = match OpenOptions::new().read(true).custom_flags(no_follow()).open(path) {
+    // A pipe has nothing of an earlier run, and would be waited for.
+    let flags = no_follow() | OFlags::NONBLOCK.bits().cast_signed();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => checked(file?)?,
     };

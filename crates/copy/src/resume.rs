@@ -124,7 +124,12 @@ impl Journal {
                     })?;
                     let read: State = serde_json::from_slice(json)
                         .map_err(|error| failed(&format!("it is no resume file of this program: {error}")))?;
-                    if read.version != VERSION || read.job != state.job {
+                    if read.version != VERSION {
+                        return Err(failed(
+                            &"another version of this program has written it. Remove it to begin again",
+                        ));
+                    }
+                    if read.job != state.job {
                         return Err(failed(
                             &"it belongs to another copy or delete (places, --on-conflict, --since, --table or --filter \
                               differ). Remove it to begin again",
@@ -328,6 +333,22 @@ mod tests {
         assert!(Journal::open(Some(path.clone()), delete("true")).is_ok());
         assert!(Journal::open(Some(path.clone()), delete("false")).is_err());
         assert!(Journal::open(Some(path), job("b")).is_err());
+    }
+
+    #[test]
+    fn what_no_copy_of_this_version_has_left_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("resume");
+        Journal::open(Some(path.clone()), job("b")).unwrap();
+        let saved = std::fs::read_to_string(&path).unwrap();
+        let later = saved.lines().next().unwrap().replace("\"version\":1", "\"version\":2");
+        std::fs::write(&path, later).unwrap();
+        let refused = |path| Journal::open(Some(path), job("b")).err().unwrap().to_string();
+        assert!(refused(path).contains("another version"));
+        let pipe = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        assert!(refused(pipe).contains("no resume file"));
     }
 
     #[test]
