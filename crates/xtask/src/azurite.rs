@@ -34,6 +34,6 @@ pub fn start(environment: &Environment, directory: &Path) -> Result<(Background,
     ]);
     azurite.arg("--location").arg(directory);
     let mut azurite = Background::start(&mut azurite, directory, "azurite")?;
-    azurite.wait_for_line("Azurite Table service is successfully started")?;
+    azurite.wait_for_line("Azurite Table service successfully started")?;
     Ok((azurite, format!("127.0.0.1:{port}")))
 }
