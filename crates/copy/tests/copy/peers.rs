@@ -51,7 +51,7 @@ fn an_emulators_database_file_has_what_the_emulator_got() {
 }
 
 #[test]
-#[ignore = "needs an emulator: make copy-peers"]
+#[ignore = "needs an emulator: cargo xtask copy-peers"]
 fn an_emulator_counts_and_deletes() {
     let emulator = connection_string(std::env::var("AZURITE").unwrap().parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
