@@ -233,6 +233,24 @@ fn no_snapshot_is_held(source: &Session) {
     wait_until("the copy holds no snapshot", || source.text(held) == "0");
 }
 
+/// A copy that follows until it is told to stop.
+fn following(from: &str, to: &str) -> Child {
+    command(&quietly(from, to, &["--on-conflict", "replace", "--follow", "0"]))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Tells a copy to stop, and returns what it has said on standard error.
+fn interrupt(copying: Child) -> String {
+    let pid = copying.id().to_string();
+    assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
+    let ended = copying.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
+    String::from_utf8(ended.stderr).unwrap()
+}
+
 #[test]
 fn a_copy_follows_deletions_too_and_leaves_no_feed() {
     for kind in ["sql", "rest"] {
@@ -291,11 +309,7 @@ fn a_copy_follows_a_table_that_is_dropped_and_created_again() {
         SELECT count(insert_entity('Orders', 'p', n::text, '{}')) FROM generate_series(1, 100) AS n",
     );
     let (from, to) = (database_url(&source), database_url(&target));
-    let copying = command(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "0"]))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let copying = following(&from, &to);
     let are_equal = || output(&verifying(&from, &to, &[])).status.success();
     wait_until("all are copied", are_equal);
     session.run("SELECT delete_table('Orders')");
@@ -311,11 +325,7 @@ fn a_copy_follows_a_table_that_is_dropped_and_created_again() {
     session.run("SELECT create_table('Later')");
     std::thread::sleep(Duration::from_secs(3));
 
-    let pid = copying.id().to_string();
-    assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
-    let ended = copying.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(130));
-    let said = String::from_utf8(ended.stderr).unwrap();
+    let said = interrupt(copying);
     assert!(
         said.contains("lacks tables, so the target's tables are emptied"),
         "{said}"
@@ -333,11 +343,7 @@ fn a_copy_follows_tables_that_are_renamed() {
         SELECT insert_entity('Orders', 'p', 'order', '{}')",
     );
     let (from, to) = (database_url(&source), database_url(&target));
-    let copying = command(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "0"]))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let copying = following(&from, &to);
     let are_equal = || output(&verifying(&from, &to, &[])).status.success();
     wait_until("all are copied", are_equal);
     session.run(
@@ -361,9 +367,7 @@ fn a_copy_follows_tables_that_are_renamed() {
     session.run("ALTER TABLE table_service_data.\"Away\" RENAME TO \"Items\"");
     wait_until("it is whole", are_equal);
 
-    let pid = copying.id().to_string();
-    assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
-    let said = String::from_utf8(copying.wait_with_output().unwrap().stderr).unwrap();
+    let said = interrupt(copying);
     assert!(
         said.contains("Tables were renamed, so the target's tables are emptied"),
         "{said}"
@@ -419,12 +423,6 @@ fn prepared_with_an_own_entity() -> (Database, Session, Database, Session) {
         .run("SELECT count(insert_entity('Orders', 'p' || n % 7, n::text, '{}')) FROM generate_series(1, 3000) AS n");
     own.run("SELECT insert_entity('Orders', 'own', '', '{}')");
     (source, session, target, own)
-}
-
-fn interrupt(mut copying: Child) {
-    let pid = copying.id().to_string();
-    assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
-    assert_eq!(copying.wait().unwrap().code(), Some(130));
 }
 
 const OWN: &str = "SELECT count(*) FROM table_service_data.\"Orders\" WHERE partition_key = 'own'";
