@@ -45,3 +45,12 @@ pub async fn overdue(stop: &AtomicBool) {
     }
     tokio::time::sleep(GRACE).await;
 }
+
+/// Waits, but not after the program was told to stop.
+pub async fn pause(seconds: f64, stop: &AtomicBool) {
+    let end = tokio::time::Instant::now() + Duration::from_secs_f64(seconds.clamp(0.01, 86_400.0));
+    while tokio::time::Instant::now() < end && !stop.load(Ordering::Relaxed) {
+        let step = Duration::from_millis(100).min(end - tokio::time::Instant::now());
+        tokio::time::sleep(step).await;
+    }
+}

@@ -9,7 +9,7 @@ use table_service_model::{Secret, Ticks};
 
 use crate::cli::{Command, CommandLine, CopyArguments, TwoPlaces, VerifyArguments};
 use crate::failure::{Failure, exit};
-use crate::interrupt::{overdue, stop_on_signal};
+use crate::interrupt::{overdue, pause, stop_on_signal};
 use crate::location::Location;
 use crate::peer::{Source, Target};
 use crate::pipeline::{CopyContext, Pace, room};
@@ -25,7 +25,7 @@ use crate::sql::ChangeFeed;
 use crate::verify::{Comparison, Verify};
 use crate::write::{OnConflict, WriteMode};
 
-use self::changes::{CLOSED_OUTPUT, output_was_closed, pause};
+use self::changes::{CLOSED_OUTPUT, output_was_closed};
 use self::rounds::{again, round};
 
 mod bulk;

@@ -13,7 +13,7 @@ use crate::cli::ChangesArguments;
 use crate::created;
 use crate::failure::{Failure, exit};
 use crate::files::{Format, Layout};
-use crate::interrupt::{overdue, stop_on_signal};
+use crate::interrupt::{overdue, pause, stop_on_signal};
 use crate::location::Location;
 use crate::places::from_of;
 use crate::printable::tell;
@@ -216,15 +216,6 @@ async fn write(
         }
     }
     Ok(())
-}
-
-/// Waits, but not after the program was told to stop.
-pub async fn pause(seconds: f64, stop: &AtomicBool) {
-    let end = tokio::time::Instant::now() + Duration::from_secs_f64(seconds.clamp(0.01, 86_400.0));
-    while tokio::time::Instant::now() < end && !stop.load(Ordering::Relaxed) {
-        let step = Duration::from_millis(100).min(end - tokio::time::Instant::now());
-        tokio::time::sleep(step).await;
-    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use crate::bulk::{Bulk, Delete, DeleteReport};
 use crate::cli::CopyArguments;
 use crate::failure::Failure;
+use crate::interrupt::pause;
 use crate::location::Location;
 use crate::peer::Target;
 use crate::pipeline::{CopyContext, Pace};
@@ -27,7 +28,6 @@ use crate::selection::Selection;
 use crate::sql::{ChangeFeed, Event, Images, SqlWriter};
 use crate::write::OnConflict;
 
-use super::changes::pause;
 use super::rounds::{again, round};
 
 /// Changes that wait to be applied.

@@ -263,7 +263,7 @@ fn a_copy_follows_deletions_too_and_leaves_no_feed() {
         );
         let (from, to) = (database_url(&source), target.argument());
         // No round takes less than no time, so it goes on until it is stopped.
-        let mut copying = start(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "0"]));
+        let copying = start(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "0"]));
         for n in 1..=400 {
             session.run(&format!(
                 "SELECT delete_entity('Orders', 'p{0}', '{n}', if_exists => true);
@@ -292,9 +292,7 @@ fn a_copy_follows_deletions_too_and_leaves_no_feed() {
         wait_until("the tables are copied again", are_equal);
         no_snapshot_is_held(&session);
         assert_eq!(slots(&session), "1");
-        let pid = copying.id().to_string();
-        assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
-        assert_eq!(copying.wait().unwrap().code(), Some(130));
+        interrupt(copying);
         assert_eq!(slots(&session), "0");
         assert_eq!(session.text("SELECT count(*) FROM pg_publication"), "0");
     }
