@@ -124,8 +124,8 @@ pub struct Database {
     /// What the program calls it: without user and password.
     pub name: String,
     patience: Duration,
-    /// A connection that waits for its next statement.
-    kept: Arc<Mutex<Option<Client>>>,
+    /// Connections that wait for their next statement.
+    kept: Arc<Mutex<Vec<Client>>>,
 }
 
 impl Database {
@@ -198,18 +198,20 @@ impl Database {
         }
     }
 
-    /// Does something on the connection that was kept, or on a new one, and keeps it if that succeeds.
+    /// Does something on a connection that was kept, or on a new one, and keeps it if that succeeds. Works at the same time have
+    /// connections of their own.
     ///
     /// # Errors
     /// Why there is no connection, or what the work says.
     pub async fn on_kept<T>(&self, work: impl AsyncFnOnce(&Client) -> Result<T, SqlError>) -> Result<T, SqlError> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let client = match kept.filter(|client| !client.is_closed()) {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = std::iter::from_fn(|| kept().pop()).find(|client| !client.is_closed());
+        let client = match free {
             Some(client) => client,
             None => self.connect().await?,
         };
         let done = work(&client).await?;
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+        kept().push(client);
         Ok(done)
     }
 
