@@ -20,12 +20,12 @@ use crate::location::Location;
 use crate::peer::Target;
 use crate::pipeline::{CopyContext, Pace};
 use crate::printable::tell;
-use crate::record::Key;
+use crate::record::{Key, Record};
 use crate::rejects::Rejects;
 use crate::report::{Report, TableReport};
 use crate::resume::{Followed, Job, Journal};
 use crate::selection::Selection;
-use crate::sql::{ChangeFeed, Event, Images, SqlWriter};
+use crate::sql::{ChangeFeed, Event, Images, SqlWriter, StoredTable};
 use crate::write::OnConflict;
 
 use super::rounds::{again, round};
@@ -166,6 +166,7 @@ pub async fn follow(
         let ends = count < FEW && begin.elapsed().as_secs_f64() < limit;
         if ends || looked.elapsed() >= LOOK {
             looked = Instant::now();
+            known.stored.clear();
             *tables = known.there(arguments).await?;
             let mut is_whole = feed.is_whole(tables).await?;
             if !is_whole {
@@ -203,6 +204,8 @@ struct Known {
     /// Those of the source that are not followed, as long as nobody was told of them.
     new: Vec<String>,
     told: BTreeSet<String>,
+    /// Where the source has the entities of a table, since the last look.
+    stored: BTreeMap<String, StoredTable>,
 }
 
 impl Known {
@@ -215,6 +218,7 @@ impl Known {
             renamed: BTreeSet::new(),
             new: Vec::new(),
             told: BTreeSet::new(),
+            stored: BTreeMap::new(),
         }
     }
 
@@ -396,10 +400,27 @@ impl Applier<'_> {
         Ok(())
     }
 
+    /// The entities of the source that have these keys. Without the table there are none.
+    async fn entities(&mut self, table: &str, keys: &[Key]) -> Result<Vec<Record>, Failure> {
+        if let Some(stored) = self.known.stored.remove(table) {
+            // It may have another name now, or be gone.
+            if let Ok(found) = self.feed.entities(&stored, keys).await {
+                self.known.stored.insert(table.to_owned(), stored);
+                return Ok(found);
+            }
+        }
+        let Some(stored) = self.feed.stored_table(table).await? else {
+            return Ok(Vec::new());
+        };
+        let found = self.feed.entities(&stored, keys).await?;
+        self.known.stored.insert(table.to_owned(), stored);
+        Ok(found)
+    }
+
     async fn flush(&mut self) -> Result<(), Failure> {
         for (table, keys) in std::mem::take(&mut self.pending) {
             let mut keys: Vec<Key> = keys.into_iter().collect();
-            let records = self.feed.entities(&table, &keys).await?;
+            let records = self.entities(&table, &keys).await?;
             let there: BTreeSet<(&str, &str)> = records
                 .iter()
                 .map(|record| (record.partition_key.as_str(), record.row_key.as_str()))

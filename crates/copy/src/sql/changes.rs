@@ -102,6 +102,14 @@ pub enum Event {
     Again,
 }
 
+/// Where the entities of a table are, and which of them have not expired.
+pub struct StoredTable {
+    /// Quoted.
+    relation: String,
+    /// The condition of [`alive`].
+    alive: String,
+}
+
 /// A change feed of a database.
 pub struct ChangeFeed {
     database: Database,
@@ -250,26 +258,38 @@ impl ChangeFeed {
         self.database.again(work).await
     }
 
-    /// The entities of a table that have these keys, as they are now. Without the table there are none.
+    /// Where a table's entities are; `None` if it is not there.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn entities(&self, table: &str, keys: &[Key]) -> Result<Vec<Record>, Failure> {
+    pub async fn stored_table(&self, table: &str) -> Result<Option<StoredTable>, Failure> {
+        let work = async |client: &Client| {
+            let Some(relation) = relation(client, table).await? else {
+                return Ok(None);
+            };
+            let alive = alive(client, table).await?;
+            Ok(Some(StoredTable { relation, alive }))
+        };
+        self.database.again(|| self.database.on_kept(work)).await
+    }
+
+    /// The entities of a table that have these keys, as they are now.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn entities(&self, table: &StoredTable, keys: &[Key]) -> Result<Vec<Record>, Failure> {
         let (partitions, rows_of): (Vec<&str>, Vec<&str>) = keys
             .iter()
             .map(|key| (key.partition_key.as_str(), key.row_key.as_str()))
             .unzip();
         let (partitions, rows_of) = (&partitions, &rows_of);
+        let StoredTable { relation, alive } = table;
+        let statement = &format!(
+            "SELECT e.partition_key, e.row_key, e.\"timestamp\", e.properties FROM unnest($1::text[], $2::text[]) AS k (p, r) \
+             JOIN {relation} AS e ON e.partition_key = k.p AND e.row_key = k.r WHERE {alive}"
+        );
         let work = async |client: &Client| {
-            let Some(relation) = relation(client, table).await? else {
-                return Ok(Vec::new());
-            };
-            let statement = format!(
-                "SELECT e.partition_key, e.row_key, e.\"timestamp\", e.properties FROM unnest($1::text[], $2::text[]) AS k (p, r) \
-                 JOIN {relation} AS e ON e.partition_key = k.p AND e.row_key = k.r WHERE {}",
-                alive(client, table).await?
-            );
-            let found = client.query(&statement, &[partitions, rows_of]).await?;
+            let found = client.query(statement, &[partitions, rows_of]).await?;
             found.iter().map(record).collect()
         };
         self.database.again(|| self.database.on_kept(work)).await

@@ -9,6 +9,6 @@ mod source;
 mod target;
 
 pub use bulk::{SqlDeleter, count};
-pub use changes::{Change, ChangeFeed, Event, Images};
+pub use changes::{Change, ChangeFeed, Event, Images, StoredTable};
 pub use source::SqlSource;
 pub use target::{SqlTarget, SqlWriter};
