@@ -5,6 +5,10 @@ use std::net::IpAddr;
 
 use crate::secret;
 
+/// What a URL does wrong that names no host.
+pub const NAMES_NO_HOST: &str =
+    "names no host: it is localhost, or the directory of a socket, such as %2Frun%2Fpostgresql";
+
 /// A host of a URL.
 #[derive(Debug, Clone, Copy)]
 pub enum Host<'a> {

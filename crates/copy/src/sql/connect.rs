@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use rustls::{ClientConfig, RootCertStore};
 use socket2::{SockRef, TcpKeepalive};
-use table_service_model::connection::shown_name;
+use table_service_model::connection::{self, shown_name};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
@@ -234,9 +234,7 @@ impl Database {
         let count = hosts.len().max(addresses.len());
         let fits = |length: usize| length <= 1 || length == count;
         if count == 0 {
-            return Err(SqlError::for_ever(
-                "the URL names no host: it is localhost, or the directory of a socket, such as %2Frun%2Fpostgresql",
-            ));
+            return Err(SqlError::for_ever(format!("the URL {}", connection::NAMES_NO_HOST)));
         }
         if !(hosts.is_empty() || hosts.len() == count) || !fits(ports.len()) {
             return Err(SqlError::for_ever(

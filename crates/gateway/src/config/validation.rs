@@ -347,9 +347,7 @@ fn read_database_url(url: &Secret, setting: &str) -> Result<tokio_postgres::Conf
         ));
     }
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        return Err(wrong(
-            "which names no host: it is localhost, or the directory of a socket, such as %2Frun%2Fpostgresql",
-        ));
+        return Err(wrong(&format!("which {}", connection::NAMES_NO_HOST)));
     }
     let hosts = hosts.map(|host| match host {
         Host::Tcp(name) => connection::Host::Name(name),
