@@ -13,6 +13,7 @@ mod failure;
 pub mod files;
 mod interrupt;
 mod location;
+mod output;
 mod path;
 mod peer;
 mod pipeline;

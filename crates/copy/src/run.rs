@@ -25,7 +25,6 @@ use crate::sql::ChangeFeed;
 use crate::verify::{Comparison, Verify};
 use crate::write::{OnConflict, WriteMode};
 
-use self::changes::{CLOSED_OUTPUT, output_was_closed};
 use self::rounds::{again, round};
 
 mod bulk;
@@ -103,12 +102,6 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         && files.is_stream()
     {
         return Err(Failure::usage("--json and --to - both need standard output."));
-    }
-    if let Target::Files(files) = &target
-        && files.is_stream()
-        && output_was_closed()
-    {
-        return Err(Failure::usage(CLOSED_OUTPUT));
     }
     check(arguments, &source, &target)?;
     check_two_places(&source, &target).await?;

@@ -9,6 +9,7 @@ use table_service_model::table_name;
 
 use crate::created;
 use crate::failure::Failure;
+use crate::output;
 use crate::record::Record;
 
 use super::csv::MOST_COLUMNS;
@@ -43,6 +44,7 @@ impl FileTarget {
             compressed: false,
         };
         let Some(path) = path else {
+            output::for_data()?;
             return FileTarget {
                 path: None,
                 is_directory: false,

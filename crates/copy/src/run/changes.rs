@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, major, minor};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::cli::ChangesArguments;
@@ -15,12 +14,12 @@ use crate::failure::{Failure, exit};
 use crate::files::{Format, Layout};
 use crate::interrupt::{overdue, pause, stop_on_signal};
 use crate::location::Location;
+use crate::output;
 use crate::places::from_of;
 use crate::printable::tell;
 use crate::sql::{Change, ChangeFeed, Event, Images};
 
 const BUFFER: usize = 1 << 16;
-pub const CLOSED_OUTPUT: &str = "Standard output is closed, so what goes to --to - would be lost.";
 /// Changes that wait to be written.
 const WAITING: usize = 100;
 
@@ -37,8 +36,7 @@ enum Lines {
 impl Lines {
     fn open(to: Location) -> Result<Lines, Failure> {
         match to {
-            Location::Stream if output_was_closed() => Err(Failure::usage(CLOSED_OUTPUT)),
-            Location::Stream => Ok(Lines::Output(BufWriter::with_capacity(BUFFER, std::io::stdout()))),
+            Location::Stream => Ok(Lines::Output(BufWriter::with_capacity(BUFFER, output::for_data()?))),
             Location::Path(path) => {
                 let named = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
                 if let Some(format) = Format::of_path(&path)
@@ -121,17 +119,6 @@ impl Lines {
             }
         }
     }
-}
-
-/// Returns whether the program began without a standard output. Rust then opens `/dev/null` in its place, for reading too, which
-/// `>/dev/null` does not.
-pub fn output_was_closed() -> bool {
-    let output = std::io::stdout();
-    let is_null = fstat(&output).is_ok_and(|about| {
-        FileType::from_raw_mode(about.st_mode) == FileType::CharacterDevice
-            && (major(about.st_rdev), minor(about.st_rdev)) == (1, 3)
-    });
-    is_null && fcntl_getfl(&output).is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
 }
 
 /// Cuts off what an earlier run has left of a line, and goes to the end. Returns its position; `None` for a file that is not of
