@@ -20,12 +20,13 @@ pub fn start(environment: &Environment, program: &str, directory: &Path, server:
     };
     // It listens on 127.0.0.1 only, and takes everybody as the server there does.
     let users = write("users", "\"postgres\" \"\"\n\"gateway\" \"\"\n")?;
-    // Some versions do not know it.
-    let prepared_statements = if knows_prepared_statements(&text(environment.command(program).arg("--version"))?) {
-        "max_prepared_statements = 200"
-    } else {
-        ""
-    };
+    let version = text(environment.command(program).arg("--version"))?;
+    if !keeps_prepared_statements(&version) {
+        let version = version.lines().next().unwrap_or_default();
+        return Err(format!(
+            "{program} is {version}, which loses prepared statements in transaction mode: give --program with 1.21 or later"
+        ));
+    }
     let settings = write(
         "ini",
         &format!(
@@ -39,7 +40,7 @@ auth_type = trust
 auth_file = {}
 pool_mode = transaction
 default_pool_size = 4
-{prepared_statements}
+max_prepared_statements = 200
 ignore_startup_parameters = options, extra_float_digits
 server_idle_timeout = 5
 ",
@@ -59,7 +60,7 @@ server_idle_timeout = 5
 }
 
 /// Since 1.21.
-fn knows_prepared_statements(version: &str) -> bool {
+fn keeps_prepared_statements(version: &str) -> bool {
     let minor = version
         .strip_prefix("PgBouncer 1.")
         .and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
