@@ -72,7 +72,7 @@ pub async fn begin(
         &name(report, &arguments.places.options.tables),
     );
     if journal.followed() == Followed::Whole {
-        let known = Known::new(tables, &journal.relations());
+        let known = FollowedTables::new(tables, &journal.relations());
         if feed.is_whole(tables).await? && known.other(&feed.relations().await?).is_none() {
             return Ok(Some(feed));
         }
@@ -135,7 +135,7 @@ pub async fn follow(
     limit: f64,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let mut known = Known::new(tables, &copy.journal.relations());
+    let mut known = FollowedTables::new(tables, &copy.journal.relations());
     let mut looked = Instant::now();
     let mut writers = BTreeMap::new();
     while !copy.stop.load(Ordering::Relaxed) {
@@ -196,7 +196,7 @@ pub async fn follow(
 }
 
 /// The tables that a copy follows, also those that are dropped meanwhile: they may come again.
-struct Known {
+struct FollowedTables {
     /// Their names in lower case, and their OIDs if what the target has is known to be of them.
     followed: BTreeMap<String, Option<u32>>,
     /// Names that changes had and that are not followed: tables that were renamed.
@@ -208,10 +208,10 @@ struct Known {
     stored: BTreeMap<String, StoredTable>,
 }
 
-impl Known {
-    fn new(tables: &[String], relations: &BTreeMap<String, u32>) -> Known {
+impl FollowedTables {
+    fn new(tables: &[String], relations: &BTreeMap<String, u32>) -> FollowedTables {
         let followed = tables.iter().map(|table| table_name::fold(table));
-        Known {
+        FollowedTables {
             followed: followed
                 .map(|name| (name.clone(), relations.get(&name).copied()))
                 .collect(),
@@ -279,7 +279,7 @@ async fn copy_again(
     arguments: &CopyArguments,
     copy: &Arc<CopyContext>,
     feed: &ChangeFeed,
-    known: &mut Known,
+    known: &mut FollowedTables,
     report: &mut Report,
     (what, reason): (&str, &str),
 ) -> Result<Vec<String>, Failure> {
@@ -296,7 +296,7 @@ async fn copy_again(
     copy.journal.begin_feed(feed.relations().await?)?;
     let anew = again(arguments, copy, None)?;
     let followed = [tables.clone(), known.followed.keys().cloned().collect()].concat();
-    *known = Known::new(&followed, &copy.journal.relations());
+    *known = FollowedTables::new(&followed, &copy.journal.relations());
     round(&anew, &tables, report, arguments.places.options.style()).await?;
     Ok(tables)
 }
@@ -353,7 +353,7 @@ struct Applier<'a> {
     arguments: &'a CopyArguments,
     copy: &'a Arc<CopyContext>,
     feed: &'a ChangeFeed,
-    known: &'a mut Known,
+    known: &'a mut FollowedTables,
     /// The keys to look at, by table.
     pending: BTreeMap<String, BTreeSet<Key>>,
     /// To the tables of a database. Each has a connection.
