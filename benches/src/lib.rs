@@ -1,6 +1,7 @@
 //! What the measuring programs share: sessions, load, and the printed results.
 
 pub mod data;
+pub mod instructions;
 pub mod load;
 pub mod mix;
 pub mod operation;

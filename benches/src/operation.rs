@@ -2,6 +2,7 @@
 //! replace compares versions, and timestamps rise.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::ValueEnum;
@@ -13,6 +14,7 @@ use tokio_postgres::{Client, Statement};
 
 use crate::Error;
 use crate::data::{Data, new_key, properties};
+use crate::instructions::Instructions;
 use crate::load::Worker;
 use crate::session::{Text, connect};
 
@@ -273,6 +275,14 @@ impl OperationWorker {
             }
         }
         Ok(worker)
+    }
+
+    /// Counts the instructions of the server process that does the work.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn instructions(&self, directory: PathBuf) -> Result<Instructions, Error> {
+        Instructions::of(&self.client, directory).await
     }
 
     async fn read_tag(&self, number: u64) -> Result<Tag, Error> {

@@ -1,13 +1,14 @@
 //! Our API beside hand-written SQL on the same server: each kind of work on either side in turn, several times, and the ratio
 //! of the throughputs.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use table_service_benches::Error;
 use table_service_benches::data::{Data, HAND_WRITTEN, PARTITIONS};
-use table_service_benches::load::{self, Measured};
+use table_service_benches::load::{self, Measured, Worker};
 use table_service_benches::mix::{Inserter, Partition};
 use table_service_benches::operation::{Operation, OperationWorker, Side};
 use table_service_benches::report::{Comparison, Spread};
@@ -15,6 +16,7 @@ use table_service_benches::session::connect;
 use tokio_postgres::Client;
 
 #[derive(Parser)]
+#[command(args_override_self = true)]
 struct Arguments {
     /// The database, as a connection string. It must be empty but for the extension.
     #[arg(long, env = "DATABASE_URL")]
@@ -40,23 +42,49 @@ struct Arguments {
     /// Instead, how many entities of 1 KiB go into one partition, beside the Table service's published targets
     #[arg(long)]
     service_targets: bool,
+    /// Make the tables, and measure nothing
+    #[arg(long)]
+    make: bool,
+    /// Count instructions instead of time, with one client, in tables that are made. The server runs under callgrind, which writes
+    /// to this directory
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "make")]
+    callgrind: Option<PathBuf>,
     /// A file for the results as JSON
     #[arg(long)]
-    json: Option<std::path::PathBuf>,
+    json: Option<PathBuf>,
+}
+
+/// How often an operation is done before its instructions are counted, and then.
+const WARM_UP: u32 = 10;
+const COUNTED: u32 = 20;
+/// And one that is short.
+const COUNTED_SHORT: u32 = 200;
+
+impl Arguments {
+    fn operations(&self) -> impl Iterator<Item = Operation> {
+        let all = Operation::value_variants().iter().copied();
+        all.filter(|operation| self.only.is_empty() || self.only.contains(operation))
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let arguments = Arguments::parse();
     let data = Data::new("Bench", arguments.entities, PARTITIONS);
+    let indexed = Data::new("Indexed", arguments.entities, PARTITIONS);
     let control = connect(&arguments.database_url).await?;
     let version: String = control.query_one("SHOW server_version", &[]).await?.try_get(0)?;
     let buffers: String = control.query_one("SHOW shared_buffers", &[]).await?.try_get(0)?;
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
-    println!(
-        "PostgreSQL {version}, shared_buffers {buffers}, {} entities, {processors} processors, {} rounds of {} s",
-        data.entities, arguments.rounds, arguments.seconds
+    print!(
+        "PostgreSQL {version}, shared_buffers {buffers}, {} entities, {processors} processors",
+        data.entities
     );
+    if let Some(directory) = &arguments.callgrind {
+        println!();
+        return count(&arguments, directory, data, indexed).await;
+    }
+    println!(", {} rounds of {} s", arguments.rounds, arguments.seconds);
 
     if arguments.service_targets {
         return service_targets(&arguments, &control).await;
@@ -71,12 +99,11 @@ async fn main() -> Result<(), Error> {
         lines.iter().map(Comparison::line).collect::<String>()
     );
 
-    let indexed = Data::new("Indexed", arguments.entities, PARTITIONS);
+    if arguments.make {
+        return create_indexed(&control, indexed).await.map(drop);
+    }
     let mut is_indexed = false;
-    for &operation in Operation::value_variants() {
-        if !arguments.only.is_empty() && !arguments.only.contains(&operation) {
-            continue;
-        }
+    for operation in arguments.operations() {
         if operation.is_indexed() && !is_indexed {
             let line = create_indexed(&control, indexed).await?;
             println!("{}", line.line());
@@ -107,6 +134,48 @@ async fn main() -> Result<(), Error> {
         lines.iter().filter(|line| line.target.is_some()).count()
     );
     Ok(())
+}
+
+/// Prints what each operation costs the server in instructions.
+async fn count(arguments: &Arguments, directory: &Path, data: Data, indexed: Data) -> Result<(), Error> {
+    println!(
+        "{:<44} {:>12} {:>12}  {:>5}",
+        "thousand instructions", "ours", "hand-written", "ratio"
+    );
+    for operation in arguments.operations() {
+        let data = if operation.is_indexed() { indexed } else { data };
+        let ours = instructions(arguments, directory, data, operation, Side::Ours).await?;
+        let hand_written = instructions(arguments, directory, data, operation, Side::HandWritten).await?;
+        println!(
+            "{:<44} {:>12.1} {:>12.1}  {:>5.2}",
+            operation.title(),
+            ours / 1e3,
+            hand_written / 1e3,
+            hand_written / ours
+        );
+    }
+    Ok(())
+}
+
+async fn instructions(
+    arguments: &Arguments,
+    directory: &Path,
+    data: Data,
+    operation: Operation,
+    side: Side,
+) -> Result<f64, Error> {
+    let mut worker = OperationWorker::new(&arguments.database_url, operation, side, data, 0).await?;
+    let instructions = worker.instructions(directory.to_owned()).await?;
+    // Caches fill, and statements get their plans.
+    for _ in 0..WARM_UP {
+        worker.step().await?;
+    }
+    instructions.since_last_call()?;
+    let times = if operation.is_short() { COUNTED_SHORT } else { COUNTED };
+    for _ in 0..times {
+        worker.step().await?;
+    }
+    Ok(instructions.since_last_call()? as f64 / f64::from(times))
 }
 
 /// What the Table service promises: entities of 1 KiB a second into one partition, one by one, and as many in batches as its

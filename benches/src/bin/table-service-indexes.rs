@@ -10,6 +10,7 @@ use std::time::Instant;
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use table_service_benches::Error;
+use table_service_benches::instructions::Instructions;
 use table_service_benches::report::Spread;
 use table_service_benches::session::connect;
 use tokio_postgres::{Client, Statement};
@@ -184,19 +185,18 @@ async fn main() -> Result<(), Error> {
     client
         .batch_execute("SET table_service.page_time_limit = '60s'")
         .await?;
-    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
     let (meter, measured, unit) = match &arguments.callgrind {
         None => {
             let clock = Clock {
-                pid,
+                pid: client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?,
                 start: Instant::now(),
                 last: Cell::default(),
             };
             (Meter::Time(clock), "milliseconds of processor time", "ms")
         }
         Some(directory) => {
-            let (directory, prefix) = (directory.clone(), format!("callgrind.{pid}."));
-            (Meter::Instructions { directory, prefix }, "thousand instructions", "K")
+            let instructions = Instructions::of(&client, directory.clone()).await?;
+            (Meter::Instructions(instructions), "thousand instructions", "K")
         }
     };
     if !arguments.make {
@@ -381,8 +381,8 @@ async fn compare(
 enum Meter {
     /// Milliseconds of its processor time.
     Time(Clock),
-    /// Thousands of instructions. callgrind writes them to files in a directory, whose names begin so.
-    Instructions { directory: PathBuf, prefix: String },
+    /// Thousands of instructions.
+    Instructions(Instructions),
 }
 
 impl Meter {
@@ -390,7 +390,7 @@ impl Meter {
     fn planning(&self) -> f64 {
         match self {
             Meter::Time(_) => 0.25,
-            Meter::Instructions { .. } => 1000.0,
+            Meter::Instructions(_) => 1000.0,
         }
     }
 
@@ -410,28 +410,9 @@ impl Meter {
     fn since_last_call(&self) -> Result<f64, Error> {
         match self {
             Meter::Time(clock) => Ok(clock.since_last_call()),
-            Meter::Instructions { directory, prefix } => {
-                let mut instructions = 0;
-                for file in fs::read_dir(directory)? {
-                    let file = file?;
-                    if file.file_name().to_string_lossy().starts_with(prefix) {
-                        instructions +=
-                            total(&fs::read(file.path())?).ok_or("a file of callgrind without its total")?;
-                        fs::remove_file(file.path())?;
-                    }
-                }
-                Ok(instructions as f64 / 1e3)
-            }
+            Meter::Instructions(instructions) => Ok(instructions.since_last_call()? as f64 / 1e3),
         }
     }
-}
-
-/// Returns the instructions in a file of callgrind.
-fn total(file: &[u8]) -> Option<u64> {
-    let line = file
-        .split(|&byte| byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"totals: "))?;
-    std::str::from_utf8(line).ok()?.trim().parse().ok()
 }
 
 /// The processor time of a server process, or the time of day if the system does not tell it.

@@ -13,6 +13,9 @@ use crate::environment::{Environment, Result};
 pub enum Bench {
     /// Beside hand-written SQL
     Compare {
+        /// Compare instructions instead of time, with one client; it takes minutes and needs valgrind
+        #[arg(long)]
+        counted: bool,
         /// `--help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<String>,
@@ -78,10 +81,10 @@ pub fn measure(pg: Option<u32>, bench: Option<Bench>) -> Result {
     let environment = &Environment::load(pg, false)?;
     match bench {
         None => {
-            programs::compare(environment, &[])?;
+            programs::compare(environment, &[], false)?;
             gateway::gateway(environment, &gateway::Options::short())
         }
-        Some(Bench::Compare { arguments }) => programs::compare(environment, &arguments),
+        Some(Bench::Compare { counted, arguments }) => programs::compare(environment, &arguments, counted),
         Some(Bench::Growth { arguments }) => programs::growth(environment, &arguments),
         Some(Bench::Bulk { arguments }) => programs::bulk(environment, &arguments),
         Some(Bench::Expiry { arguments }) => programs::expiry(environment, &arguments),

@@ -25,11 +25,14 @@ const DURABLE: [&str; 4] = [
 ///
 /// # Errors
 /// What fails.
-pub fn compare(environment: &Environment, arguments: &[String]) -> Result {
+pub fn compare(environment: &Environment, arguments: &[String], counted: bool) -> Result {
     let Some(program) = Program::build(environment, "compare", arguments)? else {
         return Ok(());
     };
     let _awake = program.postgres.stay_awake()?;
+    if counted {
+        return program.count(&["--entities", "50000"]);
+    }
     // The cost in CPU: nothing waits for the disk.
     let server = program.postgres.start(&UNDISTURBED)?;
     program.run(&server, &["--json", "target/bench.json"])?;
@@ -116,12 +119,7 @@ pub fn indexes(environment: &Environment, arguments: &[String], counted: bool) -
     for order in ["of-keys", "random"] {
         for statistics in ["fresh", "stale", "none"] {
             let tables = ["--order", order, "--statistics", statistics, "--entities", "50000"];
-            let server = program.postgres.start(&UNDISTURBED)?;
-            program.run(&server, &with(&["--make"], &tables))?;
-            server.stop_and_keep()?;
-            server.start_under_callgrind()?;
-            let directory = server.directory.display().to_string();
-            program.run(&server, &with(&["--callgrind", &directory], &tables))?;
+            program.count(&tables)?;
         }
     }
     Ok(())
@@ -173,6 +171,16 @@ impl<'a> Program<'a> {
             name,
             arguments,
         }))
+    }
+
+    /// Makes its tables on a server, and counts the instructions of its statements under callgrind.
+    fn count(&self, options: &[&str]) -> Result {
+        let server = self.postgres.start(&UNDISTURBED)?;
+        self.run(&server, &with(&["--make"], options))?;
+        server.stop_and_keep()?;
+        server.start_under_callgrind()?;
+        let directory = server.directory.display().to_string();
+        self.run(&server, &with(&["--callgrind", &directory], options))
     }
 
     fn run(&self, server: &Server, options: &[&str]) -> Result {
