@@ -1,7 +1,11 @@
 //! What the gateway's role needs, and is not given by its own tables.
 
+use std::iter::once;
+
+use pgrx::spi::quote_literal;
 use table_service_model::Error;
 
+use crate::postgres::citus;
 use crate::postgres::definition::grant;
 use crate::postgres::spi::connect;
 use crate::postgres::types::TextArg;
@@ -45,34 +49,30 @@ const OBJECTS: [Object; 4] = [
 ];
 
 /// GRANT, without the role.
-fn grants() -> impl Iterator<Item = String> {
-    OBJECTS
-        .iter()
-        .filter(|object| !object.privileges.is_empty())
-        .map(|object| {
-            format!(
-                "GRANT {} ON {} {}",
-                object.privileges.join(", "),
-                object.kind,
-                object.name
-            )
-        })
+fn grants<'o>(objects: impl Iterator<Item = &'o Object>) -> impl Iterator<Item = String> {
+    objects.filter(|object| !object.privileges.is_empty()).map(|object| {
+        format!(
+            "GRANT {} ON {} {}",
+            object.privileges.join(", "),
+            object.kind,
+            object.name
+        )
+    })
 }
 
-/// Returns a statement that has a row if the role has all of them.
-fn has_all() -> String {
-    let tests: Vec<String> = OBJECTS
-        .iter()
+/// Returns the condition that a role has all of them. `role` is its name as it stands in SQL.
+fn has_all<'o>(objects: impl Iterator<Item = &'o Object>, role: &str) -> String {
+    let tests: Vec<String> = objects
         .flat_map(|object| object.privileges.iter().map(move |privilege| (object, privilege)))
         .map(|(object, privilege)| {
             let kind = object.kind.to_ascii_lowercase();
             format!(
-                "pg_catalog.has_{kind}_privilege($1::pg_catalog.name, '{}', '{privilege}')",
+                "pg_catalog.has_{kind}_privilege({role}::pg_catalog.name, '{}', '{privilege}')",
                 object.name
             )
         })
         .collect();
-    format!("SELECT true WHERE {}", tests.join(" AND "))
+    tests.join(" AND ")
 }
 
 /// Grants a role what the gateway needs.
@@ -89,17 +89,39 @@ pub fn grant_to(role: TextArg<'_>) -> Result<(), Error> {
             reason: "the role does not exist".to_owned(),
         });
     };
-    for privileges in grants() {
+    for privileges in grants(OBJECTS.iter()) {
         grant(&format!("{privileges} TO {name}")).unwrap_or_else(|error| error.rethrow());
     }
     // For what the caller may not grant, PostgreSQL gives only a warning.
-    if connect(|spi| spi.read(&has_all(), &[Value::text(role)]).first().is_some()) {
-        Ok(())
-    } else {
-        Err(Error::NotAuthorized {
+    let check = format!("SELECT true WHERE {}", has_all(OBJECTS.iter(), "$1"));
+    if connect(|spi| spi.read(&check, &[Value::text(role)]).first().is_none()) {
+        return Err(Error::NotAuthorized {
             reason: "The database's owner grants what the gateway needs".to_owned(),
-        })
+        });
     }
+    if citus::is_enabled() && !citus::is_worker() {
+        grant_on_workers(role, &name)?;
+    }
+    Ok(())
+}
+
+/// Grants on the workers what Citus does not.
+fn grant_on_workers(role: TextArg<'_>, name: &str) -> Result<(), Error> {
+    let is_left = |object: &&Object| object.kind == "SCHEMA" && !citus::is_known_to_workers(object.name);
+    let grant_there = |object| {
+        for privileges in grants(once(object)) {
+            citus::run_on_workers(&format!("{privileges} TO {name}"), "GRANT")?;
+        }
+        let check = has_all(once(object), &quote_literal(role.get()));
+        citus::run_on_workers(&format!("SELECT {check}"), "t")
+    };
+    OBJECTS
+        .iter()
+        .filter(is_left)
+        .try_for_each(grant_there)
+        .map_err(|answer| Error::NotAuthorized {
+            reason: format!("The role needs its rights on every server of the Citus cluster. A worker says: {answer}"),
+        })
 }
 
 #[cfg(any(test, feature = "pg_test"))]

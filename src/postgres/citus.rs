@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 
 use super::catalog;
 use super::spi::{Connection, connect};
-use super::types::value::Value;
+use super::types::value::{Text, Value};
 
 /// The oldest major version that distributes tables of the service.
 pub const MINIMUM_MAJOR: u32 = 14;
@@ -143,4 +143,35 @@ pub fn is_worker() -> bool {
     const GROUP: &str =
         "SELECT true FROM pg_catalog.pg_dist_local_group AS g WHERE g.groupid OPERATOR(pg_catalog.<>) 0";
     is_present() && connect(|spi| spi.read(GROUP, &[]).first().is_some())
+}
+
+/// Returns whether Citus grants on the workers what is granted on this schema: on one that an extension has made it does not.
+pub fn is_known_to_workers(schema: &str) -> bool {
+    const KNOWN: &str = "\
+        SELECT true \
+        FROM pg_catalog.pg_dist_object AS o \
+        WHERE o.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass \
+        AND o.objid OPERATOR(pg_catalog.=) $1::pg_catalog.regnamespace::pg_catalog.oid";
+    let schema = Text::new(schema);
+    connect(|spi| spi.read(KNOWN, &[schema.value()]).first().is_some())
+}
+
+/// Runs a command on the workers of the cluster, in transactions of their own. It must not wait for what this transaction does
+/// there: nobody would find such a deadlock.
+///
+/// # Errors
+/// What the first one says that does not give this result.
+pub fn run_on_workers(command: &str, result: &str) -> Result<(), String> {
+    const RUN: &str = "\
+        SELECT w.result \
+        FROM pg_catalog.run_command_on_workers($1) AS w \
+        WHERE NOT w.success OR w.result OPERATOR(pg_catalog.<>) $2";
+    let (command, result) = (Text::new(command), Text::new(result));
+    connect(|spi| {
+        let refusals = spi.read(RUN, &[command.value(), result.value()]);
+        match refusals.first() {
+            Some(refusal) => Err(refusal.text(1).map_or_else(String::new, |text| text.get().to_owned())),
+            None => Ok(()),
+        }
+    })
 }

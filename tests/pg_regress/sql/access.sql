@@ -88,8 +88,10 @@ SELECT create_table('GatewayTable');
 SELECT delete_table('GatewayTable');
 SELECT set_service_properties('{"Cors": []}');
 -- It may not hand that on.
+SET client_min_messages = error;
 SELECT grant_gateway_access('golden_other');
 :state
+RESET client_min_messages;
 RESET ROLE;
 SELECT has_schema_privilege('golden_other', 'table_service_data', 'CREATE') AS others;
 -- Everybody is no role, and neither is nobody.
