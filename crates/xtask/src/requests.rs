@@ -298,6 +298,7 @@ pub fn copy_soak(pg: Option<u32>, seeds: &Seeds) -> Result {
         "--",
         "--nocapture",
         "--test-threads=1",
+        "changes::",
         "interrupted::",
         "round_trips::",
     ];
