@@ -43,6 +43,8 @@ struct Slot {
     name: String,
     confirmed: Position,
     is_lost: bool,
+    /// Whether it gives prepared transactions before they commit, and no more when they do.
+    is_two_phase: bool,
 }
 
 /// Checks that the tables of the service are those of this server.
@@ -70,7 +72,7 @@ impl ChangeFeed {
     /// `InvalidInput` if several publications have its name, in different cases: another role may have made one of them; and if its
     /// slot's name is that of another kind of slot.
     pub fn find(name: FeedName<'_>) -> Result<ChangeFeed, Error> {
-        const SQL: &str = "SELECT p.pubname, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text, p.number, p.is_owner, s.slot_type OPERATOR(pg_catalog.=) 'logical' AND s.plugin OPERATOR(pg_catalog.=) 'pgoutput' AND s.datoid OPERATOR(pg_catalog.=) $3 FROM (VALUES (1)) AS one LEFT JOIN (SELECT pg_catalog.min(p.pubname::pg_catalog.text) AS pubname, pg_catalog.count(*) AS number, pg_catalog.bool_and(pg_catalog.pg_has_role(p.pubowner, 'USAGE')) AS is_owner FROM pg_catalog.pg_publication AS p WHERE pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $1) AS p ON true LEFT JOIN (SELECT s.* FROM pg_catalog.pg_replication_slots AS s WHERE s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2) AS s ON true";
+        const SQL: &str = "SELECT p.pubname, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text, p.number, p.is_owner, s.slot_type OPERATOR(pg_catalog.=) 'logical' AND s.plugin OPERATOR(pg_catalog.=) 'pgoutput' AND s.datoid OPERATOR(pg_catalog.=) $3, s.two_phase FROM (VALUES (1)) AS one LEFT JOIN (SELECT pg_catalog.min(p.pubname::pg_catalog.text) AS pubname, pg_catalog.count(*) AS number, pg_catalog.bool_and(pg_catalog.pg_has_role(p.pubowner, 'USAGE')) AS is_owner FROM pg_catalog.pg_publication AS p WHERE pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $1) AS p ON true LEFT JOIN (SELECT s.* FROM pg_catalog.pg_replication_slots AS s WHERE s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2) AS s ON true";
         let publication = Text::new(&format!("{PREFIX}{}", name.fold()));
         let database = catalog::database();
         let slot = Text::new(&name.slot(database.to_u32()));
@@ -102,6 +104,7 @@ impl ChangeFeed {
                     name,
                     confirmed: position(3),
                     is_lost: row.and_then(|row| row.boolean(4)) == Some(true),
+                    is_two_phase: row.and_then(|row| row.boolean(9)) == Some(true),
                 }),
                 written: position(5),
             })
@@ -121,10 +124,11 @@ impl ChangeFeed {
     /// Returns the names of the publication and of the slot.
     ///
     /// # Errors
-    /// `ResourceNotFound` (42704) if one is missing.
+    /// `ResourceNotFound` (42704) if one is missing; `InvalidInput` if the slot gives what may be rolled back.
     fn parts(&self) -> Result<(&str, &Slot), Error> {
         let feed = self.name.clone();
         match (&self.publication, &self.slot) {
+            (Some(_), Some(slot)) if slot.is_two_phase => Err(Error::ChangeFeedSlotOfTwoPhases { feed }),
             (Some(publication), Some(slot)) => Ok((publication, slot)),
             (Some(_), None) if is_standby() => Err(Error::ChangeFeedOfPrimary { feed }),
             (Some(_), None) => Err(Error::ChangeFeedSlotNotFound { feed }),
@@ -149,7 +153,9 @@ impl ChangeFeed {
         match feed.parts() {
             Ok((_, slot)) if if_not_exists => return Ok(slot.confirmed),
             Ok(_) => return Err(Error::ChangeFeedExists { feed: feed.name }),
-            Err(error @ Error::ChangeFeedPublicationNotFound { .. }) => return Err(error),
+            Err(error @ (Error::ChangeFeedPublicationNotFound { .. } | Error::ChangeFeedSlotOfTwoPhases { .. })) => {
+                return Err(error);
+            }
             // Anybody who may create in the database could have made it, of other tables.
             Err(Error::ChangeFeedSlotNotFound { .. }) if !if_not_exists => {
                 return Err(Error::ChangeFeedPublicationExists { feed: feed.name });

@@ -126,6 +126,12 @@ catalog! {
             message: "One of the request inputs is not valid.",
             hint: "The replication slot \"{slot}\", whose name is that of the change feed's, is none of pgoutput in this database. Drop it with pg_drop_replication_slot, or take another feed_name.",
         }
+        /// A feed's slot gives changes before their transaction commits.
+        ChangeFeedSlotOfTwoPhases { feed: String } => {
+            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "The replication slot of the change feed \"{feed}\" gives prepared transactions before they commit (two_phase): whoever made it, or a subscription that uses it, has asked for that. Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again.",
+        }
         /// A table of a feed was published without some columns of an entity.
         ChangesIncomplete { publication: String, table: String } => {
             code: InvalidInput, sqlstate: "55000", stage: BackEnd,

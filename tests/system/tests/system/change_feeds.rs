@@ -597,6 +597,34 @@ fn what_has_the_name_of_a_feeds_slot_becomes_no_feed() {
     session.run(&format!("SELECT pg_drop_replication_slot('{slot}')"));
 }
 
+/// Its changes come before their transaction commits, and not again when it does.
+#[test]
+fn a_slot_of_two_phases_is_no_feed() {
+    let feeds = Feeds::new();
+    let session = feeds.session("session");
+    session.run("SELECT create_table('Orders')");
+    session.run(&format!(
+        "SELECT pg_create_logical_replication_slot('{}', 'pgoutput', twophase => true)",
+        feeds.slot("f")
+    ));
+    session.run("CREATE PUBLICATION table_service_f FOR TABLE table_service_data.\"Orders\"");
+    session.run("BEGIN; SELECT insert_entity('Orders', 'p', 'r', '{}'); PREPARE TRANSACTION 'two phases'");
+    for call in [
+        "create_change_feed('f', if_not_exists => true)",
+        "query_changes('f')",
+        "confirm_changes('f', '0/1')",
+    ] {
+        let failure = failure(&session, &format!("SELECT {call}"));
+        assert_eq!(failure.sqlstate, "55000", "{call}: {failure:?}");
+        assert!(failure.hint.contains("drop_change_feed('f')"), "{failure:?}");
+    }
+    session.run("COMMIT PREPARED 'two phases'");
+    session.run("SELECT drop_change_feed('f')");
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT delete_entity('Orders', 'p', 'r')");
+    assert_eq!(changes(&session, "f").len(), 1);
+}
+
 #[test]
 fn a_table_that_is_published_in_part_loses_no_change_silently() {
     let feeds = Feeds::new();
