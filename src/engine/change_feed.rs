@@ -66,7 +66,7 @@ fn not_of_cluster() -> Error {
 }
 
 impl ChangeFeed {
-    /// Looks a feed up, of which all may be missing.
+    /// Looks a feed up, of which all may be missing. A slot that this transaction has dropped is missing.
     ///
     /// # Errors
     /// `InvalidInput` if several publications have its name, in different cases: another role may have made one of them; and if its
@@ -100,12 +100,14 @@ impl ChangeFeed {
                 name: name.get().to_owned(),
                 publication: text(1),
                 is_owner: row.and_then(|row| row.boolean(7)) == Some(true),
-                slot: text(2).map(|name| Slot {
-                    name,
-                    confirmed: position(3),
-                    is_lost: row.and_then(|row| row.boolean(4)) == Some(true),
-                    is_two_phase: row.and_then(|row| row.boolean(9)) == Some(true),
-                }),
+                slot: text(2)
+                    .filter(|name| !replication_slot::is_dropped(name))
+                    .map(|name| Slot {
+                        name,
+                        confirmed: position(3),
+                        is_lost: row.and_then(|row| row.boolean(4)) == Some(true),
+                        is_two_phase: row.and_then(|row| row.boolean(9)) == Some(true),
+                    }),
                 written: position(5),
             })
         })
@@ -172,7 +174,12 @@ impl ChangeFeed {
         }
         let slot = name.slot(catalog::database().to_u32());
         let make_slot = |from_commit| {
-            with_hints(&feed.name, || replication_slot::make(&slot, from_commit));
+            with_hints(&feed.name, || {
+                if replication_slot::is_dropped(&slot) {
+                    raise_dropped(&slot);
+                }
+                replication_slot::make(&slot, from_commit);
+            });
             let made = ChangeFeed::find(name).ok().and_then(|feed| feed.slot);
             made.map_or(Position(0), |slot| slot.confirmed)
         };
@@ -499,6 +506,16 @@ fn raise_lost(slot: &str) -> ! {
         ERROR,
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         format!("can no longer get changes from replication slot \"{slot}\"")
+    );
+}
+
+/// Raises PostgreSQL's error for a slot that is made too late in a transaction: this one has dropped it, so it is there until the
+/// commit.
+fn raise_dropped(slot: &str) -> ! {
+    ereport!(
+        ERROR,
+        PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+        format!("cannot create replication slot \"{slot}\" in the transaction that drops it")
     );
 }
 

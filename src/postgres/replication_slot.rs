@@ -90,6 +90,16 @@ pub fn drop_at_commit(slot: &str) {
     note(slot, Action::Dropped);
 }
 
+/// Returns whether a slot is dropped when this transaction commits.
+pub fn is_dropped(slot: &str) -> bool {
+    PENDING.with_borrow(|pending| {
+        let mut of_slot = pending
+            .iter()
+            .filter(|pending| pending.slot.as_bytes() == slot.as_bytes());
+        of_slot.any(|pending| pending.action == Action::Dropped)
+    })
+}
+
 /// Moves a slot to a position when this transaction commits.
 pub fn confirm_at_commit(slot: &str, position: Position) {
     note(slot, Action::Confirmed(position));

@@ -502,7 +502,20 @@ fn feeds_follow_their_transaction() {
 
     session.run("BEGIN; SELECT drop_change_feed('g'); ROLLBACK");
     assert_eq!((slots(), changes(&session, "g").len()), ("1".to_owned(), 0));
-    session.run("BEGIN; SELECT drop_change_feed('g'); COMMIT");
+    // For its own transaction it is gone. Its slot is there until the commit, so it cannot be made again before.
+    session.run("BEGIN; SELECT drop_change_feed('g')");
+    assert_eq!(session.text("SELECT drop_change_feed('g', if_exists => true)"), "f");
+    session.run("SAVEPOINT s");
+    for call in ["query_changes('g')", "drop_change_feed('g')"] {
+        let missing = failure(&session, &format!("SELECT {call}"));
+        assert_eq!(missing.sqlstate, "42704", "{call}: {missing:?}");
+        assert!(missing.hint.contains("There is no change feed \"g\""), "{missing:?}");
+        session.run("ROLLBACK TO s");
+    }
+    let dropped = failure(&session, "SELECT create_change_feed('g')");
+    assert_eq!(dropped.sqlstate, "25001", "{dropped:?}");
+    assert!(dropped.hint.contains("in a transaction of its own"), "{dropped:?}");
+    session.run("ROLLBACK TO s; COMMIT");
     assert_eq!(slots(), "0");
     let written = failure(
         &session,
