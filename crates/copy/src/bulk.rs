@@ -20,7 +20,7 @@ use crate::rejects::Rejects;
 use crate::rest::{KeyReader, RestDeleter, RestSource};
 use crate::resume::{Journal, Part};
 use crate::selection::Selection;
-use crate::sql::{self, SqlDeleter};
+use crate::sql::{self, LARGEST_STEP, SqlDeleter};
 use crate::write::Removed;
 
 /// What was deleted of a table.
@@ -187,26 +187,36 @@ impl Delete {
                 let deleter = RestDeleter { source, table, filter };
                 let mut reader = self.bulk.reader(source, table, &part);
                 while !self.stop.load(Ordering::Relaxed)
-                    && let Some((keys, position)) = reader.next().await?
+                    && let Some((mut keys, position)) = reader.next().await?
                 {
-                    let read = keys.len() as u64;
-                    self.pace.take(keys.len()).await;
-                    let removed = deleter.delete(keys).await?;
-                    self.note(table, index, read, removed, position)?;
+                    loop {
+                        let later = keys.split_off(self.pace.at_once(keys.len()));
+                        let read = keys.len();
+                        self.pace.take(read).await;
+                        let removed = deleter.delete(keys).await?;
+                        // Of a page that is interrupted, the next run finds the rest.
+                        let position = later.is_empty().then(|| position.clone());
+                        self.note(table, index, read as u64, removed, position)?;
+                        if later.is_empty() || self.stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        keys = later;
+                    }
                 }
             }
             Source::Sql(source) => {
-                let mut deleter = SqlDeleter::new(source.database(), table, filter, part.position);
-                while !self.stop.load(Ordering::Relaxed)
-                    && let Some(step) = deleter.next().await?
-                {
+                let step = self.pace.at_once(LARGEST_STEP);
+                let mut deleter = SqlDeleter::new(source.database(), table, filter, step, part.position);
+                while !self.stop.load(Ordering::Relaxed) {
+                    self.pace.ready().await;
+                    let Some(step) = deleter.next().await? else { break };
                     let removed = Removed {
                         deleted: step.deleted,
                         changed: step.read.saturating_sub(step.deleted),
                         ..Removed::default()
                     };
-                    self.note(table, index, step.read, removed, step.position)?;
-                    self.pace.take(usize::try_from(step.read).unwrap_or(0)).await;
+                    self.pace.note(step.read);
+                    self.note(table, index, step.read, removed, Some(step.position))?;
                 }
                 if deleter.is_uncertain() {
                     let note = "The database was away for a while. What was deleted by a step whose answer did not come is not \
@@ -223,7 +233,14 @@ impl Delete {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, table: &str, range: usize, read: u64, removed: Removed, position: Position) -> Result<(), Failure> {
+    fn note(
+        &self,
+        table: &str,
+        range: usize,
+        read: u64,
+        removed: Removed,
+        position: Option<Position>,
+    ) -> Result<(), Failure> {
         let (counters, rejected) = (&self.bulk.counters, removed.rejects.len() as u64);
         Counters::add(&counters.read, read);
         Counters::add(&counters.deleted, removed.deleted);
@@ -238,7 +255,9 @@ impl Delete {
             report.rejected += rejected;
         }
         self.rejects.add(&removed.rejects)?;
-        self.journal.set_position(table, range, position);
+        if let Some(position) = position {
+            self.journal.set_position(table, range, position);
+        }
         if self.journal.is_due() {
             tokio::task::block_in_place(|| self.journal.save())?;
         }

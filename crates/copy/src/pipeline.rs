@@ -56,30 +56,45 @@ pub struct CopyContext {
     pub stop: Arc<AtomicBool>,
 }
 
-/// Limits the entities read in a second.
+/// Limits the entities read or deleted in a second.
 pub struct Pace {
-    rate: Option<f64>,
+    rate: Option<u32>,
     next: Mutex<Instant>,
 }
 
 impl Pace {
-    pub fn new(rate: Option<f64>) -> Pace {
+    pub fn new(rate: Option<u32>) -> Pace {
         Pace {
             rate,
             next: Mutex::new(Instant::now()),
         }
     }
 
+    /// How many of so many entities are done at once: no more than in a second.
+    pub fn at_once(&self, count: usize) -> usize {
+        let rate = self.rate.and_then(|rate| usize::try_from(rate).ok());
+        rate.map_or(count, |rate| rate.min(count))
+    }
+
     /// Waits until so many entities may be read.
     pub async fn take(&self, count: usize) {
-        let Some(rate) = self.rate else { return };
-        let at = {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            let at = (*next).max(Instant::now());
-            *next = at + Duration::from_secs_f64(count as f64 / rate);
-            at
-        };
-        tokio::time::sleep_until(at.into()).await;
+        if let Some(begin) = self.note(count as u64) {
+            tokio::time::sleep_until(begin.into()).await;
+        }
+    }
+
+    /// Waits until more entities may be deleted.
+    pub async fn ready(&self) {
+        self.take(0).await;
+    }
+
+    /// Notes that so many entities are deleted. Returns when their time begins.
+    pub fn note(&self, count: u64) -> Option<Instant> {
+        let rate = self.rate?;
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = (*next).max(Instant::now());
+        *next = begin + Duration::from_secs_f64(count as f64 / f64::from(rate));
+        Some(begin)
     }
 }
 

@@ -150,7 +150,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
         target,
         readers: usize::from(places.options.concurrency),
         since: arguments.since,
-        pace: Pace::new(arguments.rate.map(f64::from)),
+        pace: Pace::new(arguments.rate),
         counters: Arc::new(Counters::default()),
         room: room(),
         rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,

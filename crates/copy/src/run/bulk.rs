@@ -137,7 +137,7 @@ async fn run(arguments: &DeleteArguments, bulk: Arc<Bulk>, table: String) -> Res
             ..DeleteReport::default()
         }),
         bulk,
-        pace: Pace::new(arguments.rate.map(f64::from)),
+        pace: Pace::new(arguments.rate),
         rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,
         journal: Journal::open(arguments.resume.clone(), job)?,
         stop: stop.clone(),

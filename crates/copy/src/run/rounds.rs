@@ -87,7 +87,7 @@ pub fn again(
         mode: before.mode,
         readers: before.readers,
         since,
-        pace: Pace::new(arguments.rate.map(f64::from)),
+        pace: Pace::new(arguments.rate),
         counters: before.counters.clone(),
         room: before.room.clone(),
         rejects: Rejects::open(arguments.rejects.clone(), arguments.max_rejects)?,

@@ -13,8 +13,8 @@ use crate::record::Position;
 use super::connect::{Database, SqlError, row, rows};
 use super::target::relation;
 
-/// How many entities a step deletes.
-const STEP: i64 = 1000;
+/// How many entities a step deletes at most.
+pub const LARGEST_STEP: usize = 1000;
 
 async fn has_function(client: &Client, signature: &str) -> Result<bool, SqlError> {
     let statement = "SELECT pg_catalog.to_regprocedure($1::text) IS NOT NULL";
@@ -65,6 +65,8 @@ pub struct SqlDeleter<'a> {
     database: &'a Database,
     table: &'a str,
     filter: Option<&'a str>,
+    /// How many entities a step deletes.
+    most: usize,
     session: Option<Session>,
     position: Option<Position>,
     /// Whether an answer did not come, so that its entities are not counted.
@@ -94,12 +96,14 @@ impl<'a> SqlDeleter<'a> {
         database: &'a Database,
         table: &'a str,
         filter: Option<&'a str>,
+        most: usize,
         position: Option<Position>,
     ) -> SqlDeleter<'a> {
         SqlDeleter {
             database,
             table,
             filter,
+            most,
             session: None,
             position,
             is_uncertain: AtomicBool::new(false),
@@ -150,7 +154,7 @@ impl<'a> SqlDeleter<'a> {
             },
         };
         session
-            .step(self.table, self.filter, self.position.as_ref())
+            .step(self.table, self.filter, self.most, self.position.as_ref())
             .await
             .map(Some)
     }
@@ -182,8 +186,15 @@ impl Session {
     }
 
     /// A position of another way, which a resume file has kept, is the beginning.
-    async fn step(&self, table: &str, filter: Option<&str>, position: Option<&Position>) -> Result<Step, SqlError> {
+    async fn step(
+        &self,
+        table: &str,
+        filter: Option<&str>,
+        most: usize,
+        position: Option<&Position>,
+    ) -> Result<Step, SqlError> {
         let client = &self.client;
+        let top = i64::try_from(most).unwrap_or(i64::MAX);
         match &self.way {
             Way::Step => {
                 let token = match position {
@@ -192,7 +203,7 @@ impl Session {
                 };
                 let statement = "SELECT deleted, continuation_token \
                      FROM table_service.delete_entities_step($1::text, $2::text, $3::bigint, $4::text)";
-                let row = row(client, statement, &[&table, &filter.unwrap_or("true"), &STEP, &token]).await?;
+                let row = row(client, statement, &[&table, &filter.unwrap_or("true"), &top, &token]).await?;
                 let deleted = u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or_default();
                 let next: Option<String> = row.try_get(1)?;
                 Ok(Step {
@@ -208,9 +219,8 @@ impl Session {
                 };
                 let page = "SELECT partition_key, row_key, continuation_token \
                      FROM table_service.query_page($1::text, $2::text, 'PartitionKey,RowKey', $3::bigint, $4::text)";
-                let most = usize::try_from(STEP).unwrap_or_default();
                 let (mut partition_keys, mut row_keys, mut next) = (Vec::new(), Vec::new(), None);
-                for row in rows(client, page, &[&table, &filter, &STEP, &token], most).await? {
+                for row in rows(client, page, &[&table, &filter, &top, &token], most).await? {
                     let keys: (Option<String>, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
                     if let (Some(partition_key), Some(row_key)) = keys {
                         partition_keys.push(partition_key);

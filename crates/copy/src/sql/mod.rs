@@ -8,7 +8,7 @@ mod rows;
 mod source;
 mod target;
 
-pub use bulk::{SqlDeleter, count};
+pub use bulk::{LARGEST_STEP, SqlDeleter, count};
 pub use changes::{Change, ChangeFeed, Event, Images, StoredTable};
 pub use source::SqlSource;
 pub use target::{SqlTarget, SqlWriter};

@@ -258,6 +258,25 @@ fn a_killed_delete_goes_on_where_it_was() {
     }
 }
 
+/// The first page is not deleted at once.
+#[test]
+fn a_rate_holds_from_the_beginning() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &lines(67, 1000));
+    for place in places() {
+        let from = &place.argument();
+        succeeds(&quietly(text(&begin), from, &[]));
+        let before = count(from, "true");
+        let mut child = start(&deleting(from, "true", &["--yes", "--rate", "1"]));
+        system_tests::wait_until("some are deleted", || count(from, "true") < before);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(count(from, "true") > 0);
+        succeeds(&deleting(from, "true", &["--yes"]));
+        assert_eq!(count(from, "true"), 0);
+    }
+}
+
 #[test]
 fn ctrl_c_ends_a_delete_in_order() {
     let directory = tempfile::tempdir().unwrap();
