@@ -88,12 +88,14 @@ pub fn sweep_one_of_all(table: &Table, top: u64, since: i64) -> Option<Swept> {
         format!("Nobody sees them. They stay until this error has gone; {call} raises it with its details.")
     };
     warn(&error, &lead, &hint);
-    let left = || Swept {
+    let left = |oldest| Swept {
         deleted: 0,
         more: true,
-        oldest: expiries.iter().filter_map(|expiry| oldest(table, expiry)).min(),
+        oldest,
     };
-    apart(|| with_its_rights(&left)).ok()
+    // What prevents the sweep may prevent this too.
+    let look = || left(expiries.iter().filter_map(|expiry| oldest(table, expiry)).min());
+    Some(apart(|| with_its_rights(&look)).unwrap_or_else(|_| left(None)))
 }
 
 /// Raises the error for a table that runs code of somebody who has fewer rights than the sweep.
