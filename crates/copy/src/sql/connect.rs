@@ -79,7 +79,12 @@ impl SqlError {
         match self {
             SqlError::Postgres(error) => match error.as_db_error() {
                 Some(db) => match db.hint() {
-                    Some(hint) => format!("{} {}", printable::said(db.message()), printable::said(hint)),
+                    Some(hint) => {
+                        let (message, hint) = (printable::said(db.message()), printable::said(hint));
+                        // PostgreSQL's own messages end without one.
+                        let period = if message.ends_with('.') { "" } else { "." };
+                        format!("{message}{period} {hint}")
+                    }
                     None => printable::said(db.message()),
                 },
                 None => printable::said(&with_sources(error)),

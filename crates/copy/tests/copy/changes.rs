@@ -409,6 +409,7 @@ fn a_copy_without_rights_to_a_feed_says_so_and_follows_by_timestamps() {
     let to = database_url(&target);
     let said = succeeds(&quietly(&from, &to, &["--on-conflict", "replace", "--follow", "60"]));
     assert!(said.contains("Without a change feed"), "{said}");
+    assert!(said.contains("must be owner of table Orders. A change feed"), "{said}");
     succeeds(&verifying(&from, &to, &[]));
     assert_eq!(slots(&session), "0");
 }
