@@ -119,7 +119,13 @@ fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>
                             .to_owned(),
                     });
                 }
-                sweep_all(&table);
+                if !sweep_all(&table) {
+                    return Err(Error::NotAuthorized {
+                        reason: "What has expired is removed first, and a trigger or a rule of the table keeps some of it, which would \
+                                 appear again"
+                            .to_owned(),
+                    });
+                }
             }
         }
         if indexes.is_empty() {

@@ -170,11 +170,16 @@ pub fn oldest(table: &Table, expiry: &Expiry) -> Option<i64> {
     connect(|spi| spi.read(&sql, &[]).first().and_then(|row| row.timestamptz(1)))
 }
 
-/// Removes all entities of a table that have expired by now.
-pub fn sweep_all(table: &Table) {
+/// Removes all entities of a table that have expired by now. Returns false if some are still there: a trigger or a rule keeps them.
+pub fn sweep_all(table: &Table) -> bool {
     let until = now();
-    for expiry in Expiries::of(table).iter() {
+    let expiries = Expiries::of(table);
+    for expiry in expiries.iter() {
         let scan = IndexScan::sweep_all(table.name(), expiry, until);
         connect(|spi| spi.run_by_index(table.name(), &scan).processed());
     }
+    expiries.iter().all(|expiry| {
+        let scan = IndexScan::expired(table.name(), expiry, until);
+        connect(|spi| spi.run_by_index(table.name(), &scan).first().is_none())
+    })
 }

@@ -180,6 +180,15 @@ impl IndexScan {
         scan
     }
 
+    /// Finds one entity that has expired at `until`, in microseconds since 2000-01-01.
+    pub fn expired(table: &QualifiedName, expiry: &Expiry, until: i64) -> IndexScan {
+        let mut scan = IndexScan::new();
+        let moment = expiry_expression("t.", expiry);
+        let until = scan.parameter(Parameter::Moment(until));
+        scan.text = format!("SELECT 1 FROM {table} AS t WHERE {moment} OPERATOR(pg_catalog.<=) {until} LIMIT 1");
+        scan
+    }
+
     fn new() -> IndexScan {
         IndexScan {
             text: String::new(),

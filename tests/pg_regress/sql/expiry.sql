@@ -329,6 +329,12 @@ INSERT INTO table_service_data."Mine" SELECT 'p', row_key, now(), format('{"E": 
 SELECT table_name, deleted, more, oldest AT TIME ZONE 'UTC' AS oldest FROM expire_entities(top => 2);
 SELECT table_name, deleted, more, oldest AT TIME ZONE 'UTC' AS oldest FROM expire_entities(top => 2, since => '2020-01-01T00:00:02.000001Z');
 SELECT row_key FROM table_service_data."Mine" ORDER BY row_key;
+-- What it keeps would appear again.
+SELECT drop_expiry('Mine');
+SELECT count_entities('Mine'), count(*) FROM query_expiry('Mine');
+DROP TRIGGER keep ON table_service_data."Mine";
+SELECT drop_expiry('Mine');
+SELECT count_entities('Mine');
 SELECT delete_table('Mine');
 -- A table that cannot even be read is in the result, for whoever watches the sweeps.
 SELECT create_table('Torn');
