@@ -15,8 +15,9 @@ impl Cleaner {
     /// If this program cannot be run again.
     pub fn start(directory: &Path) -> Result<Cleaner, String> {
         let program = std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
-        // In a process group of its own, no Ctrl-C reaches it.
+        // In a process group of its own, no Ctrl-C reaches it. Under the name of azurite-table, the program would take other arguments.
         let child = Command::new(program)
+            .arg0("table-service-emulator")
             .arg("clean-up")
             .arg(directory)
             .current_dir("/")

@@ -893,6 +893,29 @@ fn under_the_name_of_azurite_table_it_has_its_accounts() {
     assert!(said.contains("AZURITE_ACCOUNTS") && !said.contains(key), "{said}");
 }
 
+/// A link leads to the name that the program has; a copy has no other one.
+#[test]
+fn under_the_name_of_azurite_table_it_leaves_nothing_either() {
+    let temporary = Temporary::new();
+    let elsewhere = Temporary::new();
+    let copy = elsewhere.path().join("azurite-table");
+    fs::copy(PROGRAM, &copy).unwrap();
+    let environment = program(&temporary, &[]);
+    let mut command = Command::new(&copy);
+    command
+        .args(["--inMemoryPersistence", "--tablePort", "0"])
+        .envs(environment.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let listens = lines(&mut child).nth(2).unwrap();
+    assert!(listens.contains("listening"), "{listens}");
+    kill("KILL", child.id());
+    let said = error(&child.wait_with_output().unwrap());
+    assert_eq!(said, "");
+    wait_until("it cleans up", || temporary.is_clean());
+}
+
 /// What comes back for the same 200 inserts: a status, or 0 for no answer.
 fn outcomes(emulator: &Emulator, table: &str) -> Vec<u16> {
     let client = emulator.client();
