@@ -87,6 +87,7 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     let explorer = Explorer::new(&config, database_tls.as_ref())?;
     let tenants = Tenants::new(&config, database_tls)?;
     tenants.iter().for_each(|tenant| tenant.database.start());
+    explorer.iter().for_each(Explorer::start);
     let checks: Vec<_> = tenants
         .iter()
         .flat_map(|tenant| tenant.database.nodes().map(move |node| (tenant.clone(), node.clone())))

@@ -69,6 +69,11 @@ impl Databases {
         })
     }
 
+    /// Begins to look for the primaries of those that have several hosts.
+    pub fn start(&self) {
+        self.nodes.values().for_each(Node::start);
+    }
+
     pub fn names(&self) -> &[String] {
         &self.names
     }

@@ -54,6 +54,11 @@ impl Explorer {
         }))
     }
 
+    /// Begins to look at the servers of databases that have several.
+    pub fn start(&self) {
+        self.databases.start();
+    }
+
     /// The address of the page, with the token. Whoever has it may do what the explorer may do.
     pub fn address(&self, admin: SocketAddr) -> String {
         format!("http://{admin}/explorer#token={}", self.token.expose())

@@ -8,7 +8,9 @@ use system_tests::Database;
 use table_service_gateway::database::{LOOK, READY, Statement};
 use table_service_gateway::explorer::{CALLS, EXPORTS};
 
-use crate::gateway::{Service, program, url};
+use crate::failover::all_hosts;
+use crate::gateway::{Gateway, Service, program, url};
+use crate::standbys::Replicated;
 
 #[test]
 fn every_call_is_a_statement_that_the_database_knows() {
@@ -151,35 +153,25 @@ fn the_address_is_printed_on_terminals_only() {
     assert!(!service.gateway.log().contains("token="));
 }
 
-/// A gateway with an explorer, and who knows its token.
-struct Explorer {
-    service: Service,
+/// The explorer of a gateway, for who knows its token.
+struct Page {
     address: SocketAddr,
     token: String,
 }
 
-impl Explorer {
-    fn start(mode: &str) -> Explorer {
+impl Page {
+    /// Starts a gateway with an explorer.
+    fn of<T>(mode: &str, start: impl FnOnce(&[&str]) -> T) -> (T, Page) {
         let file = std::env::temp_dir().join(format!("table_service_explorer_{mode}_{}", uuid::Uuid::new_v4()));
-        let service = Service::with(&["--explorer", mode, "--explorer-address-file", file.to_str().unwrap()]);
+        let service = start(&["--explorer", mode, "--explorer-address-file", file.to_str().unwrap()]);
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         let (address, token) = text.trim().split_once("/explorer#token=").unwrap();
-        Explorer {
+        let page = Page {
             address: address.strip_prefix("http://").unwrap().parse().unwrap(),
             token: token.to_owned(),
-            service,
-        }
-    }
-
-    /// With the table Things, which has one entity.
-    fn with_an_entity(mode: &str) -> Explorer {
-        let explorer = Explorer::start(mode);
-        explorer.service.create_table("Things");
-        explorer
-            .service
-            .insert("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#);
-        explorer
+        };
+        (service, page)
     }
 
     fn call(&self, name: &str, body: &Value) -> Answer {
@@ -194,6 +186,53 @@ impl Explorer {
         let target = format!("/explorer/api/{ACCOUNT}/{name}");
         Client::new(self.address).exchange(&raw("POST", &target, &headers, body.as_bytes()))
     }
+}
+
+/// A gateway with an explorer, and a database of its own.
+struct Explorer {
+    service: Service,
+    page: Page,
+}
+
+impl Explorer {
+    fn start(mode: &str) -> Explorer {
+        let (service, page) = Page::of(mode, Service::with);
+        Explorer { service, page }
+    }
+
+    /// With the table Things, which has one entity.
+    fn with_an_entity(mode: &str) -> Explorer {
+        let explorer = Explorer::start(mode);
+        explorer.service.create_table("Things");
+        explorer
+            .service
+            .insert("Things", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+        explorer
+    }
+
+    fn call(&self, name: &str, body: &Value) -> Answer {
+        self.page.call(name, body)
+    }
+}
+
+/// With several hosts in the database's URL it follows the primary, as clients do.
+#[test]
+fn the_explorer_follows_a_promotion() {
+    let servers = Replicated::start(&[&[]]);
+    let hosts = all_hosts(&servers);
+    let (_gateway, page) = Page::of("write", |explorer| {
+        Gateway::start(&[&["--database-url", &hosts], explorer].concat())
+    });
+    let insert = |row: &str| {
+        let entity = json!({"table": "Things", "partitionKey": "p", "rowKey": row, "properties": "{}"});
+        page.call("insert_entity", &entity).status
+    };
+    assert_eq!(insert("before"), 200);
+    servers.primary.kill();
+    servers.standbys[0].promote();
+    system_tests::wait_until("it writes again", || insert("after") == 200);
+    page.call("get_entity", &json!({"table": "Things", "partitionKey": "p", "rowKey": "after"}))
+        .expect(200);
 }
 
 #[test]
