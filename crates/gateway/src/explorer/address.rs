@@ -25,11 +25,13 @@ pub fn write(address: &str, path: &Path) -> Result<(), String> {
     create(address, path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Always a new file, so that nobody else has it open or has made it a link.
+/// Always a new file, so that nobody else has it open. What is no file, such as `/dev/null` or `/dev/stdout`, is not removed for it.
 fn create(address: &str, path: &Path) -> std::io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if there.is_file() => std::fs::remove_file(path)?,
+        Ok(_) => return Err(std::io::Error::other("it is there and is no file")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     writeln!(file, "{address}")

@@ -153,6 +153,34 @@ fn the_address_is_printed_on_terminals_only() {
     assert!(!service.gateway.log().contains("token="));
 }
 
+/// As root, it would replace `/dev/null` and `/dev/stdout`.
+#[test]
+fn what_is_no_file_is_not_replaced_by_one_with_the_address() {
+    let database = Database::new();
+    let url = url(database.cluster(), database.name(), "postgres");
+    let directory = std::env::temp_dir().join(format!("table_service_explorer_{}", uuid::Uuid::new_v4()));
+    std::fs::create_dir(&directory).unwrap();
+    let (socket, link) = (directory.join("socket"), directory.join("link"));
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    std::os::unix::fs::symlink(directory.join("target"), &link).unwrap();
+    for path in [&socket, &link, &directory] {
+        let before = std::fs::symlink_metadata(path).unwrap();
+        let mut gateway = program(&["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+        gateway.args(["--database-url", &url, "--explorer", "read", "--explorer-address-file"]);
+        let started = gateway.arg(path).output().unwrap();
+        let said = String::from_utf8_lossy(&started.stderr);
+        assert!(!started.status.success());
+        let problem = format!("{}: it is there and is no file", path.display());
+        assert!(
+            said.contains("explorer_address_file (--explorer-address-file") && said.contains(&problem),
+            "{said}"
+        );
+        let after = std::fs::symlink_metadata(path).unwrap();
+        assert_eq!(after.file_type(), before.file_type());
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
 /// The explorer of a gateway, for who knows its token.
 struct Page {
     address: SocketAddr,
@@ -231,8 +259,11 @@ fn the_explorer_follows_a_promotion() {
     servers.primary.kill();
     servers.standbys[0].promote();
     system_tests::wait_until("it writes again", || insert("after") == 200);
-    page.call("get_entity", &json!({"table": "Things", "partitionKey": "p", "rowKey": "after"}))
-        .expect(200);
+    page.call(
+        "get_entity",
+        &json!({"table": "Things", "partitionKey": "p", "rowKey": "after"}),
+    )
+    .expect(200);
 }
 
 #[test]
