@@ -59,17 +59,23 @@ impl Faults {
 
     /// Other faults from now on. What came before is forgotten.
     pub fn set(&self, settings: FaultSettings) {
+        let mut state = self.state();
         let are_on = settings.throttle.is_some() || settings.inject.is_some();
-        *self.state() = State {
+        *state = State {
             settings,
             ..State::default()
         };
+        // Under the lock: of two that are set at once, both say the same.
         self.are_on.store(are_on, Ordering::Relaxed);
     }
 
     /// Forgets what came before, so that the same requests meet the same faults again.
     pub fn begin_anew(&self) {
-        self.set(self.settings());
+        let mut state = self.state();
+        *state = State {
+            settings: std::mem::take(&mut state.settings),
+            ..State::default()
+        };
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -263,6 +269,27 @@ mod tests {
         let off = faults(None, None);
         let fault = off.of(0, || panic!("it looks at the request"));
         assert_eq!(fault, Fault::default());
+    }
+
+    #[test]
+    fn what_is_set_happens_whoever_else_sets_or_begins_anew() {
+        let (off, on) = (FaultSettings::default(), faults(None, Some("503=100%")).settings());
+        for _ in 0..2000 {
+            let faults = Faults::default();
+            std::thread::scope(|threads| {
+                threads.spawn(|| faults.set(off.clone()));
+                threads.spawn(|| faults.set(on.clone()));
+            });
+            let happens = faults.of(0, || asked("p", 1)).meets.is_some();
+            assert_eq!(happens, faults.settings() == on);
+
+            faults.set(off.clone());
+            std::thread::scope(|threads| {
+                threads.spawn(|| faults.begin_anew());
+                threads.spawn(|| faults.set(on.clone()));
+            });
+            assert_eq!(faults.settings(), on);
+        }
     }
 
     #[test]
