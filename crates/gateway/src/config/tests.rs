@@ -193,6 +193,19 @@ fn errors_name_the_setting() {
             &["--database-url", "postgresql://localhost/d", "--tls-key", "k"],
             "tls_certificate (--tls-certificate",
         ),
+        (
+            &["--database-url", "postgresql://localhost/d", "--max-staleness", "5"],
+            "max_staleness (--max-staleness",
+        ),
+        (
+            &[
+                "--database-url",
+                "postgresql://localhost/d",
+                "--explorer-address-file",
+                "a",
+            ],
+            "explorer_address_file (--explorer-address-file",
+        ),
         (&["--config", "/does/not/exist.toml"], "/does/not/exist.toml"),
     ] {
         let error = config(arguments).unwrap_err();

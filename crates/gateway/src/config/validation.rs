@@ -97,6 +97,19 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         (None, Some(_)) => return Err(ConfigError::new("tls_certificate", "is missing beside tls_key")),
     };
     let accounts = accounts(&settings)?;
+    if settings.max_staleness.is_some() && accounts.iter().all(|account| account.standbys.is_empty()) {
+        return Err(ConfigError::new(
+            "max_staleness",
+            "is for standbys, and no account has a secondary_url",
+        ));
+    }
+    let explorer = settings.explorer.unwrap_or_default();
+    if settings.explorer_address_file.is_some() && explorer == ExplorerMode::Off {
+        return Err(ConfigError::new(
+            "explorer_address_file",
+            "is for the address of the explorer, which is off",
+        ));
+    }
     let has_development_account = accounts
         .iter()
         .any(|account| account.account.name() == DEVELOPMENT_ACCOUNT);
@@ -111,7 +124,7 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         listen: settings.listen.unwrap_or_else(|| "127.0.0.1:10002".to_owned()),
         admin_hosts: host_names("admin_hosts", &settings.admin_hosts)?,
         admin_listen: settings.admin_listen.unwrap_or_else(|| "127.0.0.1:10003".to_owned()),
-        explorer: settings.explorer.unwrap_or_default(),
+        explorer,
         explorer_address_file: settings.explorer_address_file,
         accounts,
         database_ca: settings.database_ca,
