@@ -222,7 +222,7 @@ impl Admin {
         for tenant in self.gateway.tenants.iter() {
             let session = Session::new(&tenant.database, Instant::now() + self.gateway.limits.request);
             if let Err(failure) = session.empty().await {
-                return text(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{failure:?}\n"));
+                return text(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{failure}\n"));
             }
             tenant.cors.changed(&session).await;
         }

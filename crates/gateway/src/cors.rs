@@ -47,7 +47,7 @@ impl CorsRules {
             known.changes
         };
         let read = session.get_service_properties().await;
-        self.learn(changes, read.map_err(|failure| format!("{failure:?}")));
+        self.learn(changes, read.map_err(|failure| failure.to_string()));
     }
 
     /// Reads the rules from a node.

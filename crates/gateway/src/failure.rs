@@ -1,5 +1,7 @@
 //! An error of a request, as the client gets it.
 
+use std::fmt;
+
 use table_service_model::error::{Report, RequestError, Stage};
 use table_service_model::{Code, Error};
 
@@ -65,6 +67,14 @@ impl From<Error> for Failure {
     }
 }
 
+/// For operators: the hint says more than the service's message.
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.hint.as_deref().unwrap_or(&self.message);
+        write!(formatter, "{}: {text}", self.code.as_str())
+    }
+}
+
 /// Returns an error and what caused it, in one line.
 pub fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -78,4 +88,23 @@ pub fn with_sources(error: &dyn std::error::Error) -> String {
         source = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_read_the_code_and_the_details() {
+        let reason = "The database cannot be reached".to_owned();
+        let busy = Failure::from(RequestError::ServerBusy { reason });
+        assert_eq!(busy.to_string(), "ServerBusy: The database cannot be reached.");
+        let plain = Failure { hint: None, ..busy };
+        assert!(
+            plain
+                .to_string()
+                .starts_with("ServerBusy: The server is currently unable"),
+            "{plain}"
+        );
+    }
 }

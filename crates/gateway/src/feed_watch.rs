@@ -21,7 +21,7 @@ pub async fn keep_watching(gateway: Arc<Gateway>, tenant: Arc<Tenant>) {
             let session = Session::new(&tenant.database, Instant::now() + gateway.limits.request);
             match session.query_change_feeds().await {
                 Ok(feeds) => gateway.metrics.feeds(account, feeds),
-                Err(failure) => tracing::debug!(account, ?failure, "the change feeds could not be looked at"),
+                Err(failure) => tracing::debug!(account, %failure, "the change feeds could not be looked at"),
             }
         }
     }

@@ -66,7 +66,7 @@ async fn sweep(
     let tables = match session.expire_entities(TOP, since).await {
         Ok(tables) => tables,
         Err(failure) => {
-            tracing::warn!(account, ?failure, "entities that have expired were not removed");
+            tracing::warn!(account, %failure, "entities that have expired were not removed");
             return None;
         }
     };
