@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use table_service_gateway::config::{self, AccountSettings, Config, ConfigError, Settings};
+use table_service_gateway::config::{self, AccountSettings, Config, ConfigError, DEVELOPMENT_ACCOUNT, Settings};
 use table_service_gateway::run;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -179,9 +179,13 @@ fn make_directory_of(file: &Path) -> Result<(), String> {
     }
 }
 
-/// The database of an account. An account's name has letters and digits only, so it is not the name of another database.
+/// The database of an account. An account's name has letters and digits only, so it is not the name of another database. The
+/// development account has the same one as without accounts, so that its tables stay when others are added.
 fn database_of(account: &AccountSettings) -> String {
-    format!("account_{}", account.name)
+    match account.name.as_str() {
+        DEVELOPMENT_ACCOUNT => FIRST_DATABASE.to_owned(),
+        name => format!("account_{name}"),
+    }
 }
 
 /// The settings of the gateway. The environment is the gateway's, not the emulator's, so it is not read.
