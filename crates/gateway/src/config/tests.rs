@@ -374,6 +374,32 @@ fn a_database_has_a_host() {
 }
 
 #[test]
+fn hosts_have_a_port_and_an_address_each() {
+    let config = |url: &str| config(&["--database-url", url]);
+    for url in [
+        "host=localhost,127.0.0.1 hostaddr=127.0.0.1",
+        "host=localhost hostaddr=127.0.0.1,127.0.0.2",
+        "host=localhost,127.0.0.1 port=1,2,3",
+        "hostaddr=127.0.0.1 port=1,2",
+        // In this form a comma belongs to the name of the directory.
+        "postgresql:///d?host=/one,/two&port=1,2",
+    ] {
+        let error = config(url).unwrap_err();
+        assert!(
+            error.contains("database_url") && error.contains("not as many"),
+            "{url}: {error}"
+        );
+    }
+    for url in [
+        "host=localhost,127.0.0.1 port=1",
+        "host=localhost,127.0.0.1 port=1,2 hostaddr=127.0.0.1,127.0.0.1",
+        "postgresql://localhost:1,127.0.0.1/d",
+    ] {
+        assert!(config(url).is_ok(), "{url}");
+    }
+}
+
+#[test]
 fn an_issuer_belongs_to_one_account() {
     let account = |name: &str| {
         format!(

@@ -1,5 +1,6 @@
 //! One PostgreSQL server with the tables of an account: its connections, and whether it can be reached.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -430,18 +431,20 @@ impl Drop for CountedStatement {
 
 /// Address and database, without role and password.
 pub fn name(config: &Config) -> String {
-    let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
-        let ports = config.get_ports();
+    let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
+    let servers = (0..hosts.len().max(addresses.len())).map(|index| {
         let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-        match host {
-            Host::Tcp(host) if host.contains(':') => format!("[{host}]:{port}"),
-            Host::Tcp(host) => format!("{host}:{port}"),
-            Host::Unix(directory) => format!("{}:{port}", directory.display()),
+        match (hosts.get(index), addresses.get(index)) {
+            (Some(Host::Tcp(host)), _) if host.contains(':') => format!("[{host}]:{port}"),
+            (Some(Host::Tcp(host)), _) => format!("{host}:{port}"),
+            (Some(Host::Unix(directory)), _) => format!("{}:{port}", directory.display()),
+            (None, Some(address)) => SocketAddr::new(*address, port).to_string(),
+            (None, None) => String::new(),
         }
     });
-    let hosts: Vec<String> = hosts.collect();
+    let servers: Vec<String> = servers.collect();
     let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    format!("{}/{}", hosts.join(","), connection::shown_name(database))
+    format!("{}/{}", servers.join(","), connection::shown_name(database))
 }
 
 /// What all connections to a server have in common. With `sslmode=require` they use TLS and check the server's certificate.
@@ -528,4 +531,30 @@ pub fn split(config: &Config) -> Vec<Config> {
             one
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Metrics and log tell them apart by it.
+    #[test]
+    fn each_server_has_a_name() {
+        for (url, names) in [
+            ("host=a,b port=1 dbname=d", &["a:1/d", "b:1/d"][..]),
+            (
+                "host=a,b hostaddr=10.0.0.1,10.0.0.2 dbname=d",
+                &["a:5432/d", "b:5432/d"],
+            ),
+            (
+                "hostaddr=10.0.0.1,::1 port=1,2 dbname=d",
+                &["10.0.0.1:1/d", "[::1]:2/d"],
+            ),
+            ("host=/run/p,::1 dbname=d", &["/run/p:5432/d", "[::1]:5432/d"]),
+        ] {
+            let config: Config = url.parse().unwrap();
+            let each: Vec<String> = split(&config).iter().map(name).collect();
+            assert_eq!(each, names);
+        }
+    }
 }
