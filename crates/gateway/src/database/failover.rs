@@ -127,6 +127,16 @@ impl Failover {
         }
     }
 
+    /// Waits until another server is the primary than the one of a connection: an answer of that one may never come.
+    pub async fn superseded(&self, index: usize, look: Look) {
+        let own = Target::Primary(index, look.sight.line);
+        let mut target = self.target.subscribe();
+        let other = target.wait_for(|target| matches!(target, Target::Primary(..)) && *target != own);
+        if other.await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     /// A server may not be the primary any more: all are asked at once. `is_standby` says that it is in recovery.
     pub fn suspect(&self, index: usize, is_standby: bool) {
         let mut state = self.state();

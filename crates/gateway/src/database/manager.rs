@@ -153,6 +153,14 @@ impl Manager {
         }
     }
 
+    /// Waits until another server has the place of the one of a connection. Of a single server it never ends.
+    pub async fn superseded(&self, server: usize, seen: Option<(Look, Instant)>) {
+        match (&self.reach, seen) {
+            (Reach::Primary(failover), Some((look, _))) => failover.superseded(server, look).await,
+            _ => std::future::pending().await,
+        }
+    }
+
     /// Tells that a server was lost, or is in recovery. Returns false if nothing was to be had from it anyway.
     pub fn lost(&self, server: usize, is_standby: bool) -> bool {
         match &self.reach {

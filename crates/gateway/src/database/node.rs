@@ -363,6 +363,12 @@ impl Lease {
         &mut self.object
     }
 
+    /// Ends when another server has become the primary, if that can be.
+    pub fn superseded(&self) -> impl Future<Output = ()> + use<> {
+        let (node, server, seen) = (self.node().clone(), self.object.server(), self.object.seen());
+        async move { node.pool.manager().superseded(server, seen).await }
+    }
+
     /// Leaves the node out, because its server was lost over this connection.
     pub fn leave_out(&self, problem: String) {
         let node = self.node();

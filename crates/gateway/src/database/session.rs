@@ -8,7 +8,6 @@ use table_service_model::access::ServiceProperties;
 use table_service_model::error::{RequestError, Retry};
 use table_service_model::{Code, Error, PropertiesBuf, table_name};
 use tokio::sync::oneshot;
-use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -122,8 +121,9 @@ impl<'a> Session<'a> {
                     ControlFlow::Break(())
                 }
             };
+            let superseded = lease.superseded();
             let call = pin!(lease.connection().stream(statement, parameters, take));
-            timeout_at(self.deadline, call).await
+            self.answer(call, superseded).await
         };
         if let Ok(Ok(ControlFlow::Break(()))) = result {
             // More rows may be on their way. To read them only to drop them takes longer than another connection.
@@ -177,7 +177,7 @@ impl<'a> Session<'a> {
         };
         let result = {
             let call = pin!(lease.connection().query(statement, parameters));
-            timeout_at(limit, call).await
+            timeout_at(limit, call).await.map_err(|_| NoAnswer::Late)
         };
         if result.is_err() {
             // To cancel it would take as long as it may hang.
@@ -204,10 +204,24 @@ impl<'a> Session<'a> {
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Diagnosis> {
         let result = {
+            let superseded = lease.superseded();
             let call = pin!(lease.connection().query(statement, parameters));
-            timeout_at(self.deadline, call).await
+            self.answer(call, superseded).await
         };
         end(lease, result).await
+    }
+
+    /// Waits for the answer of a call, as long as it is worth it.
+    async fn answer<T>(
+        &self,
+        call: impl Future<Output = T>,
+        superseded: impl Future<Output = ()>,
+    ) -> Result<T, NoAnswer> {
+        tokio::select! {
+            biased;
+            answer = timeout_at(self.deadline, call) => answer.map_err(|_| NoAnswer::Late),
+            () = superseded => Err(NoAnswer::Superseded),
+        }
     }
 
     /// Reads an entity, in a group if many are read at once.
@@ -477,6 +491,14 @@ pub trait PageSink {
     fn row(&mut self, row: &Row) -> Result<ControlFlow<()>, Failure>;
 }
 
+/// Why a statement has no answer.
+enum NoAnswer {
+    /// Its time is over.
+    Late,
+    /// Another server is the primary now.
+    Superseded,
+}
+
 /// Attempts of one statement.
 struct Retries {
     pause: Duration,
@@ -512,11 +534,17 @@ impl Retries {
 }
 
 /// What a statement has ended with. Its connection goes back if it can be used again.
-async fn end<T>(mut lease: Lease, result: Result<Result<T, tokio_postgres::Error>, Elapsed>) -> Result<T, Diagnosis> {
+async fn end<T>(mut lease: Lease, result: Result<Result<T, tokio_postgres::Error>, NoAnswer>) -> Result<T, Diagnosis> {
     let mut diagnosis = match result {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => Diagnosis::of(&error),
-        Err(_) => cancel(&mut lease).await,
+        Err(NoAnswer::Late) => cancel(&mut lease).await,
+        Err(NoAnswer::Superseded) => {
+            let reason = "Another server has become the primary".to_owned();
+            let mut diagnosis = Diagnosis::without_connection(RequestError::ServerBusy { reason }.into());
+            diagnosis.connection_lost = true;
+            diagnosis
+        }
     };
     if diagnosis.is_read_only && Box::pin(lease.is_in_recovery()).await {
         // Certainly not executed, and another server may take it.

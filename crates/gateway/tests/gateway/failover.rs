@@ -245,6 +245,37 @@ fn a_write_whose_connection_broke_is_not_sent_again() {
     wait_until("it is there", || get(&gateway.client(), "r").status == 200);
 }
 
+/// As if the primary had fallen silent: what is under way there gets no answer.
+#[test]
+fn what_is_under_way_does_not_wait_for_a_server_that_is_the_primary_no_more() {
+    let servers = Replicated::start(&[&[]]);
+    let gateway = Gateway::start(&["--database-url", &all_hosts(&servers)]);
+    insert(&gateway.client(), "r").expect(201);
+    let standby = servers.standbys[0].session();
+    wait_until("it arrives", || {
+        standby.text("SELECT count(*) FROM table_service_data.\"Things\"") == "1"
+    });
+    let blocker = servers.primary.session();
+    blocker.run("BEGIN; LOCK TABLE table_service_data.\"Things\" IN ACCESS EXCLUSIVE MODE");
+    std::thread::scope(|scope| {
+        let (client, other) = (gateway.client(), gateway.client());
+        let reading = scope.spawn(move || client.get("Things()"));
+        let writing = scope.spawn(move || insert(&other, "s"));
+        let observer = servers.primary.session();
+        wait_until("both wait for the lock", || {
+            observer.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "2"
+        });
+        servers.standbys[0].promote();
+        // The read is repeated there. Nobody knows of the write whether it was executed.
+        let answer = reading.join().unwrap().expect(200);
+        assert!(answer.text().contains("\"RowKey\":\"r\""), "{}", answer.text());
+        let answer = writing.join().unwrap();
+        answer.fails_with(503, "ServerBusy", "The server is currently unable to receive requests.");
+    });
+    get(&gateway.client(), "s").expect(404);
+    insert(&gateway.client(), "s").expect(201);
+}
+
 #[test]
 fn a_primary_that_is_set_to_read_only_is_busy_and_stays() {
     let servers = Replicated::start(&[&[]]);
