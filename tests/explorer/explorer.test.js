@@ -692,6 +692,19 @@ test("without the token there is no data, and the page says which address to ope
   assert.equal((await call("query_tables", {}, { Authorization: `Bearer ${other}` })).status, 401, "the token of another start");
 });
 
+test("a link with a wrong token does not replace the right one", async () => {
+  const page = await open(at({ table: "Grid" }));
+  await page.waitForSelector("main .grid");
+  for (const wrong of ["wrong", `${token}x`, "", "\u20ac"]) {
+    const other = await page.browserContext().newPage();
+    await other.goto(`${origin}/explorer#token=${encodeURIComponent(wrong)}&account=devstoreaccount1&table=Grid`);
+    await other.waitForSelector("main .grid");
+    assert.equal(await other.evaluate(() => Object.values(localStorage).join()), token);
+    await other.close();
+  }
+  await close(page);
+});
+
 test("calls are POST with JSON, bounded, and of the page's own origin", async () => {
   assert.equal((await call("query_tables", {}, { "Content-Type": "text/plain" })).status, 415);
   assert.equal((await call("query_tables", {}, { Origin: "http://127.0.0.1:1" })).status, 403);

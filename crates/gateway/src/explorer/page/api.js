@@ -5,6 +5,9 @@
 /** Local storage belongs to one origin, and that includes the port. */
 const TOKEN = 'table-service-explorer-token';
 
+/** The token of the address, until the server takes it: a link of any site can have a wrong one, which replaces none. */
+let untried = '';
+
 /** @typedef {[name: string, type: string, value: string, length: number]} Property */
 
 /**
@@ -33,7 +36,7 @@ export class Problem extends Error {
   }
 }
 
-/** Takes the token out of the address, and keeps it for this origin. Returns whether there was one. */
+/** Takes the token out of the address. It is kept for this origin when the server takes it. Returns whether there was one. */
 export function takeToken() {
   const fragment = new URLSearchParams(location.hash.slice(1));
   const token = fragment.get('token');
@@ -41,7 +44,8 @@ export function takeToken() {
     fragment.delete('token');
     const rest = fragment.toString();
     history.replaceState(null, '', location.pathname + (rest ? `#${rest}` : ''));
-    localStorage.setItem(TOKEN, token);
+    // Another one cannot stand in a header.
+    untried = /^[!-~]+$/.test(token) ? token : '';
   }
   return token !== null;
 }
@@ -50,8 +54,11 @@ export function takeToken() {
  * @param {string} path
  * @param {Record<string, string | number | boolean | null>} parameters
  * @param {AbortSignal} signal
+ * @returns {Promise<any>}
  */
 async function post(path, parameters, signal) {
+  const kept = localStorage.getItem(TOKEN) ?? '';
+  const token = untried === '' ? kept : untried;
   let response;
   let answer;
   try {
@@ -59,7 +66,7 @@ async function post(path, parameters, signal) {
       method: 'POST',
       headers: {
         'Content-Type': 'application/json',
-        Authorization: `Bearer ${localStorage.getItem(TOKEN) ?? ''}`,
+        Authorization: `Bearer ${token}`,
       },
       body: JSON.stringify(parameters),
       signal,
@@ -70,6 +77,15 @@ async function post(path, parameters, signal) {
     throw new Problem(0, 'NoAnswer', 'The gateway does not answer.', 'Look whether it still runs, and try again.');
   }
   signal.throwIfAborted();
+  if (response.ok && token !== kept) {
+    localStorage.setItem(TOKEN, token);
+  }
+  if (token === untried && (response.ok || response.status === 401)) {
+    untried = '';
+  }
+  if (response.status === 401 && token !== kept && kept !== '') {
+    return post(path, parameters, signal);
+  }
   if (!response.ok) {
     const { code, message, hint } = answer.error;
     throw new Problem(response.status, code, message, hint);
