@@ -1,7 +1,9 @@
 //! The command line, and which source of a setting wins.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use figment::error::{Actual, Kind};
 use figment::providers::{Format, Serialized, Toml};
@@ -11,6 +13,9 @@ use table_service_model::secret;
 use super::error::ConfigError;
 use super::settings::Settings;
 use super::validation::{Config, check};
+
+/// In bytes. A device may have no end.
+const LARGEST_FILE: u64 = 1 << 20;
 
 /// Serves the REST protocol of the Azure Table service from PostgreSQL databases with the extension table_service.
 ///
@@ -43,15 +48,16 @@ impl CommandLine {
     pub fn config(self) -> Result<Config, ConfigError> {
         let mut figment = Figment::new();
         if let Some(path) = &self.config {
-            let file = Toml::file_exact(path);
+            let problem = |problem: String| ConfigError::new("", format!("{}: {problem}", path.display()));
+            // Once: a pipe gives its text only once.
+            let text = text_of(path).map_err(|error| problem(error.to_string()))?;
+            let file = Toml::string(&text);
             // What is wrong with its text is reported with the line in which it is, and that line may have a key.
             file.data().map_err(|error| {
-                let problem = match (std::fs::metadata(path), place(&error.to_string())) {
-                    (Err(error), _) => error.to_string(),
-                    (_, Some((line, column))) => format!("line {line}, column {column} is not TOML"),
-                    (_, None) => "it cannot be read as TOML".to_owned(),
-                };
-                ConfigError::new("", format!("{}: {problem}", path.display()))
+                problem(match place(&error.to_string()) {
+                    Some((line, column)) => format!("line {line}, column {column} is not TOML"),
+                    None => "it cannot be read as TOML".to_owned(),
+                })
             })?;
             figment = figment.merge(file);
         }
@@ -61,6 +67,15 @@ impl CommandLine {
             .map_err(|error| wrong(&error))?;
         check(settings)
     }
+}
+
+fn text_of(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST_FILE {
+        return Err(std::io::Error::other("it is longer than 1 MiB"));
+    }
+    Ok(text)
 }
 
 /// Line and column, from the first line of an error of the TOML reader.

@@ -207,6 +207,8 @@ fn errors_name_the_setting() {
             "explorer_address_file (--explorer-address-file",
         ),
         (&["--config", "/does/not/exist.toml"], "/does/not/exist.toml"),
+        (&["--config", "/dev/zero"], "longer than 1 MiB"),
+        (&["--config", "/"], "directory"),
     ] {
         let error = config(arguments).unwrap_err();
         assert!(error.contains(expected), "{arguments:?}: {error}");
