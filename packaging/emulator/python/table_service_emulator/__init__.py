@@ -26,7 +26,11 @@ _CONNECTION_STRING = "Connection string: "
 
 def program() -> str:
     """Returns the path of the command that was installed with this package."""
-    for file in importlib.metadata.files(_NAME) or []:
+    try:
+        files = importlib.metadata.files(_NAME) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
         if file.name == _NAME and file.parent.name == "bin":
             path = file.locate().resolve()
             if path.is_file():
