@@ -37,6 +37,13 @@ impl Record {
         self.partition_key.len() + self.row_key.len() + self.properties.as_bytes().len() + 128
     }
 
+    pub fn key(&self) -> Key {
+        Key {
+            partition_key: self.partition_key.clone(),
+            row_key: self.row_key.clone(),
+        }
+    }
+
     pub fn as_entity(&self) -> Entity<'_> {
         Entity {
             partition_key: Some(&self.partition_key),

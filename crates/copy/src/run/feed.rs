@@ -400,69 +400,89 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// The entities of the source that have these keys. Without the table there are none.
-    async fn entities(&mut self, table: &str, keys: &[Key]) -> Result<Vec<Record>, Failure> {
-        if let Some(stored) = self.known.stored.remove(table) {
-            // It may have another name now, or be gone.
-            if let Ok(found) = self.feed.entities(&stored, keys).await {
-                self.known.stored.insert(table.to_owned(), stored);
-                return Ok(found);
-            }
-        }
-        let Some(stored) = self.feed.stored_table(table).await? else {
-            return Ok(Vec::new());
-        };
-        let found = self.feed.entities(&stored, keys).await?;
-        self.known.stored.insert(table.to_owned(), stored);
-        Ok(found)
-    }
-
     async fn flush(&mut self) -> Result<(), Failure> {
         for (table, keys) in std::mem::take(&mut self.pending) {
-            let mut keys: Vec<Key> = keys.into_iter().collect();
-            let records = self.entities(&table, &keys).await?;
-            let there: BTreeSet<(&str, &str)> = records
-                .iter()
-                .map(|record| (record.partition_key.as_str(), record.row_key.as_str()))
-                .collect();
-            keys.retain(|key| !there.contains(&(key.partition_key.as_str(), key.row_key.as_str())));
-            let mut done = TableReport {
-                table: table.clone(),
-                read: records.len() as u64,
-                ..TableReport::default()
-            };
-            if !records.is_empty() {
-                let mode = self.copy.mode;
-                let outcome = match &self.copy.target {
-                    Target::Sql(target) => {
-                        target.create(&table).await?;
-                        if self.writers.len() >= WRITERS && !self.writers.contains_key(&table) {
-                            self.writers.clear();
-                        }
-                        let writer = || target.writer(&table, mode);
-                        self.writers
-                            .entry(table.clone())
-                            .or_insert_with(writer)
-                            .write(records)
-                            .await?
-                    }
-                    Target::Rest(target) => {
-                        target.create(&table).await?;
-                        target.writer(&table, mode).write(records).await?
-                    }
-                    Target::Files(_) => return Err(Failure::usage("--follow is for a service or a database.")),
-                };
-                done.written = outcome.written;
-                done.skipped = outcome.skipped;
-                done.kept_timestamps = outcome.kept_timestamps;
-                done.rejected = outcome.rejects.len() as u64;
-                self.copy.rejects.add(&outcome.rejects)?;
-            }
-            if !keys.is_empty() && self.copy.target.has(&table).await? == Some(true) {
-                self.copy.target.delete(&table, &keys).await?;
-            }
-            self.report.add(done);
+            self.apply_keys(&table, keys).await?;
         }
+        Ok(())
+    }
+
+    /// Gives the target the entities that the source has of these keys, and deletes the others.
+    async fn apply_keys(&mut self, table: &str, mut keys: BTreeSet<Key>) -> Result<(), Failure> {
+        if let Some(stored) = self.known.stored.remove(table)
+            && self.write_present(table, &stored, &mut keys).await?.is_ok()
+        {
+            self.known.stored.insert(table.to_owned(), stored);
+        } else if let Some(stored) = self.feed.stored_table(table).await? {
+            // The one that was known may have another name now, or be gone.
+            self.write_present(table, &stored, &mut keys).await??;
+            self.known.stored.insert(table.to_owned(), stored);
+        }
+        if !keys.is_empty() && self.copy.target.has(table).await? == Some(true) {
+            let absent: Vec<Key> = keys.into_iter().collect();
+            self.copy.target.delete(table, &absent).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the entities that the source has of these keys, and takes their keys out. The inner error is the source's.
+    async fn write_present(
+        &mut self,
+        table: &str,
+        stored: &StoredTable,
+        keys: &mut BTreeSet<Key>,
+    ) -> Result<Result<(), Failure>, Failure> {
+        let asked: Vec<Key> = keys.iter().cloned().collect();
+        let feed = self.feed;
+        // Some entities are written while the next ones come, and nothing holds all of them.
+        let (batches, mut arriving) = channel::<Vec<Record>>(1);
+        let write = async move {
+            while let Some(records) = arriving.recv().await {
+                for record in &records {
+                    keys.remove(&record.key());
+                }
+                self.write(table, records).await?;
+            }
+            Ok(())
+        };
+        let (read, written) = tokio::join!(feed.entities(stored, &asked, batches), write);
+        written.map(|()| read)
+    }
+
+    async fn write(&mut self, table: &str, records: Vec<Record>) -> Result<(), Failure> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let read = records.len() as u64;
+        let mode = self.copy.mode;
+        let outcome = match &self.copy.target {
+            Target::Sql(target) => {
+                target.create(table).await?;
+                if self.writers.len() >= WRITERS && !self.writers.contains_key(table) {
+                    self.writers.clear();
+                }
+                let writer = || target.writer(table, mode);
+                self.writers
+                    .entry(table.to_owned())
+                    .or_insert_with(writer)
+                    .write(records)
+                    .await?
+            }
+            Target::Rest(target) => {
+                target.create(table).await?;
+                target.writer(table, mode).write(records).await?
+            }
+            Target::Files(_) => return Err(Failure::usage("--follow is for a service or a database.")),
+        };
+        self.copy.rejects.add(&outcome.rejects)?;
+        self.report.add(TableReport {
+            table: table.to_owned(),
+            read,
+            written: outcome.written,
+            skipped: outcome.skipped,
+            kept_timestamps: outcome.kept_timestamps,
+            rejected: outcome.rejects.len() as u64,
+        });
         Ok(())
     }
 }

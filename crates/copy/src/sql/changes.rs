@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Row};
 
 use crate::failure::Failure;
-use crate::record::{Key, MOST_TABLES, Record};
+use crate::record::{CHUNK_BYTES, Key, MOST_TABLES, Record};
 
 use super::connect::{Database, SqlError, alive, row, rows};
 use super::rows::{Bag, Micros};
@@ -273,24 +273,45 @@ impl ChangeFeed {
         self.database.again(|| self.database.on_kept(work)).await
     }
 
-    /// The entities of a table that have these keys, as they are now.
+    /// Sends the entities of a table that have these keys, as they are now, some at a time. After a connection broke they come again
+    /// from the first one. It ends early, without an error, when nobody takes them.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn entities(&self, table: &StoredTable, keys: &[Key]) -> Result<Vec<Record>, Failure> {
+    pub async fn entities(
+        &self,
+        table: &StoredTable,
+        keys: &[Key],
+        batches: Sender<Vec<Record>>,
+    ) -> Result<(), Failure> {
         let (partitions, rows_of): (Vec<&str>, Vec<&str>) = keys
             .iter()
             .map(|key| (key.partition_key.as_str(), key.row_key.as_str()))
             .unzip();
-        let (partitions, rows_of) = (&partitions, &rows_of);
+        let parameters: &[&(dyn ToSql + Sync)] = &[&partitions, &rows_of];
         let StoredTable { relation, alive } = table;
         let statement = &format!(
             "SELECT e.partition_key, e.row_key, e.\"timestamp\", e.properties FROM unnest($1::text[], $2::text[]) AS k (p, r) \
              JOIN {relation} AS e ON e.partition_key = k.p AND e.row_key = k.r WHERE {alive}"
         );
+        let batches = &batches;
         let work = async |client: &Client| {
-            let found = client.query(statement, &[partitions, rows_of]).await?;
-            found.iter().map(record).collect()
+            let mut rows = pin!(client.query_raw(statement, parameters.iter().copied()).await?);
+            let (mut batch, mut bytes) = (Vec::new(), 0);
+            while let Some(row) = rows.next().await {
+                let record = record(&row?)?;
+                bytes += record.weight();
+                batch.push(record);
+                if bytes >= CHUNK_BYTES {
+                    bytes = 0;
+                    if batches.send(std::mem::take(&mut batch)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+            // Nobody takes them, or there are none.
+            let _ = batches.send(batch).await;
+            Ok(())
         };
         self.database.again(|| self.database.on_kept(work)).await
     }

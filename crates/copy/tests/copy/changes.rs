@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use system_tests::random::{Random, seeds};
 use system_tests::{Database, Session, wait_until};
 
+use crate::memory::most_of;
 use crate::program::{
     Place, command, connection_string, database_url, ends_with, output, quietly, start, succeeds, text, verifying,
 };
@@ -296,6 +297,24 @@ fn a_copy_follows_deletions_too_and_leaves_no_feed() {
         assert_eq!(slots(&session), "0");
         assert_eq!(session.text("SELECT count(*) FROM pg_publication"), "0");
     }
+}
+
+/// docs/guide/move.md says what it may have.
+#[test]
+fn large_entities_are_followed_some_at_a_time() {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, copied) = (prepared(&source), prepared(&target));
+    let copying = following(&database_url(&source), &database_url(&target));
+    wait_until("there is a feed", || slots(&session) == "1");
+    session.run(
+        "SELECT count(insert_entity('Orders', 'p', n::text, bag)) FROM generate_series(1, 120) AS n,
+        (SELECT jsonb_object_agg('P' || n, repeat('€', 32000)) AS bag FROM generate_series(1, 15) AS n) AS b",
+    );
+    let count = "SELECT count(*) FROM table_service_data.\"Orders\"";
+    wait_until("all are copied", || copied.text(count) == "120");
+    let most = most_of(copying.id());
+    assert!(most > 0 && most < 384 << 20, "{most} bytes");
+    interrupt(copying);
 }
 
 #[test]

@@ -11,16 +11,20 @@ const MOST: u64 = 256 << 20;
 /// What a small file becomes.
 const LARGE: usize = 512 << 20;
 
+/// The most memory that a process had, in bytes.
+pub fn most_of(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
+
 /// Runs it to its end: status, the most memory that it had, what it said.
 fn measured(arguments: &[&str]) -> (Option<i32>, u64, String) {
     let mut child = command(arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let status = format!("/proc/{}/status", child.id());
     let mut most = 0;
     while child.try_wait().unwrap().is_none() {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        most = most.max(kib.unwrap_or(0) << 10);
+        most = most.max(most_of(child.id()));
         std::thread::sleep(Duration::from_millis(2));
     }
     let output = child.wait_with_output().unwrap();
