@@ -20,8 +20,8 @@ use crate::printable::tell;
 use crate::sql::{Change, ChangeFeed, Event, Images};
 
 const BUFFER: usize = 1 << 16;
-/// Changes that wait to be written.
-const WAITING: usize = 100;
+/// Changes that wait to be written. Each may have 6 MiB.
+const WAITING: usize = 8;
 
 /// Where the lines go.
 enum Lines {

@@ -10,8 +10,9 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-/// What a message may have: a row with an entity has less than 3 MiB.
-const LARGEST_MESSAGE: usize = 4 << 20;
+/// What a message may have. A row with an entity has less than 3 MiB, and a change has two bags as JSON, of 3 MiB each if all
+/// characters are escaped.
+const LARGEST_MESSAGE: usize = 8 << 20;
 /// What a server may report of its parameters, which the driver keeps.
 const MOST_PARAMETERS: usize = 256 << 10;
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -131,6 +131,8 @@ pub struct Database {
     patience: Duration,
     /// Connections that wait for their next statement.
     kept: Arc<Mutex<Vec<Client>>>,
+    /// What a server sent that another connection would get too. Its clients hear only that the connection is closed.
+    refused: Arc<Mutex<Option<String>>>,
 }
 
 impl Database {
@@ -140,6 +142,7 @@ impl Database {
             config,
             patience,
             kept: Arc::default(),
+            refused: Arc::default(),
         }
     }
 
@@ -156,6 +159,9 @@ impl Database {
     /// # Errors
     /// The error, if it does not pass, or has not passed for too long.
     pub async fn wait(&self, backoff: &mut Backoff, error: &SqlError) -> Result<(), Failure> {
+        if let Some(refused) = self.refused.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(self.failure(&SqlError::for_ever(refused)));
+        }
         let failure = self.failure(error);
         if error.is_passing() && backoff.wait(None, &failure.to_string()).await {
             return Ok(());
@@ -276,6 +282,21 @@ impl Database {
         Err(last)
     }
 
+    fn run_connection(&self, connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) {
+        let refused = self.refused.clone();
+        tokio::spawn(async move {
+            // Dropped after this is noted, and then its client hears of it.
+            let mut connection = pin!(connection);
+            if let Err(error) = connection.as_mut().await
+                && error.code().is_none()
+                && !error.is_closed()
+                && !is_broken(&error)
+            {
+                *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(with_sources(&error));
+            }
+        });
+    }
+
     async fn connect_to(&self, place: &Host, known_as: Option<&str>, port: u16) -> Result<Client, SqlError> {
         let mut config = self.config.clone();
         if config.get_application_name().is_none() {
@@ -300,13 +321,13 @@ impl Database {
                 let tls = MakeTlsConnect::<Socket>::make_tls_connect(&mut tls(), known_as);
                 let tls = tls.map_err(|error| SqlError::for_ever(error.to_string()))?;
                 let (client, connection) = config.connect_raw(socket, BoundedTls(tls)).await?;
-                tokio::spawn(connection);
+                self.run_connection(connection);
                 client
             }
             _ => {
                 config.ssl_mode(SslMode::Disable);
                 let (client, connection) = config.connect_raw(Bounded::new(socket), NoTls).await?;
-                tokio::spawn(connection);
+                self.run_connection(connection);
                 client
             }
         };

@@ -1,6 +1,7 @@
 //! The changes of a feed as lines, and copies that follow a feed.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -71,6 +72,37 @@ fn changes_are_lines_that_are_confirmed_when_they_are_written() {
     assert!(ends_with(1, &arguments).contains("no change feed"));
     assert!(ends_with(2, &["changes", "--from", to, "--feed", "f", "--to", "-"]).contains("postgresql://"));
     assert!(ends_with(2, &["changes", "--from", &from, "--feed", "f", "--to", &from]).contains("JSON lines"));
+}
+
+/// Escaped in JSON, a character has six bytes, and a change with an old image has two bags.
+#[test]
+fn the_largest_changes_are_written() {
+    let source = Database::new();
+    let session = prepared(&source);
+    session.run("SELECT create_change_feed('f', old_images => true)");
+    session.run(
+        "SELECT count(insert_entity('Orders', 'p', n::text, bag)) FROM generate_series(1, 30) AS n,
+        (SELECT jsonb_object_agg('P' || n, repeat(chr(1), 32000)) AS bag FROM generate_series(1, 16) AS n) AS b;
+        UPDATE table_service_data.\"Orders\" SET row_key = row_key",
+    );
+    let mut writing = command(&["changes", "--from", &database_url(&source), "--feed", "f", "--to", "-"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Nobody reads for a while, so changes wait.
+    std::thread::sleep(Duration::from_secs(2));
+    let most = most_of(writing.id());
+    assert!(most > 0 && most < 384 << 20, "{most} bytes");
+    let lines = BufReader::new(writing.stdout.take().unwrap()).lines();
+    assert_eq!(
+        lines
+            .map(|line| line.unwrap().len() > 1_000_000)
+            .filter(|&is_large| is_large)
+            .count(),
+        60
+    );
+    assert!(writing.wait().unwrap().success());
+    session.run("SELECT drop_change_feed('f')");
 }
 
 #[test]
