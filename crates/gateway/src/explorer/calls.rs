@@ -75,6 +75,8 @@ macro_rules! entity {
 }
 
 pub const CALLS: &[Call] = &[
+    // PostgreSQL takes a partition tree for 1,000 relations, and would read the whole pg_class for each table to join with it. An array
+    // is looked up in the index.
     Call {
         name: "query_tables",
         parameters: &["token"],
@@ -86,9 +88,10 @@ pub const CALLS: &[Call] = &[
                 LATERAL (SELECT pg_catalog.sum(c.reltuples)
                                   FILTER (WHERE c.reltuples OPERATOR(pg_catalog.>=) 0)::pg_catalog.int8 AS estimate,
                                 pg_catalog.sum(pg_catalog.pg_total_relation_size(c.oid))::pg_catalog.int8 AS bytes
-                         FROM (SELECT l.relid FROM pg_catalog.pg_partition_tree(t.relation) AS l UNION SELECT t.relation) AS r
-                           JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) r.relid
-                         WHERE c.relkind OPERATOR(pg_catalog.=) 'r') AS s",
+                         FROM pg_catalog.pg_class AS c
+                         WHERE c.relkind OPERATOR(pg_catalog.=) 'r' AND c.oid OPERATOR(pg_catalog.=) ANY (ARRAY(
+                           SELECT l.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(t.relation) AS l
+                           UNION SELECT t.relation::pg_catalog.oid))) AS s",
     },
     Call {
         name: "create_table",

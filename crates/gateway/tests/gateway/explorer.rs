@@ -30,6 +30,27 @@ fn every_call_is_a_statement_that_the_database_knows() {
     }
 }
 
+/// Ten thousand tables are listed in time only if the work for each of them does not grow with their number.
+#[test]
+fn a_list_of_many_tables_looks_each_of_them_up() {
+    let database = Database::new();
+    let session = database.session("catalog");
+    session.run("SELECT count(table_service.create_table('Table' || i)) FROM generate_series(1, 1000) AS i");
+    let call = CALLS.iter().find(|call| call.name == "query_tables").unwrap();
+    session.run(&format!("PREPARE s AS {}", call.sql));
+    let plan: Vec<String> = session
+        .run("EXPLAIN EXECUTE s (NULL)")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect();
+    let has = |part: &str| plan.iter().any(|line| line.contains(part));
+    assert!(
+        has("Index Scan using pg_class_oid_index") && !has("Seq Scan on pg_class"),
+        "{plan:?}"
+    );
+}
+
 /// What PostgreSQL offers, once more in `public`, as far as one can make it: functions, operators, types, collations and relations.
 /// In the place of an aggregate is a function.
 const LOOKALIKES: &str = r#"
