@@ -625,6 +625,47 @@ test("rates, latencies and hot partitions are drawn from the metrics", async () 
   await close(page);
 });
 
+test("an import that is stopped says how much was written, and shows it", async () => {
+  const name = table("Stopped");
+  const other = table("Elsewhere2", employees);
+  const text = Array.from({ length: 450 }, (_, index) => JSON.stringify({ PartitionKey: "p", RowKey: String(index) })).join("\n");
+  const page = await open(at({ table: name }));
+  const hold = await holding(page);
+  for (const stop of ["close", "leave"]) {
+    await says(page, "No entities.");
+    const held = hold("import_entities");
+    await importFile(page, "x.jsonl", text);
+    const release = await held;
+    if (stop === "close") {
+      await page.keyboard.press("Escape");
+    } else {
+      await page.evaluate((name) => { location.hash = `account=devstoreaccount1&table=${name}`; }, other);
+      await says(page, "3 entities.", ".pages");
+    }
+    release();
+    await says(page, "Imported 200 entities, then stopped.", "#status");
+    assert.equal(sql(`SELECT count_entities('${name}')`), "200");
+    await says(page, stop === "close" ? "100 entities, and there are more." : "3 entities.", ".pages");
+    sql(`SELECT clear_table('${name}')`);
+    await page.evaluate((name) => { location.hash = `account=devstoreaccount1&table=${name}&filter=true`; }, name);
+  }
+  await close(page);
+});
+
+test("an export that cannot be made says why", async () => {
+  const name = table("Refused", employees);
+  for (const format of ["jsonl", "csv"]) {
+    const page = await open(at({ table: name }));
+    await press(page, "Export");
+    await fill(page, "Format", format);
+    sql(`SELECT delete_table('${name}')`);
+    await page.$eval("#panel form button", (one) => one.click());
+    await says(page, "TableNotFound", "#panel .problem");
+    await close(page);
+    sql(`SELECT create_table('${name}')`);
+  }
+});
+
 test("the readings of the metrics become quantiles and labels", async () => {
   const page = await open(`${origin}/explorer`);
   const found = await page.evaluate(async () => {
@@ -811,9 +852,18 @@ test("a path of an export works once", async () => {
   assert.equal((await first.text()).trim().split("\n").length, 3);
   assert.equal((await fetch(origin + body.path)).status, 404);
   assert.equal((await fetch(`${origin}/explorer/download/`)).status, 404);
-  const missing = await call("export", { table: "Nowhere", format: "csv" });
-  const refused = await fetch(origin + missing.body.path);
-  assert.deepEqual([refused.status, (await refused.json()).error.code], [404, "TableNotFound"]);
+  for (const format of ["csv", "jsonl"]) {
+    const refused = await call("export", { table: "Nowhere", format });
+    assert.deepEqual([refused.status, refused.body.error.code], [404, "TableNotFound"]);
+  }
+  // It was there when the export was prepared.
+  for (const format of ["csv", "jsonl"]) {
+    table("Vanishing", employees);
+    const prepared = await call("export", { table: "Vanishing", format });
+    sql("SELECT delete_table('Vanishing')");
+    const refused = await fetch(origin + prepared.body.path);
+    assert.deepEqual([refused.status, (await refused.json()).error.code], [404, "TableNotFound"]);
+  }
 });
 
 test("all answers forbid what a page does not need", async () => {

@@ -62,8 +62,8 @@ enum Format {
 }
 
 struct Ticket {
-    account: String,
-    wanted: Wanted,
+    export: Export,
+    form: Form,
     until: Instant,
 }
 
@@ -72,11 +72,20 @@ struct Ticket {
 pub struct Downloads(Mutex<HashMap<String, Ticket>>);
 
 impl Downloads {
-    /// The last part of the path of a new download.
+    /// The last part of the path of a new download. What can be refused is refused here: a browser shows nothing of a download that
+    /// fails. For CSV that takes as long as it takes to read all entities.
     ///
     /// # Errors
-    /// 503 if too many wait.
-    pub fn prepare(&self, account: &str, wanted: Wanted) -> Result<String, Problem> {
+    /// 503 if too many wait, and those of the database.
+    pub async fn prepare(&self, account: &str, wanted: Wanted, databases: &Arc<Databases>) -> Result<String, Problem> {
+        let mut export = Export {
+            databases: databases.clone(),
+            account: account.to_owned(),
+            wanted,
+            token: None,
+            is_over: false,
+        };
+        let form = export.form().await?;
         let busy = |message: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ServerBusy", message, None);
         let name = Token::new().map_err(busy)?.expose().to_owned();
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,8 +95,8 @@ impl Downloads {
             return Err(busy("Too many exports wait for their download.".to_owned()));
         }
         let ticket = Ticket {
-            account: account.to_owned(),
-            wanted,
+            export,
+            form,
             until: now + VALID,
         };
         tickets.insert(name.clone(), ticket);
@@ -98,7 +107,7 @@ impl Downloads {
     ///
     /// # Errors
     /// 404 for a path that was used or is too old, and those of the database for the first page.
-    pub async fn begin(&self, name: &str, databases: &Arc<Databases>) -> Result<Response<Body>, Problem> {
+    pub async fn begin(&self, name: &str) -> Result<Response<Body>, Problem> {
         let ticket = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         let ticket = ticket.filter(|ticket| ticket.until > Instant::now()).ok_or_else(|| {
             let hint = Some("A path of a download works once, for 30 seconds. Export again.");
@@ -109,28 +118,20 @@ impl Downloads {
                 hint,
             )
         })?;
-        let (ending, content_type) = match ticket.wanted.format {
+        let Ticket { mut export, form, .. } = ticket;
+        let (ending, content_type) = match export.wanted.format {
             Format::Jsonl => ("jsonl", "application/x-ndjson"),
             Format::Csv => ("csv", "text/csv; charset=utf-8"),
         };
         // What no table can have in its name cannot be in a file's name.
-        let table: String = ticket
+        let table: String = export
             .wanted
             .table
             .chars()
             .filter(char::is_ascii_alphanumeric)
             .collect();
-        let mut export = Export {
-            databases: databases.clone(),
-            ticket,
-            token: None,
-            is_over: false,
-        };
         // An error of the first page is an answer. One of a later page cuts the download.
-        let (form, first) = match export.ticket.wanted.format {
-            Format::Jsonl => (Form::Lines, export.rows().await?),
-            Format::Csv => (Form::Csv(export.columns().await?), Vec::new()),
-        };
+        let first = export.rows(TOP).await?;
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(export.send(form, first, sender));
         let mut response = with(StatusCode::OK, content_type, Stream(receiver).boxed_unsync());
@@ -143,7 +144,8 @@ impl Downloads {
 
 struct Export {
     databases: Arc<Databases>,
-    ticket: Ticket,
+    account: String,
+    wanted: Wanted,
     token: Option<String>,
     is_over: bool,
 }
@@ -157,8 +159,8 @@ enum Form {
 
 impl Export {
     /// The rows of the next page.
-    async fn rows(&mut self) -> Result<Vec<Row>, Problem> {
-        let Wanted { table, filter, format } = &self.ticket.wanted;
+    async fn rows(&mut self, top: &str) -> Result<Vec<Row>, Problem> {
+        let Wanted { table, filter, format } = &self.wanted;
         let [lines, arrays] = EXPORTS;
         let (sql, token_column) = match format {
             Format::Jsonl => (lines, 2),
@@ -167,20 +169,34 @@ impl Export {
         let parameters = [
             Some(table.clone()),
             filter.clone(),
-            Some(TOP.to_owned()),
+            Some(top.to_owned()),
             self.token.clone(),
         ];
-        let rows = self.databases.rows(&self.ticket.account, sql, &parameters).await?;
+        let rows = self.databases.rows(&self.account, sql, &parameters).await?;
         self.token = rows.last().map(|row| value(row, token_column)).transpose()?.flatten();
         self.is_over = self.token.is_none();
         Ok(rows)
     }
 
-    /// The columns of all entities. Afterwards the export is at its beginning.
+    /// How the entities are written. Afterwards the export is at its beginning.
+    async fn form(&mut self) -> Result<Form, Problem> {
+        let form = match self.wanted.format {
+            Format::Jsonl => {
+                self.rows("1").await?;
+                Form::Lines
+            }
+            Format::Csv => Form::Csv(self.columns().await?),
+        };
+        self.token = None;
+        self.is_over = false;
+        Ok(form)
+    }
+
+    /// The columns of all entities.
     async fn columns(&mut self) -> Result<Columns, Problem> {
         let mut columns = Columns::default();
         loop {
-            for row in self.rows().await? {
+            for row in self.rows(TOP).await? {
                 if let Some(entity) = entity(&row)? {
                     columns.add(entity).ok_or_else(|| {
                         Problem::input(format!(
@@ -190,7 +206,6 @@ impl Export {
                 }
             }
             if self.is_over {
-                self.is_over = false;
                 return Ok(columns);
             }
         }
@@ -228,7 +243,7 @@ impl Export {
                 let _ = sender.send(Ok(text.into())).await;
                 return Ok(());
             }
-            page = self.rows().await?;
+            page = self.rows(TOP).await?;
         }
     }
 }

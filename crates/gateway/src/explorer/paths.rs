@@ -78,7 +78,7 @@ impl Explorer {
             .strip_prefix("/download/")
             .filter(|_| request.method() == Method::GET)
         {
-            return self.downloads.begin(name, &self.databases).await;
+            return self.downloads.begin(name).await;
         }
         if let Some(file) = page::file(path).filter(|_| reads) {
             return Ok(file);
@@ -110,12 +110,14 @@ impl Explorer {
             .and_then(|rest| rest.split_once('/'))
             .ok_or_else(nowhere)?;
         // Bodies wait outside, so that many calls take no more memory than a few.
-        let _place = self.running.acquire().await;
+        let place = self.running.acquire().await;
         let body = read(request.into_body()).await?;
         if name == "export" {
             let wanted: Wanted = serde_json::from_slice(&body)
                 .map_err(|error| Problem::input(format!("This cannot be exported: {error}")))?;
-            let download = self.downloads.prepare(account, wanted)?;
+            // It can take long, page by page, so it keeps no call waiting.
+            drop(place);
+            let download = self.downloads.prepare(account, wanted, &self.databases).await?;
             let path = format!("/explorer/download/{download}");
             return Ok(json(serde_json::json!({ "path": path }).to_string()));
         }
