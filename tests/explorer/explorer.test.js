@@ -348,6 +348,22 @@ test("ends of lines stay as they are, in the form, as JSON, in a duplicate and i
   await fill(page, "Value of Mac", "");
   await fill(page, "Value of Other", "1\n2");
   await submit(page);
+  // What was edited goes along.
+  await press(page, "Open q 2");
+  await fill(page, "Value of Price", "none");
+  await press(page, "Change keys");
+  await says(page, "InvalidInput", "#panel .problem");
+  await fill(page, "Value of Price", "5");
+  await press(page, "Change keys");
+  await says(page, "One transaction", "#panel");
+  await fill(page, "RowKey", "3");
+  await page.$eval("#panel button.primary", (one) => one.click());
+  await press(page, "Open q 3");
+  assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'q', '3')`), '{"Note":"a\\nb","Price":5.0}');
+  await press(page, "Change keys");
+  await says(page, "One transaction", "#panel");
+  await fill(page, "RowKey", "2");
+  await page.$eval("#panel button.primary", (one) => one.click());
   await saved(page);
   assert.deepEqual(stored("2"), { Mixed: "a\r\nb!\rc\nd\r\n", Windows: "a\r\nnew\r\nb", Mac: "", Other: "1\n2" });
   await close(page);
@@ -698,7 +714,7 @@ test("an explorer that only reads shows no buttons, and its database refuses", a
   for (const [call, parameters] of [
     ["insert_entity", { table: name, partitionKey: "p", rowKey: "r", properties: "{}" }],
     ["replace_entity", { table: name, partitionKey: "Sales", rowKey: "00010", properties: "{}", etag: "*" }],
-    ["rename_entity", { table: name, partitionKey: "Sales", rowKey: "00010", etag: "*", newPartitionKey: "x", newRowKey: "y" }],
+    ["rename_entity", { table: name, partitionKey: "Sales", rowKey: "00010", etag: "*", newPartitionKey: "x", newRowKey: "y", properties: "{}" }],
     ["delete_entities_by_key", { table: name, keys: '[["Sales", "00010", "*"]]' }],
     ["delete_entities_step", { table: name, filter: "true", top: 10 }],
     ["import_entities", { table: name, entities: '[{"PartitionKey":"a","RowKey":"b"}]', mode: "merge" }],
@@ -969,6 +985,7 @@ test("252 columns, a bag of 1 MiB, and 63 tables with long names can be used", a
 
 // --- How it feels -------------------------------------------------------------------------------------------------------------
 
+  await says(page, "One transaction", "#panel");
 test("everything can be done by keyboard alone", async () => {
   const name = table("Keys", employees);
   const page = await open(at({ table: name }));

@@ -160,13 +160,13 @@ pub const CALLS: &[Call] = &[
         sql: "SELECT pg_catalog.json_build_object('etag',
                 table_service.replace_entity($1, $2, $3, $4::pg_catalog.text::table_service.properties, $5))",
     },
-    // The delete tests the ETag under the lock, and an entity that has it has the properties that were read.
+    // The delete tests the ETag under the lock. If it fails, nothing is inserted either.
     Call {
         name: "rename_entity",
-        parameters: &["table", "partitionKey", "rowKey", "etag", "newPartitionKey", "newRowKey"],
-        sql: "SELECT pg_catalog.json_build_object('etag', table_service.insert_entity($1, $5, $6, e.properties),
-                                       'deleted', table_service.delete_entity($1, $2, $3, $4))
-              FROM table_service.get_entity($1, $2, $3) AS e",
+        parameters: &["table", "partitionKey", "rowKey", "etag", "newPartitionKey", "newRowKey", "properties"],
+        sql: "SELECT pg_catalog.json_build_object(
+                'etag', table_service.insert_entity($1, $5, $6, $7::pg_catalog.text::table_service.properties),
+                'deleted', table_service.delete_entity($1, $2, $3, $4))",
     },
     // In the order of the keys, as all writes of many entities, so that two of them cannot wait for each other.
     Call {

@@ -72,7 +72,7 @@ function edit(scope, title, stored, shown, canWrite) {
     canWrite && element('div', { class: 'tools actions' },
       element('button', { class: 'primary' }, stored ? 'Save' : 'Insert'),
       stored && button('Duplicate', async () => duplicate(scope, await editor.properties(), stored)),
-      stored && button('Change keys', () => rename(scope, stored)),
+      stored && button('Change keys', async () => rename(scope, stored, await editor.checked())),
       stored && button('Delete', () => remove(scope, stored), { class: 'danger' })));
   openPanel(title, submit);
   if (stored === null) {
@@ -199,6 +199,12 @@ class Editor {
     return /** @type {Property[]} */ (properties);
   }
 
+  /** What would be saved, as the service writes it, unless the service refuses it. */
+  async checked() {
+    const { json } = await this.scope.call('read_properties', { properties: await this.json() });
+    return /** @type {string} */ (json);
+  }
+
   async switch() {
     const { properties, json } = await this.scope.call('read_properties', { properties: await this.json() });
     if (this.isJson) {
@@ -307,6 +313,7 @@ function duplicate(scope, properties, stored) {
 /**
  * @param {Scope} scope
  * @param {Entity} stored
+ * @param {string} properties what the form has
  */
 function rename(scope, stored) {
   const { table } = scope.place;
@@ -315,11 +322,11 @@ function rename(scope, stored) {
   openPanel('Change the keys', form(async () => {
     await scope.call('rename_entity', {
       table, partitionKey: stored.partitionKey, rowKey: stored.rowKey, etag: stored.etag,
-      newPartitionKey: partitionKey.value, newRowKey: rowKey.value,
+      newPartitionKey: partitionKey.value, newRowKey: rowKey.value, properties,
     });
     done(scope, 'The entity has its new keys.');
   },
-  element('p', {}, 'One transaction inserts the entity under the new keys and deletes the old one, if nobody has changed it.'),
+  element('p', {}, 'One transaction inserts what the form has under the new keys and deletes the old entity, if nobody has changed it.'),
   labelled('PartitionKey', partitionKey), labelled('RowKey', rowKey),
   element('button', { class: 'primary' }, 'Change keys')));
   partitionKey.focus();
