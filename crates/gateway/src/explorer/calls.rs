@@ -261,7 +261,7 @@ pub const CALLS: &[Call] = &[
             ", 'table', c.table_name, 'kind', c.kind, 'partitionKey', c.partition_key, 'rowKey', c.row_key,
                 'properties', pg_catalog.left(c.properties::pg_catalog.text, ",
             shown!(),
-            ")) ORDER BY c.ordinality), '[]')
+            "), 'length', pg_catalog.length(c.properties::pg_catalog.text)) ORDER BY c.ordinality), '[]')
              FROM (SELECT q.* FROM table_service.query_changes($1, $2::pg_catalog.text::pg_catalog.int8)
                WITH ORDINALITY AS q LIMIT 1000) AS c"
         ),

@@ -138,7 +138,18 @@ export async function showAccess(main, scope, canWrite) {
 }
 
 /** @typedef {{name: string, tables: string[] | null, isActive: boolean, walStatus: string | null, retainedBytes: number | null}} Feed */
-/** @typedef {Record<'committed' | 'table' | 'kind' | 'partitionKey' | 'rowKey' | 'properties', string | null>} Change */
+/**
+ * Its properties are cut, and the length is that of the whole.
+ *
+ * @typedef {Record<'committed' | 'table' | 'kind' | 'partitionKey' | 'rowKey' | 'properties', string | null>
+ *   & {length: number | null}} Change
+ */
+
+/** The properties of a change, with a sign where they are cut. */
+function cut(/** @type {Change} */ { properties, length }) {
+  const text = properties ?? '';
+  return [...text].length < (length ?? 0) ? `${text}…` : text;
+}
 
 /**
  * The change feeds of the database, and the changes that their readers have not confirmed.
@@ -159,7 +170,7 @@ export async function showChanges(main, scope) {
         ? element('p', { class: 'quiet' }, 'None.')
         : list(`Changes of ${feed}`, ['Committed', 'Table', 'Change', 'PartitionKey', 'RowKey', 'Properties'], found.map((change) => [
           change.committed ?? '', change.table ?? '', change.kind ?? '', change.partitionKey ?? '', change.rowKey ?? '',
-          change.properties ?? ''])));
+          cut(change)])));
     } catch (error) {
       if (!isAbort(error)) {
         changes.replaceChildren(shown(error));

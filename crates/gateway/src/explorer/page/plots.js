@@ -51,12 +51,12 @@ export async function showLoad(main, scope) {
 export function read(text) {
   const samples = [];
   for (const line of text.split('\n')) {
-    const parts = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line);
+    const parts = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/s.exec(line);
     if (parts) {
       /** @type {Record<string, string>} */
       const labels = {};
-      for (const [, name, value] of (parts[2] ?? '').matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)) {
-        labels[name ?? ''] = (value ?? '').replace(/\\(.)/g, (_, c) => (c === 'n' ? '\n' : c));
+      for (const [, name, value] of (parts[2] ?? '').matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/gs)) {
+        labels[name ?? ''] = (value ?? '').replace(/\\(.)/gs, (_, c) => (c === 'n' ? '\n' : c));
       }
       samples.push({ name: parts[1] ?? '', labels, value: Number(parts[3]) });
     }
