@@ -206,6 +206,62 @@ test("an answer that comes late does not replace what was asked for later", asyn
   await close(page);
 });
 
+test("a change that fails after something else was asked for is told, and one that waits is not lost", async () => {
+  const name = table("Unseen", employees);
+  const other = table("Elsewhere1", [["p", "1", { A: 1 }]]);
+  const page = await open(at({ table: name }));
+  const hold = await holding(page);
+  const begin = async (label, text) => {
+    await page.evaluate((name) => { location.hash = `account=devstoreaccount1&table=${name}`; }, name);
+    await press(page, "Open Marketing 00001");
+    await fill(page, label, text);
+    const held = hold("replace_entity");
+    await press(page, "Save");
+    return held;
+  };
+  // Another entity was opened.
+  let release = await begin("Value of Age", "old");
+  await press(page, "Open Sales 00010");
+  await field(page, "Value of Id");
+  release();
+  await says(page, "InvalidInput", "#panel .problem");
+  await says(page, `the answer to an earlier change: replace_entity · ${name} · Marketing · 00001`, "#panel .problem");
+  // Another table was opened, and another one was faster.
+  release = await begin("Value of Age", "35");
+  sql(`SELECT merge_entity('${name}', 'Marketing', '00001', '{"Age": 36}', '*')`);
+  await page.evaluate((name) => { location.hash = `account=devstoreaccount1&table=${name}`; }, other);
+  await named(page, "button", "Open p 1");
+  release();
+  await says(page, "UpdateConditionNotSatisfied", "#view .problem");
+  await says(page, "the answer to an earlier change", "#view .problem");
+  // It is executed, even if it was not sent yet.
+  release = await begin("Value of Age", "37");
+  await page.evaluate((name) => { location.hash = `account=devstoreaccount1&table=${name}`; }, other);
+  await named(page, "button", "Open p 1");
+  const [answer] = await Promise.all([page.waitForResponse((one) => one.url().endsWith("/replace_entity")), release()]);
+  assert.equal(answer.status(), 200);
+  assert.equal(sql(`SELECT properties ->> 'Age' FROM get_entity('${name}', 'Marketing', '00001')`), "37");
+  await close(page);
+});
+
+test("an address of an account that is not here shows no other one, and a new token lists the tables anew", async () => {
+  const name = table("Own", employees);
+  const page = await open(at({ account: "production", table: name }));
+  await says(page, "There is no account production here.", "#view .problem");
+  assert.equal(await page.$("#tables li"), null);
+  assert.equal(await page.$("main .grid"), null);
+  await page.select("#account", "second");
+  await says(page, "Elsewhere", "#tables");
+  assert.equal(await page.$(".problem"), null);
+  await page.evaluate((address) => { location.hash = new URL(address).hash; }, at({ table: name }));
+  await says(page, "3 entities.", ".pages");
+  const later = table("Later1");
+  assert.ok(!(await page.$eval("#tables", (one) => one.innerText)).includes(later));
+  await page.evaluate((address) => { location.hash = new URL(address).hash; }, at({ table: name }));
+  await says(page, later, "#tables");
+  await close(page);
+});
+
 test("a database that dies and comes back is told, and the page goes on without being loaded again", async () => {
   const name = table("Outlived", employees);
   const page = await open(at({ table: name }));

@@ -1,7 +1,7 @@
 // The explorer. It shows one place at a time (place.js): a table with its entities, its design, its access policies, the changes of
 // its database, or the load of the gateway.
 
-import { Part, isAbort, panel, takeToken } from './api.js';
+import { Part, Problem, isAbort, panel, takeToken } from './api.js';
 import { showAccess, showChanges, showDesign } from './design.js';
 import { attempt, byId, closePanel, element, say, shown } from './dom.js';
 import { showEntities } from './entities.js';
@@ -29,6 +29,7 @@ async function show() {
   if (takeToken()) {
     known = null;
     byId('view').replaceChildren();
+    listed = '';
   }
   const scope = view.ask(place());
   panel.leave();
@@ -52,7 +53,7 @@ async function showPlace(scope) {
   }
   const { accounts, canWrite } = known;
   const [first] = accounts;
-  if (first !== undefined && !accounts.includes(account)) {
+  if (first !== undefined && account === '') {
     history.replaceState(null, '', address({ ...scope.place, account: first }));
     await show();
     return;
@@ -73,6 +74,14 @@ async function showPlace(scope) {
   if (view === 'load') {
     byId('title').textContent = 'Load of the gateway';
     main.replaceChildren(next);
+  if (!accounts.includes(account)) {
+    list.leave();
+    listed = '';
+    byId('tables').replaceChildren();
+    byId('title').textContent = 'Explorer';
+    byId('view').replaceChildren();
+    throw new Problem(404, 'ResourceNotFound', `There is no account ${account} here.`, 'Choose one at the top of the page.');
+  }
     await showLoad(next, scope);
     return;
   }
