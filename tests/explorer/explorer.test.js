@@ -1083,6 +1083,16 @@ test("everything can be done by keyboard alone", async () => {
   await page.keyboard.press("Enter");
   await says(page, "Saved.", "#status");
   assert.equal(sql(`SELECT properties ->> 'Name' FROM get_entity('${name}', 'Marketing', '00002')`), "Jun Cao!");
+  // The page of entities was made anew, and one is where one was.
+  await page.waitForFunction(() => document.activeElement.getAttribute("aria-label") === "Open Marketing 00002");
+  // Escape in an input method ends what is composed, not what is edited.
+  await page.keyboard.press("Enter");
+  await field(page, "Value of Name");
+  const isOpen = (isComposing) => page.evaluate((isComposing) => {
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", isComposing, bubbles: true }));
+    return !document.getElementById("panel").hidden;
+  }, isComposing);
+  assert.deepEqual([await isOpen(true), await isOpen(false)], [true, false]);
   await close(page);
 });
 

@@ -26,10 +26,11 @@ let seen = '';
 
 /** Shows the place that the address names. */
 async function show() {
+  const had = document.activeElement;
   if (takeToken()) {
     known = null;
-    byId('view').replaceChildren();
     listed = '';
+    byId('view').replaceChildren();
   }
   const scope = view.ask(place());
   panel.leave();
@@ -42,6 +43,19 @@ async function show() {
       byId('view').prepend(shown(error, () => go(scope.place)));
     }
   }
+  if (!scope.signal.aborted) {
+    keepFocus(had);
+  }
+}
+
+/** What is made anew takes the focus with it. So what stands in its place gets it, or else the view. */
+function keepFocus(/** @type {Element | null} */ had) {
+  if (had === null || had === document.body || document.activeElement !== document.body) {
+    return;
+  }
+  const label = had.getAttribute('aria-label');
+  const next = had.id ? document.getElementById(had.id) : label && document.querySelector(`main [aria-label=${CSS.escape(label)}]`);
+  (next instanceof HTMLElement ? next : byId('main')).focus();
 }
 
 /** @param {Scope} scope */
@@ -60,6 +74,14 @@ async function showPlace(scope) {
   }
   /** @type {HTMLSelectElement} */ (byId('account')).value = account;
   document.title = table && view !== 'load' ? `${table} – Explorer` : 'Explorer';
+  if (!accounts.includes(account)) {
+    list.leave();
+    listed = '';
+    byId('tables').replaceChildren();
+    byId('title').textContent = 'Explorer';
+    byId('view').replaceChildren();
+    throw new Problem(404, 'ResourceNotFound', `There is no account ${account} here.`, 'Choose one at the top of the page.');
+  }
   if (listed !== account) {
     byId('tables').replaceChildren();
     listTables();
@@ -74,14 +96,6 @@ async function showPlace(scope) {
   if (view === 'load') {
     byId('title').textContent = 'Load of the gateway';
     main.replaceChildren(next);
-  if (!accounts.includes(account)) {
-    list.leave();
-    listed = '';
-    byId('tables').replaceChildren();
-    byId('title').textContent = 'Explorer';
-    byId('view').replaceChildren();
-    throw new Problem(404, 'ResourceNotFound', `There is no account ${account} here.`, 'Choose one at the top of the page.');
-  }
     await showLoad(next, scope);
     return;
   }
@@ -137,7 +151,8 @@ addEventListener('hashchange', () => attempt(show));
 addEventListener('tables-changed', listTables);
 addEventListener('keydown', (event) => {
   const isTyping = event.target instanceof HTMLElement && event.target.matches('input, textarea, select');
-  if (event.key === 'Escape') {
+  // Escape in an input method ends only what is composed.
+  if (event.key === 'Escape' && !event.isComposing) {
     closePanel();
   } else if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
     document.getElementById('filter')?.focus();
