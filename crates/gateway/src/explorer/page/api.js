@@ -118,6 +118,40 @@ export class Scope {
     return post(`/${encodeURIComponent(this.place.account)}/${name}`, parameters, this.signal);
   }
 
+  /**
+   * One call that changes something. It is not taken back when the part is asked for something else, because nobody would know what
+   * became of it. If it fails then, the error says what it is about.
+   *
+   * @param {string} name
+   * @param {Record<string, string | number | boolean | null>} [parameters]
+   * @returns {Promise<any>}
+   */
+  async step(name, parameters = {}) {
+    try {
+      return await post(`/${encodeURIComponent(this.place.account)}/${name}`, parameters, new AbortController().signal);
+    } catch (error) {
+      if (error instanceof Problem && this.signal.aborted) {
+        const { table, partitionKey, rowKey } = parameters;
+        const what = [name, table, partitionKey, rowKey].filter((part) => part !== undefined).join(' · ');
+        error.hint = `This is the answer to an earlier change: ${what}. ${error.hint ?? ''}`;
+      }
+      throw error;
+    }
+  }
+
+  /**
+   * The same for one whose answer is shown, unless the part was asked for something else.
+   *
+   * @param {string} name
+   * @param {Record<string, string | number | boolean | null>} [parameters]
+   * @returns {Promise<any>}
+   */
+  async change(name, parameters = {}) {
+    const answer = await this.step(name, parameters);
+    this.signal.throwIfAborted();
+    return answer;
+  }
+
   /** The panel's scope for the same place, unless this one has ended: what is shown no more does nothing. */
   forPanel() {
     this.signal.throwIfAborted();

@@ -31,7 +31,7 @@ export function deleteSelected(scope, entities) {
     element('div', { class: 'tools' },
       button('Delete them', async () => {
         const keys = JSON.stringify(entities.map(({ partitionKey, rowKey, etag }) => [partitionKey, rowKey, etag]));
-        const { deleted } = await scope.call('delete_entities_by_key', { table: scope.place.table, keys });
+        const { deleted } = await scope.change('delete_entities_by_key', { table: scope.place.table, keys });
         say(`Deleted ${number(deleted)} entities.`);
         closePanel();
         go(scope.place);
@@ -85,7 +85,7 @@ export async function deleteByFilter(scope) {
     told.after(stop);
     try {
       do {
-        const step = await scope.call('delete_entities_step', { table, filter, top: STEP, token });
+        const step = await scope.step('delete_entities_step', { table, filter, top: STEP, token });
         deleted += step.deleted;
         token = step.token;
         if (count !== null) {
@@ -99,6 +99,7 @@ export async function deleteByFilter(scope) {
       tablesChanged();
     }
     say(`Deleted ${number(deleted)} entities${token ? ', then stopped' : ''}.`);
+    scope.signal.throwIfAborted();
     closePanel();
     go({});
   },
@@ -139,7 +140,7 @@ function askForName(scope, title, words, action) {
 export function clearTable(scope) {
   const { table } = scope.place;
   askForName(scope, 'Clear table', 'All entities are deleted. Indexes, access policies and expiry stay.', async () => {
-    await scope.call('clear_table', { table });
+    await scope.change('clear_table', { table });
     say('The table is empty.');
     closePanel();
     go({});
@@ -150,7 +151,7 @@ export function clearTable(scope) {
 export function dropTable(scope) {
   const { table } = scope.place;
   askForName(scope, 'Drop table', 'The table is deleted, with all entities.', async () => {
-    await scope.call('delete_table', { table });
+    await scope.change('delete_table', { table });
     say(`${table} is deleted.`);
     closePanel();
     go({ table: '', filter: '', select: '' });
@@ -202,7 +203,7 @@ export function importEntities(scope) {
       }
       try {
         const entities = `[${batch.map(({ json }) => json).join(',')}]`;
-        written += (await scope.call('import_entities', { table, entities, mode: mode.value })).written;
+        written += (await scope.step('import_entities', { table, entities, mode: mode.value })).written;
       } catch (error) {
         if (error instanceof Problem) {
           error.hint = `Nothing of the lines ${first.line} to ${last.line} was written; ${number(written)} entities before them were. ${
@@ -223,15 +224,18 @@ export function importEntities(scope) {
         length += entity.json.length;
         progress.value = entity.read / Math.max(chosen.size, 1);
         if (!told.isConnected) {
-          return;
+          break;
         }
       }
-      await send();
+      if (told.isConnected) {
+        await send();
+      }
     } finally {
       goesOn = false;
       tablesChanged();
     }
-    say(`Imported ${number(written)} entities.`);
+    say(`Imported ${number(written)} entities${batch.length ? ', then stopped' : ''}.`);
+    scope.signal.throwIfAborted();
     closePanel();
     go({});
   },

@@ -46,13 +46,13 @@ export async function showDesign(main, scope, canWrite) {
       : list('Property indexes', ['Property', 'Size', 'Scans', 'State', ''], indexes.map((index) => [
         index.property, bytes(index.bytes), number(index.scans), index.isValid ? 'valid' : 'not valid: queries do not use it',
         canWrite ? button('Drop', async () => {
-          await scope.call('drop_property_index', { table, property: index.property });
+          await scope.change('drop_property_index', { table, property: index.property });
           say(`The index on ${index.property} is dropped.`);
           again();
         }, { class: 'danger', 'aria-label': `Drop the index on ${index.property}` }) : ''])));
   if (canWrite) {
     main.append(form(async () => {
-      await scope.call('create_property_index', { table, property: property.value });
+      await scope.change('create_property_index', { table, property: property.value });
       say(`There is an index on ${property.value}.`);
       again();
     }, labelled('Property', property), element('button', { class: 'primary' }, 'Create index'),
@@ -72,13 +72,13 @@ export async function showDesign(main, scope, canWrite) {
     const time = element('input', { placeholder: '30 days', spellcheck: 'false', autocomplete: 'off' });
     main.append(expiries.length === 0
       ? form(async () => {
-        await scope.call('set_expiry', { table, property: byProperty.value || null, timeToLive: time.value || null });
+        await scope.change('set_expiry', { table, property: byProperty.value || null, timeToLive: time.value || null });
         say('Entities expire now.');
         again();
       }, labelled('Property that decides', byProperty), labelled('Time to live', time),
       element('button', { class: 'primary' }, 'Set expiry'))
       : button('Drop expiry', async () => {
-        await scope.call('drop_expiry', { table });
+        await scope.change('drop_expiry', { table });
         say('Entities do not expire any more.');
         again();
       }, { class: 'danger' }));
@@ -131,7 +131,7 @@ export async function showAccess(main, scope, canWrite) {
     const set = rows.map(([id, start, expiry, permission]) => ({
       Id: id?.value, Start: start?.value || undefined, Expiry: expiry?.value || undefined, Permission: permission?.value || undefined,
     }));
-    await scope.call('set_access_policies', { table, policies: JSON.stringify(set) });
+    await scope.change('set_access_policies', { table, policies: JSON.stringify(set) });
     say('The policies are set.');
     again();
   }, body, button('Add a policy', () => add({ Id: '' })[0]?.focus()), element('button', { class: 'primary' }, 'Save')));

@@ -59,7 +59,7 @@ function edit(scope, title, stored, shown, canWrite) {
   const save = async () => {
     const properties = await editor.json();
     if (stored === null) {
-      await scope.call('insert_entity', { table, partitionKey: partitionKey.value, rowKey: rowKey.value, properties });
+      await scope.change('insert_entity', { table, partitionKey: partitionKey.value, rowKey: rowKey.value, properties });
     } else if (!await replace(scope, stored, properties, stored.etag)) {
       return;
     }
@@ -250,10 +250,10 @@ async function replace(scope, stored, properties, etag) {
   const { table } = scope.place;
   const keys = { table, partitionKey: stored.partitionKey, rowKey: stored.rowKey };
   try {
-    await scope.call('replace_entity', { ...keys, properties, etag });
+    await scope.change('replace_entity', { ...keys, properties, etag });
     return true;
   } catch (error) {
-    if (!(error instanceof Problem) || error.status !== 412) {
+    if (!(error instanceof Problem) || error.status !== 412 || scope.signal.aborted) {
       throw error;
     }
     const current = await scope.call('get_entity', keys);
@@ -315,12 +315,12 @@ function duplicate(scope, properties, stored) {
  * @param {Entity} stored
  * @param {string} properties what the form has
  */
-function rename(scope, stored) {
+function rename(scope, stored, properties) {
   const { table } = scope.place;
   const partitionKey = field(stored.partitionKey, false);
   const rowKey = field(stored.rowKey, false);
   openPanel('Change the keys', form(async () => {
-    await scope.call('rename_entity', {
+    await scope.change('rename_entity', {
       table, partitionKey: stored.partitionKey, rowKey: stored.rowKey, etag: stored.etag,
       newPartitionKey: partitionKey.value, newRowKey: rowKey.value, properties,
     });
@@ -342,7 +342,7 @@ function remove(scope, stored) {
     element('div', { class: 'tools' },
       button('Delete it', async () => {
         const keys = JSON.stringify([[stored.partitionKey, stored.rowKey, stored.etag]]);
-        await scope.call('delete_entities_by_key', { table: scope.place.table, keys });
+        await scope.change('delete_entities_by_key', { table: scope.place.table, keys });
         done(scope, 'Deleted.');
       }, { class: 'danger' }),
       button('Keep it', closePanel)));

@@ -76,7 +76,7 @@ function item(table) {
 function newTable(scope) {
   const name = element('input', { required: true, autocomplete: 'off', spellcheck: 'false' });
   openPanel('New table', form(async () => {
-    await scope.call('create_table', { table: name.value });
+    await scope.change('create_table', { table: name.value });
     say(`${name.value} is there.`);
     closePanel();
     dispatchEvent(new Event('tables-changed'));
