@@ -315,6 +315,14 @@ test("insert, edit as form and as JSON, duplicate, change keys, delete", async (
       [name.value, type.value, value.value] = given;
     }, [property, `Edm.${type}`, value]);
   }
+  // What the service would ignore is not lost without a word.
+  await press(page, "Add a property");
+  for (const ignored of ["Timestamp", "PartitionKey", "Note@odata.type"]) {
+    await page.$$eval(".property", (rows, name) => { rows.at(-1).querySelector("input").value = name; }, ignored);
+    await page.$eval("#panel button.primary", (one) => one.click());
+    await says(page, `A property cannot have the name ${ignored}.`, "#panel .problem");
+  }
+  await page.$$eval(".property", (rows) => rows.at(-1).querySelector("button").click());
   await page.$eval("#panel button.primary", (one) => one.click());
   await says(page, "9007199254740993", "main");
   assert.equal(sql(`SELECT properties FROM get_entity('${name}', 'p', '1')`),

@@ -8,6 +8,9 @@ import { go } from './place.js';
 /** @typedef {import('./api.js').Property} Property */
 /** @typedef {import('./api.js').Scope} Scope */
 
+/** Members of JSON that are no properties. The service ignores them, so what somebody has typed would be gone. */
+const IGNORED = /^(?:PartitionKey|RowKey|Timestamp)$|^odata\.|@odata\./;
+
 const TYPES = ['String', 'Int32', 'Int64', 'Double', 'Boolean', 'DateTime', 'Guid', 'Binary'];
 
 /**
@@ -187,6 +190,10 @@ class Editor {
   async json() {
     if (this.isJson) {
       return this.text.value;
+    }
+    const ignored = this.rows.find(({ name }) => IGNORED.test(name.value));
+    if (ignored) {
+      throw new Problem(400, 'PropertyNameInvalid', `A property cannot have the name ${ignored.name.value}.`);
     }
     const properties = this.rows.map(({ name, type, value }) => /** @type {[string, string, string]} */ (
       [name.value, type.value, textOf(value)]));
