@@ -448,6 +448,9 @@ test("who edits an entity that another one has changed sees both versions", asyn
     ["differs", "New differs", "(absent)", "true Boolean"],
     ["", "Same", "1 Int32", "1 Int32"],
   ]);
+  const [mine, theirs, room, taken] = await page.$eval("#panel .versions", (one) => [
+    ...[...one.rows[1].cells].slice(1).map((cell) => cell.offsetWidth), one.parentElement.clientWidth, one.scrollWidth]);
+  assert.ok(taken <= room && Math.abs(mine - theirs) <= 1, "both versions can be seen, and have the same room");
   await accessible(page, "a conflict");
   assert.equal(sql(`SELECT properties ->> 'Name' FROM get_entity('${name}', 'p', '1')`), "theirs");
   // Again somebody is faster.
