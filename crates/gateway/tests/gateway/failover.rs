@@ -47,7 +47,7 @@ fn the_primary_is_found_wherever_it_stands_and_followed() {
     );
     let gateway = Gateway::start(&["--database-url", &url, "--secondary-url", &url]);
     let (client, secondary) = (gateway.client(), secondary(&gateway));
-    insert(&client, "r").expect(201);
+    wait_until("writes succeed", || insert(&client, "r").status == 201);
     assert!(is_primary(&gateway, servers.primary.host(), servers.primary.port()));
     wait_until_live(&secondary);
     wait_until("it arrives", || get(&secondary, "r").status == 200);
@@ -250,7 +250,7 @@ fn a_write_whose_connection_broke_is_not_sent_again() {
 fn what_is_under_way_does_not_wait_for_a_server_that_is_the_primary_no_more() {
     let servers = Replicated::start(&[&[]]);
     let gateway = Gateway::start(&["--database-url", &all_hosts(&servers)]);
-    insert(&gateway.client(), "r").expect(201);
+    wait_until("writes succeed", || insert(&gateway.client(), "r").status == 201);
     let standby = servers.standbys[0].session();
     wait_until("it arrives", || {
         standby.text("SELECT count(*) FROM table_service_data.\"Things\"") == "1"
@@ -281,7 +281,7 @@ fn a_primary_that_is_set_to_read_only_is_busy_and_stays() {
     let servers = Replicated::start(&[&[]]);
     let gateway = Gateway::start(&["--database-url", &all_hosts(&servers)]);
     let client = gateway.client();
-    insert(&client, "r").expect(201);
+    wait_until("writes succeed", || insert(&client, "r").status == 201);
     servers.set("default_transaction_read_only = on");
     let session = servers.primary.session();
     wait_until("it is busy", || {
