@@ -50,6 +50,10 @@ export function takeToken() {
   return token !== null;
 }
 
+function noAnswer() {
+  return new Problem(0, 'NoAnswer', 'The gateway does not answer.', 'Look whether it still runs, and try again.');
+}
+
 /**
  * @param {string} path
  * @param {Record<string, string | number | boolean | null>} parameters
@@ -74,7 +78,7 @@ async function post(path, parameters, signal) {
     answer = await response.json();
   } catch {
     signal.throwIfAborted();
-    throw new Problem(0, 'NoAnswer', 'The gateway does not answer.', 'Look whether it still runs, and try again.');
+    throw noAnswer();
   }
   signal.throwIfAborted();
   if (response.ok && token !== kept) {
@@ -165,8 +169,13 @@ export class Scope {
 
   /** The metrics of the gateway, as text. */
   async metrics() {
-    const response = await fetch('/metrics', { signal: this.signal });
-    return response.text();
+    try {
+      const response = await fetch('/metrics', { signal: this.signal });
+      return await response.text();
+    } catch {
+      this.signal.throwIfAborted();
+      throw noAnswer();
+    }
   }
 }
 
