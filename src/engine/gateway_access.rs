@@ -1,6 +1,6 @@
 //! What the gateway's role needs, and is not given by its own tables.
 
-use std::iter::once;
+use std::slice::from_ref;
 
 use pgrx::spi::quote_literal;
 use table_service_model::Error;
@@ -49,20 +49,24 @@ const OBJECTS: [Object; 4] = [
 ];
 
 /// GRANT, without the role.
-fn grants<'o>(objects: impl Iterator<Item = &'o Object>) -> impl Iterator<Item = String> {
-    objects.filter(|object| !object.privileges.is_empty()).map(|object| {
-        format!(
-            "GRANT {} ON {} {}",
-            object.privileges.join(", "),
-            object.kind,
-            object.name
-        )
-    })
+fn grants(objects: &[Object]) -> impl Iterator<Item = String> {
+    objects
+        .iter()
+        .filter(|object| !object.privileges.is_empty())
+        .map(|object| {
+            format!(
+                "GRANT {} ON {} {}",
+                object.privileges.join(", "),
+                object.kind,
+                object.name
+            )
+        })
 }
 
 /// Returns the condition that a role has all of them. `role` is its name as it stands in SQL.
-fn has_all<'o>(objects: impl Iterator<Item = &'o Object>, role: &str) -> String {
+fn has_all(objects: &[Object], role: &str) -> String {
     let tests: Vec<String> = objects
+        .iter()
         .flat_map(|object| object.privileges.iter().map(move |privilege| (object, privilege)))
         .map(|(object, privilege)| {
             let kind = object.kind.to_ascii_lowercase();
@@ -89,11 +93,11 @@ pub fn grant_to(role: TextArg<'_>) -> Result<(), Error> {
             reason: "the role does not exist".to_owned(),
         });
     };
-    for privileges in grants(OBJECTS.iter()) {
+    for privileges in grants(&OBJECTS) {
         grant(&format!("{privileges} TO {name}")).unwrap_or_else(|error| error.rethrow());
     }
     // For what the caller may not grant, PostgreSQL gives only a warning.
-    let check = format!("SELECT true WHERE {}", has_all(OBJECTS.iter(), "$1"));
+    let check = format!("SELECT true WHERE {}", has_all(&OBJECTS, "$1"));
     if connect(|spi| spi.read(&check, &[Value::text(role)]).first().is_none()) {
         return Err(Error::NotAuthorized {
             reason: "The database's owner grants what the gateway needs".to_owned(),
@@ -109,10 +113,10 @@ pub fn grant_to(role: TextArg<'_>) -> Result<(), Error> {
 fn grant_on_workers(role: TextArg<'_>, name: &str) -> Result<(), Error> {
     let is_left = |object: &&Object| object.kind == "SCHEMA" && !citus::is_known_to_workers(object.name);
     let grant_there = |object| {
-        for privileges in grants(once(object)) {
+        for privileges in grants(from_ref(object)) {
             citus::run_on_workers(&format!("{privileges} TO {name}"), "GRANT")?;
         }
-        let check = has_all(once(object), &quote_literal(role.get()));
+        let check = has_all(from_ref(object), &quote_literal(role.get()));
         citus::run_on_workers(&format!("SELECT {check}"), "t")
     };
     OBJECTS
