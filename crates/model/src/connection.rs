@@ -5,10 +5,6 @@ use std::net::IpAddr;
 
 use crate::secret;
 
-/// What a URL does wrong that names no host.
-pub const NAMES_NO_HOST: &str =
-    "names no host: it is localhost, or the directory of a socket, such as %2Frun%2Fpostgresql";
-
 /// A host of a URL.
 #[derive(Debug, Clone, Copy)]
 pub enum Host<'a> {
@@ -16,6 +12,23 @@ pub enum Host<'a> {
     Name(&'a str),
     /// The directory of a socket.
     Directory,
+}
+
+/// Returns how many servers a URL names that has so many hosts, addresses (`hostaddr`) and ports. As in libpq, each server has a host,
+/// an address or both, and either each has a port or all have the same.
+///
+/// # Errors
+/// What is wrong with the URL, as the rest of a sentence.
+pub fn servers(hosts: usize, addresses: usize, ports: usize) -> Result<usize, &'static str> {
+    let servers = hosts.max(addresses);
+    let fits = |count: usize, least: usize| count <= least || count == servers;
+    if servers == 0 {
+        Err("names no host: it is localhost, or the directory of a socket, such as %2Frun%2Fpostgresql")
+    } else if fits(hosts, 0) && fits(addresses, 0) && fits(ports, 1) {
+        Ok(servers)
+    } else {
+        Err("has not as many addresses (hostaddr) or ports as hosts; one port is enough")
+    }
 }
 
 /// Returns whether every place that a connection may be made to is on this machine. A driver connects to an address of
@@ -53,6 +66,24 @@ pub fn shown_name(text: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_have_a_host_or_an_address_each() {
+        for (hosts, addresses, ports, expected) in [
+            (1, 0, 1, Some(1)),
+            (0, 2, 0, Some(2)),
+            (3, 3, 3, Some(3)),
+            (3, 0, 1, Some(3)),
+            (0, 0, 1, None),
+            (2, 1, 1, None),
+            (1, 2, 1, None),
+            (2, 0, 3, None),
+            (1, 0, 2, None),
+        ] {
+            let found = servers(hosts, addresses, ports);
+            assert_eq!(found.ok(), expected, "{hosts} {addresses} {ports}");
+        }
+    }
 
     #[test]
     fn hosts_and_addresses_count() {

@@ -242,21 +242,8 @@ impl Database {
     pub async fn connect(&self) -> Result<Client, SqlError> {
         let config = &self.config;
         let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
-        let count = hosts.len().max(addresses.len());
-        let fits = |length: usize| length <= 1 || length == count;
-        if count == 0 {
-            return Err(SqlError::for_ever(format!("the URL {}", connection::NAMES_NO_HOST)));
-        }
-        if !(hosts.is_empty() || hosts.len() == count) || !fits(ports.len()) {
-            return Err(SqlError::for_ever(
-                "the numbers of hosts and ports in the URL do not fit",
-            ));
-        }
-        if !(addresses.is_empty() || addresses.len() == count) {
-            return Err(SqlError::for_ever(
-                "the numbers of hosts and addresses in the URL do not fit",
-            ));
-        }
+        let count = connection::servers(hosts.len(), addresses.len(), ports.len())
+            .map_err(|problem| SqlError::for_ever(format!("the URL {problem}")))?;
         let mut last = SqlError::for_ever("the URL names no host");
         for index in 0..count {
             let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);

@@ -359,16 +359,9 @@ fn read_database_url(url: &Secret, setting: &str) -> Result<tokio_postgres::Conf
             "in which a host has characters that no host has (in a password, @ is %40)",
         ));
     }
-    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        return Err(wrong(&format!("which {}", connection::NAMES_NO_HOST)));
-    }
     let (names, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
-    let fits = |count: usize, least: usize| count <= least || count == names.max(addresses);
-    if !(fits(names, 0) && fits(addresses, 0) && fits(config.get_ports().len(), 1)) {
-        return Err(wrong(
-            "in which there are not as many addresses (hostaddr) or ports as hosts; one port is enough",
-        ));
-    }
+    connection::servers(names, addresses, config.get_ports().len())
+        .map_err(|problem| wrong(&format!("which {problem}")))?;
     let hosts = hosts.map(|host| match host {
         Host::Tcp(name) => connection::Host::Name(name),
         Host::Unix(_) => connection::Host::Directory,
