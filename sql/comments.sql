@@ -115,7 +115,7 @@ COMMENT ON FUNCTION table_service.expiry_sql(text, text, interval) IS
     'Returns the statement that sets the expiry of a table while others read and write it.';
 COMMENT ON FUNCTION table_service.query_expiry(text) IS
     'Returns when the entities of a table, or of all tables, expire: one row for each index.';
-COMMENT ON FUNCTION table_service.expire_entities(text, bigint, timestamptz) IS
+COMMENT ON FUNCTION table_service.expire_entities(text, bigint, timestamptz, boolean) IS
     'Removes entities that have expired, of a table or of all tables: of each at most top, those first that expired first.';
 COMMENT ON FUNCTION table_service.expires_at(timestamptz, table_service.properties, text, bigint) IS
     'Returns when an entity expires, or NULL if never.';

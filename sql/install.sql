@@ -190,8 +190,9 @@ AS 'MODULE_PATHNAME', 'execute_batch_json_wrapper';
 CREATE  FUNCTION "expire_entities"(
 	"table_name" text DEFAULT NULL, /* Option < TextArg < '_ > > */
 	"top" bigint DEFAULT 10000, /* Option < i64 > */
-	"since" timestamp with time zone DEFAULT NULL /* Option < TimestampWithTimeZone > */
-) RETURNS TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz) /* Sweeps */
+	"since" timestamp with time zone DEFAULT NULL, /* Option < TimestampWithTimeZone > */
+	"as_owner" bool DEFAULT false /* Option < bool > */
+) RETURNS TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz, reason text) /* Sweeps */
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'expire_entities_wrapper';
 
@@ -296,7 +297,7 @@ LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_out_wrapper';
 
 CREATE  FUNCTION "properties_recv"(
-	"internal" internal /* pgrx :: datum :: Internal */
+	"internal" internal /* MessageArg < '_ > */
 ) RETURNS table_service.properties /* ShellOut */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
@@ -316,7 +317,7 @@ AS 'MODULE_PATHNAME', 'properties_send_wrapper';
 --   Type(postgres::types::EntityOut)
 --   Type(postgres::types::BatchOperationsArg)
 --   Type(postgres::types::BatchOperationOut)
---   Type(postgres::result_set::Entities)
+--   Type(api::results::Entities)
 
 -- requires:
 --   api::bag::io::properties_in
@@ -351,13 +352,311 @@ CREATE TYPE table_service.batch_operation AS (
     if_match text
 );
 
-CREATE  FUNCTION "entity_to_json"(
-	"entity" table_service.entity, /* EntityArg < '_ > */
-	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
-) RETURNS json /* Option < JsonOut > */
+CREATE  FUNCTION "patch_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
+	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
+	"create_missing" bool DEFAULT false /* Option < bool > */
+) RETURNS table_service.entity /* EntityOut */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'patch_entity_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
+
+CREATE  FUNCTION "properties_from_jsonb"(
+	"jsonb" jsonb /* JsonbArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
+AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
+
+CREATE  FUNCTION "get_int64"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bigint /* Option < i64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_int64_wrapper';
+
+CREATE  FUNCTION "get_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS SETOF table_service.entity /* Entities */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_entity_wrapper';
+
+CREATE  FUNCTION "delete_entities_step"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text, /* Option < TextArg < '_ > > */
+	"top" bigint DEFAULT 1000, /* Option < i64 > */
+	"continuation_token" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TABLE (deleted bigint, continuation_token text) /* DeletedStep */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'delete_entities_step_wrapper';
+
+CREATE  FUNCTION "properties_lt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
+
+CREATE  FUNCTION "properties_get"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS jsonb /* Option < JsonbOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_wrapper';
+
+
+CREATE PROCEDURE table_service.delete_entities_in_steps(
+    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
+    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
+LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
+
+
+CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
+IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
+
+CREATE  FUNCTION "insert_or_merge_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
+
+CREATE  FUNCTION "properties_cmp"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
+
+CREATE  FUNCTION "entity_is_valid"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
+
+CREATE  FUNCTION "get_binary"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bytea /* Option < & '_ [u8] > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_binary_wrapper';
+
+CREATE  FUNCTION "properties_le"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_le_wrapper';
+
+CREATE  FUNCTION "batch_delete"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"if_match" text DEFAULT '*' /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
+
+CREATE  FUNCTION "get_boolean"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* Option < bool > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
+
+CREATE  FUNCTION "batch_insert"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
+
+CREATE  FUNCTION "get_double"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS double precision /* Option < f64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_double_wrapper';
+
+CREATE  FUNCTION "etag"(
+	"entity" table_service.entity /* EntityArg < '_ > */
+) RETURNS TEXT /* Option < String > */
+IMMUTABLE STRICT PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
+
+CREATE  FUNCTION "explain_query"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'explain_query_wrapper';
+
+CREATE  FUNCTION "properties_hash"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
+
+CREATE  FUNCTION "properties_hash_extended"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"seed" bigint /* i64 */
+) RETURNS bigint /* i64 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_replace"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
+
+CREATE  FUNCTION "each_property"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS TABLE (name text, type text, value text) /* EachProperty */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'each_property_wrapper';
+
+CREATE  FUNCTION "properties_eq"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
+
+CREATE  FUNCTION "get_string"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS TEXT /* Option < & '_ str > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_string_wrapper';
+
+CREATE  FUNCTION "insert_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_entity_wrapper';
+
+CREATE  FUNCTION "properties_get_text"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS TEXT /* Option < String > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
+
+CREATE  FUNCTION "delete_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text, /* Option < TextArg < '_ > > */
+	"top" bigint DEFAULT NULL, /* Option < i64 > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS bigint /* i64 */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
+
+CREATE  FUNCTION "get_guid"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS uuid /* Option < Uuid > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_guid_wrapper';
+
+CREATE  FUNCTION "merge_properties"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
+
+CREATE  FUNCTION "get_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
+	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS SETOF table_service.entity /* Entities */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_entities_wrapper';
+
+CREATE  FUNCTION "entity_passes"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"filter" text /* TextArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_passes_wrapper';
+
+CREATE  FUNCTION "properties_ge"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
+
+CREATE  FUNCTION "batch_patch"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
+	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
+	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
+	"create_missing" bool DEFAULT false /* Option < bool > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_patch_wrapper';
 
 CREATE  FUNCTION "get_ticks"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -377,13 +676,14 @@ CREATE  FUNCTION "merge_entity"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
 
-CREATE  FUNCTION "get_datetime"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
-IMMUTABLE STRICT PARALLEL SAFE
+CREATE  FUNCTION "insert_or_replace_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
+AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
 
 CREATE  FUNCTION "properties_gt"(
 	"left" table_service.properties, /* PropertiesArg < '_ > */
@@ -393,21 +693,21 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
 
-CREATE  FUNCTION "properties_ne"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
+CREATE  FUNCTION "entity_from_json"(
+	"payload" text /* TextArg < '_ > */
+) RETURNS table_service.entity /* EntityOut */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
+AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
 
-CREATE  FUNCTION "get_string"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < & '_ str > */
-IMMUTABLE STRICT PARALLEL SAFE
+CREATE  FUNCTION "batch_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_string_wrapper';
+AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
 
 CREATE  FUNCTION "get_int32"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
@@ -417,9 +717,13 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'get_int32_wrapper';
 
-
-CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
-IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
+CREATE  FUNCTION "properties_ne"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
 
 CREATE  FUNCTION "batch_replace"(
 	"row_key" text, /* Option < TextArg < '_ > > */
@@ -430,127 +734,11 @@ IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
 
-CREATE  FUNCTION "insert_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_entity_wrapper';
 
-CREATE  FUNCTION "patch_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
-	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
-	"create_missing" bool DEFAULT false /* Option < bool > */
-) RETURNS table_service.entity /* EntityOut */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'patch_entity_wrapper';
-
-CREATE  FUNCTION "properties_hash_extended"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"seed" bigint /* i64 */
-) RETURNS bigint /* i64 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
-
-CREATE  FUNCTION "batch_patch"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"increment" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"remove" text[] DEFAULT NULL, /* Option < TextArrayArg < '_ > > */
-	"condition" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL, /* Option < PropertiesArg < '_ > > */
-	"if_match" text DEFAULT '*', /* Option < TextArg < '_ > > */
-	"create_missing" bool DEFAULT false /* Option < bool > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_patch_wrapper';
-
-CREATE  FUNCTION "properties_get_text"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
-
-CREATE  FUNCTION "properties_hash"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
-
-CREATE  FUNCTION "etag"(
-	"entity" table_service.entity /* EntityArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
-
-CREATE  FUNCTION "entity_is_valid"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
-
-CREATE  FUNCTION "properties_from_jsonb"(
-	"jsonb" jsonb /* JsonbArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
-
-CREATE  FUNCTION "merge_properties"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
-
-
-CREATE PROCEDURE table_service.delete_entities_in_steps(
-    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
-    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
-LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
-
-CREATE  FUNCTION "entity_from_json"(
-	"payload" text /* TextArg < '_ > */
-) RETURNS table_service.entity /* EntityOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
-
-CREATE  FUNCTION "properties_cmp"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
-
-CREATE  FUNCTION "batch_delete"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"if_match" text DEFAULT '*' /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
+CREATE FUNCTION table_service.execute_batch(
+    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
+RETURNS TABLE (index integer, row_key text, etag text)
+LANGUAGE c AS 'MODULE_PATHNAME', 'execute_batch_wrapper';
 
 CREATE  FUNCTION "count_entities"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -560,104 +748,6 @@ CREATE  FUNCTION "count_entities"(
 STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'count_entities_wrapper';
-
-CREATE  FUNCTION "entity_passes"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"filter" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_passes_wrapper';
-
-CREATE  FUNCTION "get_binary"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bytea /* Option < & '_ [u8] > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_binary_wrapper';
-
-CREATE  FUNCTION "delete_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"top" bigint DEFAULT NULL, /* Option < i64 > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bigint /* i64 */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
-
-CREATE  FUNCTION "insert_or_merge_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
-
-CREATE  FUNCTION "explain_query"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'explain_query_wrapper';
-
-CREATE  FUNCTION "delete_entities_step"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"top" bigint DEFAULT 1000, /* Option < i64 > */
-	"continuation_token" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TABLE (deleted bigint, continuation_token text) /* DeletedStep */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'delete_entities_step_wrapper';
-
-CREATE  FUNCTION "get_boolean"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* Option < bool > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
-
-CREATE  FUNCTION "batch_insert_or_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
-
-CREATE  FUNCTION "get_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS SETOF table_service.entity /* Entities */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_entity_wrapper';
-
-CREATE  FUNCTION "has_property"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_property_wrapper';
-
-CREATE  FUNCTION "get_int64"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int64_wrapper';
 
 CREATE  FUNCTION "merge_fits"(
 	"partition_key" text, /* TextArg < '_ > */
@@ -669,6 +759,14 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
 
+CREATE  FUNCTION "get_datetime"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
+
 CREATE  FUNCTION "filter_to_sql"(
 	"filter" text, /* Option < TextArg < '_ > > */
 	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
@@ -678,79 +776,21 @@ IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
 
-CREATE  FUNCTION "batch_insert"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
-
-CREATE  FUNCTION "get_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
-	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS SETOF table_service.entity /* Entities */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_entities_wrapper';
-
-CREATE  FUNCTION "batch_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
-
-
-CREATE FUNCTION table_service.execute_batch(
-    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
-RETURNS TABLE (index integer, row_key text, etag text)
-LANGUAGE c AS 'MODULE_PATHNAME', 'execute_batch_wrapper';
-
-CREATE  FUNCTION "insert_or_replace_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
-
-CREATE  FUNCTION "properties_eq"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
+CREATE  FUNCTION "has_property"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
 ) RETURNS bool /* bool */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
+AS 'MODULE_PATHNAME', 'has_property_wrapper';
 
-CREATE  FUNCTION "get_guid"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS uuid /* Option < Uuid > */
+CREATE  FUNCTION "entity_to_json"(
+	"entity" table_service.entity, /* EntityArg < '_ > */
+	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
+) RETURNS json /* Option < JsonOut > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_guid_wrapper';
-
-CREATE  FUNCTION "properties_ge"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
-
-CREATE  FUNCTION "properties_get"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS jsonb /* Option < JsonbOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_wrapper';
+AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
 
 -- requires:
 --   matches_support
@@ -762,45 +802,6 @@ CREATE  FUNCTION "matches"(
 IMMUTABLE PARALLEL SAFE SUPPORT "matches_support"
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'matches_wrapper';
-
-CREATE  FUNCTION "properties_lt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
-
-CREATE  FUNCTION "each_property"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS TABLE (name text, type text, value text) /* EachProperty */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'each_property_wrapper';
-
-CREATE  FUNCTION "get_double"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS double precision /* Option < f64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_double_wrapper';
-
-CREATE  FUNCTION "batch_insert_or_replace"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
-
-CREATE  FUNCTION "properties_le"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_le_wrapper';
 
 CREATE  FUNCTION "properties_to_jsonb"(
 	"properties" table_service.properties /* PropertiesArg < '_ > */
@@ -1250,7 +1251,7 @@ COMMENT ON FUNCTION table_service.expiry_sql(text, text, interval) IS
     'Returns the statement that sets the expiry of a table while others read and write it.';
 COMMENT ON FUNCTION table_service.query_expiry(text) IS
     'Returns when the entities of a table, or of all tables, expire: one row for each index.';
-COMMENT ON FUNCTION table_service.expire_entities(text, bigint, timestamptz) IS
+COMMENT ON FUNCTION table_service.expire_entities(text, bigint, timestamptz, boolean) IS
     'Removes entities that have expired, of a table or of all tables: of each at most top, those first that expired first.';
 COMMENT ON FUNCTION table_service.expires_at(timestamptz, table_service.properties, text, bigint) IS
     'Returns when an entity expires, or NULL if never.';

@@ -1,13 +1,11 @@
 //! Stored access policies, service properties and shared access signatures.
 //!
-//! The functions for service properties run with the caller's privileges, which `sql/access.sql` grants. The functions
-//! for access policies first check the caller's privileges on the table, then read and write the policies as their
-//! owner.
+//! The functions for policies and properties first check the caller's privileges. Then they read and write as the owner of the database,
+//! who owns the tables of the extension and may have put code there.
 
 use pgrx::prelude::*;
 use table_service_model::access::{
-    AccessPolicies, Account, AccountKey, AddressRange, GrantedRange, Permissions, ServiceProperties,
-    ServicePropertiesChange, TableSas,
+    AccessPolicies, Account, AccountKey, AddressRange, GrantedRange, Permissions, ServicePropertiesChange, TableSas,
 };
 use table_service_model::{Error, Ticks, table_name};
 
@@ -16,8 +14,6 @@ use crate::engine::{distribution, gateway_access, policies};
 use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::clock::ticks_of;
 use crate::postgres::error::OrRaise;
-use crate::postgres::spi::{Rows, connect};
-use crate::postgres::types::value::Text;
 use crate::postgres::types::{JsonArg, JsonOut, TextArg};
 
 /// What is done on the coordinator only: policies belong to the table's OID, which differs from server to server.
@@ -71,32 +67,15 @@ fn set_service_properties(service_properties: Option<JsonArg<'_>>) {
 }
 
 fn set_properties(service_properties: Option<JsonArg<'_>>) -> Result<(), Error> {
-    // One statement, so that no concurrent change of another property is lost.
-    const SET: &str = "\
-        INSERT INTO table_service.service_properties AS s (properties) \
-        VALUES ($1::pg_catalog.jsonb) \
-        ON CONFLICT (is_only) DO UPDATE SET properties = s.properties OPERATOR(pg_catalog.||) excluded.properties";
     let change = ServicePropertiesChange::from_json(required("service_properties", service_properties)?.0)?;
-    let json = Text::new(&change.to_json());
-    connect(|spi| spi.write(SET, &[json.value()]));
+    policies::change_service_properties(&change);
     Ok(())
 }
 
 /// Returns the properties of the service. A property that was never set is switched off.
 #[pg_extern(stable, parallel_restricted)]
 fn get_service_properties() -> JsonOut {
-    const GET: &str = "SELECT s.properties::pg_catalog.text FROM table_service.service_properties AS s";
-    let properties = connect(|spi| match first_text(&spi.read(GET, &[])) {
-        Some(json) => ServiceProperties::from_json(json),
-        None => Ok(ServiceProperties::default()),
-    })
-    .or_raise();
-    JsonOut(properties.to_json().into_bytes())
-}
-
-/// Returns the first column of the first row, which is a text.
-fn first_text<'c>(rows: &Rows<'c>) -> Option<&'c str> {
-    rows.first()?.text(1).map(TextArg::get)
+    JsonOut(policies::service_properties().or_raise().to_json().into_bytes())
 }
 
 /// Grants a role what the gateway needs besides its own tables: to create tables, and to set the properties of the

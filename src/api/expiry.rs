@@ -7,17 +7,17 @@ use table_service_model::Error;
 use table_service_model::expiry::{self as model, Expiry};
 
 use super::results::{ExpiryIndexes, Sweeps};
-use crate::engine::direct::{has_one_snapshot, may_read, reads_every_row};
+use crate::engine::direct::{has_one_snapshot, reads_every_row};
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::free_index_name;
-use crate::engine::sweep::{BEGINNING, oldest, runs_no_foreign_policy, sweep_all, sweep_named, sweep_one_of_all};
+use crate::engine::sweep::{BEGINNING, sweep_all, sweep_as_owner, sweep_named};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, ExpiryIndex};
 use crate::postgres::definition::drop_objects;
 use crate::postgres::error::OrRaise;
-use crate::postgres::indexes::{KnownIndex, of_index, of_table};
+use crate::postgres::indexes::{KnownIndex, of_index, of_table, oldest};
 use crate::postgres::property_index::{concurrent_creation, qualified_name};
 use crate::postgres::result_set::ResultSet;
 use crate::postgres::spi::connect;
@@ -169,22 +169,18 @@ fn expiry_sql(
 #[pg_extern(stable, parallel_restricted)]
 fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_>) -> ExpiryIndexes {
     let query = || {
-        let is_named = table_name.is_some();
         let tables = tables_with_expiry(table_name)?;
         let mut result = ResultSet::open(call);
         for (table, indexes) in tables {
-            // Entities on other servers do not expire. Nobody waits for a table that is not named, or runs a policy of it.
-            // The lock on one that is named is held already.
-            let may_look_at_once = || {
-                let table = table.try_lock(TableLock::Read);
-                table.is_some_and(|table| runs_no_foreign_policy(&table))
-            };
-            let is_open = !table.is_distributed() && (is_named || may_look_at_once());
+            // Entities on other servers do not expire. Nobody waits for a table that is not named.
+            let may_look = !table.is_distributed()
+                && table
+                    .try_lock(TableLock::Read)
+                    .is_some_and(|table| reads_every_row(&table).is_some());
             for index in indexes {
                 let property = index.expiry.property().map(Text::new);
                 let time_to_live = index.expiry.time_to_live().map(interval);
-                let may_look = is_open && index.is_valid && may_read(&table);
-                let oldest = may_look.then(|| oldest(&table, &index.expiry)).flatten();
+                let oldest = (may_look && index.is_valid).then(|| oldest(table.oid(), &index));
                 let name = Text::new(table.name().name());
                 result.push([
                     Some(name.value()),
@@ -192,7 +188,7 @@ fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_
                     time_to_live.as_ref().map(Value::interval),
                     Some(Value::regclass(index.oid)),
                     Some(Value::boolean(index.is_valid)),
-                    oldest.map(Value::timestamptz),
+                    oldest.flatten().flatten().map(Value::timestamptz),
                 ]);
             }
         }
@@ -202,35 +198,40 @@ fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_
 }
 
 /// Removes entities that have expired, of a table or of all tables: of each at most `top`, those first that expired first. It
-/// skips entities that others have locked. `since` is the moment at which it begins: the `oldest` of the sweep before.
+/// skips entities that others have locked. `since` is the moment at which it begins: the `oldest` of the sweep before. It works as the
+/// owner of each table, unless the table is named without `as_owner`: then as the caller.
 ///
-/// Returns for each table how many it has deleted, whether there may be more, and where the next sweep may begin.
+/// Returns for each table how many it has deleted, whether there may be more, where the next sweep may begin, and why it deleted nothing
+/// if it was refused or failed.
 #[pg_extern]
 fn expire_entities(
     table_name: default!(Option<TextArg<'_>>, "NULL"),
     top: default!(Option<i64>, "10000"),
     since: default!(Option<TimestampWithTimeZone>, "NULL"),
+    as_owner: default!(Option<bool>, "false"),
     call: Call<'_>,
 ) -> Sweeps {
     let expire = || {
         let top = u64::try_from(required("top", top)?).map_err(|_| top_out_of_range())?;
         let since = since.map_or(BEGINNING, |since| since.into_inner());
+        let as_owner = required("as_owner", as_owner)? || table_name.is_none();
         prevent_if_read_only(c"expire_entities()");
-        let is_named = table_name.is_some();
         let tables = tables_with_expiry(table_name)?;
         let mut result = ResultSet::open(call);
         for (table, _) in tables {
-            let swept = match is_named {
-                true => sweep_named(&table, top, since)?,
-                false => sweep_one_of_all(&table, top, since),
+            let swept = match as_owner {
+                true => sweep_as_owner(&table, top, since),
+                false => sweep_named(&table, top, since)?,
             };
             let Some(swept) = swept else { continue };
             let name = Text::new(table.name().name());
+            let reason = swept.reason.as_deref().map(Text::new);
             result.push([
                 Some(name.value()),
                 Some(Value::int8(i64::try_from(swept.deleted).unwrap_or(i64::MAX))),
                 Some(Value::boolean(swept.more)),
                 swept.oldest.map(Value::timestamptz),
+                reason.as_ref().map(Text::value),
             ]);
         }
         Ok(Sweeps)
@@ -265,7 +266,7 @@ fn tables_with_expiry(table_name: Option<TextArg<'_>>) -> Result<Vec<(Table, Vec
             let (Some(index), Some(oid)) = (row.relation(1), row.relation(2)) else {
                 continue;
             };
-            let (Some(KnownIndex::Expiry(index)), Some(table)) = (of_index(index), Table::of(oid)) else {
+            let (Some(KnownIndex::Expiry(index)), Some(table)) = (of_index(index), Table::in_catalog(oid)) else {
                 continue;
             };
             match tables.iter_mut().find(|(known, _)| known.oid() == oid) {

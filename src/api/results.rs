@@ -78,7 +78,7 @@ set_of!(
     /// What a sweep has deleted.
     Sweeps,
     external_sql_type,
-    "TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz)"
+    "TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz, reason text)"
 );
 set_of!(
     /// The change feeds of a database.

@@ -439,7 +439,10 @@ fn all_tables() -> Vec<Table> {
     const SQL: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.relnamespace OPERATOR(pg_catalog.=) $1 AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}') AND c.relpersistence OPERATOR(pg_catalog.=) 'p' AND NOT c.relispartition ORDER BY c.relname";
     connect(|spi| {
         let rows = spi.read_catalogs(SQL, &[Value::oid(catalog::data_schema())]);
-        let tables = rows.iter().filter_map(|row| row.relation(1)).filter_map(Table::of);
+        let tables = rows
+            .iter()
+            .filter_map(|row| row.relation(1))
+            .filter_map(Table::in_catalog);
         tables.collect()
     })
 }

@@ -7,12 +7,13 @@ use table_service_model::Error;
 
 use super::expiry::Expiries;
 use super::policies;
-use super::table::{Table, relation_in_data_schema};
+use super::table::{Table, TableLock, relation_in_data_schema};
 use crate::postgres::guc::distributing;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::raised::{has_sqlstate, message};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::types::value::Value;
+use crate::postgres::visit::refuse_foreign_code;
 use crate::postgres::{catalog, citus};
 
 /// The largest number of shards that Citus makes of a table.
@@ -103,13 +104,14 @@ pub fn enable(shard_count: i32) -> Result<(), Error> {
             ),
         });
     }
+    let moved = connect(|spi| to_move(spi, |table| !table.is_distributed()))?;
     // In sequence, whatever the names are: Citus does not turn from parallel to sequential in a transaction.
     distributing(true, || {
         connect(|spi| {
             if !citus::is_enabled() {
                 make_anchor(spi, shard_count);
             }
-            for table in tables(spi).iter().filter(|table| !table.is_distributed()) {
+            for table in moved {
                 distribute(spi, table.name());
                 spi.run_definition(&format!(
                     "SELECT pg_catalog.truncate_local_data_after_distributing_table({}::pg_catalog.regclass)",
@@ -147,9 +149,10 @@ fn make_anchor(spi: &Connection, shard_count: i32) {
 /// `NotImplemented` without Citus.
 pub fn disable() -> Result<(), Error> {
     require_citus("disable_citus")?;
+    let moved = connect(|spi| to_move(spi, Table::is_distributed))?;
     distributing(true, || {
         connect(|spi| {
-            for table in tables(spi).iter().filter(|table| table.is_distributed()) {
+            for table in &moved {
                 undistribute(spi, table);
             }
             if citus::is_enabled() {
@@ -173,6 +176,24 @@ fn undistribute(spi: &Connection, table: &Table) {
     }
 }
 
+/// Locks the tables of the service for which a test holds, and returns them. Citus moves their entities as the caller.
+///
+/// # Errors
+/// `AuthorizationFailure` if others have put code into one of them.
+fn to_move(spi: &Connection, is_moved: impl Fn(&Table) -> bool) -> Result<Vec<Table>, Error> {
+    let all = tables(spi).into_iter().filter(is_moved);
+    let own = |table: Table| {
+        let table = Table::open(table.name().name(), TableLock::Define)?;
+        match refuse_foreign_code(table.oid()) {
+            Ok(()) => Ok(table),
+            Err(refused) => Err(Error::NotAuthorized {
+                reason: format!("Of the table {}, {}", table.name(), refused.0),
+            }),
+        }
+    };
+    all.map(own).collect()
+}
+
 /// Returns the tables of the service, without the parts of partitioned ones.
 fn tables(spi: &Connection) -> Vec<Table> {
     const TABLES: &str = "\
@@ -185,6 +206,6 @@ fn tables(spi: &Connection) -> Vec<Table> {
     let rows = spi.read_catalogs(TABLES, &[Value::oid(catalog::data_schema())]);
     rows.iter()
         .filter_map(|row| row.relation(1))
-        .filter_map(Table::of)
+        .filter_map(Table::in_catalog)
         .collect()
 }

@@ -1,13 +1,22 @@
-//! Stored access policies: the privileges that they need, and how they are stored.
+//! Stored access policies and the properties of the service: the privileges that they need, and how they are stored.
+
+use std::ffi::CStr;
 
 use pgrx::pg_sys;
 use table_service_model::Error;
-use table_service_model::access::AccessPolicies;
+use table_service_model::access::{AccessPolicies, ServiceProperties, ServicePropertiesChange};
 
 use super::table::Table;
-use crate::postgres::spi::with_owners_rights;
+
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Text, Value};
+use crate::postgres::visit::visit_own;
+
+const ACCESS_POLICIES: &CStr = c"access_policies";
+const SERVICE_PROPERTIES: &CStr = c"service_properties";
+
+/// No privilege on the table of policies is asked for: those on the table of entities were checked.
+const CHECKED: u32 = 0;
 
 /// Returns the policies of a table.
 ///
@@ -24,7 +33,7 @@ pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
             reason: "Reading a table's access policies needs a right to its entities".to_owned(),
         });
     }
-    with_owners_rights(c"access_policies", |spi| {
+    visit_own(ACCESS_POLICIES, CHECKED, |spi| {
         let rows = spi.read(GET, &[relation]);
         match rows.first().and_then(|row| row.text(1)).map(TextArg::get) {
             Some(json) => AccessPolicies::from_json(json),
@@ -52,7 +61,9 @@ pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
         forget(table);
     } else {
         let json = Text::new(&policies.to_json());
-        with_owners_rights(c"access_policies", |spi| spi.write(SET, &[relation, json.value()]));
+        visit_own(ACCESS_POLICIES, CHECKED, |spi| {
+            spi.write(SET, &[relation, json.value()])
+        });
     }
     Ok(())
 }
@@ -61,7 +72,9 @@ pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
 /// a plain DROP TABLE dropped, and DROP TABLE does not remove the policies.
 pub fn forget(table: &Table) {
     const FORGET: &str = "DELETE FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
-    with_owners_rights(c"access_policies", |spi| spi.write(FORGET, &[Value::oid(table.oid())]));
+    visit_own(ACCESS_POLICIES, CHECKED, |spi| {
+        spi.write(FORGET, &[Value::oid(table.oid())])
+    });
 }
 
 /// Gives the policies of a table to the one that has replaced it.
@@ -69,5 +82,33 @@ pub fn carry_over(from: pg_sys::Oid, to: pg_sys::Oid) {
     const CARRY_OVER: &str =
         "UPDATE table_service.access_policies AS p SET relation = $2 WHERE p.relation OPERATOR(pg_catalog.=) $1";
     let relations = [Value::oid(from), Value::regclass(to)];
-    with_owners_rights(c"access_policies", |spi| spi.write(CARRY_OVER, &relations));
+    visit_own(ACCESS_POLICIES, CHECKED, |spi| spi.write(CARRY_OVER, &relations));
+}
+
+/// Returns the properties of the service.
+///
+/// # Errors
+/// Those of the model for what is stored. Raises PostgreSQL's own error (42501) if the caller may not read them.
+pub fn service_properties() -> Result<ServiceProperties, Error> {
+    const GET: &str = "SELECT s.properties::pg_catalog.text FROM table_service.service_properties AS s";
+    visit_own(SERVICE_PROPERTIES, pg_sys::ACL_SELECT, |spi| {
+        let rows = spi.read(GET, &[]);
+        match rows.first().and_then(|row| row.text(1)).map(TextArg::get) {
+            Some(json) => ServiceProperties::from_json(json),
+            None => Ok(ServiceProperties::default()),
+        }
+    })
+}
+
+/// Changes properties of the service. Raises PostgreSQL's own error (42501) if the caller may not write them.
+pub fn change_service_properties(change: &ServicePropertiesChange) {
+    // One statement, so that no concurrent change of another property is lost.
+    const SET: &str = "\
+        INSERT INTO table_service.service_properties AS s (properties) \
+        VALUES ($1::pg_catalog.jsonb) \
+        ON CONFLICT (is_only) DO UPDATE SET properties = s.properties OPERATOR(pg_catalog.||) excluded.properties";
+    let json = Text::new(&change.to_json());
+    visit_own(SERVICE_PROPERTIES, pg_sys::ACL_INSERT | pg_sys::ACL_UPDATE, |spi| {
+        spi.write(SET, &[json.value()])
+    });
 }

@@ -1,23 +1,21 @@
 //! Removes entities that have expired. Nobody sees them any more; this gives their room back.
 
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys::panic::CaughtError;
-use pgrx::prelude::*;
 use table_service_model::Error;
-use table_service_model::expiry::Expiry;
 
 use super::direct::reads_every_row;
 use super::expiry::Expiries;
 use super::table::{Table, TableLock};
 use crate::postgres::clock::now;
-use crate::postgres::owner::{caller, has_rights_of_caller, owner, runs_only_code_of, with_rights_of};
-use crate::postgres::raised::{is_cancel, warn};
-use crate::postgres::spi::connect;
-use crate::postgres::statement::{IndexScan, expiry_expression};
+use crate::postgres::indexes::{of_table, oldest};
+use crate::postgres::raised::{is_cancel, message};
+use crate::postgres::spi::{connect, with_new_snapshot};
+use crate::postgres::statement::IndexScan;
 use crate::postgres::subtransaction::in_subtransaction;
+use crate::postgres::visit::{owner_has_rights_of_caller, visit};
 
 /// What a sweep of a table has done.
 pub struct Swept {
@@ -27,6 +25,8 @@ pub struct Swept {
     /// Entities that expired before this moment are gone, but those that others had locked, and those that a trigger or a policy
     /// keeps. In microseconds since 2000-01-01; `None` if that is not known.
     pub oldest: Option<i64>,
+    /// Why nothing was deleted, if the sweep was refused or failed.
+    pub reason: Option<String>,
 }
 
 /// `-infinity`.
@@ -41,70 +41,58 @@ pub fn sweep_named(table: &Table, top: u64, since: i64) -> Result<Option<Swept>,
     Ok((!Expiries::of(&table).is_empty()).then(|| sweep(&table, top, since)))
 }
 
-/// Sweeps one of all tables, or returns `None` if it is not to be swept: the caller may not, somebody has locked it, or it is gone.
+/// Sweeps a table as its owner, or returns `None` if there is nothing to do: the caller may not, somebody has locked the table, it is
+/// gone, or its entities do not expire.
 ///
-/// The caller has not chosen the table, so neither its code nor its errors reach the caller. Code runs with the rights of the table's
-/// owner, unless that role has the caller's rights anyway; if others have put code there, nothing is deleted. Policies would have to
-/// run with the caller's rights, so then the table is left out. An error is a warning, and the next tables are swept.
-pub fn sweep_one_of_all(table: &Table, top: u64, since: i64) -> Option<Swept> {
+/// The caller may not have chosen the table, so neither its code nor its errors reach the caller ([`visit`]). Policies would have to run
+/// with the caller's rights, so a table whose policies apply to the caller is refused, unless its owner has these rights.
+pub fn sweep_as_owner(table: &Table, top: u64, since: i64) -> Option<Swept> {
     if !table.may_be_swept() || table.is_distributed() {
         return None;
     }
     // Whoever has the locks on entities of some tables waits for no other table.
     let table = &table.try_lock(TableLock::Write)?;
-    let expiries = Expiries::of(table);
-    if expiries.is_empty() || !runs_no_foreign_policy(table) {
+    if Expiries::of(table).is_empty() {
         return None;
     }
-    let owner = owner(table.oid());
-    let (as_owner, user) = match has_rights_of_caller(owner) {
-        true => (false, caller()),
-        false => (true, owner),
-    };
-    let with_its_rights = |work: &dyn Fn() -> Swept| match as_owner {
-        true => with_rights_of(owner, work),
-        false => work(),
-    };
-    let has_foreign_code = Cell::new(false);
-    let attempt = || {
-        if !runs_only_code_of(user, table.oid()) {
-            has_foreign_code.set(true);
-            foreign_code();
-        }
-        with_its_rights(&|| sweep(table, top, since))
-    };
-    let error = match apart(attempt) {
-        Ok(swept) => return Some(swept),
-        Err(error) => error,
-    };
-    let name = table.name().name();
-    let lead = format!("Entities of the table \"{name}\" that have expired are still stored");
-    let call = format!("table_service.expire_entities('{name}')");
-    let hint = if as_owner {
-        format!("A sweep of all tables has the rights of the table's owner. As the owner, call {call}.")
-    } else if has_foreign_code.get() {
-        format!("If you trust those who own it, its partitions and its triggers, call {call}.")
-    } else {
-        format!("Nobody sees them. They stay until this error has gone; {call} raises it with its details.")
-    };
-    warn(&error, &lead, &hint);
-    let left = |oldest| Swept {
+    let left = |oldest, reason| Swept {
         deleted: 0,
         more: true,
         oldest,
+        reason: Some(reason),
     };
-    // What prevents the sweep may prevent this too.
-    let look = || left(expiries.iter().filter_map(|expiry| oldest(table, expiry)).min());
-    Some(apart(|| with_its_rights(&look)).unwrap_or_else(|_| left(None)))
+    let reads_every_row = reads_every_row(table).is_some();
+    if !reads_every_row && !owner_has_rights_of_caller(table.oid()) {
+        let reason =
+            "policies of the table apply to the role that sweeps, so its owner has to sweep it by its name".to_owned();
+        return Some(left(None, reason));
+    }
+    let until = now();
+    let first = with_new_snapshot(|| reads_every_row.then(|| oldest_of_all(table)).flatten());
+    if first.is_some_and(|first| first.is_none_or(|first| first > until)) {
+        return Some(Swept {
+            deleted: 0,
+            more: false,
+            oldest: Some(until),
+            reason: None,
+        });
+    }
+    let reason = match apart(|| visit(table.oid(), || sweep(table, top, since))) {
+        Ok(Ok(swept)) => return Some(swept),
+        Ok(Err(refused)) => refused.0,
+        Err(error) => message(&error).to_owned(),
+    };
+    Some(left(first.flatten(), reason))
 }
 
-/// Raises the error for a table that runs code of somebody who has fewer rights than the sweep.
-fn foreign_code() -> ! {
-    ereport!(
-        ERROR,
-        PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-        "a partition or a trigger of the table belongs to a role that has fewer rights than the sweep"
-    );
+/// Returns when the entity of a table that expires first does or did so, in microseconds since 2000-01-01. The inner `None` says that
+/// none expires; `None` if that cannot be told now.
+fn oldest_of_all(table: &Table) -> Option<Option<i64>> {
+    let mut first = None;
+    for index in of_table(table.oid()).expiries.iter().filter(|index| index.is_valid) {
+        first = first.into_iter().chain(oldest(table.oid(), index)?).min();
+    }
+    Some(first)
 }
 
 /// Runs work whose error undoes nothing else. A cancel is none.
@@ -117,11 +105,6 @@ fn apart<R>(work: impl Fn() -> R) -> Result<R, Box<CaughtError>> {
     }
 }
 
-/// Returns whether a read of the table runs no policy of somebody who has fewer rights than the caller.
-pub fn runs_no_foreign_policy(table: &Table) -> bool {
-    reads_every_row(table).is_some() || has_rights_of_caller(owner(table.oid()))
-}
-
 /// Removes at most `top` of the entities of a table that have expired since a moment, those first that expired first. It leaves
 /// those that others have locked, so that it waits for nobody.
 fn sweep(table: &Table, top: u64, since: i64) -> Swept {
@@ -131,6 +114,7 @@ fn sweep(table: &Table, top: u64, since: i64) -> Swept {
         deleted: 0,
         more: false,
         oldest: None,
+        reason: None,
     };
     for expiry in Expiries::of(table).iter() {
         let left = top.saturating_sub(swept.deleted);
@@ -157,17 +141,6 @@ fn sweep(table: &Table, top: u64, since: i64) -> Swept {
     }
     swept.oldest = Some(oldest);
     swept
-}
-
-/// Returns when the entity of a table that expires first does or did so, of those that the caller sees. In microseconds since
-/// 2000-01-01.
-pub fn oldest(table: &Table, expiry: &Expiry) -> Option<i64> {
-    let moment = expiry_expression("t.", expiry);
-    let sql = format!(
-        "SELECT {moment} FROM {} AS t WHERE {moment} IS NOT NULL ORDER BY {moment} LIMIT 1",
-        table.name()
-    );
-    connect(|spi| spi.read(&sql, &[]).first().and_then(|row| row.timestamptz(1)))
 }
 
 /// Removes all entities of a table that have expired by now. Returns false if some are still there: a trigger or a rule keeps them.

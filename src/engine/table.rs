@@ -46,8 +46,14 @@ impl Table {
         &self.name
     }
 
-    /// Returns the table with this OID, if it is a table of the service. The caller must have locked it.
+    /// Returns the table with this OID, if it is a table of the service. The caller has named it in a statement, which has locked it.
     pub fn of(oid: pg_sys::Oid) -> Option<Table> {
+        table_by_oid(oid)
+    }
+
+    /// Returns the table with this OID, if it is a table of the service. The caller has not named it, so nothing that is stored with it
+    /// may run as the caller ([`visit`](crate::postgres::visit)).
+    pub fn in_catalog(oid: pg_sys::Oid) -> Option<Table> {
         table_by_oid(oid)
     }
 
@@ -192,7 +198,7 @@ impl Table {
     pub fn try_lock(&self, lock: TableLock) -> Option<Table> {
         // SAFETY: the function locks any OID.
         let is_locked = unsafe { pg_sys::ConditionalLockRelationOid(self.oid, lock.mode()) };
-        is_locked.then(|| Table::of(self.oid)).flatten()
+        is_locked.then(|| table_by_oid(self.oid)).flatten()
     }
 
     /// Gives back a lock that [`Table::open`] took, before the transaction ends.

@@ -298,8 +298,8 @@ pub fn own_relation(name: &CStr) -> Option<pg_sys::Oid> {
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
-/// Returns the owner of a table of the extension.
-pub fn owner_of(relation: &CStr) -> pg_sys::Oid {
+/// Returns a table of the extension, and its owner.
+pub fn own_table(relation: &CStr) -> (pg_sys::Oid, pg_sys::Oid) {
     let oid = own_relation(relation).unwrap_or(pg_sys::InvalidOid);
     // SAFETY: a transaction is running. A non-NULL tuple of RELOID is a row of `pg_class`, and it is released after its
     // last use.
@@ -317,7 +317,7 @@ pub fn owner_of(relation: &CStr) -> pg_sys::Oid {
         }
         let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
         pg_sys::ReleaseSysCache(tuple);
-        owner
+        (oid, owner)
     }
 }
 

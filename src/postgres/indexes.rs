@@ -8,9 +8,12 @@ use std::sync::Arc;
 use pgrx::prelude::*;
 use table_service_model::expiry::Expiry;
 
+use super::btree::each_row;
 use super::catalog::{self, ExpiryIndex, Indexes, PropertyIndex};
 use super::columns::ColumnNumbers;
 use super::nodes::of_type;
+use super::property_index::{self, Wait, is_complete};
+use super::row::bag;
 use super::types::TextArg;
 
 /// Returns the indexes of a table that the caller has locked.
@@ -141,6 +144,61 @@ pub fn of_index(index: pg_sys::Oid) -> Option<KnownIndex> {
     }
 }
 
+/// Returns when the entity of a table that expires first does or did so, by an index that is valid, in microseconds since 2000-01-01.
+/// The inner `None` says that no entity expires. `None` if the index cannot tell now: another session has locked a part of the table, or
+/// the index is younger than the snapshot. The caller has locked the table, and may read all of it.
+///
+/// It reads the index without a plan, so nothing that is stored with the table is evaluated.
+pub fn oldest(table: pg_sys::Oid, index: &ExpiryIndex) -> Option<Option<i64>> {
+    let mut oldest = None;
+    for (table, part) in property_index::parts(table, index.oid, Wait::No)? {
+        let columns = ColumnNumbers::of(table)?;
+        let moment = oldest_of_part(table, part, columns, &index.expiry)?;
+        oldest = oldest.into_iter().chain(moment).min();
+    }
+    Some(oldest)
+}
+
+/// Does what [`oldest`] does for a table that has its entities itself.
+fn oldest_of_part(
+    table: pg_sys::Oid,
+    index: pg_sys::Oid,
+    columns: ColumnNumbers,
+    expiry: &Expiry,
+) -> Option<Option<i64>> {
+    let (no_lock, lock) = (
+        pg_sys::NoLock as pg_sys::LOCKMODE,
+        pg_sys::AccessShareLock as pg_sys::LOCKMODE,
+    );
+    // SAFETY: the table is locked, so it and its index can be opened. The slot fits the table, and has the columns of an entity, whose
+    // types are those that `expires_at` takes. A snapshot is active while an SQL function runs.
+    unsafe {
+        let relation = pg_sys::table_open(table, no_lock);
+        let opened = pg_sys::index_open(index, lock);
+        let moment = is_complete(opened).then(|| {
+            let slot = pg_sys::table_slot_create(relation, std::ptr::null_mut());
+            let mut moment = None;
+            each_row(relation, opened, pg_sys::GetActiveSnapshot(), &mut [], slot, || {
+                let value = |column: i16| {
+                    let mut is_null = false;
+                    let datum = pg_sys::slot_getattr(slot, column.into(), &mut is_null);
+                    (!is_null).then_some(datum)
+                };
+                if let (Some(timestamp), Some(properties)) = (value(columns.timestamp), value(columns.properties)) {
+                    let properties = bag(properties, || "of a table with an expiry".to_owned());
+                    moment = expiry.expires_at(timestamp.value() as i64, properties);
+                }
+                moment.is_none()
+            });
+            pg_sys::ExecDropSingleTupleTableSlot(slot);
+            moment
+        });
+        pg_sys::index_close(opened, no_lock);
+        pg_sys::table_close(relation, no_lock);
+        moment
+    }
+}
+
 /// Returns the default operator class of a type for btrees.
 fn usual_order(of_type: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: a transaction is running, and the function takes any OIDs.
@@ -185,11 +243,8 @@ pub unsafe fn property_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Op
                 return None;
             }
         }
-        let constant = of_type::<pg_sys::Const>(argument(3), pg_sys::NodeTag::T_Const)?;
-        if constant.constisnull || constant.consttype != pg_sys::TEXTOID {
-            return None;
-        }
-        TextArg::from_datum(constant.constvalue, false).map(|property| property.get().to_owned())
+        let property = constant(argument(3), pg_sys::TEXTOID)??;
+        TextArg::from_datum(property, false).map(|property| property.get().to_owned())
     }
 }
 
@@ -198,9 +253,8 @@ pub unsafe fn property_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Op
 /// # Safety
 /// The node must be NULL or a valid expression.
 unsafe fn expiry_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<Expiry> {
-    // SAFETY: as in `property_in`. Folding constants makes one of a number that was written with another integer type.
+    // SAFETY: as in `property_in`.
     unsafe {
-        let node = pg_sys::eval_const_expressions(std::ptr::null_mut(), node);
         let call = of_type::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
         let function = catalog::own_objects().expiry_function;
         if function == pg_sys::InvalidOid || call.funcid != function {
@@ -214,18 +268,45 @@ unsafe fn expiry_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<E
                 return None;
             }
         }
-        let constant = |number: usize| {
-            of_type::<pg_sys::Const>(argument(number), pg_sys::NodeTag::T_Const)
-                .map(|constant| (!constant.constisnull).then_some(constant.constvalue))
-        };
-        let property = match constant(2)? {
+        let property = match constant(argument(2), pg_sys::TEXTOID)? {
             None => None,
             Some(datum) => Some(TextArg::from_datum(datum, false)?),
         };
-        let seconds = constant(3)?.map(|datum| datum.value() as i64);
+        let seconds = seconds_in(argument(3))?;
         // What `set_expiry` refuses is no expiry.
         Expiry::new(property.map(TextArg::get), seconds).ok()
     }
+}
+
+/// Returns the number of seconds in an expression: a constant, or one of a smaller integer type that PostgreSQL casts. The inner `None`
+/// is NULL. Nothing is evaluated: whoever may create an index could put any function there.
+///
+/// # Safety
+/// The node must be NULL or a valid expression.
+unsafe fn seconds_in(node: *mut pg_sys::Node) -> Option<Option<i64>> {
+    // SAFETY: as in `property_in`. A datum of an integer type has its value.
+    unsafe {
+        let Some(cast) = of_type::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr) else {
+            return Some(constant(node, pg_sys::INT8OID)?.map(|datum| datum.value() as i64));
+        };
+        let arguments = cast.args.as_ref().filter(|arguments| arguments.length == 1)?;
+        let number = (*arguments.elements).ptr_value.cast();
+        match cast.funcid.to_u32() {
+            pg_sys::F_INT8_INT4 => Some(constant(number, pg_sys::INT4OID)?.map(|datum| (datum.value() as i32).into())),
+            pg_sys::F_INT8_INT2 => Some(constant(number, pg_sys::INT2OID)?.map(|datum| (datum.value() as i16).into())),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the value of a constant of a type. The inner `None` is NULL.
+///
+/// # Safety
+/// The node must be NULL or a valid expression.
+unsafe fn constant(node: *mut pg_sys::Node, of: pg_sys::Oid) -> Option<Option<pg_sys::Datum>> {
+    // SAFETY: a node is what its tag says.
+    let constant = unsafe { of_type::<pg_sys::Const>(node, pg_sys::NodeTag::T_Const) }?;
+    (constant.consttype == of).then(|| (!constant.constisnull).then_some(constant.constvalue))
 }
 
 /// Returns whether a predicate says that an expression with this expiry is not NULL.

@@ -40,7 +40,7 @@ pub fn qualified_name(relation: pg_sys::Oid) -> Option<String> {
 /// Returns whether ANALYZE has collected statistics of an index's expression. Those of the index of a partitioned table
 /// are those of all its parts. The caller must have locked the table.
 pub fn has_statistics(table: pg_sys::Oid, index: pg_sys::Oid) -> bool {
-    parts(table, index).is_some_and(|parts| {
+    parts(table, index, Wait::Yes).is_some_and(|parts| {
         // SAFETY: a transaction is running. STATRELATTINH takes a relation, the number of a column, and whether the
         // statistics include child tables.
         parts.into_iter().all(|(_, index)| unsafe {
@@ -144,7 +144,9 @@ pub fn count_entries(
     if !is_partitioned(table) {
         return count_in_part(table, index, conditions, limit);
     }
-    let Some(parts) = parts(table, index) else { return limit };
+    let Some(parts) = parts(table, index, Wait::Yes) else {
+        return limit;
+    };
     let mut count = 0;
     for (table, index) in parts {
         if count >= limit {
@@ -174,9 +176,16 @@ unsafe extern "C-unwind" {
     fn index_get_partition(partition: pg_sys::Relation, index: pg_sys::Oid) -> pg_sys::Oid;
 }
 
+/// Whether to wait for locks of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    Yes,
+    No,
+}
+
 /// Returns the parts of a partitioned table that have entities, each with its part of an index, and locks them. `None`
-/// if a part has no such index.
-fn parts(table: pg_sys::Oid, index: pg_sys::Oid) -> Option<Vec<(pg_sys::Oid, pg_sys::Oid)>> {
+/// if a part has no such index, or if another session has locked a part and this one is not to wait.
+pub(super) fn parts(table: pg_sys::Oid, index: pg_sys::Oid, wait: Wait) -> Option<Vec<(pg_sys::Oid, pg_sys::Oid)>> {
     if !is_partitioned(table) {
         return Some(vec![(table, index)]);
     }
@@ -192,6 +201,9 @@ fn parts(table: pg_sys::Oid, index: pg_sys::Oid) -> Option<Vec<(pg_sys::Oid, pg_
         let children: Vec<pg_sys::Oid> = (0..count).map(|number| *description.oids.add(number)).collect();
         pg_sys::table_close(relation, no_lock);
         for child in children {
+            if wait == Wait::No && !pg_sys::ConditionalLockRelationOid(child, lock) {
+                return None;
+            }
             let part = pg_sys::try_relation_open(child, lock);
             if part.is_null() {
                 return None;
@@ -201,7 +213,7 @@ fn parts(table: pg_sys::Oid, index: pg_sys::Oid) -> Option<Vec<(pg_sys::Oid, pg_
             if index == pg_sys::InvalidOid {
                 return None;
             }
-            all.extend(parts(child, index)?);
+            all.extend(parts(child, index, wait)?);
         }
     }
     Some(all)

@@ -329,18 +329,6 @@ pub fn message(error: &CaughtError) -> &str {
     report(error).message()
 }
 
-/// Reports an error that was caught and that ends nothing, as a warning: `lead`, and its message.
-pub fn warn(error: &CaughtError, lead: &str, hint: &str) {
-    let report = report(error);
-    ErrorReport::new(
-        report.sql_error_code(),
-        format!("{lead}: {}", report.message()),
-        "table_service",
-    )
-    .set_hint(hint.to_owned())
-    .report(PgLogLevel::WARNING);
-}
-
 fn kept<R>(report: &ErrorReportWithLevel, read: impl FnOnce(&Kept) -> R) -> Option<R> {
     if report.file().as_bytes() != MARK.to_bytes() {
         return None;

@@ -1,7 +1,7 @@
 //! Executes statements through SPI.
 
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::marker::PhantomData;
 
 use pgrx::prelude::*;
@@ -46,18 +46,14 @@ pub fn connect<R>(f: impl FnOnce(&Connection) -> R) -> R {
     result
 }
 
-/// Runs `f` with a connection and the rights of the owner of a table of the extension. For tables that callers must not
-/// write themselves: check the caller's rights first.
-pub fn with_owners_rights<R>(relation: &CStr, f: impl FnOnce(&Connection) -> R) -> R {
-    let owner = catalog::owner_of(relation);
-    let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-    // SAFETY: the functions read and set globals of this process. PostgreSQL's foreign key checks change the user in
-    // the same way. After an error PostgreSQL restores the user.
+/// Runs `f`, which reads without a statement, with a snapshot that has all that was written before, as a statement that writes has.
+pub fn with_new_snapshot<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: a transaction is running. The snapshot is taken off the stack again; after an error PostgreSQL does that.
     unsafe {
-        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
-        let result = connect(f);
-        pg_sys::SetUserIdAndSecContext(user, context);
+        pg_sys::CommandCounterIncrement();
+        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+        let result = f();
+        pg_sys::PopActiveSnapshot();
         result
     }
 }

@@ -40,12 +40,13 @@ const GOLDEN_TESTS: [&str; 22] = [
 ];
 
 /// The tests of tests/system that do.
-const SYSTEM_TESTS: [&str; 12] = [
+const SYSTEM_TESTS: [&str; 13] = [
     "batches::",
     "bulk::",
     "change_feeds::",
     "concurrency::concurrent_definitions",
     "expiry::",
+    "foreign_code::",
     "index_entities::",
     "patch::",
     "property_indexes::",

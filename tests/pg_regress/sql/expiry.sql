@@ -51,7 +51,7 @@ SELECT pg_temp.outcome(statement) FROM (VALUES
   ($$SELECT set_expiry('Sessions', time_to_live => '-1 day')$$), ($$SELECT set_expiry('Sessions', time_to_live => '1.5 s')$$),
   ($$SELECT set_expiry('Sessions', 'E', '178000000 years')$$),
   ($$SELECT drop_expiry(NULL)$$), ($$SELECT drop_expiry('None')$$), ($$SELECT drop_expiry('Sessions', NULL)$$), ($$SELECT * FROM query_expiry('None')$$),
-  ($$SELECT expire_entities('None')$$), ($$SELECT expire_entities(top => -1)$$), ($$SELECT expire_entities(top => NULL)$$), ($$SELECT expiry_sql('Sessions')$$)) AS given(statement);
+  ($$SELECT expire_entities('None')$$), ($$SELECT expire_entities(top => -1)$$), ($$SELECT expire_entities(top => NULL)$$), ($$SELECT expire_entities(as_owner => NULL)$$), ($$SELECT expire_entities('None', as_owner => true)$$), ($$SELECT expiry_sql('Sessions')$$)) AS given(statement);
 SELECT * FROM query_expiry('Sessions');
 SELECT expire_entities('Sessions'), expire_entities();
 -- By hand, concurrently.
@@ -262,7 +262,7 @@ CREATE TRIGGER note BEFORE DELETE ON table_service_data."Others" FOR EACH ROW EX
 SELECT insert_entity('Others', 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted;
 RESET ROLE;
 SELECT set_expiry(name, 'E') IS NOT NULL AS set, insert_entity(name, 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted FROM unnest(ARRAY['Mine', 'Zoo']) AS name;
-SELECT table_name, deleted, more, oldest IS NOT NULL AS oldest FROM expire_entities();
+SELECT table_name, deleted, more, oldest IS NOT NULL AS oldest, reason FROM expire_entities();
 SELECT who, path FROM regress_expiry.log;
 SELECT current_user = session_user AS is_same, current_setting('search_path') <> 'regress_expiry' AS is_kept;
 -- Its policies would run with the caller's rights.
@@ -277,13 +277,13 @@ CREATE POLICY peek ON table_service_data."Others" USING (regress_expiry.peek());
 SELECT insert_entity('Others', 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted;
 SET ROLE regress_expiry_reader;
 SELECT table_name, oldest FROM query_expiry();
-SELECT table_name, deleted FROM expire_entities();
+SELECT table_name, deleted, more, oldest IS NOT NULL AS oldest, reason FROM expire_entities();
 RESET ROLE;
 -- A table that cannot be swept keeps no other one, and says why.
 SELECT insert_entity('Mine', 'p', 'x', pg_temp.expired()) IS NOT NULL, insert_entity('Zoo', 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted;
 CREATE TABLE regress_expiry.child (p text COLLATE "C", r text COLLATE "C", FOREIGN KEY (p, r) REFERENCES table_service_data."Mine" DEFERRABLE INITIALLY IMMEDIATE);
 INSERT INTO regress_expiry.child VALUES ('p', 'x');
-SELECT table_name, deleted, more, CASE WHEN more THEN oldest AT TIME ZONE 'UTC' END AS oldest FROM expire_entities();
+SELECT table_name, deleted, more, CASE WHEN more THEN oldest AT TIME ZONE 'UTC' END AS oldest, reason FROM expire_entities();
 SELECT pg_temp.outcome($$SELECT expire_entities('Mine')$$);
 -- Triggers that run when the transaction ends would do so with the caller's rights.
 SET ROLE regress_expiry;
@@ -292,7 +292,7 @@ DROP TRIGGER note ON table_service_data."Others";
 CREATE CONSTRAINT TRIGGER note AFTER DELETE ON table_service_data."Others" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION regress_expiry.note();
 SELECT insert_entity('Others', 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted;
 RESET ROLE;
-SELECT table_name, deleted, more FROM expire_entities();
+SELECT table_name, deleted, more, reason FROM expire_entities();
 SELECT who, path FROM regress_expiry.log;
 -- Others may own partitions, and create triggers.
 CREATE TABLE table_service_data."Parts" OF entity (PRIMARY KEY (partition_key, row_key)) PARTITION BY RANGE (partition_key);
@@ -307,16 +307,16 @@ TRUNCATE regress_expiry.log;
 RESET ROLE;
 SELECT insert_entity(name, 'p', 'y', pg_temp.expired()) IS NOT NULL AS inserted FROM unnest(ARRAY['Parts', 'Zoo']) AS name;
 DROP TABLE regress_expiry.child;
-SELECT table_name, deleted, more FROM expire_entities() WHERE table_name <> 'Others';
+SELECT table_name, deleted, more, reason FROM expire_entities() WHERE table_name <> 'Others';
 SELECT count(*) FROM regress_expiry.log;
 -- A function that has its own rights could still change settings of the session.
 ALTER FUNCTION regress_expiry.note() SECURITY DEFINER;
-SELECT table_name, deleted, more FROM expire_entities() WHERE table_name IN ('Parts', 'Zoo');
+SELECT table_name, deleted, more, reason FROM expire_entities() WHERE table_name IN ('Parts', 'Zoo');
 DROP TRIGGER note ON table_service_data."PartsA";
 DROP TRIGGER note ON table_service_data."Zoo";
-SELECT table_name, deleted, more FROM expire_entities() WHERE table_name IN ('Parts', 'Zoo');
+SELECT table_name, deleted, more, reason FROM expire_entities() WHERE table_name IN ('Parts', 'Zoo');
 ALTER TABLE table_service_data."PartsA" OWNER TO CURRENT_USER;
-SELECT table_name, deleted, more FROM expire_entities() WHERE table_name IN ('Parts', 'Zoo');
+SELECT table_name, deleted, more, reason FROM expire_entities() WHERE table_name IN ('Parts', 'Zoo');
 SELECT count(*) FROM regress_expiry.log;
 DROP TABLE table_service_data."Parts";
 -- A trigger can keep entities. The next sweep goes on behind them.
@@ -343,7 +343,7 @@ ALTER TABLE table_service_data."Torn" ENABLE ROW LEVEL SECURITY;
 CREATE POLICY torn ON table_service_data."Torn" USING (length(row_key) / 0 = 1);
 GRANT SELECT, UPDATE, DELETE ON table_service_data."Torn" TO regress_expiry;
 SET ROLE regress_expiry;
-SELECT table_name, deleted, more, oldest FROM expire_entities();
+SELECT table_name, deleted, more, oldest, reason FROM expire_entities();
 RESET ROLE;
 SELECT delete_table('Torn');
 RESET client_min_messages;

@@ -15,6 +15,7 @@ mod errors;
 mod expiry;
 mod feed_failover;
 mod feed_sizes;
+mod foreign_code;
 mod fuzz;
 mod golden;
 mod hostile_json;

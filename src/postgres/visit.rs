@@ -1,0 +1,221 @@
+//! The one entry to tables that the caller has not named, and to the tables of the extension, which the owner of the database owns.
+//!
+//! Their owners can store code there: triggers, policies, expressions. It runs with the rights of the owner, restricted as in
+//! PostgreSQL's own commands of maintenance, and never with the caller's. Nothing else in the extension changes the user
+//! (`tests/architecture`).
+
+use std::ffi::CStr;
+
+use pgrx::prelude::*;
+
+use super::catalog;
+use super::guarded::guarded;
+use super::guc::with_settings_of_maintenance;
+use super::spi::{Connection, connect};
+use super::types::value::Value;
+
+unsafe extern "C-unwind" {
+    fn find_all_inheritors(
+        parent: pg_sys::Oid,
+        lock: pg_sys::LOCKMODE,
+        parents: *mut *mut pg_sys::List,
+    ) -> *mut pg_sys::List;
+}
+
+/// Why a table is not visited, in words for an operator.
+pub struct Refused(pub String);
+
+/// Visits a table that the caller has locked: runs `f` as the table's owner. If that role has all rights of the caller anyway, `f` runs
+/// as the caller. The tables under it are locked as a delete locks them, so that nobody creates a trigger meanwhile.
+///
+/// # Errors
+/// If others have put code there.
+pub fn visit<R>(table: pg_sys::Oid, f: impl FnOnce() -> R) -> Result<R, Refused> {
+    let lock = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
+    // SAFETY: the function has this declaration in all versions. It locks tables, and its list belongs to the memory of the call.
+    unsafe { guarded(|| find_all_inheritors(table, lock, std::ptr::null_mut())) };
+    let work = || refuse_foreign_code(table).map(|()| f());
+    match owner_has_rights_of_caller(table) {
+        true => work(),
+        false => as_owner(owner(table), work),
+    }
+}
+
+/// Returns whether the owner of a table that the caller has locked has all rights of the caller anyway. Then code of that role gains
+/// nothing by running as the caller.
+pub fn owner_has_rights_of_caller(table: pg_sys::Oid) -> bool {
+    // SAFETY: the function looks up catalogs, which needs a transaction, and SQL functions run in one.
+    unsafe { pg_sys::has_privs_of_role(owner(table), pg_sys::GetUserId()) }
+}
+
+/// Runs `f` with a connection as the owner of a table of the extension. Raises PostgreSQL's own error (42501) if the caller lacks one of
+/// these privileges on it. Without any, the caller of this function has checked what the caller of the SQL function may do.
+pub fn visit_own<R>(relation: &CStr, privileges: u32, f: impl FnOnce(&Connection) -> R) -> R {
+    let (oid, owner) = catalog::own_table(relation);
+    // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The name is a C string.
+    unsafe {
+        let missing = privileges as pg_sys::AclMode
+            & !pg_sys::pg_class_aclmask(
+                oid,
+                pg_sys::GetUserId(),
+                privileges as pg_sys::AclMode,
+                pg_sys::AclMaskHow::ACLMASK_ALL,
+            );
+        if missing != 0 {
+            let (denied, kind) = (pg_sys::AclResult::ACLCHECK_NO_PRIV, pg_sys::ObjectType::OBJECT_TABLE);
+            pg_sys::aclcheck_error(denied, kind, relation.as_ptr());
+        }
+    }
+    as_owner(owner, || connect(f))
+}
+
+/// Runs `f` as a role. Code of the role can do in the session what it can do in an expression of an index during ANALYZE or REINDEX,
+/// and no more: no deferred triggers, which would run later as the caller, no temporary tables, no settings that stay.
+///
+/// After an error PostgreSQL gives the caller's rights back when it aborts the (sub)transaction.
+fn as_owner<R>(role: pg_sys::Oid, f: impl FnOnce() -> R) -> R {
+    let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+    // SAFETY: the functions read and write globals of this process, which has one thread. The role is one that owns a table.
+    unsafe {
+        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+        pg_sys::SetUserIdAndSecContext(role, context | pg_sys::SECURITY_RESTRICTED_OPERATION as i32);
+    }
+    let result = with_settings_of_maintenance(f);
+    // SAFETY: as above.
+    unsafe { pg_sys::SetUserIdAndSecContext(user, context) };
+    result
+}
+
+/// Returns the owner of a table that the caller has locked.
+fn owner(table: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: the caller holds a lock on the table, so it can be opened without one. `rd_rel` is valid while it is open.
+    unsafe {
+        let relation = pg_sys::table_open(table, pg_sys::NoLock as pg_sys::LOCKMODE);
+        let owner = (*(*relation).rd_rel).relowner;
+        pg_sys::table_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
+        owner
+    }
+}
+
+/// Refuses a table if a statement on it could run code of a role that lacks rights of the current user. A function that is SECURITY
+/// DEFINER counts too: it can change settings of the session, such as `search_path`.
+///
+/// What a statement runs is an object that depends on the table, or on one that partitions or foreign keys join to it, or an object on
+/// which such an object depends. PostgreSQL notes these dependencies of everything that it stores as an expression. So an object of a kind
+/// that is not known here counts too.
+///
+/// # Errors
+/// The object and its owner.
+pub fn refuse_foreign_code(table: pg_sys::Oid) -> Result<(), Refused> {
+    connect(|spi| {
+        let rows = spi.read_catalogs(&foreign_code(), &[Value::oid(table)]);
+        let Some(row) = rows.first() else { return Ok(()) };
+        let text = |column| row.text(column).map_or("?", |text| text.get());
+        let (object, owner, user) = (text(1), text(2), text(3));
+        Err(Refused(format!(
+            "{object} belongs to the role {owner}, and would run with the rights of {user}"
+        )))
+    })
+}
+
+/// The catalogs of objects that have an owner, with the column that names it.
+const OWNED: [(&str, &str); 9] = [
+    ("pg_class", "relowner"),
+    ("pg_collation", "collowner"),
+    ("pg_foreign_server", "srvowner"),
+    ("pg_opclass", "opcowner"),
+    ("pg_operator", "oprowner"),
+    ("pg_opfamily", "opfowner"),
+    ("pg_proc", "proowner"),
+    ("pg_statistic_ext", "stxowner"),
+    ("pg_type", "typowner"),
+];
+
+/// The catalogs of objects that are parts of a table, or that only superusers make.
+const PARTS: [&str; 7] = [
+    "pg_am",
+    "pg_attrdef",
+    "pg_constraint",
+    "pg_foreign_data_wrapper",
+    "pg_policy",
+    "pg_rewrite",
+    "pg_trigger",
+];
+
+/// The catalogs of objects that run nothing when a statement reads or writes what they depend on, or that depend on them.
+const IDLE: [&str; 4] = ["pg_extension", "pg_language", "pg_namespace", "pg_publication_rel"];
+
+/// Returns the query for the first object that a statement on a table could run and that belongs to a role without the rights of the
+/// current user.
+fn foreign_code() -> String {
+    let list = |catalogs: &[&str]| {
+        let oids: Vec<String> = catalogs.iter().map(|catalog| class(catalog)).collect();
+        format!("(ARRAY[{}])", oids.join(", "))
+    };
+    let owners: Vec<String> = OWNED
+        .iter()
+        .map(|(catalog, owner)| {
+            format!(
+                "SELECT o.{owner} AS owner FROM pg_catalog.{catalog} AS o WHERE o.oid OPERATOR(pg_catalog.=) r.oid AND r.class OPERATOR(pg_catalog.=) {}",
+                class(catalog)
+            )
+        })
+        .collect();
+    format!(
+        "WITH RECURSIVE joined (oid) AS (
+            SELECT $1
+            UNION
+            SELECT next.oid FROM joined AS j CROSS JOIN LATERAL (
+                SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i WHERE i.inhparent OPERATOR(pg_catalog.=) j.oid
+                UNION ALL
+                SELECT pg_catalog.unnest(ARRAY[c.conrelid, c.confrelid])
+                FROM pg_catalog.pg_depend AS d JOIN pg_catalog.pg_constraint AS c ON c.oid OPERATOR(pg_catalog.=) d.objid
+                WHERE d.refclassid OPERATOR(pg_catalog.=) {class} AND d.refobjid OPERATOR(pg_catalog.=) j.oid
+                AND d.classid OPERATOR(pg_catalog.=) {constraint} AND c.contype OPERATOR(pg_catalog.=) 'f'
+            ) AS next (oid)
+        ), run (class, oid) AS (
+            SELECT {class}, j.oid FROM joined AS j
+            UNION
+            SELECT next.class, next.oid FROM run AS r CROSS JOIN LATERAL (
+                SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend AS d
+                WHERE d.classid OPERATOR(pg_catalog.=) r.class AND d.objid OPERATOR(pg_catalog.=) r.oid
+                AND d.refclassid OPERATOR(pg_catalog.<>) ALL {idle}
+                UNION ALL
+                -- The parts of tables and of domains depend on them.
+                SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d
+                LEFT JOIN pg_catalog.pg_class AS c ON d.classid OPERATOR(pg_catalog.=) {class} AND c.oid OPERATOR(pg_catalog.=) d.objid
+                LEFT JOIN pg_catalog.pg_rewrite AS w ON d.classid OPERATOR(pg_catalog.=) {rewrite} AND w.oid OPERATOR(pg_catalog.=) d.objid
+                LEFT JOIN pg_catalog.pg_constraint AS k ON d.classid OPERATOR(pg_catalog.=) {constraint} AND k.oid OPERATOR(pg_catalog.=) d.objid
+                WHERE d.refclassid OPERATOR(pg_catalog.=) r.class AND d.refobjid OPERATOR(pg_catalog.=) r.oid
+                AND CASE
+                    WHEN r.class OPERATOR(pg_catalog.=) {of_type} THEN k.contypid OPERATOR(pg_catalog.=) r.oid
+                    WHEN r.class OPERATOR(pg_catalog.<>) {class} THEN false
+                    WHEN c.oid IS NOT NULL THEN c.relkind OPERATOR(pg_catalog.=) ANY ('{{i,I}}')
+                    WHEN w.oid IS NOT NULL THEN w.ev_class OPERATOR(pg_catalog.=) r.oid
+                    WHEN k.oid IS NOT NULL THEN r.oid OPERATOR(pg_catalog.=) ANY (ARRAY[k.conrelid, k.confrelid])
+                    -- A function that uses a table, or its type of rows, does not run.
+                    ELSE d.classid OPERATOR(pg_catalog.<>) ALL (ARRAY[{function}, {of_type}]) AND d.classid OPERATOR(pg_catalog.<>) ALL {idle}
+                END
+            ) AS next (class, oid)
+        )
+        SELECT pg_catalog.pg_describe_object(r.class, r.oid, 0), pg_catalog.pg_get_userbyid(o.owner)::pg_catalog.text, current_user::pg_catalog.text
+        FROM run AS r LEFT JOIN LATERAL ({owners}) AS o ON true
+        WHERE r.class OPERATOR(pg_catalog.<>) ALL {parts}
+        AND NOT (r.class OPERATOR(pg_catalog.=) {class} AND r.oid OPERATOR(pg_catalog.=) $1)
+        AND pg_catalog.pg_has_role(o.owner, current_user, 'USAGE') IS NOT TRUE
+        ORDER BY r.class, r.oid LIMIT 1",
+        class = class("pg_class"),
+        constraint = class("pg_constraint"),
+        rewrite = class("pg_rewrite"),
+        of_type = class("pg_type"),
+        function = class("pg_proc"),
+        idle = list(&IDLE),
+        parts = list(&PARTS),
+        owners = owners.join(" UNION ALL "),
+    )
+}
+
+/// Returns the OID of a catalog in SQL.
+fn class(catalog: &str) -> String {
+    format!("'pg_catalog.{catalog}'::pg_catalog.regclass::pg_catalog.oid")
+}

@@ -1,0 +1,424 @@
+//! Whose code runs with whose rights. A tenant plants code in every place where PostgreSQL can keep some: no function that visits tables
+//! which its caller has not named may run any of it as the caller.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use system_tests::{Database, Expect, Session};
+
+/// Every place of PostgreSQL's catalogs that holds an expression or refers to a function, and how a role without privileges puts its code
+/// there. The statements are about the table {t}; `spy_…` are functions of the tenant that note who runs them. A place that is missing
+/// here fails the test: a new version of PostgreSQL may have one.
+const PLACES: &[(&str, Planting)] = &[
+    ("pg_attrdef.adbin", Planting::Sql("ALTER TABLE {t} ALTER properties SET DEFAULT spy_bag('{p}')")),
+    (
+        "pg_constraint.conbin",
+        Planting::Sql(
+            "ALTER TABLE {t} ADD CHECK (spy('{p}', row_key) IS NOT NULL);
+            CREATE DOMAIN dom AS text CHECK (spy('{p}', VALUE) IS NOT NULL);
+            CREATE INDEX ON {t} ((row_key::dom)); CREATE INDEX ON {t} ((row_key || 'x'::dom::text))",
+        ),
+    ),
+    (
+        "pg_index.indexprs",
+        Planting::Sql(
+            "CREATE INDEX ON {t} ((row_key || spy('{p}', 'x')));
+            CREATE INDEX ON {t} (expires_at(\"timestamp\", properties, spy('{p}', 'E'), NULL))
+              WHERE expires_at(\"timestamp\", properties, spy('{p}', 'E'), NULL) IS NOT NULL",
+        ),
+    ),
+    ("pg_index.indpred", Planting::Sql("CREATE INDEX ON {t} (row_key) WHERE spy('{p}', 'x') = 'x'")),
+    (
+        "pg_policy.polqual",
+        Planting::Sql("ALTER TABLE {t} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY p ON {t} USING (spy('{p}', row_key) IS NOT NULL)"),
+    ),
+    (
+        "pg_policy.polwithcheck",
+        Planting::Sql("ALTER TABLE {t} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY p ON {t} USING (true) WITH CHECK (spy('{p}', row_key) IS NOT NULL)"),
+    ),
+    (
+        "pg_proc.prosqlbody",
+        Planting::Sql(
+            "CREATE FUNCTION body(text) RETURNS text LANGUAGE sql IMMUTABLE BEGIN ATOMIC SELECT spy('{p}', $1); END;
+            CREATE INDEX ON {t} ((row_key || body('x')))",
+        ),
+    ),
+    (
+        "pg_proc.proargdefaults",
+        Planting::Sql(
+            "CREATE FUNCTION defaulted(text, text DEFAULT spy('{p}', 'x')) RETURNS text LANGUAGE sql IMMUTABLE RETURN $1 || $2;
+            CREATE INDEX ON {t} (defaulted(row_key))",
+        ),
+    ),
+    (
+        "pg_rewrite.ev_action",
+        Planting::Sql("CREATE RULE r AS ON DELETE TO {t} DO ALSO SELECT spy('{p}', 'x')"),
+    ),
+    (
+        "pg_rewrite.ev_qual",
+        Planting::Sql("CREATE RULE r AS ON DELETE TO {t} WHERE spy('{p}', OLD.row_key) = 'none' DO INSTEAD NOTHING"),
+    ),
+    ("pg_statistic_ext.stxexprs", Planting::Sql("CREATE STATISTICS s ON (spy('{p}', row_key)), (row_key || spy('{p}', 'x')) FROM {t}")),
+    (
+        "pg_trigger.tgqual",
+        Planting::Sql("CREATE TRIGGER t BEFORE DELETE ON {t} FOR EACH ROW WHEN (spy('{p}', OLD.row_key) IS NOT NULL) EXECUTE FUNCTION spy_trigger('{p}')"),
+    ),
+    (
+        "pg_trigger.tgfoid",
+        Planting::Sql(
+            "CREATE TRIGGER s BEFORE DELETE ON {t} FOR EACH STATEMENT EXECUTE FUNCTION spy_trigger('{p}');
+            CREATE TRIGGER r AFTER DELETE ON {t} FOR EACH ROW EXECUTE FUNCTION spy_trigger('{p}')",
+        ),
+    ),
+    ("pg_type.typdefaultbin", Planting::Constant),
+    (
+        "pg_partitioned_table.partexprs",
+        Planting::Sql(
+            "DROP TABLE {t}; CREATE TABLE {t} OF table_service.entity PARTITION BY LIST (spy('{p}', partition_key));
+            CREATE TABLE part PARTITION OF {t} DEFAULT",
+        ),
+    ),
+    ("pg_class.relpartbound", Planting::Constant),
+    ("pg_publication_rel.prqual", Planting::BuiltInOnly),
+    // PostgreSQL 19: a property graph is read by queries of graphs alone.
+    ("pg_propgraph_label_property.plpexpr", Planting::BuiltInOnly),
+    (
+        "pg_aggregate.aggtransfn",
+        Planting::Sql(
+            "CREATE AGGREGATE agg(text) (SFUNC = spy, STYPE = text, INITCOND = '{p}');
+            CREATE RULE r AS ON DELETE TO {t} DO ALSO SELECT agg('x')",
+        ),
+    ),
+    (
+        "pg_aggregate.aggfinalfn",
+        Planting::Sql(
+            "CREATE FUNCTION final(text) RETURNS text LANGUAGE sql AS $$ SELECT {s}.spy('{p}', $1) $$;
+            CREATE AGGREGATE agg(text) (SFUNC = textcat, STYPE = text, FINALFUNC = final);
+            CREATE RULE r AS ON DELETE TO {t} DO ALSO SELECT agg('x')",
+        ),
+    ),
+    ("pg_aggregate.aggcombinefn", Planting::AsAggregate),
+    ("pg_aggregate.aggserialfn", Planting::AsAggregate),
+    ("pg_aggregate.aggdeserialfn", Planting::AsAggregate),
+    ("pg_aggregate.aggmtransfn", Planting::AsAggregate),
+    ("pg_aggregate.aggminvtransfn", Planting::AsAggregate),
+    ("pg_aggregate.aggmfinalfn", Planting::AsAggregate),
+    ("pg_aggregate.aggfnoid", Planting::AsAggregate),
+    ("pg_am.amhandler", Planting::SuperuserOnly),
+    ("pg_amproc.amproc", Planting::SuperuserOnly),
+    (
+        "pg_cast.castfunc",
+        Planting::Sql(
+            "CREATE TYPE mood AS ENUM ('x'); CREATE FUNCTION as_text(mood) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN {s}.spy('{p}', 'x'); END $$;
+            CREATE CAST (mood AS text) WITH FUNCTION as_text(mood) AS IMPLICIT; CREATE INDEX ON {t} ((row_key || ('x'::mood)::text))",
+        ),
+    ),
+    // Conversions take functions in C.
+    ("pg_conversion.conproc", Planting::SuperuserOnly),
+    ("pg_event_trigger.evtfoid", Planting::SuperuserOnly),
+    ("pg_foreign_data_wrapper.fdwhandler", Planting::SuperuserOnly),
+    ("pg_foreign_data_wrapper.fdwvalidator", Planting::SuperuserOnly),
+    // PostgreSQL 19.
+    ("pg_foreign_data_wrapper.fdwconnection", Planting::SuperuserOnly),
+    ("pg_language.lanplcallfoid", Planting::SuperuserOnly),
+    ("pg_language.laninline", Planting::SuperuserOnly),
+    ("pg_language.lanvalidator", Planting::SuperuserOnly),
+    (
+        "pg_operator.oprcode",
+        Planting::Sql(
+            "CREATE OPERATOR === (FUNCTION = spy, LEFTARG = text, RIGHTARG = text);
+            CREATE INDEX ON {t} ((row_key || ('{p}'::text === 'x'::text)))",
+        ),
+    ),
+    // Estimators take arguments of the type internal.
+    ("pg_operator.oprrest", Planting::SuperuserOnly),
+    ("pg_operator.oprjoin", Planting::SuperuserOnly),
+    ("pg_proc.prosupport", Planting::SuperuserOnly),
+    ("pg_range.rngcanonical", Planting::SuperuserOnly),
+    (
+        "pg_range.rngsubdiff",
+        Planting::Sql(
+            "CREATE FUNCTION diff(float8, float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM {s}.spy('{p}', 'x'); RETURN $1 - $2; END $$;
+            CREATE TYPE span AS RANGE (SUBTYPE = float8, SUBTYPE_DIFF = diff);
+            CREATE INDEX ON {t} USING gist ((span(length(row_key), 1 + length(row_key))))",
+        ),
+    ),
+    ("pg_transform.trffromsql", Planting::SuperuserOnly),
+    ("pg_transform.trftosql", Planting::SuperuserOnly),
+    ("pg_ts_parser.prsstart", Planting::SuperuserOnly),
+    ("pg_ts_parser.prstoken", Planting::SuperuserOnly),
+    ("pg_ts_parser.prsend", Planting::SuperuserOnly),
+    ("pg_ts_parser.prsheadline", Planting::SuperuserOnly),
+    ("pg_ts_parser.prslextype", Planting::SuperuserOnly),
+    ("pg_ts_template.tmplinit", Planting::SuperuserOnly),
+    ("pg_ts_template.tmpllexize", Planting::SuperuserOnly),
+    ("pg_type.typinput", Planting::SuperuserOnly),
+    ("pg_type.typoutput", Planting::SuperuserOnly),
+    ("pg_type.typreceive", Planting::SuperuserOnly),
+    ("pg_type.typsend", Planting::SuperuserOnly),
+    ("pg_type.typmodin", Planting::SuperuserOnly),
+    ("pg_type.typmodout", Planting::SuperuserOnly),
+    ("pg_type.typanalyze", Planting::SuperuserOnly),
+    ("pg_type.typsubscript", Planting::SuperuserOnly),
+];
+
+/// Places that are no columns of catalogs: code that a third role puts where the tenant, or the owner of another table, meets it.
+const NEIGHBOURS: &[(&str, &str)] = &[
+    (
+        "a cascade into a table of another role",
+        "CREATE TABLE child (p text COLLATE \"C\", r text COLLATE \"C\", FOREIGN KEY (p, r) REFERENCES {t} ON DELETE CASCADE);
+        INSERT INTO child VALUES ('p', 'x'); CREATE TRIGGER t AFTER DELETE ON child FOR EACH ROW EXECUTE FUNCTION spy_trigger('{p}');
+        CREATE TRIGGER d BEFORE DELETE ON child FOR EACH ROW EXECUTE FUNCTION spy_trigger('{p}')",
+    ),
+    (
+        "a SET NULL in a table of another role",
+        "CREATE TABLE child (p text COLLATE \"C\", r text COLLATE \"C\", FOREIGN KEY (p, r) REFERENCES {t} ON DELETE SET NULL, CHECK (spy('{p}', p) IS NULL OR true));
+        INSERT INTO child VALUES ('p', 'x'); CREATE TRIGGER t AFTER UPDATE ON child FOR EACH ROW EXECUTE FUNCTION spy_trigger('{p}')",
+    ),
+    (
+        "a SET DEFAULT in a table of another role",
+        "CREATE TABLE child (p text COLLATE \"C\" DEFAULT spy('{p}', NULL), r text COLLATE \"C\", FOREIGN KEY (p, r) REFERENCES {t} ON DELETE SET DEFAULT);
+        INSERT INTO child VALUES ('p', 'x')",
+    ),
+    (
+        "a trigger of a role that may make triggers",
+        "CREATE TRIGGER third BEFORE DELETE ON {t} FOR EACH ROW EXECUTE FUNCTION spy_trigger('{p}')",
+    ),
+];
+
+#[derive(Clone, Copy)]
+enum Planting {
+    Sql(&'static str),
+    /// PostgreSQL keeps the value that the expression had when it was defined.
+    Constant,
+    /// PostgreSQL refuses functions of users there, or reads it elsewhere.
+    BuiltInOnly,
+    /// Another part of what the places of aggregates show.
+    AsAggregate,
+    /// Only superusers and functions in C come there.
+    SuperuserOnly,
+}
+
+/// What every spy is made of. They may be called by everybody, and say who has called them.
+const SPIES: &str = "
+    CREATE FUNCTION spy(place text, value text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+    BEGIN RAISE LOG 'spy of % at % runs as %', current_database(), place, current_user; RETURN value; END $$;
+    CREATE FUNCTION spy_bag(place text) RETURNS table_service.properties LANGUAGE plpgsql AS $$
+    BEGIN RAISE LOG 'spy of % at % runs as %', current_database(), place, current_user; RETURN '{}'; END $$;
+    CREATE FUNCTION spy_trigger() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      RAISE LOG 'spy of % at % runs as %', current_database(), TG_ARGV[0], current_user;
+      SET search_path = nowhere;
+      RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    END $$;";
+
+const EXPIRED: &str = r#"'{"E@odata.type": "Edm.DateTime", "E": "2020-01-01T00:00:00Z"}'"#;
+
+/// Who has run what is planted: for each place the roles.
+fn runs(db: &Database) -> BTreeMap<String, BTreeSet<String>> {
+    let lead = format!("spy of {} at ", db.name());
+    let mut runs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in db.cluster().log().lines() {
+        let Some((_, rest)) = line.split_once(&lead) else {
+            continue;
+        };
+        // Statements that were logged say the same words before their values.
+        let Some((place, role)) = rest.split_once(" runs as ") else {
+            continue;
+        };
+        runs.entry(place.to_owned()).or_default().insert(role.trim().to_owned());
+    }
+    runs
+}
+
+/// Calls everything that visits tables which the caller has not named, and the tables of the extension. What is refused is refused.
+fn visit_all(session: &Session, own_table: &str) {
+    let tables: Vec<String> = session
+        .run("SELECT DISTINCT table_name FROM table_service.query_expiry() ORDER BY 1")
+        .iter()
+        .map(|row| row[0].clone().unwrap())
+        .collect();
+    let mut calls: Vec<String> = [
+        "SELECT * FROM table_service.query_tables()",
+        "SELECT * FROM table_service.query_property_indexes()",
+        "SELECT * FROM table_service.query_change_feeds()",
+        "SELECT * FROM table_service.expire_entities()",
+        "SELECT * FROM table_service.expire_entities(top => 0)",
+        "SELECT table_service.get_service_properties()",
+        "SELECT table_service.set_service_properties('{\"Cors\": []}')",
+        "SELECT table_service.create_change_feed('law'); SELECT table_service.drop_change_feed('law')",
+        "SELECT table_service.create_change_feed('law', old_images => true); SELECT table_service.drop_change_feed('law')",
+    ]
+    .map(str::to_owned)
+    .into();
+    for table in &tables {
+        calls.push(format!(
+            "SELECT * FROM table_service.expire_entities('{table}', as_owner => true)"
+        ));
+    }
+    calls.push(format!(
+        "SELECT table_service.create_table('{own_table}'); SELECT table_service.set_access_policies('{own_table}', '[{{\"Id\": \"a\"}}]')"
+    ));
+    calls.push(format!("SELECT table_service.get_access_policies('{own_table}')"));
+    calls.push(format!("SELECT table_service.set_access_policies('{own_table}', '[]')"));
+    calls.push(format!("SELECT table_service.delete_table('{own_table}')"));
+    for call in calls {
+        let path = session.text("SHOW search_path");
+        let _ = session.sql(&call);
+        assert_eq!(session.text("SHOW search_path"), path, "{call}");
+        assert_eq!(session.text("SELECT current_user = session_user"), "t", "{call}");
+    }
+}
+
+#[test]
+fn nobody_runs_what_others_have_planted() {
+    let db = Database::empty();
+    let (tenant, third, other, owner) = (db.role("tenant"), db.role("third"), db.role("other"), db.role("owner"));
+    let superuser = db.session("superuser");
+    superuser.run(&format!(
+        "ALTER DATABASE {} OWNER TO {owner}; GRANT CREATE ON DATABASE {} TO {tenant}, {third}",
+        db.name(),
+        db.name()
+    ));
+    let database_owner = db.session_as(&owner, "owner of the database");
+    database_owner.run(&format!(
+        "CREATE EXTENSION table_service; GRANT CREATE, USAGE ON SCHEMA table_service_data TO {tenant}, {other}, {third};
+        SELECT table_service.grant_gateway_access('{other}')"
+    ));
+
+    // Every place that there is has an entry.
+    let known: BTreeSet<&str> = PLACES.iter().map(|(place, _)| *place).collect();
+    let missing: Vec<String> = superuser
+        .run(
+            "SELECT c.relname || '.' || a.attname FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
+            WHERE a.atttypid = 'pg_node_tree'::regtype AND c.relnamespace = 'pg_catalog'::regnamespace AND c.relkind = 'r'
+            UNION SELECT k.fktable || '.' || k.fkcols[1] FROM pg_get_catalog_foreign_keys() AS k WHERE k.pktable = 'pg_proc'::regclass ORDER BY 1",
+        )
+        .iter()
+        .map(|row| row[0].clone().unwrap())
+        .filter(|place| !known.contains(place.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "places without an entry: {missing:?}");
+
+    // A table for each place, with an entity that has expired before the code is there.
+    let planted: Vec<(&str, &str)> = PLACES
+        .iter()
+        .filter_map(|(place, planting)| match planting {
+            Planting::Sql(sql) => Some((*place, *sql)),
+            _ => None,
+        })
+        .collect();
+    let prepare = |session: &Session, number: usize, place: &str, sql: &str| {
+        let schema = format!("schema{number}");
+        session.run(&format!(
+            "CREATE SCHEMA {schema}; SET search_path = {schema}, table_service, pg_catalog"
+        ));
+        session.run(SPIES);
+        session.run(&format!("GRANT USAGE ON SCHEMA {schema} TO PUBLIC"));
+        let table = format!("table_service_data.\"Place{number}\"");
+        session.run(&sql.replace("{t}", &table).replace("{p}", place).replace("{s}", &schema));
+    };
+    let tenants = db.session_as(&tenant, "tenant");
+    for (number, (place, sql)) in planted.iter().enumerate() {
+        fill(&tenants, number);
+        prepare(&tenants, number, place, sql);
+        if *place == "pg_partitioned_table.partexprs" {
+            fill_again(&tenants, number);
+        }
+    }
+    // A third role has only REFERENCES and TRIGGER on these.
+    let thirds = db.session_as(&third, "third");
+    for (neighbour, (place, sql)) in NEIGHBOURS.iter().enumerate() {
+        let number = planted.len() + neighbour;
+        fill(&tenants, number);
+        tenants.run(&format!(
+            "GRANT REFERENCES, TRIGGER, SELECT ON table_service_data.\"Place{number}\" TO {third}"
+        ));
+        prepare(&thirds, number, place, sql);
+    }
+    superuser.run(&format!(
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA table_service_data TO {other}"
+    ));
+
+    // The owner of the database owns the tables of the extension.
+    database_owner
+        .run("CREATE SCHEMA mine; SET search_path = mine, table_service; GRANT USAGE ON SCHEMA mine TO PUBLIC");
+    database_owner.run(SPIES);
+    for table in ["access_policies", "service_properties"] {
+        let column = if table == "access_policies" {
+            "policies"
+        } else {
+            "properties"
+        };
+        database_owner.run(&format!(
+            "CREATE TRIGGER b BEFORE INSERT OR UPDATE OR DELETE ON table_service.{table} FOR EACH ROW EXECUTE FUNCTION spy_trigger('{table}');
+            CREATE TRIGGER s AFTER INSERT OR UPDATE OR DELETE ON table_service.{table} FOR EACH STATEMENT EXECUTE FUNCTION spy_trigger('{table}');
+            CREATE INDEX ON table_service.{table} ((({column}::text) || spy('{table}', 'x')));
+            ALTER TABLE table_service.{table} ADD CHECK (spy('{table}', {column}::text) IS NOT NULL)"
+        ));
+    }
+    database_owner
+        .run("ALTER POLICY readable ON table_service.access_policies USING (mine.spy('access_policies', 'x') = 'x')");
+
+    let others = db.session_as(&other, "another owner");
+    for (session, own_table) in [(&superuser, "OfSuperuser"), (&others, "OfOther"), (&thirds, "OfThird")] {
+        visit_all(session, own_table);
+    }
+    // The same with triggers that would run at the end of the transaction.
+    database_owner.run(
+        "CREATE CONSTRAINT TRIGGER d AFTER INSERT OR UPDATE OR DELETE ON table_service.service_properties DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION spy_trigger('service_properties')",
+    );
+    superuser
+        .sql("SELECT table_service.set_service_properties('{\"Cors\": []}')")
+        .fails_in_postgres("42501");
+
+    let expected: BTreeSet<String> = [tenant.clone(), owner.clone(), "pg_database_owner".to_owned()].into();
+    for (place, roles) in runs(&db) {
+        // A third role runs what it has planted when it plants it.
+        let is_planting = NEIGHBOURS.iter().any(|(known, _)| *known == place);
+        let strangers: Vec<&String> = roles
+            .iter()
+            .filter(|role| !expected.contains(*role))
+            .filter(|role| **role != third || !is_planting)
+            .collect();
+        assert!(strangers.is_empty(), "the code at {place} ran as {strangers:?}");
+    }
+
+    // Everything that is planted does run when the tenant uses the table: a spy that sleeps proves nothing.
+    for number in 0..planted.len() + NEIGHBOURS.len() {
+        let table = format!("table_service_data.\"Place{number}\"");
+        // Only one of them has a default.
+        let _ = tenants.sql(&format!(
+            "INSERT INTO {table} (partition_key, row_key, \"timestamp\") VALUES ('p', 'new', now())"
+        ));
+        tenants.run(&format!(
+            "INSERT INTO {table} VALUES ('p', 'live', now(), '{{}}');
+            SELECT count(*) FROM {table} WHERE row_key = 'live'; ANALYZE {table}; DELETE FROM {table}"
+        ));
+    }
+    let runs = runs(&db);
+    let asleep: Vec<&str> = planted
+        .iter()
+        .chain(NEIGHBOURS)
+        .map(|(place, _)| *place)
+        .chain(["access_policies", "service_properties"])
+        .filter(|place| !runs.contains_key(*place))
+        .collect();
+    assert!(asleep.is_empty(), "code that never ran: {asleep:?}");
+}
+
+/// Makes a table of the service in which an entity has expired.
+fn fill(session: &Session, number: usize) {
+    session.run(&format!(
+        "SELECT table_service.create_table('Place{number}'); SELECT table_service.set_expiry('Place{number}', 'E');
+        SELECT table_service.insert_entity('Place{number}', 'p', 'x', {EXPIRED})"
+    ));
+}
+
+/// Does the same for a table that is there already.
+fn fill_again(session: &Session, number: usize) {
+    session.run(&format!(
+        "SELECT table_service.set_expiry('Place{number}', 'E');
+        INSERT INTO table_service_data.\"Place{number}\" VALUES ('p', 'x', now(), {EXPIRED})"
+    ));
+}
