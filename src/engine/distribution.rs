@@ -1,6 +1,7 @@
 //! Tables on a Citus cluster: distributed by PartitionKey, so that all entities of a partition are on one server.
 
 use pgrx::PgSqlErrorCode;
+use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::spi::quote_literal;
 use table_service_model::Error;
@@ -104,6 +105,9 @@ pub fn enable(shard_count: i32) -> Result<(), Error> {
             ),
         });
     }
+    if let Some(properties) = catalog::own_relation(c"service_properties") {
+        require_own_code(properties, "table_service.service_properties")?;
+    }
     let moved = connect(|spi| to_move(spi, |table| !table.is_distributed()))?;
     // In sequence, whatever the names are: Citus does not turn from parallel to sequential in a transaction.
     distributing(true, || {
@@ -137,7 +141,7 @@ fn make_anchor(spi: &Connection, shard_count: i32) {
         // Citus logs in as the owner of a table when it moves it, and no one can log in as pg_database_owner.
         spi.run_definition(
             "ALTER TABLE table_service.service_properties OWNER TO CURRENT_USER; \
-            GRANT ALL ON TABLE table_service.service_properties TO pg_database_owner",
+            GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE table_service.service_properties TO pg_database_owner",
         );
         spi.run_definition("SELECT pg_catalog.create_reference_table('table_service.service_properties')");
     }
@@ -184,14 +188,18 @@ fn to_move(spi: &Connection, is_moved: impl Fn(&Table) -> bool) -> Result<Vec<Ta
     let all = tables(spi).into_iter().filter(is_moved);
     let own = |table: Table| {
         let table = Table::open(table.name().name(), TableLock::Define)?;
-        match refuse_foreign_code(table.oid()) {
-            Ok(()) => Ok(table),
-            Err(refused) => Err(Error::NotAuthorized {
-                reason: format!("Of the table {}, {}", table.name(), refused.0),
-            }),
-        }
+        require_own_code(table.oid(), &table.name().to_string())?;
+        Ok(table)
     };
     all.map(own).collect()
+}
+
+/// # Errors
+/// `AuthorizationFailure` if others have put code into a table.
+fn require_own_code(table: pg_sys::Oid, name: &str) -> Result<(), Error> {
+    refuse_foreign_code(table).map_err(|refused| Error::NotAuthorized {
+        reason: format!("Citus would run code of the table {name} as the caller: {}", refused.0),
+    })
 }
 
 /// Returns the tables of the service, without the parts of partitioned ones.

@@ -48,8 +48,12 @@ pub fn owner_has_rights_of_caller(table: pg_sys::Oid) -> bool {
     unsafe { pg_sys::has_privs_of_role(owner(table), pg_sys::GetUserId()) }
 }
 
-/// Runs `f` with a connection as the owner of a table of the extension. Raises PostgreSQL's own error (42501) if the caller lacks one of
-/// these privileges on it. Without any, the caller of this function has checked what the caller of the SQL function may do.
+/// Visits a table of the extension: runs `f` with a connection as its owner.
+///
+/// Raises PostgreSQL's own error (42501) if the caller lacks one of these privileges on it. Without privileges, the caller of this function
+/// has checked what the caller of the SQL function may do.
+///
+/// On a Citus cluster a superuser owns it, and the owner of the database may have put code there: that is refused with the same SQLSTATE.
 pub fn visit_own<R>(relation: &CStr, privileges: u32, f: impl FnOnce(&Connection) -> R) -> R {
     let (oid, owner) = catalog::own_table(relation);
     // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The name is a C string.
@@ -66,7 +70,15 @@ pub fn visit_own<R>(relation: &CStr, privileges: u32, f: impl FnOnce(&Connection
             pg_sys::aclcheck_error(denied, kind, relation.as_ptr());
         }
     }
-    as_owner(owner, || connect(f))
+    as_owner(owner, || {
+        // SAFETY: as above.
+        if unsafe { pg_sys::superuser_arg(owner) }
+            && let Err(Refused(reason)) = refuse_foreign_code(oid)
+        {
+            ereport!(ERROR, PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, reason);
+        }
+        connect(f)
+    })
 }
 
 /// Runs `f` as a role. Code of the role can do in the session what it can do in an expression of an index during ANALYZE or REINDEX,
