@@ -112,9 +112,9 @@ fn owner(table: pg_sys::Oid) -> pg_sys::Oid {
 /// Refuses a table if a statement on it could run code of a role that lacks rights of the current user. A function that is SECURITY
 /// DEFINER counts too: it can change settings of the session, such as `search_path`.
 ///
-/// What a statement runs is an object that depends on the table, or on one that partitions or foreign keys join to it, or an object on
-/// which such an object depends. PostgreSQL notes these dependencies of everything that it stores as an expression. So an object of a kind
-/// that is not known here counts too.
+/// What a statement runs is an object that depends on the table, such as a trigger, a foreign key or a partition, an object on which that
+/// one depends, and so on. PostgreSQL notes these dependencies of everything that it stores as an expression. So an object of a kind that is
+/// not known here counts too.
 ///
 /// # Errors
 /// The object and its owner.
@@ -174,26 +174,15 @@ fn foreign_code() -> String {
         })
         .collect();
     format!(
-        "WITH RECURSIVE joined (oid) AS (
-            SELECT $1
-            UNION
-            SELECT next.oid FROM joined AS j CROSS JOIN LATERAL (
-                SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i WHERE i.inhparent OPERATOR(pg_catalog.=) j.oid
-                UNION ALL
-                SELECT pg_catalog.unnest(ARRAY[c.conrelid, c.confrelid])
-                FROM pg_catalog.pg_depend AS d JOIN pg_catalog.pg_constraint AS c ON c.oid OPERATOR(pg_catalog.=) d.objid
-                WHERE d.refclassid OPERATOR(pg_catalog.=) {class} AND d.refobjid OPERATOR(pg_catalog.=) j.oid
-                AND d.classid OPERATOR(pg_catalog.=) {constraint} AND c.contype OPERATOR(pg_catalog.=) 'f'
-            ) AS next (oid)
-        ), run (class, oid) AS (
-            SELECT {class}, j.oid FROM joined AS j
+        "WITH RECURSIVE run (class, oid) AS (
+            SELECT {class}, $1
             UNION
             SELECT next.class, next.oid FROM run AS r CROSS JOIN LATERAL (
                 SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend AS d
                 WHERE d.classid OPERATOR(pg_catalog.=) r.class AND d.objid OPERATOR(pg_catalog.=) r.oid
                 AND d.refclassid OPERATOR(pg_catalog.<>) ALL {idle}
                 UNION ALL
-                -- The parts of tables and of domains depend on them.
+                -- The parts of tables and of domains depend on them, foreign keys on both tables, and partitions on the whole.
                 SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d
                 LEFT JOIN pg_catalog.pg_class AS c ON d.classid OPERATOR(pg_catalog.=) {class} AND c.oid OPERATOR(pg_catalog.=) d.objid
                 LEFT JOIN pg_catalog.pg_rewrite AS w ON d.classid OPERATOR(pg_catalog.=) {rewrite} AND w.oid OPERATOR(pg_catalog.=) d.objid
@@ -202,7 +191,7 @@ fn foreign_code() -> String {
                 AND CASE
                     WHEN r.class OPERATOR(pg_catalog.=) {of_type} THEN k.contypid OPERATOR(pg_catalog.=) r.oid
                     WHEN r.class OPERATOR(pg_catalog.<>) {class} THEN false
-                    WHEN c.oid IS NOT NULL THEN c.relkind OPERATOR(pg_catalog.=) ANY ('{{i,I}}')
+                    WHEN c.oid IS NOT NULL THEN c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p,f,i,I}}')
                     WHEN w.oid IS NOT NULL THEN w.ev_class OPERATOR(pg_catalog.=) r.oid
                     WHEN k.oid IS NOT NULL THEN r.oid OPERATOR(pg_catalog.=) ANY (ARRAY[k.conrelid, k.confrelid])
                     -- A function that uses a table, or its type of rows, does not run.
