@@ -316,7 +316,9 @@ impl<'a> BatchAttempt<'a> {
         let Some(operation) = self.operations.get(index) else {
             return false;
         };
-        if self.operations.len() == 1
+        // One operation alone has failed in a state that really was. But it may have waited until what was in its way had expired.
+        let is_of_one_state = self.operations.len() == 1 && self.expiries.is_empty();
+        if is_of_one_state
             || !self.earlier.is_undoable
             || self.is_last_attempt(index)
             || !key::within_limits(self.partition_key.get(), &operation.row_key)
