@@ -261,6 +261,10 @@ impl ChangeFeed {
         let from = replication_slot::confirmed(&slot.name)
             .unwrap_or(slot.confirmed)
             .max(slot.confirmed);
+        // Others get PostgreSQL's error, which says that they may not decode.
+        if replication_slot::may_use() && !is_standby() {
+            replication_slot::flush_log();
+        }
         let is_idle = with_hints(&self.name, || {
             connect(|spi| {
                 let mut messages = Messages::of(slot, publication, top);

@@ -151,6 +151,24 @@ pub fn may_use() -> bool {
     unsafe { pg_sys::superuser() || pg_sys::has_rolreplication(pg_sys::GetUserId()) }
 }
 
+/// Writes the log up to its end to the disk. Decoding ends where the log is on the disk, and with `synchronous_commit = off` what is
+/// committed may lie behind.
+pub fn flush_log() {
+    // SAFETY: the function reads shared memory. The setting is a global of this process.
+    let (end, segment) = unsafe { (pg_sys::GetXLogInsertRecPtr(), pg_sys::wal_segment_size) };
+    // SAFETY: the log is written up to this place: it is not behind the last record.
+    unsafe { pg_sys::XLogFlush(end_of_records(end, u64::from(segment.unsigned_abs()))) };
+}
+
+/// Returns where the last record ends, if the next one will begin at `next`: before the header of a page that has no record yet.
+fn end_of_records(next: u64, segment: u64) -> u64 {
+    const PAGE: u64 = pg_sys::XLOG_BLCKSZ as u64;
+    let first = size_of::<pg_sys::XLogLongPageHeaderData>() as u64;
+    let other = size_of::<pg_sys::XLogPageHeaderData>() as u64;
+    let header = if next % segment < PAGE { first } else { other };
+    if next % PAGE == header { next - header } else { next }
+}
+
 /// Returns whether the server writes what logical decoding needs.
 pub fn is_log_logical() -> bool {
     // SAFETY: the setting is a global of this process, which has one thread.

@@ -1024,3 +1024,16 @@ fn a_publication_of_another_role_does_not_take_the_place_of_a_feeds() {
     session.run("DROP PUBLICATION \"table_service_ORDERS\"; SELECT insert_entity('Orders', 'p', 'r', '{}')");
     assert_eq!(changes(&session, "orders"), ["insert Orders p r {}"]);
 }
+
+/// Decoding ends where the log is on the disk.
+#[test]
+fn a_page_has_what_is_committed_and_not_yet_on_the_disk() {
+    let cluster = with_a_feed(&["wal_writer_delay=10s"]);
+    let (reader, writer) = (cluster.session(), cluster.session());
+    reader.run("SET default_transaction_read_only = on");
+    writer.run("SET synchronous_commit = off");
+    for n in 1..=100 {
+        writer.run(&format!("SELECT insert_entity('Orders', 'p', '{n}', '{{}}')"));
+        assert_eq!(reader.text("SELECT count(*) FROM query_changes('f')"), n.to_string());
+    }
+}
