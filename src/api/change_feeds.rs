@@ -1,7 +1,7 @@
 //! Change feeds: what happens to entities, in the order of commits.
 
 use pgrx::prelude::*;
-use table_service_model::change_feed::{FeedName, PREFIX, Position, slot_prefix};
+use table_service_model::change_feed::{FeedName, Kind, PREFIX, Position, slot_prefix};
 use table_service_model::{Error, Properties};
 
 use super::results::{ChangeFeeds, Changes};
@@ -110,7 +110,7 @@ fn query_change_feeds(call: Call<'_>) -> ChangeFeeds {
 }
 
 /// Returns the changes that are not confirmed, in the order of commits. A page has `top` changes and ends with a transaction, so it
-/// may have more.
+/// may have more. Changes of a table that cannot be read are a row of the kind `gap`, and those of other tables go on.
 ///
 /// Raises `ResourceNotFound` (42704) if there is no such feed or its slot is gone, and PostgreSQL's errors 55006 while another
 /// session reads the feed and 55000 if it has lost changes.
@@ -143,7 +143,11 @@ fn query_changes(feed_name: Option<TextArg<'_>>, top: default!(Option<i64>, "100
                 text(change.kind.as_str()),
             );
             let (partition_key, row_key) = (change.partition_key.map(text), change.row_key.map(text));
-            let (properties, old_properties) = (change.properties.map(bag), change.old_properties.map(bag));
+            let properties = match change.kind {
+                Kind::Gap(gap) => Some(Bag::new(gap.properties().as_properties())),
+                _ => change.properties.map(bag),
+            };
+            let old_properties = change.old_properties.map(bag);
             result.push([
                 Some(position.value()),
                 Some(Value::timestamptz(committed)),

@@ -12,7 +12,8 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
 use table_service_model::Error;
-use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, PREFIX, Position, Unreadable};
+use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, PREFIX, Position};
+use table_service_model::pgoutput::Malformed;
 
 use super::table::Table;
 use crate::postgres::cursor::Cursor;
@@ -331,16 +332,9 @@ impl<'f> Messages<'f> {
         Decoder::new(catalog::DATA_SCHEMA, catalog::properties_type().to_u32())
     }
 
-    fn unreadable(&self, reason: Unreadable) -> Error {
-        match reason {
-            Unreadable::Incomplete { table } => Error::ChangesIncomplete {
-                publication: self.publication.to_owned(),
-                table,
-            },
-            Unreadable::WithoutKeys { table } => Error::ChangesWithoutKeys { table },
-            Unreadable::Malformed(reason) => Error::ChangesUnreadable {
-                reason: format!("The slot of the publication {} has given {reason}", self.publication),
-            },
+    fn unreadable(&self, reason: Malformed) -> Error {
+        Error::ChangesUnreadable {
+            reason: format!("The slot of the publication {} has given {reason}", self.publication),
         }
     }
 

@@ -204,6 +204,8 @@ struct FollowedTables {
     /// Those of the source that are not followed, as long as nobody was told of them.
     new: Vec<String>,
     told: BTreeSet<String>,
+    /// Those of which changes could not be read.
+    with_gaps: BTreeSet<String>,
     /// Where the source has the entities of a table, since the last look.
     stored: BTreeMap<String, StoredTable>,
 }
@@ -218,6 +220,7 @@ impl FollowedTables {
             renamed: BTreeSet::new(),
             new: Vec::new(),
             told: BTreeSet::new(),
+            with_gaps: BTreeSet::new(),
             stored: BTreeMap::new(),
         }
     }
@@ -257,6 +260,15 @@ impl FollowedTables {
         // With --table, others are not asked for.
         self.new = if options.tables.is_empty() { new } else { Vec::new() };
         Ok(there)
+    }
+
+    /// Says once of each table that changes of it are missing in the target.
+    fn tell_of_gap(&mut self, table: &str, reason: &str, report: &mut Report) {
+        if self.with_gaps.insert(table.to_owned()) {
+            let note =
+                format!("Changes of the table {table} cannot be followed, and are missing in the target: {reason}");
+            say(note, report);
+        }
     }
 
     /// Says once which tables are new.
@@ -370,6 +382,10 @@ impl Applier<'_> {
             count += 1;
             if !self.known.follows(&change.table) {
                 self.known.renamed.insert(table_name::fold(&change.table));
+                continue;
+            }
+            if let Some(reason) = change.gap() {
+                self.known.tell_of_gap(&change.table, &reason, self.report);
                 continue;
             }
             if change.kind == "clear" {

@@ -32,7 +32,7 @@ impl Images {
     fn statement(self) -> String {
         let bags = match self {
             Images::All => "c.properties::pg_catalog.text, c.old_properties::pg_catalog.text",
-            Images::None => "NULL::pg_catalog.text, NULL::pg_catalog.text",
+            Images::None => "CASE c.kind WHEN 'gap' THEN c.properties::pg_catalog.text END, NULL::pg_catalog.text",
         };
         format!(
             "SELECT c.position, pg_catalog.to_char(c.committed, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), c.table_name, c.kind, \
@@ -73,6 +73,15 @@ impl Change {
             properties: row.try_get(7)?,
             old_properties: row.try_get(8)?,
         })
+    }
+
+    /// Returns why changes of the table cannot be read from here on, if this says so in their place.
+    pub fn gap(&self) -> Option<String> {
+        let reason = |json: &String| {
+            let bag: serde_json::Value = serde_json::from_str(json).ok()?;
+            Some(bag.get("Reason")?.as_str()?.to_owned())
+        };
+        (self.kind == "gap").then(|| self.properties.as_ref().and_then(reason).unwrap_or_default())
     }
 
     /// Appends the change as a line of JSON, with the names of `query_changes`.

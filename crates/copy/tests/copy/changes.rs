@@ -331,6 +331,31 @@ fn a_copy_follows_deletions_too_and_leaves_no_feed() {
     }
 }
 
+#[test]
+fn a_table_whose_changes_cannot_be_read_is_named_and_others_are_followed() {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, copied) = (prepared(&source), prepared(&target));
+    session.run(
+        "SELECT create_table('Items'); CREATE UNIQUE INDEX rows ON table_service_data.\"Items\" (row_key);
+        SELECT insert_entity('Items', 'p', 'r', '{}'), insert_entity('Orders', 'p', 'r', '{}')",
+    );
+    let (from, to) = (database_url(&source), database_url(&target));
+    let copying = following(&from, &to);
+    let are_equal = || output(&verifying(&from, &to, &[])).status.success();
+    wait_until("all are copied", are_equal);
+    session.run("ALTER TABLE table_service_data.\"Items\" REPLICA IDENTITY USING INDEX rows");
+    session.run("UPDATE table_service_data.\"Items\" SET partition_key = 'q'");
+    session.run("UPDATE table_service_data.\"Items\" SET partition_key = 'r'");
+    session.run("SELECT insert_entity('Orders', 'p', 'last', '{}')");
+    let last = "SELECT count(*) FROM table_service_data.\"Orders\" WHERE row_key = 'last'";
+    wait_until("the other table is followed", || copied.text(last) == "1");
+
+    let said = interrupt(copying);
+    let gap = "Changes of the table Items cannot be followed, and are missing in the target: The table, or a part of it, had a replica";
+    // At once, and in the report.
+    assert_eq!(said.matches(gap).count(), 2, "{said}");
+}
+
 /// docs/guide/move.md says what it may have.
 #[test]
 fn large_entities_are_followed_some_at_a_time() {

@@ -1,10 +1,11 @@
 //! From the messages of a slot to changes of entities.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::str;
 
 use super::Position;
 use crate::pgoutput::{Column, Datum, Malformed, Message, Oid, Old, Relation, Tuple};
+use crate::{PropertiesBuf, PropertiesBuilder, Value};
 
 /// The OIDs of PostgreSQL's types of keys and Timestamps.
 const TEXT: Oid = 25;
@@ -18,6 +19,8 @@ pub enum Kind {
     Delete,
     /// The table was truncated.
     Clear,
+    /// Changes of the table in this transaction cannot be read. It comes once, in the place of the first of them.
+    Gap(Gap),
 }
 
 impl Kind {
@@ -27,6 +30,38 @@ impl Kind {
             Kind::Update => "update",
             Kind::Delete => "delete",
             Kind::Clear => "clear",
+            Kind::Gap(_) => "gap",
+        }
+    }
+}
+
+/// Why changes of a table cannot be read. Its owner can do that at any time, so the changes of other tables go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gap {
+    /// The messages have not the columns of an entity.
+    Columns,
+    /// Updates and deletes do not say of which entities they are: the replica identity lacks the keys.
+    Keys,
+}
+
+impl Gap {
+    /// Returns the reason as a bag, which stands where changes have their properties.
+    pub fn properties(self) -> PropertiesBuf {
+        let mut builder = PropertiesBuilder::new();
+        // No name is there twice, and no limit is near.
+        let _ = builder.push("Reason".into(), Value::String(self.reason()));
+        builder.finish().unwrap_or_else(|_| PropertiesBuf::empty())
+    }
+
+    /// Returns the reason, and what mends the table.
+    fn reason(self) -> &'static str {
+        match self {
+            Gap::Columns => {
+                "The table had other columns than an entity has, or was published without some of them. Give it these columns (ALTER TABLE), publish it whole (ALTER PUBLICATION), then copy it again."
+            }
+            Gap::Keys => {
+                "The table, or a part of it, had a replica identity without the keys, so a change does not say of which entity it is. Call ALTER TABLE … REPLICA IDENTITY DEFAULT, then copy the table again."
+            }
         }
     }
 }
@@ -36,7 +71,7 @@ impl Kind {
 pub struct Change<'m> {
     pub table: &'m str,
     pub kind: Kind,
-    /// The keys are `None` in [`Kind::Clear`], and where a table of the user's own shape has NULL.
+    /// The keys are `None` in [`Kind::Clear`] and [`Kind::Gap`], and where a table of the user's own shape has NULL.
     pub partition_key: Option<&'m str>,
     pub row_key: Option<&'m str>,
     /// The Timestamp after the change, in microseconds since 2000-01-01.
@@ -58,17 +93,16 @@ pub enum Boundary {
     End(Position),
 }
 
-/// Why a message cannot be turned into changes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-    /// A table of the service was published without some columns of an entity.
-    #[error("a part of the columns of the table {table}")]
-    Incomplete { table: String },
-    /// Updates and deletes of a table of the service do not say of which entities: its replica identity lacks the keys.
-    #[error("changes of the table {table} without its keys")]
-    WithoutKeys { table: String },
+/// Why a message is no change.
+enum Unreadable {
+    Malformed(Malformed),
+    Gap(Gap),
+}
+
+impl From<Malformed> for Unreadable {
+    fn from(malformed: Malformed) -> Unreadable {
+        Unreadable::Malformed(malformed)
+    }
 }
 
 /// Makes changes of messages. It keeps what the messages say of tables.
@@ -77,23 +111,21 @@ pub struct Decoder {
     schema: &'static str,
     properties_type: Oid,
     /// `None` for relations that are no tables of the service: their changes are none.
-    tables: HashMap<Oid, Option<Table>>,
+    tables: Tables,
+    /// The tables that have a gap in this transaction.
+    gaps: HashSet<Oid>,
 }
+
+type Tables = HashMap<Oid, Option<Table>>;
 
 /// A table of the service.
 #[derive(Debug)]
 struct Table {
     name: String,
+    /// Whether messages have the columns of an entity.
+    is_whole: bool,
     /// Whether its replica identity has the keys. Else an update that changes a key looks like one that does not.
     has_keys: bool,
-}
-
-impl Table {
-    fn without_keys(&self) -> Unreadable {
-        Unreadable::WithoutKeys {
-            table: self.name.clone(),
-        }
-    }
 }
 
 impl Decoder {
@@ -103,58 +135,56 @@ impl Decoder {
             schema,
             properties_type,
             tables: HashMap::new(),
+            gaps: HashSet::new(),
         }
     }
 
     /// Reads the next message, whose values must be in binary form and whose texts must be UTF-8. The changes that it stands for
-    /// go to `sink`: an update that changes a key is a delete and an insert.
+    /// go to `sink`: an update that changes a key is a delete and an insert. What cannot be read of a table is a gap in its changes,
+    /// one for each transaction.
     ///
     /// # Errors
-    /// [`Unreadable`] for bytes that are no such message, and for a table whose changes have not all columns of an entity, or not its
-    /// keys.
+    /// [`Malformed`] for bytes that are no such message.
     pub fn decode<'m>(
         &'m mut self,
         message: &'m [u8],
         sink: &mut dyn FnMut(Change<'m>),
-    ) -> Result<Option<Boundary>, Unreadable> {
+    ) -> Result<Option<Boundary>, Malformed> {
         match Message::parse(message)? {
-            Message::Begin { committed, .. } => return Ok(Some(Boundary::Begin { committed })),
+            Message::Begin { committed, .. } => {
+                self.gaps.clear();
+                return Ok(Some(Boundary::Begin { committed }));
+            }
             Message::Commit { end } => return Ok(Some(Boundary::End(Position(end)))),
             Message::Relation(relation) => {
-                let is_key = |column: usize| relation.columns.get(column).is_some_and(|column| column.is_key);
-                let table = self.table_name(&relation)?.map(|name| Table {
-                    name,
-                    has_keys: is_key(0) && is_key(1),
-                });
+                let table = self.described(&relation)?;
                 self.tables.insert(relation.oid, table);
             }
-            Message::Insert { relation, new } => {
-                if let Some(table) = self.table(relation)? {
-                    sink(change(&table.name, Kind::Insert, &Columns::of(&new, None)?, None));
-                }
-            }
+            Message::Insert { relation, new } => give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
+                sink(change(&table.name, Kind::Insert, &Columns::of(&new, None)?, None));
+                Ok(())
+            })?,
             Message::Update { relation, old, new } => {
-                if let Some(table) = self.table(relation)? {
+                give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
                     if !table.has_keys || old.as_ref().is_some_and(lacks_keys) {
-                        return Err(table.without_keys());
+                        return Err(Unreadable::Gap(Gap::Keys));
                     }
-                    update(&table.name, old.as_ref(), &new, sink)?;
-                }
+                    Ok(update(&table.name, old.as_ref(), &new, sink)?)
+                })?;
             }
-            Message::Delete { relation, old } => {
-                if let Some(table) = self.table(relation)? {
-                    if lacks_keys(&old) {
-                        return Err(table.without_keys());
-                    }
-                    sink(deletion(&table.name, &old)?);
+            Message::Delete { relation, old } => give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
+                if lacks_keys(&old) {
+                    return Err(Unreadable::Gap(Gap::Keys));
                 }
-            }
+                sink(deletion(&table.name, &old)?);
+                Ok(())
+            })?,
             Message::Truncate { relations } => {
-                let this: &'m Decoder = self;
                 for relation in relations {
-                    if let Some(table) = this.table(relation)? {
+                    give(&self.tables, &mut self.gaps, relation, sink, |table, sink| {
                         sink(change(&table.name, Kind::Clear, &Columns::default(), None));
-                    }
+                        Ok(())
+                    })?;
                 }
             }
             Message::Origin { .. } | Message::Type { .. } | Message::Emitted { .. } => {}
@@ -162,9 +192,10 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Returns the name of a table of the service: one in its schema whose first four columns have the types of an entity's. One that
-    /// has only a part of these is published with a list of columns: if it were left out, its changes would be lost without a word.
-    fn table_name(&self, relation: &Relation<'_>) -> Result<Option<String>, Unreadable> {
+    /// Returns the table of the service that a message describes: one in its schema whose first four columns have the types of an
+    /// entity's. One that has only a part of these was retyped, or is published with a list of columns: if it were left out, its
+    /// changes would be lost without a word.
+    fn described(&self, relation: &Relation<'_>) -> Result<Option<Table>, Malformed> {
         if relation.schema != self.schema.as_bytes() {
             return Ok(None);
         }
@@ -172,24 +203,47 @@ impl Decoder {
         let columns = relation.columns.iter().map(|column| column.type_oid);
         let is_whole =
             relation.columns.len() >= types.len() && columns.zip(types).all(|(column, expected)| column == expected);
-        let name = utf8(relation.name)?;
-        if is_whole {
-            return Ok(Some(name.to_owned()));
-        }
         let is_of_entity = |column: &Column<'_>| {
             column.type_oid == self.properties_type
-                || column.type_oid == TEXT && [&b"partition_key"[..], b"row_key"].contains(&column.name)
+                || [&b"partition_key"[..], b"row_key", b"properties"].contains(&column.name)
         };
-        match relation.columns.iter().any(is_of_entity) {
-            true => Err(Unreadable::Incomplete { table: name.to_owned() }),
-            false => Ok(None),
+        if !is_whole && !relation.columns.iter().any(is_of_entity) {
+            return Ok(None);
         }
+        let is_key = |column: usize| relation.columns.get(column).is_some_and(|column| column.is_key);
+        Ok(Some(Table {
+            name: utf8(relation.name)?.to_owned(),
+            is_whole,
+            has_keys: is_key(0) && is_key(1),
+        }))
     }
+}
 
-    fn table(&self, relation: Oid) -> Result<Option<&Table>, Malformed> {
-        match self.tables.get(&relation) {
-            Some(table) => Ok(table.as_ref()),
-            None => Err(malformed("a change of a relation that was not described")),
+/// Gives the changes of a relation that `read` makes, or a gap, if there is none in this transaction.
+fn give<'m>(
+    tables: &'m Tables,
+    gaps: &mut HashSet<Oid>,
+    relation: Oid,
+    sink: &mut dyn FnMut(Change<'m>),
+    read: impl FnOnce(&'m Table, &mut dyn FnMut(Change<'m>)) -> Result<(), Unreadable>,
+) -> Result<(), Malformed> {
+    let table = match tables.get(&relation) {
+        Some(Some(table)) => table,
+        Some(None) => return Ok(()),
+        None => return Err(malformed("a change of a relation that was not described")),
+    };
+    let changes = match table.is_whole {
+        true => read(table, sink),
+        false => Err(Unreadable::Gap(Gap::Columns)),
+    };
+    match changes {
+        Ok(()) => Ok(()),
+        Err(Unreadable::Malformed(malformed)) => Err(malformed),
+        Err(Unreadable::Gap(gap)) => {
+            if gaps.insert(relation) {
+                sink(change(&table.name, Kind::Gap(gap), &Columns::default(), None));
+            }
+            Ok(())
         }
     }
 }
@@ -458,32 +512,63 @@ mod tests {
     }
 
     #[test]
-    fn an_update_or_a_delete_without_keys_is_refused() {
-        let fails = |decoder: &mut Decoder, message: &[u8]| {
-            let error = decoder.decode(message, &mut |_| {}).unwrap_err();
-            assert_eq!(
-                error,
-                Unreadable::WithoutKeys {
-                    table: "Orders".to_owned()
-                }
-            );
-        };
+    fn what_cannot_be_read_of_a_table_is_one_gap_in_a_transaction() {
+        let types = [TEXT, TEXT, TIMESTAMPTZ, PROPERTIES];
+        let begin = [b"B", &[0; 8][..], &5i64.to_be_bytes(), &[0; 4]].concat();
         let update = message(b'U', 1, &[b"N", row("p", "r", Bytes(b"bag")).as_slice()].concat());
         let insert = message(b'I', 1, &[b"N", row("p", "r", Bytes(b"bag")).as_slice()].concat());
+        let clear = message(b'T', 1, &[b"\0", &1u32.to_be_bytes()[..]].concat());
         let half = tuple(&[Bytes(b"p"), Null, Null, Null]);
         let moved = [b"K", half.as_slice(), b"N", &row("q", "r", Bytes(b"bag"))].concat();
-        let types = [TEXT, TEXT, TIMESTAMPTZ, PROPERTIES];
-        // The replica identity of the table, or that of a part of it alone.
+        let moved = message(b'U', 1, &moved);
+        let delete = message(b'D', 1, &[b"K", half.as_slice()].concat());
+        let gap = ["Orders gap - - - - -"];
+        // The replica identity of the table lacks a key.
         let decoder = &mut decoder();
         changes(
             decoder,
             &described_with_identity(1, "table_service_data", "Orders", &types, 1),
         );
-        fails(decoder, &update);
+        assert_eq!(changes(decoder, &update), gap);
+        assert_eq!(changes(decoder, &update), [""; 0]);
         assert_eq!(changes(decoder, &insert), ["Orders insert p r 7 bag -"]);
+        assert_eq!(changes(decoder, &begin), [""; 0]);
+        assert_eq!(changes(decoder, &update), gap);
+        // That of a part of it alone.
         changes(decoder, &described(1, "table_service_data", "Orders", &types));
-        fails(decoder, &message(b'U', 1, &moved));
-        fails(decoder, &message(b'D', 1, &[b"K", half.as_slice()].concat()));
+        for unreadable in [&moved, &delete] {
+            changes(decoder, &begin);
+            assert_eq!(changes(decoder, unreadable), gap);
+            assert_eq!(changes(decoder, unreadable), [""; 0]);
+            assert_eq!(changes(decoder, &update), ["Orders update p r 7 bag -"]);
+        }
+        // Other columns than an entity has, of which a part is left.
+        for other in [&[TEXT, TEXT][..], &[TEXT, PROPERTIES], &[23, 23, 23, PROPERTIES]] {
+            changes(decoder, &described(1, "table_service_data", "Orders", other));
+            for unreadable in [&insert, &update, &delete, &clear] {
+                changes(decoder, &begin);
+                let expected = if other.contains(&PROPERTIES) { &gap[..] } else { &[] };
+                assert_eq!(changes(decoder, unreadable), expected);
+            }
+        }
+        for name in ["partition_key", "row_key", "properties"] {
+            let column = [b"\x01", name.as_bytes(), b"\0", &23u32.to_be_bytes(), &[0; 4]].concat();
+            let table = [b"table_service_data\0Orders\0d\0\x01", column.as_slice()].concat();
+            changes(decoder, &message(b'R', 1, &table));
+            changes(decoder, &begin);
+            assert_eq!(changes(decoder, &insert), gap, "{name}");
+        }
+        // The table is mended.
+        changes(decoder, &described(1, "table_service_data", "Orders", &types));
+        assert_eq!(changes(decoder, &update), ["Orders update p r 7 bag -"]);
+    }
+
+    #[test]
+    fn a_gap_has_its_reason_as_a_property() {
+        for gap in [Gap::Columns, Gap::Keys] {
+            let bag = gap.properties();
+            assert_eq!(bag.as_properties().get("Reason"), Some(Value::String(gap.reason())));
+        }
     }
 
     #[test]
@@ -551,14 +636,10 @@ mod tests {
         for (values, what) in cases {
             let insert = message(b'I', 1, &[b"N", tuple(values).as_slice()].concat());
             let error = decoder().decode(&insert, &mut |_| {}).unwrap_err();
-            assert!(
-                matches!(error, Unreadable::Malformed(error) if error.what == what),
-                "{what}"
-            );
+            assert_eq!(error.what, what);
         }
         let unknown = message(b'I', 9, &[b"N", tuple(&[]).as_slice()].concat());
         let error = decoder().decode(&unknown, &mut |_| {}).unwrap_err();
-        let what = "a change of a relation that was not described";
-        assert!(matches!(error, Unreadable::Malformed(error) if error.what == what));
+        assert_eq!(error.what, "a change of a relation that was not described");
     }
 }

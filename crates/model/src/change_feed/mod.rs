@@ -17,7 +17,7 @@ mod decoder;
 
 use std::fmt;
 
-pub use decoder::{Boundary, Change, Decoder, Kind, Unreadable};
+pub use decoder::{Boundary, Change, Decoder, Gap, Kind};
 
 use crate::error::Error;
 use crate::pgoutput::Lsn;

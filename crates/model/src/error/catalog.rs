@@ -132,18 +132,6 @@ catalog! {
             message: "One of the request inputs is not valid.",
             hint: "The replication slot of the change feed \"{feed}\" gives prepared transactions before they commit (two_phase): whoever made it, or a subscription that uses it, has asked for that. Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again.",
         }
-        /// A table of a feed was published without some columns of an entity.
-        ChangesIncomplete { publication: String, table: String } => {
-            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "The publication \"{publication}\" has, or had at these changes, a part of the columns of the table \"{table}\". Publish the table with all columns (ALTER PUBLICATION), drop and create the change feed, then copy the table again.",
-        }
-        /// The replica identity of a table of a feed lacked the keys.
-        ChangesWithoutKeys { table: String } => {
-            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
-            message: "One of the request inputs is not valid.",
-            hint: "The table \"{table}\", or a part of it, had a replica identity without the keys when it was updated, so the change does not say of which entity it is. Call ALTER TABLE … REPLICA IDENTITY DEFAULT, drop and create the change feed, then copy the table again.",
-        }
         /// A table whose updates and deletes a feed could not tell.
         ChangeFeedNeedsKeys { table: String } => {
             code: InvalidInput, sqlstate: "55000", stage: BackEnd,

@@ -65,7 +65,7 @@ pub fn changes(mut bytes: &[u8]) -> Vec<String> {
         bytes = rest;
         let _ = decoder.decode(message, &mut |change| {
             match change.kind {
-                Kind::Clear => assert_eq!((change.partition_key, change.row_key), (None, None)),
+                Kind::Clear | Kind::Gap(_) => assert_eq!((change.partition_key, change.row_key), (None, None)),
                 Kind::Delete => assert_eq!((change.timestamp, change.properties), (None, None)),
                 Kind::Insert => assert_eq!(change.old_properties, None),
                 Kind::Update => {}
