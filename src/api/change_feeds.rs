@@ -19,8 +19,8 @@ use crate::postgres::types::{TextArg, TextArrayArg};
 /// Creates a change feed of tables, and returns its first position. Without `table_names` it is a feed of all tables that there
 /// are. With `old_images` changes have the properties as they were, too.
 ///
-/// Raises `ResourceAlreadyExists` if there is such a feed, unless `if_not_exists`. The caller must have REPLICATION, own the tables
-/// and may create in the database.
+/// Raises `ResourceAlreadyExists` if there is such a feed, unless `if_not_exists`, and `InvalidInput` if that has not what is asked for.
+/// The caller must have REPLICATION, own the tables and may create in the database.
 #[pg_extern]
 fn create_change_feed(
     feed_name: Option<TextArg<'_>>,
@@ -69,13 +69,14 @@ fn query_change_feeds(call: Call<'_>) -> ChangeFeeds {
         FROM (SELECT p.pubname::pg_catalog.text AS pubname, \
                 pg_catalog.substr(p.pubname::pg_catalog.text, pg_catalog.length($1) OPERATOR(pg_catalog.+) 1) AS feed \
             FROM pg_catalog.pg_publication AS p \
-            WHERE pg_catalog.starts_with(p.pubname::pg_catalog.text, $1)) AS p \
+            WHERE pg_catalog.starts_with(p.pubname::pg_catalog.text, $1) \
+            AND pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) p.pubname::pg_catalog.text) AS p \
         FULL JOIN (SELECT s.*, \
                 pg_catalog.substr(s.slot_name::pg_catalog.text, pg_catalog.length($2) OPERATOR(pg_catalog.+) 1) AS feed \
             FROM pg_catalog.pg_replication_slots AS s \
             WHERE pg_catalog.starts_with(s.slot_name::pg_catalog.text, $2)) AS s \
-            ON pg_catalog.lower(p.feed COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) s.feed \
-        ORDER BY pg_catalog.lower(COALESCE(p.feed, s.feed) COLLATE pg_catalog.\"C\")";
+            ON p.feed OPERATOR(pg_catalog.=) s.feed \
+        ORDER BY COALESCE(p.feed, s.feed) COLLATE pg_catalog.\"C\"";
     const TABLES: &str = "\
         SELECT t.tablename::pg_catalog.text \
         FROM pg_catalog.pg_publication_tables AS t \

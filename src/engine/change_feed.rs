@@ -12,7 +12,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use pgrx::spi::quote_identifier;
 use table_service_model::Error;
-use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, PREFIX, Position};
+use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, Position};
 use table_service_model::pgoutput::Malformed;
 
 use super::table::Table;
@@ -31,13 +31,72 @@ const IDLE_BYTES: u64 = 16 * 1024 * 1024;
 /// A feed, as far as it is there.
 pub struct ChangeFeed {
     name: String,
-    /// The name of its publication, as it is stored.
-    publication: Option<String>,
-    /// Whether the caller owns the publication.
-    is_owner: bool,
+    publication: Option<Publication>,
     slot: Option<Slot>,
     /// How far the log is written.
     written: Position,
+}
+
+/// The publication with a feed's name. Whoever may create in the database may have made it.
+struct Publication {
+    name: String,
+    owner: pg_sys::Oid,
+    owner_name: String,
+    /// Whether the caller has the rights of its owner.
+    is_of_caller: bool,
+    /// What says that it leaves changes of its tables out.
+    lack: Option<String>,
+}
+
+impl Publication {
+    /// Returns whether its owner could have made the feed. A role with REPLICATION can lose changes of every feed: it may move every
+    /// slot. Others would decide what a feed has.
+    fn is_of_feed(&self) -> bool {
+        replication_slot::may_be_used_by(self.owner)
+    }
+
+    /// Checks that it is a feed's, and has all changes of its tables.
+    ///
+    /// # Errors
+    /// `AuthorizationFailure` if its owner lacks REPLICATION, and `InvalidInput` if it leaves changes out.
+    fn check(&self) -> Result<(), Error> {
+        let publication = self.name.clone();
+        if !self.is_of_feed() {
+            let owner = self.owner_name.clone();
+            return Err(Error::ChangeFeedPublicationOfOthers { publication, owner });
+        }
+        match self.lack.clone() {
+            Some(what) => Err(Error::ChangeFeedPublicationInPart { publication, what }),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that it has these tables, with old images if they are wanted. Without `tables` they are those that it has.
+    ///
+    /// # Errors
+    /// `InvalidInput`; `TableNotFound` and the errors of names.
+    fn require(&self, tables: Option<&[&str]>, old_images: bool) -> Result<(), Error> {
+        const SQL: &str = "SELECT t.relid::pg_catalog.regclass FROM pg_catalog.pg_get_publication_tables($1) AS t";
+        let name = Text::new(&self.name);
+        let published: Vec<Table> = connect(|spi| {
+            let rows = spi.read_catalogs(SQL, &[name.value()]);
+            let tables = rows.iter().filter_map(|row| row.relation(1)).filter_map(Table::of);
+            tables.collect()
+        });
+        if let Some(names) = tables {
+            let is_missing = |table: &&Table| published.iter().all(|published| published.oid() != table.oid());
+            if let Some(missing) = named_tables(names)?.iter().find(is_missing) {
+                return Err(Error::ChangeFeedLacksTable {
+                    publication: self.name.clone(),
+                    table: missing.name().name().to_owned(),
+                });
+            }
+        }
+        match old_images {
+            true => published.iter().try_for_each(require_images),
+            false => Ok(()),
+        }
+    }
 }
 
 struct Slot {
@@ -67,49 +126,49 @@ fn not_of_cluster() -> Error {
 }
 
 impl ChangeFeed {
-    /// Looks a feed up, of which all may be missing. A slot that this transaction has dropped is missing.
+    /// Looks a feed up, of which all may be missing. A slot that this transaction has dropped is missing. What has the name of its
+    /// publication may be another role's.
     ///
     /// # Errors
-    /// `InvalidInput` if several publications have its name, in different cases: another role may have made one of them; and if its
-    /// slot's name is that of another kind of slot.
+    /// `InvalidInput` if its slot's name is that of another kind of slot.
     pub fn find(name: FeedName<'_>) -> Result<ChangeFeed, Error> {
-        const SQL: &str = "SELECT p.pubname, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text, p.number, p.is_owner, s.slot_type OPERATOR(pg_catalog.=) 'logical' AND s.plugin OPERATOR(pg_catalog.=) 'pgoutput' AND s.datoid OPERATOR(pg_catalog.=) $3, s.two_phase FROM (VALUES (1)) AS one LEFT JOIN (SELECT pg_catalog.min(p.pubname::pg_catalog.text) AS pubname, pg_catalog.count(*) AS number, pg_catalog.bool_and(pg_catalog.pg_has_role(p.pubowner, 'USAGE')) AS is_owner FROM pg_catalog.pg_publication AS p WHERE pg_catalog.lower(p.pubname::pg_catalog.text COLLATE pg_catalog.\"C\") OPERATOR(pg_catalog.=) $1) AS p ON true LEFT JOIN (SELECT s.* FROM pg_catalog.pg_replication_slots AS s WHERE s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2) AS s ON true";
-        let publication = Text::new(&format!("{PREFIX}{}", name.fold()));
+        const SQL: &str = "SELECT p.pubowner::pg_catalog.int8, pg_catalog.pg_get_userbyid(p.pubowner)::pg_catalog.text, pg_catalog.pg_has_role(p.pubowner, 'USAGE'), CASE WHEN NOT (p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate) THEN 'does not publish all of insert, update, delete and truncate' WHEN NOT p.pubviaroot THEN 'publishes parts of tables under names of their own (publish_via_partition_root)' ELSE (SELECT pg_catalog.format('has a row filter of the table %I', pg_catalog.min(c.relname::pg_catalog.text)) FROM pg_catalog.pg_publication_rel AS r JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) r.prrelid WHERE r.prpubid OPERATOR(pg_catalog.=) p.oid AND r.prqual IS NOT NULL HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0) END, s.slot_name::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text, s.wal_status OPERATOR(pg_catalog.=) 'lost', s.slot_type OPERATOR(pg_catalog.=) 'logical' AND s.plugin OPERATOR(pg_catalog.=) 'pgoutput' AND s.datoid OPERATOR(pg_catalog.=) $3, s.two_phase, CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text FROM (VALUES (1)) AS one LEFT JOIN pg_catalog.pg_publication AS p ON p.pubname::pg_catalog.text OPERATOR(pg_catalog.=) $1 LEFT JOIN pg_catalog.pg_replication_slots AS s ON s.slot_name::pg_catalog.text OPERATOR(pg_catalog.=) $2";
+        let publication = name.publication();
         let database = catalog::database();
         let slot = Text::new(&name.slot(database.to_u32()));
         connect(|spi| {
-            let values = [publication.value(), slot.value(), Value::oid(database)];
+            let named = Text::new(&publication);
+            let values = [named.value(), slot.value(), Value::oid(database)];
             let rows = spi.read_catalogs(SQL, &values);
             let row = rows.first();
             let text = |column| row?.text(column).map(|text| text.get().to_owned());
+            let is = |column| row.and_then(|row| row.boolean(column)) == Some(true);
             let position = |column| {
                 let position = text(column).and_then(|text| Position::parse(&text).ok());
                 position.unwrap_or(Position(0))
             };
-            if row.and_then(|row| row.int8(6)).unwrap_or_default() > 1 {
-                return Err(Error::ArgumentInvalid {
-                    reason: format!(
-                        "Several publications are called {PREFIX}{} in different cases. Drop or rename all but that of the change feed: \\dRp+ shows their owners and tables",
-                        name.get()
-                    ),
-                });
-            }
-            if let Some(slot) = text(2).filter(|_| row.and_then(|row| row.boolean(8)) != Some(true)) {
+            if let Some(slot) = text(5).filter(|_| !is(8)) {
                 return Err(Error::ChangeFeedSlotOfOthers { slot });
             }
+            let owner = row.and_then(|row| u32::try_from(row.int8(1)?).ok());
             Ok(ChangeFeed {
                 name: name.get().to_owned(),
-                publication: text(1),
-                is_owner: row.and_then(|row| row.boolean(7)) == Some(true),
-                slot: text(2)
+                publication: owner.map(|owner| Publication {
+                    name: publication.clone(),
+                    owner: pg_sys::Oid::from(owner),
+                    owner_name: text(2).unwrap_or_default(),
+                    is_of_caller: is(3),
+                    lack: text(4),
+                }),
+                slot: text(5)
                     .filter(|name| !replication_slot::is_dropped(name))
                     .map(|name| Slot {
                         name,
-                        confirmed: position(3),
-                        is_lost: row.and_then(|row| row.boolean(4)) == Some(true),
-                        is_two_phase: row.and_then(|row| row.boolean(9)) == Some(true),
+                        confirmed: position(6),
+                        is_lost: is(7),
+                        is_two_phase: is(9),
                     }),
-                written: position(5),
+                written: position(10),
             })
         })
     }
@@ -124,12 +183,16 @@ impl ChangeFeed {
         Error::ChangeFeedNotFound { feed }
     }
 
-    /// Returns the names of the publication and of the slot.
+    /// Returns the publication and the slot.
     ///
     /// # Errors
-    /// `ResourceNotFound` (42704) if one is missing; `InvalidInput` if the slot gives what may be rolled back.
-    fn parts(&self) -> Result<(&str, &Slot), Error> {
+    /// `ResourceNotFound` (42704) if one is missing; `InvalidInput` if the slot gives what may be rolled back; the errors of
+    /// [`Publication::check`].
+    fn parts(&self) -> Result<(&Publication, &Slot), Error> {
         let feed = self.name.clone();
+        if let Some(publication) = &self.publication {
+            publication.check()?;
+        }
         match (&self.publication, &self.slot) {
             (Some(_), Some(slot)) if slot.is_two_phase => Err(Error::ChangeFeedSlotOfTwoPhases { feed }),
             (Some(publication), Some(slot)) => Ok((publication, slot)),
@@ -140,12 +203,13 @@ impl ChangeFeed {
         }
     }
 
-    /// Makes what is missing of the feed, and returns its first position. Without `tables` they are the tables that there are.
+    /// Makes what is missing of the feed, and returns its first position. Without `tables` they are the tables that there are, or
+    /// those of its publication.
     ///
     /// # Errors
     /// `ResourceAlreadyExists` if its publication is there, unless `if_not_exists`; `TableNotFound` and the errors of names of tables;
-    /// `ResourceNotFound` if the slot is there without its publication; `AuthorizationFailure` if the publication is another role's;
-    /// `InvalidInput` for a table whose replica identity has not the keys.
+    /// `ResourceNotFound` if the slot is there without its publication; `InvalidInput` for a table whose replica identity has not the
+    /// keys, and if the publication is there and is not what was asked for; the errors of [`Publication::check`].
     pub fn create(
         name: FeedName<'_>,
         tables: Option<&[&str]>,
@@ -154,24 +218,17 @@ impl ChangeFeed {
     ) -> Result<Position, Error> {
         let feed = ChangeFeed::find(name)?;
         match feed.parts() {
-            Ok((_, slot)) if if_not_exists => return Ok(slot.confirmed),
-            Ok(_) => return Err(Error::ChangeFeedExists { feed: feed.name }),
-            Err(error @ (Error::ChangeFeedPublicationNotFound { .. } | Error::ChangeFeedSlotOfTwoPhases { .. })) => {
-                return Err(error);
+            Ok((publication, slot)) if if_not_exists => {
+                publication.require(tables, old_images)?;
+                return Ok(slot.confirmed);
             }
-            // Anybody who may create in the database could have made it, of other tables.
+            Ok(_) => return Err(Error::ChangeFeedExists { feed: feed.name }),
+            // Whoever has made the publication decided which tables it has.
             Err(Error::ChangeFeedSlotNotFound { .. }) if !if_not_exists => {
                 return Err(Error::ChangeFeedPublicationExists { feed: feed.name });
             }
-            Err(Error::ChangeFeedSlotNotFound { .. }) if !feed.is_owner => {
-                return Err(Error::NotAuthorized {
-                    reason: format!(
-                        "The publication {PREFIX}{} belongs to another role, who decides which tables it has: \\dRp+ shows both",
-                        feed.name
-                    ),
-                });
-            }
-            Err(_) => {}
+            Err(Error::ChangeFeedSlotNotFound { .. } | Error::ChangeFeedNotFound { .. }) => {}
+            Err(error) => return Err(error),
         }
         let slot = name.slot(catalog::database().to_u32());
         let make_slot = |from_commit| {
@@ -184,7 +241,8 @@ impl ChangeFeed {
             let made = ChangeFeed::find(name).ok().and_then(|feed| feed.slot);
             made.map_or(Position(0), |slot| slot.confirmed)
         };
-        if feed.publication.is_some() {
+        if let Some(publication) = &feed.publication {
+            publication.require(tables, old_images)?;
             return Ok(make_slot(false));
         }
         let tables = match tables {
@@ -204,7 +262,8 @@ impl ChangeFeed {
         Ok(position)
     }
 
-    /// Drops what there is of the feed, when the transaction commits.
+    /// Drops what there is of the feed, when the transaction commits. Whoever may drop the slot is not kept from that by another role,
+    /// who has made something with the name of the publication: that stays.
     ///
     /// # Errors
     /// `AuthorizationFailure` for a role without REPLICATION.
@@ -214,10 +273,19 @@ impl ChangeFeed {
             with_hints(&self.name, || replication_slot::require_free(&slot.name));
             replication_slot::drop_at_commit(&slot.name);
         }
-        if let Some(publication) = &self.publication {
-            drop_objects(&format!("DROP PUBLICATION {}", quote_identifier(publication)))
-                .unwrap_or_else(|error| error.rethrow());
+        let Some(publication) = &self.publication else {
+            return Ok(());
+        };
+        if self.slot.is_some() && !publication.is_of_caller && !publication.is_of_feed() {
+            pgrx::warning!(
+                "the publication {} stays: it belongs to the role \"{}\", and is none of a change feed",
+                publication.name,
+                publication.owner_name
+            );
+            return Ok(());
         }
+        drop_objects(&format!("DROP PUBLICATION {}", quote_identifier(&publication.name)))
+            .unwrap_or_else(|error| error.rethrow());
         Ok(())
     }
 
@@ -253,7 +321,7 @@ impl ChangeFeed {
     /// the commit, in microseconds since 2000-01-01.
     ///
     /// # Errors
-    /// `ResourceNotFound` if a part of the feed is missing, and `InternalError` for messages that cannot be read.
+    /// Those of [`ChangeFeed::parts`], and `InternalError` for messages that cannot be read.
     pub fn read(&self, top: u64, sink: &mut dyn FnMut(Position, i64, Change<'_>)) -> Result<(), Error> {
         let (publication, slot) = self.parts()?;
         if top == 0 {
@@ -268,7 +336,7 @@ impl ChangeFeed {
         }
         let is_idle = with_hints(&self.name, || {
             connect(|spi| {
-                let mut messages = Messages::of(slot, publication, top);
+                let mut messages = Messages::of(slot, &publication.name, top);
                 let page = loop {
                     let cursor = messages.open(spi);
                     if let Some(page) = messages.page(&cursor, top, from)? {
@@ -482,11 +550,32 @@ fn parts(spi: &Connection, table: &Table) -> Vec<String> {
 /// # Errors
 /// `InvalidInput`.
 fn require_keys(table: &Table) -> Result<(), Error> {
-    const SQL: &str = "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree($1::pg_catalog.regclass) AS p) OPERATOR(pg_catalog.||) $1::pg_catalog.oid) AND c.relkind OPERATOR(pg_catalog.=) 'r' AND c.relreplident OPERATOR(pg_catalog.<>) 'f' AND NOT EXISTS (SELECT FROM pg_catalog.pg_index AS i WHERE i.indrelid OPERATOR(pg_catalog.=) c.oid AND i.indisvalid AND i.indimmediate AND (c.relreplident OPERATOR(pg_catalog.=) 'd' AND i.indisprimary OR c.relreplident OPERATOR(pg_catalog.=) 'i' AND i.indisreplident) AND (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute AS a WHERE a.attrelid OPERATOR(pg_catalog.=) c.oid AND a.attnum OPERATOR(pg_catalog.=) ANY (i.indkey) AND a.attname OPERATOR(pg_catalog.=) ANY ('{partition_key,row_key}'::pg_catalog.name[])) OPERATOR(pg_catalog.=) 2) ORDER BY c.relname LIMIT 1";
+    const LACKS_KEYS: &str = "c.relreplident OPERATOR(pg_catalog.<>) 'f' AND NOT EXISTS (SELECT FROM pg_catalog.pg_index AS i WHERE i.indrelid OPERATOR(pg_catalog.=) c.oid AND i.indisvalid AND i.indimmediate AND (c.relreplident OPERATOR(pg_catalog.=) 'd' AND i.indisprimary OR c.relreplident OPERATOR(pg_catalog.=) 'i' AND i.indisreplident) AND (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute AS a WHERE a.attrelid OPERATOR(pg_catalog.=) c.oid AND a.attnum OPERATOR(pg_catalog.=) ANY (i.indkey) AND a.attname OPERATOR(pg_catalog.=) ANY ('{partition_key,row_key}'::pg_catalog.name[])) OPERATOR(pg_catalog.=) 2)";
+    match part_where(table, LACKS_KEYS) {
+        Some(table) => Err(Error::ChangeFeedNeedsKeys { table }),
+        None => Ok(()),
+    }
+}
+
+/// Checks that updates and deletes of a table, and of its parts, have the old entity.
+///
+/// # Errors
+/// `InvalidInput`.
+fn require_images(table: &Table) -> Result<(), Error> {
+    match part_where(table, "c.relreplident OPERATOR(pg_catalog.<>) 'f'") {
+        Some(table) => Err(Error::ChangeFeedLacksImages { table }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the first of a table and its parts that has rows of its own and meets a condition on its row `c` of `pg_class`.
+fn part_where(table: &Table, condition: &str) -> Option<String> {
+    let sql = format!(
+        "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree($1::pg_catalog.regclass) AS p) OPERATOR(pg_catalog.||) $1::pg_catalog.oid) AND c.relkind OPERATOR(pg_catalog.=) 'r' AND {condition} ORDER BY c.relname LIMIT 1"
+    );
     connect(|spi| {
-        let rows = spi.read_catalogs(SQL, &[Value::regclass(table.oid())]);
-        let part = rows.first().and_then(|row| row.relation(1)).and_then(qualified_name);
-        part.map_or(Ok(()), |table| Err(Error::ChangeFeedNeedsKeys { table }))
+        let rows = spi.read_catalogs(&sql, &[Value::regclass(table.oid())]);
+        rows.first().and_then(|row| row.relation(1)).and_then(qualified_name)
     })
 }
 

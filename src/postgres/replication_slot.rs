@@ -147,8 +147,14 @@ pub fn require_free(slot: &str) {
 
 /// Returns whether the caller may use replication slots.
 pub fn may_use() -> bool {
-    // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one.
-    unsafe { pg_sys::superuser() || pg_sys::has_rolreplication(pg_sys::GetUserId()) }
+    // SAFETY: the function reads a global of this process.
+    may_be_used_by(unsafe { pg_sys::GetUserId() })
+}
+
+/// Returns whether a role may use replication slots.
+pub fn may_be_used_by(role: pg_sys::Oid) -> bool {
+    // SAFETY: the functions take any OID. They look up catalogs, which needs a transaction, and SQL functions run in one.
+    unsafe { pg_sys::superuser_arg(role) || pg_sys::has_rolreplication(role) }
 }
 
 /// Writes the log up to its end to the disk. Decoding ends where the log is on the disk, and with `synchronous_commit = off` what is
@@ -377,4 +383,29 @@ fn or_warn(what: &'static str, f: impl FnOnce()) {
             pgrx::warning!("{what}: {}", message(&error));
         })
         .execute();
+}
+
+#[cfg(any(test, feature = "pg_test"))]
+#[pg_schema]
+mod tests {
+    use pgrx::prelude::*;
+
+    use super::end_of_records;
+
+    /// PostgreSQL refuses to flush what is not written, and a header is written with the first record behind it.
+    #[pg_test]
+    fn the_log_ends_before_the_header_of_a_page_without_records() {
+        const SEGMENT: u64 = 16 << 20;
+        const PAGE: u64 = 8192;
+        for (next, end) in [
+            (SEGMENT + 40, SEGMENT),
+            (SEGMENT + 48, SEGMENT + 48),
+            (SEGMENT + PAGE + 24, SEGMENT + PAGE),
+            (SEGMENT + PAGE + 32, SEGMENT + PAGE + 32),
+            (SEGMENT + PAGE + 40, SEGMENT + PAGE + 40),
+            (2 * SEGMENT - 8, 2 * SEGMENT - 8),
+        ] {
+            assert_eq!(end_of_records(next, SEGMENT), end, "{next}");
+        }
+    }
 }

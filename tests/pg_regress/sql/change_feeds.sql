@@ -96,6 +96,54 @@ SELECT insert_or_replace_entity('Orders', 'p', '1', '{"A": 2}') IS NOT NULL AS r
 SELECT delete_entity('Orders', 'p', '1');
 SELECT kind, properties, old_properties FROM query_changes('images');
 
+-- What is asked of a feed that is there: tables that it has, and old images.
+SELECT create_change_feed('images', '{orders}', old_images => true, if_not_exists => true) IS NOT NULL AS is_there;
+SELECT create_change_feed('images', '{orders, items}', if_not_exists => true);
+:state
+SELECT create_change_feed('feed', '{items}', if_not_exists => true) IS NOT NULL AS is_there;
+SELECT create_change_feed('feed', old_images => true, if_not_exists => true);
+:state
+
+-- A publication that leaves changes out.
+ALTER PUBLICATION table_service_images SET (publish = 'insert, update');
+SELECT kind FROM query_changes('images');
+:state
+ALTER PUBLICATION table_service_images SET (publish = 'insert, update, delete, truncate', publish_via_partition_root = false);
+SELECT create_change_feed('images', if_not_exists => true);
+:state
+ALTER PUBLICATION table_service_images SET (publish_via_partition_root);
+ALTER PUBLICATION table_service_images SET TABLE table_service_data."Orders" WHERE (row_key > 'm');
+SELECT confirm_changes('images', '0/1');
+:state
+ALTER PUBLICATION table_service_images SET TABLE table_service_data."Orders";
+SELECT count(*) FROM query_changes('images');
+
+-- Names in another case are those of other publications.
+CREATE PUBLICATION "TABLE_SERVICE_IMAGES";
+CREATE PUBLICATION "table_service_Images";
+SELECT count(*) FROM query_changes('Images');
+SELECT feed_name, table_names FROM query_change_feeds();
+DROP PUBLICATION "TABLE_SERVICE_IMAGES", "table_service_Images";
+
+-- Changes of a table that cannot be read are gaps, one in a transaction. Those of other tables go on, and so does the table when it is mended.
+SELECT confirm_changes('feed', pg_current_wal_flush_lsn()::text);
+ALTER TABLE table_service_data."Orders" NOT OF;
+SET client_min_messages = warning;
+ALTER TABLE table_service_data."Orders" DROP COLUMN properties CASCADE, ADD COLUMN properties text;
+RESET client_min_messages;
+BEGIN;
+INSERT INTO table_service_data."Orders" (partition_key, row_key, properties) VALUES ('p', '1', 'text'), ('p', '2', 'text');
+SELECT insert_entity('Items', 'p', '1', '{}') IS NOT NULL AS inserted;
+UPDATE table_service_data."Orders" SET properties = 'other';
+COMMIT;
+TRUNCATE table_service_data."Orders";
+ALTER TABLE table_service_data."Orders" DROP COLUMN properties, ADD COLUMN properties properties NOT NULL;
+ALTER TABLE table_service_data."Orders" OF entity;
+SELECT insert_entity('Orders', 'p', '3', '{"A": 3}') IS NOT NULL AS inserted;
+SELECT dense_rank() OVER (ORDER BY "position"::pg_lsn) AS transaction, table_name, kind, partition_key, row_key, "timestamp" IS NULL AS is_untimed, properties, old_properties
+FROM query_changes('feed') WITH ORDINALITY AS c ORDER BY ordinality;
+SELECT (SELECT count(*) FROM query_changes('feed', 1)) AS of_1, (SELECT count(*) FROM query_changes('feed', 3)) AS of_3;
+
 -- A part that is missing.
 SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE '%_images';
 SELECT kind FROM query_changes('images');

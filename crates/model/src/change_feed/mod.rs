@@ -7,7 +7,7 @@
 //! use table_service_model::change_feed::{FeedName, Position};
 //!
 //! let feed = FeedName::parse("Orders")?;
-//! assert_eq!(feed.publication(), "table_service_Orders");
+//! assert_eq!(feed.publication(), "table_service_orders");
 //! assert_eq!(feed.slot(16_384), "table_service_16384_orders");
 //! assert_eq!(Position::parse("0/16B3748")?.to_string(), "0/16B3748");
 //! # Ok::<(), table_service_model::Error>(())
@@ -29,7 +29,8 @@ pub const PREFIX: &str = "table_service_";
 /// ten digits, and a line between them.
 pub const FEED_NAME_CHARACTERS: usize = 63 - PREFIX.len() - 11;
 
-/// The name of a change feed. As with tables, two names that differ only in the case of letters are one.
+/// The name of a change feed. As with tables, two names that differ only in the case of letters are one. Its publication and its slot
+/// have it in lower case.
 #[derive(Debug, Clone, Copy)]
 pub struct FeedName<'n>(&'n str);
 
@@ -54,13 +55,13 @@ impl<'n> FeedName<'n> {
     }
 
     /// Returns the name in lower case.
-    pub fn fold(self) -> String {
+    fn fold(self) -> String {
         self.0.to_ascii_lowercase()
     }
 
-    /// Returns the name of the feed's publication, when it is created.
+    /// Returns the name of the feed's publication. No other one is the feed's, such as one in another case.
     pub fn publication(self) -> String {
-        format!("{PREFIX}{}", self.0)
+        format!("{PREFIX}{}", self.fold())
     }
 
     /// Returns the name of the feed's slot in the database with this OID.

@@ -132,6 +132,30 @@ catalog! {
             message: "One of the request inputs is not valid.",
             hint: "The replication slot of the change feed \"{feed}\" gives prepared transactions before they commit (two_phase): whoever made it, or a subscription that uses it, has asked for that. Call drop_change_feed('{feed}') and create_change_feed, then copy the tables again.",
         }
+        /// A role that could not have made the feed owns the publication with its name, and decides what it publishes.
+        ChangeFeedPublicationOfOthers { publication: String, owner: String } => {
+            code: AuthorizationFailure, sqlstate: "42501", stage: FrontEnd,
+            message: "This request is not authorized to perform this operation.",
+            hint: "The publication {publication} belongs to the role \"{owner}\", which has no REPLICATION, so it is no change feed's: its owner decides which changes it has. Drop it (DROP PUBLICATION), or give it to a role with REPLICATION if you trust what it has (ALTER PUBLICATION {publication} OWNER TO …). drop_change_feed drops the slot of the change feed in any case.",
+        }
+        /// The publication of a feed leaves changes of its tables out; `what` says which.
+        ChangeFeedPublicationInPart { publication: String, what: String } => {
+            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "The publication {publication} {what}, so the change feed has lost changes. Call ALTER PUBLICATION {publication} SET (publish = 'insert, update, delete, truncate', publish_via_partition_root), publish tables without WHERE, drop and create the change feed, then copy the tables again.",
+        }
+        /// The publication of a feed is there and has not a table that the feed is asked for.
+        ChangeFeedLacksTable { publication: String, table: String } => {
+            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "The publication {publication} is there and has not the table \"{table}\". Add it with ALTER PUBLICATION {publication} ADD TABLE and copy it again, or drop the change feed and create it.",
+        }
+        /// A feed is there and asked for old images, which a table of it does not have.
+        ChangeFeedLacksImages { table: String } => {
+            code: InvalidInput, sqlstate: "55000", stage: BackEnd,
+            message: "One of the request inputs is not valid.",
+            hint: "The change feed is there, and has no old images of {table}. Call ALTER TABLE {table} REPLICA IDENTITY FULL, or drop the change feed and create it with old_images.",
+        }
         /// A table whose updates and deletes a feed could not tell.
         ChangeFeedNeedsKeys { table: String } => {
             code: InvalidInput, sqlstate: "55000", stage: BackEnd,

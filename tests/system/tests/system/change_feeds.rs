@@ -553,32 +553,100 @@ fn a_transaction_whose_confirmation_another_reader_prevents_does_not_commit() {
     assert!(changes(&session, "f").is_empty());
 }
 
+/// Two roles that may create in the database: one with REPLICATION, and one without, which plants publications.
+fn service_and_other(feeds: &Feeds) -> (Session, Session) {
+    let names = ["service", "other"].map(|name| format!("{}_{name}", feeds.database));
+    feeds.session("roles").run(&format!(
+        "CREATE ROLE {0} LOGIN REPLICATION; CREATE ROLE {1} LOGIN; GRANT CREATE ON DATABASE {2} TO {0}, {1}",
+        names[0], names[1], feeds.database
+    ));
+    let [service, other] = names.map(|name| feeds.session_as(&name, &name));
+    (service, other)
+}
+
+fn slots(session: &Session) -> String {
+    session.text("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()")
+}
+
 #[test]
-fn a_publication_that_somebody_else_has_made_becomes_no_feed_unasked() {
+fn a_publication_becomes_no_feed_unasked() {
     let feeds = Feeds::new();
     let session = feeds.session("owner");
-    session.run("SELECT create_table('Orders')");
-    session.run(&format!(
-        "CREATE ROLE {0}_other LOGIN; CREATE ROLE {0}_service LOGIN REPLICATION; GRANT CREATE ON DATABASE {0} TO {0}_other, {0}_service",
-        feeds.database
-    ));
-    let other = feeds.session_as(&format!("{}_other", feeds.database), "other");
-    other.run("CREATE PUBLICATION \"table_service_F\"");
+    session.run("SELECT create_table('Orders'), create_table('Items')");
+    session.run(
+        "CREATE PUBLICATION table_service_f FOR TABLE table_service_data.\"Orders\" WITH (publish_via_partition_root)",
+    );
     for call in ["create_change_feed('f')", "create_change_feed('f', '{Orders}')"] {
         let refused = failure(&session, &format!("SELECT {call}"));
         assert_eq!(refused.sqlstate, "42710", "{refused:?}");
         assert!(refused.hint.contains("drop_change_feed"), "{refused:?}");
     }
-    let service = feeds.session_as(&format!("{}_service", feeds.database), "service");
-    let refused = failure(&service, "SELECT create_change_feed('f', if_not_exists => true)");
-    assert_eq!(refused.sqlstate, "42501", "{refused:?}");
-    assert!(refused.hint.contains("belongs to another role"), "{refused:?}");
-    let slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()";
-    assert_eq!(session.text(slots), "0");
-    session.run("SELECT drop_change_feed('f')");
-    session.run("SELECT create_change_feed('f')");
+    // It must have what the feed is asked for.
+    let refused = failure(
+        &session,
+        "SELECT create_change_feed('f', '{Items, Orders}', if_not_exists => true)",
+    );
+    assert_eq!(refused.sqlstate, "55000", "{refused:?}");
+    assert!(refused.hint.contains("has not the table \"Items\""), "{refused:?}");
+    let refused = failure(
+        &session,
+        "SELECT create_change_feed('f', old_images => true, if_not_exists => true)",
+    );
+    assert_eq!(refused.sqlstate, "55000", "{refused:?}");
+    assert!(refused.hint.contains("REPLICA IDENTITY FULL"), "{refused:?}");
+    assert_eq!(slots(&session), "0");
+    session.run("SELECT create_change_feed('f', '{Orders}', if_not_exists => true)");
     session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
     assert_eq!(changes(&session, "f"), ["insert Orders p r {}"]);
+}
+
+/// Its owner would decide which changes the feed has.
+#[test]
+fn a_publication_of_a_role_without_replication_is_none_of_a_feed() {
+    let feeds = Feeds::new();
+    let session = feeds.session("owner");
+    session.run("SELECT create_table('Orders')");
+    let (service, other) = service_and_other(&feeds);
+    let owner = format!("belongs to the role \"{}_other\"", feeds.database);
+    let refuses = |session: &Session, call: &str| {
+        let refused = failure(session, &format!("SELECT {call}"));
+        assert_eq!(refused.sqlstate, "42501", "{call}: {refused:?}");
+        assert!(refused.hint.contains(&owner), "{call}: {refused:?}");
+    };
+    // It is there before the feed.
+    other.run("CREATE PUBLICATION table_service_f WITH (publish_via_partition_root)");
+    for caller in [&session, &service] {
+        refuses(caller, "create_change_feed('f')");
+        refuses(caller, "create_change_feed('f', if_not_exists => true)");
+        refuses(caller, "query_changes('f')");
+    }
+    assert_eq!(slots(&session), "0");
+    let failed = failure(&service, "SELECT drop_change_feed('f')");
+    assert_eq!(failed.sqlstate, "42501", "{failed:?}");
+    session.run("SELECT drop_change_feed('f')");
+    // It takes the place of the feed's, which is gone.
+    session.run("SELECT create_change_feed('f')");
+    session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+    session.run("DROP PUBLICATION table_service_f");
+    other.run("CREATE PUBLICATION table_service_f WITH (publish_via_partition_root)");
+    for caller in [&session, &service] {
+        refuses(caller, "create_change_feed('f', if_not_exists => true)");
+        refuses(caller, "query_changes('f')");
+        refuses(caller, "confirm_changes('f', '0/1')");
+    }
+    // It does not keep the log.
+    assert_eq!(service.text("SELECT drop_change_feed('f')"), "t");
+    assert_eq!(slots(&session), "0");
+    assert_eq!(session.text("SELECT count(*) FROM pg_publication"), "1");
+    // A superuser gives it to somebody who could have made it.
+    session.run(&format!(
+        "ALTER PUBLICATION table_service_f OWNER TO {}_service",
+        feeds.database
+    ));
+    session.run("ALTER PUBLICATION table_service_f ADD TABLE table_service_data.\"Orders\"");
+    session.run("SELECT create_change_feed('f', '{Orders}', if_not_exists => true)");
+    session.run("SELECT insert_entity('Orders', 'p', 's', '{}')");
+    assert_eq!(changes(&service, "f"), ["insert Orders p s {}"]);
 }
 
 #[test]
@@ -620,7 +688,9 @@ fn a_slot_of_two_phases_is_no_feed() {
         "SELECT pg_create_logical_replication_slot('{}', 'pgoutput', twophase => true)",
         feeds.slot("f")
     ));
-    session.run("CREATE PUBLICATION table_service_f FOR TABLE table_service_data.\"Orders\"");
+    session.run(
+        "CREATE PUBLICATION table_service_f FOR TABLE table_service_data.\"Orders\" WITH (publish_via_partition_root)",
+    );
     session.run("BEGIN; SELECT insert_entity('Orders', 'p', 'r', '{}'); PREPARE TRANSACTION 'two phases'");
     for call in [
         "create_change_feed('f', if_not_exists => true)",
@@ -1116,22 +1186,24 @@ fn a_drop_that_does_not_commit_leaves_the_feed() {
 }
 
 #[test]
-fn a_publication_of_another_role_does_not_take_the_place_of_a_feeds() {
+fn a_publication_whose_name_has_another_case_is_none_of_a_feed() {
     let feeds = Feeds::new();
     let session = feeds.session("owner");
-    session.run("SELECT create_table('Orders')");
-    session.run("SELECT create_change_feed('orders')");
-    session.run("CREATE PUBLICATION \"table_service_ORDERS\"");
-    for call in [
-        "query_changes('orders')",
-        "confirm_changes('orders', '0/1')",
-        "drop_change_feed('orders')",
-    ] {
-        let failed = failure(&session, &format!("SELECT {call}"));
-        assert!(failed.sqlstate == "22023" && failed.hint.contains("Several publications"));
-    }
-    session.run("DROP PUBLICATION \"table_service_ORDERS\"; SELECT insert_entity('Orders', 'p', 'r', '{}')");
-    assert_eq!(changes(&session, "orders"), ["insert Orders p r {}"]);
+    session.run("SELECT create_table('Items')");
+    session.run("SELECT create_change_feed('Items')");
+    let (_, other) = service_and_other(&feeds);
+    other.run("CREATE PUBLICATION \"TABLE_SERVICE_ITEMS\"; CREATE PUBLICATION \"table_service_Items\"; CREATE PUBLICATION \"table_service_New\"");
+    session.run("SELECT insert_entity('Items', 'p', 'r', '{}')");
+    assert_eq!(changes(&session, "ITEMS"), ["insert Items p r {}"]);
+    confirm(&session, "Items");
+    assert_eq!(
+        session.run("SELECT feed_name, table_names FROM query_change_feeds()"),
+        [[Some("items".to_owned()), Some("{Items}".to_owned())]]
+    );
+    session.run("SELECT drop_change_feed('Items')");
+    assert_eq!(slots(&session), "0");
+    session.run("SELECT create_change_feed('New')");
+    assert_eq!(session.text("SELECT count(*) FROM pg_publication"), "4");
 }
 
 /// Decoding ends where the log is on the disk.
