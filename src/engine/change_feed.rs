@@ -80,7 +80,10 @@ impl Publication {
         let name = Text::new(&self.name);
         let published: Vec<Table> = connect(|spi| {
             let rows = spi.read_catalogs(SQL, &[name.value()]);
-            let tables = rows.iter().filter_map(|row| row.relation(1)).filter_map(Table::of);
+            let tables = rows
+                .iter()
+                .filter_map(|row| row.relation(1))
+                .filter_map(Table::in_catalog);
             tables.collect()
         });
         if let Some(names) = tables {
