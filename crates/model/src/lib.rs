@@ -17,6 +17,7 @@ pub mod filter;
 pub mod formula;
 pub mod json;
 pub mod key;
+pub mod lexer;
 pub mod limits;
 pub mod patch;
 pub mod pgoutput;

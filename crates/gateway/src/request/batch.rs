@@ -1,6 +1,7 @@
 //! Entity group transactions: requests in a multipart body (semantics 5.1).
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use table_service_model::Error;
 use table_service_model::error::RequestError;
 
 use super::headers::{header, meant_method};
@@ -203,7 +204,7 @@ impl InnerRequest<'_> {
     ///
     /// # Errors
     /// Those of [`Resource::parse`].
-    pub fn resource(&self, account: &str) -> Result<Resource, RequestError> {
+    pub fn resource(&self, account: &str) -> Result<Resource, Error> {
         let path = self.url.split(['?', '#']).next().unwrap_or_default();
         let path = match path.split_once("://") {
             Some((_, rest)) => rest.split_once('/').ok_or(RequestError::UriInvalid)?.1,

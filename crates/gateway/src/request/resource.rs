@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 use table_service_model::error::RequestError;
-use table_service_model::{Error, key};
+use table_service_model::lexer::{Token, Tokens};
+use table_service_model::{EdmType, Error, key};
 
 /// A resource of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,14 +47,14 @@ impl Resource {
     ///
     /// # Errors
     /// `InvalidInput` if the keys do not parse or do not belong to the resource, `InvalidUri` if there is no such resource.
-    pub fn parse(path: &str) -> Result<Resource, RequestError> {
+    pub fn parse(path: &str) -> Result<Resource, Error> {
         let mut segments = path.split('/').filter(|segment| !segment.is_empty());
         let path = segments.next().unwrap_or_default();
         if let Some(second) = segments.next() {
             return Resource::parse_misplaced(path, second, segments.next());
         }
         if !escapes_are_whole(path) {
-            return Err(RequestError::UrlSyntax);
+            return Err(RequestError::UrlSyntax.into());
         }
         let path = percent_decode_str(path)
             .decode_utf8()
@@ -69,13 +70,13 @@ impl Resource {
             Some((name, keys)) => (name, parse_keys(keys)?),
         };
         if name.is_empty() {
-            return Err(RequestError::UriInvalid);
+            return Err(RequestError::UriInvalid.into());
         }
         if name.eq_ignore_ascii_case("tables") {
             return match keys.as_slice() {
                 [] => Ok(Resource::Tables),
                 [(None | Some("TableName"), table)] => Ok(Resource::Table(table.to_string())),
-                _ => Err(RequestError::UrlKeyCount),
+                _ => Err(RequestError::UrlKeyCount.into()),
             };
         }
         let table = name.to_owned();
@@ -83,8 +84,8 @@ impl Resource {
             [] => return Ok(Resource::Entities(table)),
             [(Some("PartitionKey"), partition_key), (Some("RowKey"), row_key)]
             | [(Some("RowKey"), row_key), (Some("PartitionKey"), partition_key)] => (partition_key, row_key),
-            [_, _] => return Err(RequestError::UrlSyntax),
-            _ => return Err(RequestError::UrlKeyCount),
+            [_, _] => return Err(RequestError::UrlSyntax.into()),
+            _ => return Err(RequestError::UrlKeyCount.into()),
         };
         Ok(Resource::Entity(EntityAddress {
             table,
@@ -94,22 +95,22 @@ impl Resource {
     }
 
     /// Reads a path of several segments, which no resource has.
-    fn parse_misplaced(first: &str, second: &str, third: Option<&str>) -> Result<Resource, RequestError> {
+    fn parse_misplaced(first: &str, second: &str, third: Option<&str>) -> Result<Resource, Error> {
         // In a key a slash must be percent-encoded.
         if first.contains('\'') {
-            return Err(RequestError::UrlSyntax);
+            return Err(RequestError::UrlSyntax.into());
         }
         let resource = match second {
-            _ if third.is_some() => return Err(RequestError::UriInvalid),
+            _ if third.is_some() => return Err(RequestError::UriInvalid.into()),
             "$batch" => Misplaced::Batch,
             "Tables" => Misplaced::Tables,
             table if table.starts_with("Tables(") => Misplaced::Table,
-            keys if keys.contains('(') => return Err(RequestError::UrlKeyCount),
-            _ => return Err(RequestError::UriInvalid),
+            keys if keys.contains('(') => return Err(RequestError::UrlKeyCount.into()),
+            _ => return Err(RequestError::UriInvalid.into()),
         };
         match Resource::parse(first)? {
             Resource::Entities(table) => Ok(Resource::Misplaced { table, resource }),
-            _ => Err(RequestError::UriInvalid),
+            _ => Err(RequestError::UriInvalid.into()),
         }
     }
 
@@ -177,127 +178,44 @@ type KeyLiterals<'a> = Vec<(Option<&'a str>, Cow<'a, str>)>;
 
 /// Parses the keys behind a `(`, with their names: `'literal')` or `Name='literal',Name='literal')`. In a literal, quotes
 /// are doubled.
-fn parse_keys(text: &str) -> Result<KeyLiterals<'_>, RequestError> {
+fn parse_keys(text: &str) -> Result<KeyLiterals<'_>, Error> {
     let text = text.trim_end().strip_suffix(')').ok_or(RequestError::UrlSyntax)?;
-    let mut tokens = Tokens { text, rest: text };
+    let mut tokens = Tokens::new(text);
     let mut keys = Vec::new();
     // The text is read to its end before it is judged, as the service does, because an error of a token comes first.
     let mut is_list = true;
-    let mut next = tokens.next()?;
-    while let Some(token) = next {
-        let (name, value) = match token {
-            Token::Word(name) => match (tokens.next()?, tokens.next()?) {
-                (Some(Token::Equals), Some(Token::Literal(value))) => (Some(name), value),
-                _ => return Err(RequestError::UrlSyntax),
+    let mut next = tokens.next()?.token;
+    while next != Token::End {
+        let (name, value) = match next {
+            Token::Word(name) => match (tokens.next()?.token, tokens.next()?.token) {
+                (Token::Equals, Token::Quoted(EdmType::String, value)) => (Some(name), value),
+                _ => return Err(RequestError::UrlSyntax.into()),
             },
-            Token::Literal(value) => (None, value),
-            Token::Equals | Token::Comma | Token::Other => return Err(RequestError::UrlSyntax),
+            Token::Quoted(EdmType::String, value) => (None, value),
+            _ => return Err(RequestError::UrlSyntax.into()),
         };
-        keys.push((name, value));
-        next = tokens.next()?;
-        if let Some(Token::Comma) = next {
-            next = tokens.next()?;
-            is_list &= next.is_some();
+        keys.push((name, unquoted(value)));
+        next = tokens.next()?.token;
+        if next == Token::Comma {
+            next = tokens.next()?.token;
+            is_list &= next != Token::End;
         } else {
-            is_list &= next.is_none();
+            is_list &= next == Token::End;
         }
     }
-    is_list.then_some(keys).ok_or(RequestError::UrlSyntax)
-}
-
-/// A part of the keys of a path.
-enum Token<'a> {
-    Word(&'a str),
-    Literal(Cow<'a, str>),
-    Equals,
-    Comma,
-    /// A number, or a sign that keys do not have.
-    Other,
-}
-
-/// Reads the keys of a path part by part.
-struct Tokens<'a> {
-    text: &'a str,
-    rest: &'a str,
-}
-
-impl<'a> Tokens<'a> {
-    /// Returns the next part; `None` at the end.
-    fn next(&mut self) -> Result<Option<Token<'a>>, RequestError> {
-        self.rest = self.rest.trim_start();
-        let Some(first) = self.rest.chars().next() else {
-            return Ok(None);
-        };
-        let is_in_word = |c: char| c.is_alphanumeric() || c == '_';
-        Ok(Some(match first {
-            '\'' => Token::Literal(self.literal()?),
-            '=' => {
-                self.take(1);
-                Token::Equals
-            }
-            ',' => {
-                self.take(1);
-                Token::Comma
-            }
-            '(' | ')' | '-' | '/' | '?' | '.' | '*' => {
-                self.take(1);
-                Token::Other
-            }
-            _ if first.is_ascii_digit() => {
-                let is_in_number = |c: char| c.is_ascii_alphanumeric() || c == '.';
-                self.take(self.rest.find(|c| !is_in_number(c)).unwrap_or(self.rest.len()));
-                Token::Other
-            }
-            _ if first.is_alphabetic() || first == '_' => {
-                let length = self.rest.find(|c| !is_in_word(c)).unwrap_or(self.rest.len());
-                Token::Word(self.take(length))
-            }
-            character => {
-                return Err(RequestError::UrlCharacterInvalid {
-                    character: character.to_string(),
-                    position: utf16(self.text) - utf16(self.rest),
-                    text: self.text.to_owned(),
-                });
-            }
-        }))
-    }
-
-    /// Returns the text of a literal, whose quotes are doubled.
-    fn literal(&mut self) -> Result<Cow<'a, str>, RequestError> {
-        let after = self.rest.get(1..).unwrap_or_default();
-        let end = end_of_literal(after).ok_or_else(|| RequestError::UrlLiteralUnterminated {
-            position: utf16(self.text),
-            text: self.text.to_owned(),
-        })?;
-        let value = after.get(..end).unwrap_or_default();
-        self.take(end + 2);
-        Ok(if value.contains('\'') {
-            Cow::Owned(value.replace("''", "'"))
-        } else {
-            Cow::Borrowed(value)
-        })
-    }
-
-    fn take(&mut self, length: usize) -> &'a str {
-        let (taken, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, ""));
-        self.rest = rest;
-        taken
+    if is_list {
+        Ok(keys)
+    } else {
+        Err(RequestError::UrlSyntax.into())
     }
 }
 
-fn utf16(text: &str) -> usize {
-    text.encode_utf16().count()
-}
-
-/// Returns the position of the quote that ends a literal: the first one that is not doubled.
-fn end_of_literal(text: &str) -> Option<usize> {
-    let mut from = 0;
-    loop {
-        let quote = from + text.get(from..)?.find('\'')?;
-        if !text.get(quote + 1..)?.starts_with('\'') {
-            return Some(quote);
-        }
-        from = quote + 2;
+/// Returns the text between the quotes of a literal, whose quotes are doubled.
+fn unquoted(literal: &str) -> Cow<'_, str> {
+    if literal.contains('\'') {
+        Cow::Owned(literal.replace("''", "'"))
+    } else {
+        Cow::Borrowed(literal)
     }
 }
 
@@ -393,7 +311,7 @@ mod tests {
             ("Tables/Tables", RequestError::UriInvalid),
             ("()", RequestError::UriInvalid),
         ] {
-            assert_eq!(Resource::parse(path), Err(error), "{path}");
+            assert_eq!(Resource::parse(path), Err(error.into()), "{path}");
         }
     }
 

@@ -273,6 +273,36 @@ catalog! {
             message: "Syntax error at position {position} in '{filter}'.",
             hint: "{expected}.",
         }
+        /// A String in a filter, or in the keys of a URL, has no end. The position is the end of the text, in UTF-16 units.
+        StringUnterminated { position: usize, text: String } => {
+            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
+            message: "There is an unterminated string literal at position {position} in '{text}'.",
+            hint: "A literal ends with a single quote, and a single quote within it is written twice.",
+        }
+        /// Another literal, such as a DateTime, has no end.
+        LiteralUnterminated { position: usize, text: String } => {
+            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
+            message: "There is an unterminated literal at position {position} in '{text}'.",
+            hint: "A literal ends with a single quote.",
+        }
+        /// A character stands where none of its kind can; `position` is its own, in UTF-16 units.
+        CharacterInvalid { character: String, position: usize, text: String, reason: &'static str } => {
+            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
+            message: "Syntax error: character '{character}' is not valid at position {position} in '{text}'.",
+            hint: "{reason}.",
+        }
+        /// A number ends behind its point or its exponent.
+        DigitExpected { position: usize, text: String } => {
+            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
+            message: "A digit was expected at position {position} in '{text}'.",
+            hint: "A number is written as 30, 5L, 1.5 or 1e10.",
+        }
+        /// A filter is a literal and no condition.
+        FilterNotBoolean { reason: &'static str } => {
+            code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
+            message: "The $filter expression must evaluate to a single boolean value.",
+            hint: "{reason}.",
+        }
         /// A literal of a filter does not have the form of its type; `position` is its start, in UTF-16 units.
         FilterLiteral { edm: &'static str, literal: String, position: usize, filter: String } => {
             code: InvalidInput, sqlstate: "22023", stage: FrontEnd,

@@ -10,18 +10,6 @@ catalog! {
             code: InvalidInput, stage: FrontEnd,
             message: "Bad Request - Error in query syntax.",
         }
-        /// A literal in the keys of a path has no end. Positions count UTF-16 units, as everywhere in the service.
-        UrlLiteralUnterminated { position: usize, text: String } => {
-            code: InvalidInput, stage: FrontEnd,
-            message: "There is an unterminated string literal at position {position} in '{text}'.",
-            hint: "A quote in a key is written twice, and keys are percent-encoded.",
-        }
-        /// A character in the keys of a path stands where none of its kind can.
-        UrlCharacterInvalid { character: String, position: usize, text: String } => {
-            code: InvalidInput, stage: FrontEnd,
-            message: "Syntax error: character '{character}' is not valid at position {position} in '{text}'.",
-            hint: "A quote in a key is written twice, and keys are percent-encoded.",
-        }
         /// A path has another number of keys than its resource.
         UrlKeyCount => {
             code: InvalidInput, stage: FrontEnd,

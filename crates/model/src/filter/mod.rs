@@ -31,7 +31,6 @@ mod ast;
 mod evaluate;
 mod key_range;
 mod key_set;
-mod lexer;
 mod outcomes;
 mod parse;
 mod plan;

@@ -3,14 +3,12 @@
 use crate::edm::{EdmType, Value, parse_double, parse_guid};
 use crate::error::Error;
 use crate::filter::ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property};
-use crate::filter::lexer::{Spanned, Token, Tokens};
+use crate::lexer::{QUOTED_TEXT, Spanned, Token, Tokens};
 use crate::limits;
 use crate::properties::Properties;
 use crate::text::abbreviate;
 use crate::ticks::Ticks;
 
-/// How much of a filter an error message quotes, in characters.
-const QUOTED_FILTER: usize = 4096;
 /// How much of a literal an error message quotes, in characters.
 const QUOTED_LITERAL: usize = 256;
 
@@ -33,7 +31,7 @@ fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Expression, E
         });
     }
     let mut tokens = Tokens::new(text);
-    let current = tokens.next();
+    let current = tokens.next()?;
     if current.token == Token::End {
         return Ok(Expression::Constant(true));
     }
@@ -86,7 +84,7 @@ mod expected {
     pub const TERM: &str = "Expected there: a comparison such as Age gt 30, not, or an opening parenthesis";
     pub const OPERAND: &str =
         "Expected there: a property or a literal, such as 30, 5L, 1.5, 'text', true or datetime'2026-01-31T12:00:00Z'";
-    pub const QUOTE: &str = "A literal ends with a single quote, and a single quote within it is written twice";
+    pub const CONDITION: &str = "A filter is a condition, such as Age gt 30";
     pub const SPACE: &str = "Expected there: a space between two words";
 }
 
@@ -110,19 +108,15 @@ struct Parser<'f> {
 }
 
 impl<'f> Parser<'f> {
-    fn advance(&mut self) -> Spanned<'f> {
-        std::mem::replace(&mut self.current, self.tokens.next())
+    fn advance(&mut self) -> Result<Spanned<'f>, Error> {
+        Ok(std::mem::replace(&mut self.current, self.tokens.next()?))
     }
 
     fn syntax_error<T>(&self, unexpected: Spanned<'_>, expected: &'static str) -> Result<T, Error> {
         Err(Error::FilterSyntax {
             position: unexpected.end,
-            filter: abbreviate(self.text, QUOTED_FILTER),
-            expected: match unexpected.token {
-                Token::Unclosed => expected::QUOTE,
-                Token::Joined => expected::SPACE,
-                _ => expected,
-            },
+            filter: abbreviate(self.text, QUOTED_TEXT),
+            expected: if unexpected.is_apart { expected } else { expected::SPACE },
         })
     }
 
@@ -135,11 +129,11 @@ impl<'f> Parser<'f> {
         loop {
             let mut negated = false;
             while self.current.token == Token::Word("not") {
-                self.advance();
+                self.advance()?;
                 negated = !negated;
             }
             if self.current.token == Token::Open {
-                self.advance();
+                self.advance()?;
                 if self.groups.len() == limits::FILTER_PARENTHESES {
                     return Err(Error::FilterBeyondLimit {
                         reason: format!("A filter has at most {} open parentheses", limits::FILTER_PARENTHESES),
@@ -162,12 +156,14 @@ impl<'f> Parser<'f> {
             while self.current.token == Token::Close
                 && let Some(parent) = self.groups.pop()
             {
-                self.advance();
+                self.advance()?;
                 is_property = false;
                 group = self.close(group, parent)?;
             }
-            let connective = self.advance();
+            // What does not belong here is an error before the next token is read, which may be none.
+            let connective = self.current;
             match connective.token {
+                _ if !connective.is_apart => return self.syntax_error(connective, expected::SPACE),
                 Token::Word("and") => {}
                 Token::Word("or") => {
                     self.fold(group.and_start, Expression::And)?;
@@ -185,6 +181,7 @@ impl<'f> Parser<'f> {
                 _ if self.groups.is_empty() => return self.syntax_error(connective, expected::CONNECTIVE),
                 _ => return self.syntax_error(connective, expected::CONNECTIVE_OR_CLOSE),
             }
+            self.advance()?;
         }
     }
 
@@ -270,11 +267,14 @@ impl<'f> Parser<'f> {
             return match left {
                 Operand::Property(property) => Ok(Expression::Property(property)),
                 Operand::Literal(Literal::Boolean(value)) => Ok(Expression::Constant(value)),
+                Operand::Literal(_) if self.is_whole() => Err(Error::FilterNotBoolean {
+                    reason: expected::CONDITION,
+                }),
                 Operand::Literal(_) => self.syntax_error(start, expected::OPERATOR_OF_LITERAL),
                 Operand::Null => Ok(self.unsupported(null_is_no_value())),
             };
         };
-        self.advance();
+        self.advance()?;
         if self.current.token == Token::Word("not") {
             // OData reads this as a comparison with a negation.
             return Err(not_implemented("A comparison with a predicate is not supported"));
@@ -310,6 +310,11 @@ impl<'f> Parser<'f> {
         })
     }
 
+    /// Returns whether the operand that has just been read is all of the filter.
+    fn is_whole(&self) -> bool {
+        self.terms.is_empty() && self.groups.is_empty() && self.current.token == Token::End
+    }
+
     /// Notes an error of the back end, which counts if the rest of the text is well-formed.
     fn unsupported(&mut self, error: Error) -> Expression {
         self.unsupported.get_or_insert(error);
@@ -317,11 +322,21 @@ impl<'f> Parser<'f> {
     }
 
     fn operand(&mut self, expected: &'static str) -> Result<Operand, Error> {
-        let token = self.advance();
+        let token = self.current;
+        match token.token {
+            _ if !token.is_apart => return self.syntax_error(token, expected),
+            Token::Word("and" | "or" | "not" | "eq" | "ne" | "gt" | "ge" | "lt" | "le")
+            | Token::Open
+            | Token::Close
+            | Token::Comma
+            | Token::Equals
+            | Token::Sign
+            | Token::End
+            | Token::Wrong(_) => return self.syntax_error(token, expected),
+            Token::Minus => return arithmetic(),
+            _ => self.advance()?,
+        };
         let operand = match token.token {
-            Token::Word("and" | "or" | "not" | "eq" | "ne" | "gt" | "ge" | "lt" | "le") => {
-                return self.syntax_error(token, expected);
-            }
             Token::Word(_) if self.current.token == Token::Open => {
                 return Err(not_implemented(format!(
                     "The function {} is not supported",
@@ -346,10 +361,7 @@ impl<'f> Parser<'f> {
                 Operand::Literal(self.literal(token, value.ok_or(EdmType::Double))?)
             }
             Token::Quoted(edm, body) => Operand::Literal(self.literal(token, quoted(edm, body).ok_or(edm))?),
-            Token::Minus => return arithmetic(),
-            Token::Open | Token::Close | Token::End | Token::Unclosed | Token::Joined | Token::Unexpected => {
-                return self.syntax_error(token, expected);
-            }
+            _ => return self.syntax_error(token, expected),
         };
         match self.current.token {
             Token::Word("add" | "sub" | "mul" | "div" | "mod") => arithmetic(),
@@ -388,7 +400,7 @@ impl<'f> Parser<'f> {
             edm: edm.name(),
             literal: abbreviate(token.text, QUOTED_LITERAL),
             position: token.start,
-            filter: abbreviate(self.text, QUOTED_FILTER),
+            filter: abbreviate(self.text, QUOTED_TEXT),
         })
     }
 }

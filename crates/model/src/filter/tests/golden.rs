@@ -41,6 +41,13 @@ fn syntax_error_at(position: usize, text: &str) {
     );
 }
 
+fn invalid_character(character: char, position: usize, text: &str) {
+    assert_eq!(
+        invalid_input(text),
+        format!("Syntax error: character '{character}' is not valid at position {position} in '{text}'.")
+    );
+}
+
 golden! {
     "6.2 empty" an_empty_filter_is_every_entity {
         for text in ["", " ", "\t\r\n \u{a0}"] {
@@ -57,18 +64,19 @@ golden! {
             ("Age", ""),
             ("Age EQ 5", operators),
             ("not Age == 5", operators),
-            ("5", operators),
+            ("5", "such as Age gt 30"),
             ("'x' and a eq 1", operators),
             ("a eq 1 eq 1", operators),
-            ("a eq 1 && b eq 2", "and, or or the end of the filter"),
+            ("a eq 1 && b eq 2", "joined by and, or or not"),
+            ("a eq 1 b eq 2", "and, or or the end of the filter"),
             ("(a eq 1 b eq 2)", "and, or or a closing parenthesis"),
             ("(a eq 1", "and, or or a closing parenthesis"),
             ("a eq 1)", "and, or or the end of the filter"),
             ("a eq 1 and", "a comparison such as Age gt 30"),
             ("()", "a comparison such as Age gt 30"),
             ("a eq", "a property or a literal"),
-            ("a eq \"b\"", "'text'"),
-            ("a eq +5", "a property or a literal"),
+            ("a eq \"b\"", "'x'"),
+            ("a eq /5", "a property or a literal"),
             ("a eq 'b", "ends with a single quote"),
             ("a eq 'it's'", "a space between two words"),
             ("a eq 1and b eq 2", "a space between two words"),
@@ -120,8 +128,9 @@ golden! {
         syntax_error_at(6, "(a) eq 1");
         syntax_error_at(6, "a eq (1)");
         syntax_error_at(2, "()");
-        syntax_error_at(1, "1");
-        syntax_error_at(3, "'x'");
+        for text in ["1", "'x'", "1.5", "guid'a455c812-0000-0000-0000-000000000000'", " 5L "] {
+            assert_eq!(invalid_input(text), "The $filter expression must evaluate to a single boolean value.", "{text}");
+        }
     }
 
     "6.2 op" six_operators {
@@ -223,10 +232,22 @@ golden! {
         assert!(holds("a eq 'o''clock'", r#"{"a": "o'clock"}"#));
         assert!(holds("a eq ''''", r#"{"a": "'"}"#));
         assert!(holds(r"a eq '\n%27日本 😀'", r#"{"a": "\\n%27日本 😀"}"#), "no other escapes");
-        syntax_error_at(7, "a eq 'b");
+        let unterminated = |position: usize, text: &str| {
+            assert_eq!(
+                invalid_input(text),
+                format!("There is an unterminated string literal at position {position} in '{text}'.")
+            );
+        };
+        unterminated(7, "a eq 'b");
+        unterminated(8, "a eq '😀");
+        unterminated(9, "a eq 'b''");
+        unterminated(1, "'");
+        assert_eq!(
+            invalid_input("a eq datetime'2020"),
+            "There is an unterminated literal at position 18 in 'a eq datetime'2020'."
+        );
         syntax_error_at(10, "a eq '😀'x");
-        syntax_error_at(9, "a eq 'b''");
-        syntax_error_at(6, "a eq \"b\"");
+        invalid_character('"', 5, "a eq \"b\"");
     }
 
     "6.2 Int32" int32_literals {
@@ -239,7 +260,7 @@ golden! {
         ] {
             assert_eq!(literal(spelling), canonical);
         }
-        syntax_error_at(6, "a eq +5");
+        invalid_character('+', 5, "a eq +5");
     }
 
     "6.2 Int64" int64_literals {
@@ -279,9 +300,11 @@ golden! {
         ] {
             assert_eq!(literal(spelling), canonical, "{spelling}");
         }
-        syntax_error_at(7, "a eq 1.");
+        for (position, text) in [(7, "a eq 1."), (7, "a eq 1.x"), (7, "a eq 1e"), (8, "a eq 1e+"), (9, "a eq 1.5e"), (3, "-1.")] {
+            let expected = format!("A digit was expected at position {position} in '{text}'.");
+            assert_eq!(invalid_input(text), expected);
+        }
         syntax_error_at(6, "a eq .5");
-        syntax_error_at(7, "a eq 1e");
     }
 
     "6.2 Boolean" boolean_literals {
@@ -574,8 +597,10 @@ fn parameters_are_literals() {
         assert!(error.hint().unwrap().contains(name), "{error:?}");
     }
     assert!(error("a eq @name").hint().unwrap().contains("@name"));
-    syntax_error_at(6, "a eq @");
-    syntax_error_at(6, "a eq @1");
+    invalid_character('@', 5, "a eq @");
+    invalid_character('@', 5, "a eq @1");
+    // What comes first is the error.
+    syntax_error_at(7, "aaa bbb \"");
     syntax_error_at(3, "a@b");
 }
 
