@@ -300,7 +300,7 @@ async fn state(node: &Node, is_single: bool) -> Result<String, String> {
     if let Some(problem) = node.problem().filter(|_| !is_single) {
         return Err(away(problem));
     }
-    usable(node.extension_version().await.map_err(away)?)
+    usable(node.extension().await.map_err(away)?)
 }
 
 /// Returns whether a web page has sent a request: browsers send this header with every POST. A page must not change the

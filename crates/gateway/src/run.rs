@@ -225,9 +225,9 @@ async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> 
 /// reached, the gateway starts, tries again in the background, and answers 503 meanwhile.
 async fn check_database(tenant: Arc<Tenant>, node: Arc<Node>) -> Result<(), String> {
     let account = tenant.account.name();
-    let version = match node.extension_version().await {
-        Ok(version) => {
-            usable(version).map_err(|problem| format!("the account {account}, {}: {problem}", node.name()))?
+    let version = match node.extension().await {
+        Ok(extension) => {
+            usable(extension).map_err(|problem| format!("the account {account}, {}: {problem}", node.name()))?
         }
         Err(problem) => {
             node.leave_out(problem);

@@ -13,6 +13,7 @@ pub mod entity;
 pub mod error;
 pub mod etag;
 pub mod expiry;
+pub mod extension;
 pub mod filter;
 pub mod formula;
 pub mod json;

@@ -13,6 +13,7 @@ mod cluster;
 mod database;
 mod failure;
 pub mod gateway;
+pub mod planted;
 pub mod random;
 mod session;
 mod standby;

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
+use table_service_model::extension::{self, Extension, has_functions_of_0_3};
 use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -21,9 +22,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::lacks_library;
 use super::sight::{self, LOOK, Look};
-use super::statements::{LIBRARY, READY, Statement};
+use super::statements::{LIBRARY, Statement};
 use super::types::{Json, Measured, Parameters};
-use super::version::{has_functions_of_0_3, outdated};
+use super::version::outdated;
 use crate::failure::with_sources;
 
 /// How long it may take to connect. A server that hangs must not hold a request for minutes.
@@ -298,7 +299,7 @@ impl Connection {
     pub async fn check_library(&mut self) -> Result<(), String> {
         let asked = timeout(ONE_OF_SEVERAL_TIMEOUT, async {
             if !self.has_functions_of_0_3 {
-                self.extension_version().await?;
+                self.extension().await?;
             }
             match self.has_functions_of_0_3 {
                 true => self.ask_once(LIBRARY).await.map(drop),
@@ -319,12 +320,19 @@ impl Connection {
         run(&mut self.wire, Box::pin(self.client.query_opt(sql, &[]))).await
     }
 
-    /// The version of the extension, or `None` if the database lacks it.
-    async fn extension_version(&mut self) -> Result<Option<String>, Error> {
-        let row = self.ask_once(READY).await?;
-        let version: Option<String> = row.and_then(|row| row.try_get(0).ok());
-        self.has_functions_of_0_3 = version.as_deref().is_some_and(has_functions_of_0_3);
-        Ok(version)
+    /// The extension, or `None` if the database lacks it.
+    async fn extension(&mut self) -> Result<Option<Extension>, Error> {
+        let found = match self.ask_once(extension::LOOK).await? {
+            Some(row) => Some(Extension {
+                version: row.try_get(0)?,
+                stranger: row.try_get(1)?,
+            }),
+            None => None,
+        };
+        self.has_functions_of_0_3 = found
+            .as_ref()
+            .is_some_and(|found| found.stranger.is_none() && has_functions_of_0_3(&found.version));
+        Ok(found)
     }
 
     /// Returns whether the server has not closed the connection, as far as that is known.
@@ -409,13 +417,13 @@ pub struct Connector {
     some_have_grown: Arc<AtomicBool>,
 }
 
-/// A new connection, and the version of the extension.
+/// A new connection, and the extension.
 struct Opened {
     connection: Connection,
-    version: Option<String>,
+    extension: Option<Extension>,
 }
 
-/// What a server is asked over a new connection, beside the version of the extension.
+/// What a server is asked over a new connection, beside the extension.
 #[derive(Clone, Copy)]
 struct Questions {
     /// Its part in replication.
@@ -466,13 +474,13 @@ impl Connector {
         self.is_standby
     }
 
-    /// A new connection, and the version of the extension.
+    /// A new connection, and the extension.
     ///
     /// # Errors
     /// Why the server cannot be reached.
-    pub async fn open(&self) -> Result<(Connection, Option<String>), String> {
+    pub async fn open(&self) -> Result<(Connection, Option<Extension>), String> {
         let opened = self.open_one(false, |_| true).await?;
-        Ok((opened.connection, opened.version))
+        Ok((opened.connection, opened.extension))
     }
 
     /// The same, of a server that is looked at: with what it says of its part in replication. If the name has several addresses, one
@@ -483,11 +491,11 @@ impl Connector {
     pub async fn open_and_look(
         &self,
         accepts: impl Fn(&Look) -> bool,
-    ) -> Result<(Connection, Option<String>, Look), String> {
+    ) -> Result<(Connection, Option<Extension>, Look), String> {
         let is_accepted = |opened: &Opened| opened.connection.seen.is_some_and(|(look, _)| accepts(&look));
-        let Opened { connection, version } = self.open_one(true, is_accepted).await?;
+        let Opened { connection, extension } = self.open_one(true, is_accepted).await?;
         let (look, _) = connection.seen.ok_or("it says nothing of replication")?;
-        Ok((connection, version, look))
+        Ok((connection, extension, look))
     }
 
     /// Returns whether the name had several addresses when it was resolved last.
@@ -581,26 +589,26 @@ async fn attempt(
     let opened = timeout(time, async {
         let connected = Connection::open(&config, tls.as_ref(), some_have_grown).await;
         let mut connection = connected.map_err(|error| with_sources(&error))?;
-        let version = connection.extension_version().await;
-        let version = version.map_err(|error| with_sources(&error))?;
+        let extension = connection.extension().await;
+        let extension = extension.map_err(|error| with_sources(&error))?;
         if questions.replication {
             connection.look().await?;
         }
         if questions.library {
             connection.check_library().await?;
         }
-        Ok(Opened { connection, version })
+        Ok(Opened { connection, extension })
     });
     opened.await.unwrap_or_else(|_| Err("it does not answer".to_owned()))
 }
 
-/// The version of the extension, over a connection that there is.
+/// The extension, over a connection that there is.
 ///
 /// # Errors
 /// Why the server does not answer.
-pub async fn ask_for_version(mut connection: Connection) -> Result<(Connection, Option<String>), String> {
-    let version = in_words(timeout(CONNECT_TIMEOUT, connection.extension_version()).await)?;
-    Ok((connection, version))
+pub async fn ask_for_extension(mut connection: Connection) -> Result<(Connection, Option<Extension>), String> {
+    let found = in_words(timeout(CONNECT_TIMEOUT, connection.extension()).await)?;
+    Ok((connection, found))
 }
 
 /// The properties of the service, as JSON.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool::managed::{Metrics, RecycleError, RecycleResult};
+use table_service_model::extension::Extension;
 use table_service_model::replication::Role;
 use tokio_postgres::CancelToken;
 
@@ -13,7 +14,7 @@ use super::connection::{Connection, Connector};
 use super::failover::Failover;
 use super::sight::Look;
 use super::standbys::Secondary;
-use super::version::mismatch;
+use super::version::usable;
 
 /// A connection that was idle for longer is not used again: something on the way may have forgotten it.
 const IDLE_LIMIT: Duration = Duration::from_secs(300);
@@ -99,7 +100,7 @@ impl Manager {
     ///
     /// # Errors
     /// Why the server cannot be reached, or where the connection leads instead.
-    pub async fn open(&self) -> Result<(Connection, Option<String>), Refused> {
+    pub async fn open(&self) -> Result<(Connection, Option<Extension>), Refused> {
         match &self.reach {
             Reach::Server(connector) => Ok(connector.open().await?),
             Reach::Primary(failover) => {
@@ -188,22 +189,25 @@ impl Manager {
     }
 }
 
-async fn open_primary(failover: &Failover, index: usize) -> Result<(Connection, Option<String>), String> {
+async fn open_primary(failover: &Failover, index: usize) -> Result<(Connection, Option<Extension>), String> {
     let connector = failover.server(index).ok_or("there is no such server")?;
     let is_primary = |look: &Look| matches!(look.sight.role, Role::Primary(_));
-    let (connection, version, look) = connector.open_and_look(is_primary).await?;
+    let (connection, extension, look) = connector.open_and_look(is_primary).await?;
     failover.check(index, look)?;
-    Ok((connection, version))
+    Ok((connection, extension))
 }
 
 /// Another server may answer each time. One that must not serve reads, or is away, hides no other one.
-async fn open_standby(connector: &Connector, secondary: &Secondary) -> Result<(Connection, Option<String>), Refused> {
+async fn open_standby(
+    connector: &Connector,
+    secondary: &Secondary,
+) -> Result<(Connection, Option<Extension>), Refused> {
     let begun = Instant::now();
     let mut problem: Option<Refused> = None;
     for _ in 0..STANDBY_TRIES {
         match connector.open_and_look(|look| secondary.admits(*look).is_ok()).await {
-            Ok((connection, version, look)) => match secondary.admits(look) {
-                Ok(()) => return Ok((connection, version)),
+            Ok((connection, extension, look)) => match secondary.admits(look) {
+                Ok(()) => return Ok((connection, extension)),
                 Err(unfit) => problem = Some(Refused::Unfit(unfit)),
             },
             // That one of them answers says more.
@@ -220,15 +224,12 @@ impl deadpool::managed::Manager for Manager {
     type Type = Connection;
     type Error = Refused;
 
-    /// A new connection, to a database whose extension has a version that this gateway knows. Without the extension,
-    /// statements fail and say so.
+    /// A new connection, to a database with the extension in a version that this gateway knows.
     async fn create(&self) -> Result<Connection, Refused> {
         // In a box, because it is rare and large: it would be a part of every request.
-        let (connection, version) = Box::pin(self.open()).await?;
-        match version.and_then(|version| mismatch(&version)) {
-            Some(problem) => Err(problem.into()),
-            None => Ok(connection),
-        }
+        let (connection, extension) = Box::pin(self.open()).await?;
+        usable(extension)?;
+        Ok(connection)
     }
 
     async fn recycle(&self, connection: &mut Connection, metrics: &Metrics) -> RecycleResult<Refused> {

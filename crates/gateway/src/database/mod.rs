@@ -21,7 +21,7 @@ pub use nodes::{Database, Endpoint};
 pub use session::{ChangeFeed, Page, PageSink, Session, Swept, check_table_name, column};
 pub use sight::LOOK;
 pub use standbys::{OF_CITUS, Secondary, StandbyStatus};
-pub use statements::{Effect, READY, Statement, WhichNode};
+pub use statements::{Effect, LIBRARY, Statement, WhichNode};
 pub use text::{QueryError, failure, query_text};
 pub use types::{Bag, BagParameter, BatchOperation, Json, JsonParameter, Parameters, Timestamp};
 pub use version::usable;

@@ -9,11 +9,12 @@ use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
 use rustls::ClientConfig;
 use table_service_model::connection;
+use table_service_model::extension::Extension;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connection::{Connection, Connector, ask_for_properties, ask_for_version};
+use super::connection::{Connection, Connector, ask_for_extension, ask_for_properties};
 use super::failover::Failover;
 use super::manager::{Manager, Reach, Refused, STANDBY_TRIES};
 use super::sight::Look;
@@ -297,22 +298,23 @@ impl Node {
 
     /// Connects as requests do.
     async fn try_to_reach(&self) -> Result<(), String> {
-        let (_, version) = self.pool.manager().open().await?;
-        usable(version).map(drop)
+        let (_, extension) = self.pool.manager().open().await?;
+        usable(extension).map(drop)
     }
 
-    /// The version of the extension.
+    /// The extension, which may be one that this gateway cannot use.
     ///
     /// # Errors
     /// Why the database cannot be reached.
-    pub async fn extension_version(&self) -> Result<Option<String>, String> {
+    pub async fn extension(&self) -> Result<Option<Extension>, String> {
         let mut aside = self.aside.lock().await;
-        let (connection, version) = match self.take_open(&mut aside) {
-            Some(connection) => ask_for_version(connection).await?,
+        let (connection, extension) = match self.take_open(&mut aside) {
+            Some(connection) => ask_for_extension(connection).await?,
             None => self.pool.manager().open().await?,
         };
-        *aside = Some(connection);
-        Ok(version)
+        // Other statements run over it too.
+        *aside = usable(extension.clone()).is_ok().then_some(connection);
+        Ok(extension)
     }
 
     /// The properties of the service, as JSON.
@@ -323,7 +325,11 @@ impl Node {
         let mut aside = self.aside.lock().await;
         let connection = match self.take_open(&mut aside) {
             Some(connection) => connection,
-            None => self.pool.manager().open().await?.0,
+            None => {
+                let (connection, extension) = self.pool.manager().open().await?;
+                usable(extension)?;
+                connection
+            }
         };
         let (connection, properties) = ask_for_properties(connection).await?;
         *aside = Some(connection);

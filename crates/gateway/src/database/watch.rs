@@ -91,7 +91,7 @@ async fn look(
 }
 
 async fn open(connector: &Connector, accepts: &impl Fn(&Look) -> bool) -> Result<(Connection, Look), String> {
-    let (connection, version, look) = connector.open_and_look(accepts).await?;
-    usable(version)?;
+    let (connection, extension, look) = connector.open_and_look(accepts).await?;
+    usable(extension)?;
     Ok((connection, look))
 }

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use raw_http::{ACCOUNT, Answer, Client, raw};
 use serde_json::{Value, json};
 use system_tests::Database;
-use table_service_gateway::database::{LOOK, READY, Statement};
+use table_service_gateway::database::{LOOK, Statement};
 use table_service_gateway::explorer::{CALLS, EXPORTS};
+use table_service_model::extension;
 
 use crate::failover::all_hosts;
 use crate::gateway::{Gateway, Service, program, url};
@@ -133,7 +134,7 @@ fn what_others_have_made_in_the_search_path_is_not_called() {
     let statements = CALLS.iter().map(|call| call.sql).chain(EXPORTS);
     for sql in statements
         .chain(Statement::ALL.map(Statement::sql))
-        .chain([READY, LOOK])
+        .chain([extension::LOOK, LOOK])
     {
         assert_eq!(used(sql), Vec::<String>::new(), "{sql}");
     }
