@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use table_service_model::{Secret, Ticks};
 
 use crate::files::{Format, delimiter};
+use crate::sql::TrustedOwners;
 use crate::write::OnConflict;
 
 /// Copies tables between the Table service or an emulator, the gateway, databases with the extension, and files.
@@ -108,6 +109,11 @@ pub struct Options {
     /// How long to try again when a source or a target is away or busy, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub retry_for: u64,
+
+    /// Visit tables of databases also if these roles own them or code that belongs to them, such as triggers and index expressions: it
+    /// runs with the rights of the role that connects. Roles are divided by commas; all are trusted by: all
+    #[arg(long, value_name = "ROLE", default_value = "", hide_default_value = true)]
+    pub trust_owners: TrustedOwners,
 
     /// Print progress and the report as JSON, one object a line, on standard output
     #[arg(long)]
@@ -257,6 +263,11 @@ pub struct ChangesArguments {
     /// How long to try again when the database is away or busy, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub retry_for: u64,
+
+    /// Visit tables of databases also if these roles own them or code that belongs to them, such as triggers and index expressions: it
+    /// runs with the rights of the role that connects. Roles are divided by commas; all are trusted by: all
+    #[arg(long, value_name = "ROLE", default_value = "", hide_default_value = true)]
+    pub trust_owners: TrustedOwners,
 
     /// Do not say how many changes there were
     #[arg(long)]

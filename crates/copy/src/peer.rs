@@ -10,7 +10,7 @@ use crate::files::{FileOptions, FileSource, FileTarget, POLICIES_ENDING, SERVICE
 use crate::location::Location;
 use crate::record::{Chunk, Key, Position, Range};
 use crate::rest::{RestClient, RestSource, RestTarget};
-use crate::sql::{SqlSource, SqlTarget};
+use crate::sql::{SqlSource, SqlTarget, TrustedOwners};
 
 pub enum Source {
     Rest(Box<RestSource>),
@@ -24,6 +24,7 @@ pub struct SourceOptions<'a> {
     pub tables: &'a [String],
     pub since: Option<Ticks>,
     pub patience: Duration,
+    pub trusted: &'a TrustedOwners,
 }
 
 impl Source {
@@ -36,7 +37,12 @@ impl Source {
                 options.since,
                 options.tables,
             ))),
-            Location::Sql(config) => Source::Sql(Box::new(SqlSource::new(*config, options.patience, options.since))),
+            Location::Sql(config) => Source::Sql(Box::new(SqlSource::new(
+                *config,
+                options.patience,
+                options.trusted.clone(),
+                options.since,
+            ))),
             Location::Path(path) => Source::Files(FileSource::new(Some(path), options.files, options.tables)),
             Location::Stream => Source::Files(FileSource::new(None, options.files, options.tables)),
         })
@@ -158,10 +164,15 @@ pub enum Target {
 impl Target {
     /// # Errors
     /// A location that cannot be a target.
-    pub fn new(location: Location, files: &FileOptions, patience: Duration) -> Result<Target, Failure> {
+    pub fn new(
+        location: Location,
+        files: &FileOptions,
+        patience: Duration,
+        trusted: &TrustedOwners,
+    ) -> Result<Target, Failure> {
         Ok(match location {
             Location::Rest(endpoint) => Target::Rest(Box::new(RestTarget::new(RestClient::new(endpoint, patience)?))),
-            Location::Sql(config) => Target::Sql(Box::new(SqlTarget::new(*config, patience))),
+            Location::Sql(config) => Target::Sql(Box::new(SqlTarget::new(*config, patience, trusted.clone()))),
             Location::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
             Location::Stream => Target::Files(FileTarget::new(None, files)?),
         })

@@ -161,7 +161,7 @@ impl Table {
             let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
             report.written += outcome.written;
             report.skipped += outcome.skipped;
-            report.kept_timestamps += outcome.kept_timestamps;
+            report.new_timestamps += outcome.new_timestamps;
             report.rejected += rejected;
         }
         self.copy.rejects.add(&outcome.rejects)
@@ -182,10 +182,8 @@ impl LaneWriter {
             LaneWriter::Rest(writer) => writer.write(records).await,
             LaneWriter::File(writer) => {
                 tokio::task::block_in_place(|| writer.write(&records))?;
-                let timed = records.iter().filter(|record| record.timestamp.is_some()).count();
                 Ok(Outcome {
                     written: records.len() as u64,
-                    kept_timestamps: timed as u64,
                     ..Outcome::default()
                 })
             }

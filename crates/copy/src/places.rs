@@ -8,7 +8,7 @@ use crate::cli::{Options, TwoPlaces};
 use crate::failure::Failure;
 use crate::files::FileOptions;
 use crate::location::Location;
-use crate::peer::{Source, SourceOptions};
+use crate::peer::{Source, SourceOptions, Target};
 use crate::printable::{self, tell};
 use crate::progress::Style;
 
@@ -68,7 +68,19 @@ impl Options {
                 tables: &self.tables,
                 since,
                 patience: self.patience(),
+                trusted: &self.trust_owners,
             },
+        )
+    }
+
+    /// # Errors
+    /// A place that cannot be a target.
+    pub fn target(&self, place: &Secret) -> Result<Target, Failure> {
+        Target::new(
+            Location::read(place)?,
+            &self.files(),
+            self.patience(),
+            &self.trust_owners,
         )
     }
 

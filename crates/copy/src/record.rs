@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use sha2::Sha256;
 use table_service_model::entity::Entity;
 use table_service_model::json::{Metadata, ParsedEntity, append_members, parse_entity};
 use table_service_model::projection::Projection;
@@ -75,22 +76,37 @@ impl Record {
         key_hash(&self.partition_key, None)
     }
 
-    /// The digest of keys and properties; a bag has one representation. Timestamps count in microseconds, because a
-    /// database keeps no more.
-    pub fn digest(&self, with_timestamp: bool) -> u128 {
-        let mut hash = Sha256::new();
-        for part in [self.partition_key.as_bytes(), self.row_key.as_bytes()] {
-            hash.update(part.len().to_le_bytes());
+    /// The digest of keys and properties under a secret; a bag has one representation. Timestamps count in microseconds, because a
+    /// database keeps no more. Who does not know the
+    /// secret cannot tell it from a random number.
+    pub fn digest(&self, secret: &DigestSecret, with_timestamp: bool) -> u128 {
+        let mut hash = Hmac::<Sha256>::new(&secret.0.into());
+        let micros = self
+            .timestamp
+            .filter(|_| with_timestamp)
+            .map(|time| time.to_postgres_micros().to_le_bytes());
+        for part in [
+            self.partition_key.as_bytes(),
+            self.row_key.as_bytes(),
+            self.properties.as_bytes(),
+            micros.as_ref().map_or(&[], |micros| micros),
+        ] {
+            hash.update(&part.len().to_le_bytes());
             hash.update(part);
         }
-        hash.update(self.properties.as_bytes());
-        if let (true, Some(timestamp)) = (with_timestamp, self.timestamp) {
-            hash.update(timestamp.to_postgres_micros().to_le_bytes());
-        }
-        let digest: [u8; 32] = hash.finalize().into();
+        let digest: [u8; 32] = hash.finalize().into_bytes().into();
         digest
             .first_chunk::<16>()
             .map_or(0, |bytes| u128::from_le_bytes(*bytes))
+    }
+}
+
+/// What the digests of one comparison depend on.
+pub struct DigestSecret([u8; 64]);
+
+impl DigestSecret {
+    pub fn random() -> DigestSecret {
+        DigestSecret(rand::random())
     }
 }
 
@@ -247,7 +263,8 @@ mod tests {
 
     #[test]
     fn digests_tell_types_keys_and_timestamps_apart() {
-        let digest = |json: &str, times| Record::from_json(json).unwrap().digest(times);
+        let secret = DigestSecret::random();
+        let digest = |json: &str, times| Record::from_json(json).unwrap().digest(&secret, times);
         let base = r#"{"PartitionKey":"a","RowKey":"b","X":0.0}"#;
         for other in [
             r#"{"PartitionKey":"ab","RowKey":"","X":0.0}"#,
@@ -260,5 +277,7 @@ mod tests {
         let timed = r#"{"PartitionKey":"a","RowKey":"b","Timestamp":"2020-01-01T00:00:00Z","X":0.0}"#;
         assert_eq!(digest(base, false), digest(timed, false));
         assert_ne!(digest(base, true), digest(timed, true));
+        let other = Record::from_json(base).unwrap().digest(&DigestSecret::random(), false);
+        assert_ne!(digest(base, false), other, "the next comparison has other digests");
     }
 }

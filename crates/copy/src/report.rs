@@ -9,7 +9,7 @@ pub struct TableReport {
     pub written: u64,
     pub skipped: u64,
     pub rejected: u64,
-    pub kept_timestamps: u64,
+    pub new_timestamps: u64,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -37,7 +37,7 @@ impl Report {
                 table.written += done.written;
                 table.skipped += done.skipped;
                 table.rejected += done.rejected;
-                table.kept_timestamps += done.kept_timestamps;
+                table.new_timestamps += done.new_timestamps;
             }
             None => self.tables.push(done),
         }
@@ -50,7 +50,7 @@ impl Report {
             sum.written += table.written;
             sum.skipped += table.skipped;
             sum.rejected += table.rejected;
-            sum.kept_timestamps += table.kept_timestamps;
+            sum.new_timestamps += table.new_timestamps;
         }
         sum
     }
@@ -75,11 +75,10 @@ impl Report {
             sum.written,
             self.seconds
         ));
-        if sum.written > sum.kept_timestamps {
+        if sum.new_timestamps > 0 {
             lines.push(format!(
                 "{} of {} entities have a new Timestamp: the target does not take the source's.",
-                sum.written - sum.kept_timestamps,
-                sum.written
+                sum.new_timestamps, sum.written
             ));
         }
         if let Some(started) = &self.started {

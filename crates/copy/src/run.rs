@@ -10,13 +10,13 @@ use table_service_model::{Secret, Ticks};
 use crate::cli::{Command, CommandLine, CopyArguments, TwoPlaces, VerifyArguments};
 use crate::failure::{Failure, exit};
 use crate::interrupt::{overdue, pause, stop_on_signal};
-use crate::location::Location;
 use crate::peer::{Source, Target};
 use crate::pipeline::{CopyContext, Pace, room};
 use crate::places::print;
 use crate::policies;
 pub use crate::printable::tell;
 use crate::progress::{Counters, Progress};
+use crate::record::DigestSecret;
 use crate::rejects::Rejects;
 use crate::report::Report;
 use crate::resume::{Job, Journal};
@@ -97,7 +97,7 @@ async fn copy_by(arguments: &CopyArguments, feed: &mut Option<ChangeFeed>) -> Re
     let places = &arguments.places;
     let (from, to) = (places.from()?, places.to()?);
     let mut source = places.options.source(from, arguments.since)?;
-    let target = Target::new(Location::read(to)?, &places.options.files(), places.options.patience())?;
+    let target = places.options.target(to)?;
     if let (Target::Files(files), true) = (&target, places.options.json)
         && files.is_stream()
     {
@@ -235,6 +235,10 @@ fn check(arguments: &CopyArguments, source: &Source, target: &Target) -> Result<
         }
         if matches!(source, Source::Files(_)) || matches!(target, Target::Files(_)) {
             return Err(Failure::usage("--follow is for a service or a database on both sides."));
+        }
+        let may_have_feed = matches!(source, Source::Sql(_)) && arguments.since.is_none();
+        if arguments.on_conflict == OnConflict::Newer && !may_have_feed {
+            return Err(Failure::usage(feed::NEWER_NEEDS_A_FEED));
         }
     }
     match target {
@@ -396,6 +400,8 @@ impl Compare<'_> {
         let places = self.places;
         let source = places.options.source(places.from()?, None)?;
         let target = places.options.source(places.to()?, None)?;
+        // Of what was asked for by name, or has just been copied, the target may have more.
+        let compares_all = self.tables.is_none() && places.options.tables.is_empty();
         let mut tables: BTreeSet<String> = match self.tables {
             Some(tables) => tables.into_iter().collect(),
             None => places.options.chosen(&source).await?.into_iter().collect(),
@@ -404,15 +410,24 @@ impl Compare<'_> {
             Source::Rest(_) if !places.options.tables.is_empty() => places.options.tables.clone(),
             target => target.tables().await?,
         };
-        let has = |table: &str| there.iter().any(|other| other.eq_ignore_ascii_case(table));
-        let missing: Vec<String> = tables.iter().filter(|table| !has(table)).cloned().collect();
-        tables.retain(|table| has(table));
+        let there: BTreeSet<String> = there.into_iter().collect();
+        let has = |tables: &BTreeSet<String>, table: &str| tables.iter().any(|one| one.eq_ignore_ascii_case(table));
+        let missing_of = |these: &BTreeSet<String>, others: &BTreeSet<String>| -> Vec<String> {
+            others.iter().filter(|table| !has(these, table)).cloned().collect()
+        };
+        let mut missing: Vec<(&str, String)> = Vec::new();
+        missing.extend(missing_of(&there, &tables).into_iter().map(|table| ("target", table)));
+        if compares_all {
+            missing.extend(missing_of(&tables, &there).into_iter().map(|table| ("source", table)));
+        }
+        tables.retain(|table| has(&there, table));
         let counters = Arc::new(Counters::default());
         let progress = Progress::start(places.options.style(), counters.clone());
         let verify = Arc::new(Verify {
             source,
             target,
             readers: usize::from(places.options.concurrency),
+            secret: Arc::new(DigestSecret::random()),
             with_timestamps: self.timestamps,
             most: self.most,
             counters,
@@ -422,15 +437,14 @@ impl Compare<'_> {
             comparisons.push(verify.table(table).await?);
         }
         drop(progress);
+        if comparisons.is_empty() && missing.is_empty() {
+            return Err(Failure::new("Nothing was compared: neither place has a table."));
+        }
         let mut equal = missing.is_empty();
-        for table in missing {
-            let text = format!("{table}: the target does not have this table.");
-            print(
-                places.options.json,
-                "missing",
-                &serde_json::json!({ "table": table }),
-                &text,
-            );
+        for (side, table) in missing {
+            let text = format!("{table}: the {side} does not have this table.");
+            let value = serde_json::json!({ "table": table, "side": side });
+            print(places.options.json, "missing", &value, &text);
         }
         for comparison in &comparisons {
             equal &= comparison.equal;
@@ -445,15 +459,13 @@ fn text(comparison: &Comparison) -> String {
         table,
         source_entities,
         target_entities,
-        source_digest,
-        target_digest,
         ..
     } = comparison;
     if comparison.equal {
-        return format!("{table}: equal, {source_entities} entities, digest {source_digest}");
+        return format!("{table}: equal, {source_entities} entities");
     }
     let mut lines = vec![format!(
-        "{table}: different, {source_entities} entities with the digest {source_digest} in the source, {target_entities} with {target_digest} in the target"
+        "{table}: different, {source_entities} entities in the source, {target_entities} in the target"
     )];
     for difference in &comparison.differences {
         lines.push(format!(

@@ -1,8 +1,9 @@
 //! Compares the tables of two places.
 //!
 //! The two sides may have their entities in different orders. So keys are spread over buckets by a hash, and each side
-//! gives for each bucket a count and the sum of the digests of its entities, which depends on no order. Where buckets
-//! differ, their entities are read again and compared one by one, as many buckets at a time as memory takes.
+//! gives for each bucket a count and the sum of the digests of its entities, which depends on no order. Digests depend
+//! on a secret of this run: without one, somebody could find other entities that have the same sum. Where buckets differ,
+//! their entities are read again and compared one by one, as many buckets at a time as memory takes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use tokio::task::JoinSet;
 use crate::failure::Failure;
 use crate::peer::Source;
 use crate::progress::Counters;
-use crate::record::{Range, Record};
+use crate::record::{DigestSecret, Range, Record};
 
 const BUCKETS: usize = 1 << 14;
 /// What the entities of one side that are compared at a time may take.
@@ -41,12 +42,6 @@ impl Summary {
     fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.count).sum()
     }
-
-    fn digest(&self) -> u128 {
-        self.buckets
-            .iter()
-            .fold(0u128, |sum, bucket| sum.wrapping_add(bucket.digest))
-    }
 }
 
 /// An entity that is not the same on both sides.
@@ -67,8 +62,6 @@ pub struct Comparison {
     pub equal: bool,
     pub source_entities: u64,
     pub target_entities: u64,
-    pub source_digest: String,
-    pub target_digest: String,
     pub differences: Vec<Difference>,
     /// There are more than are listed.
     pub more: bool,
@@ -78,6 +71,7 @@ pub struct Verify {
     pub source: Source,
     pub target: Source,
     pub readers: usize,
+    pub secret: Arc<DigestSecret>,
     pub with_timestamps: bool,
     /// How many differences are listed.
     pub most: usize,
@@ -106,8 +100,6 @@ impl Verify {
             equal: differing.is_empty() && source.unreadable + target.unreadable == 0,
             source_entities: source.count(),
             target_entities: target.count(),
-            source_digest: format!("{:032x}", source.digest()),
-            target_digest: format!("{:032x}", target.digest()),
             differences: Vec::new(),
             more: false,
         };
@@ -152,7 +144,8 @@ impl Verify {
             buckets: vec![Bucket::default(); BUCKETS],
             unreadable: 0,
         }));
-        let (with_timestamps, counters) = (self.with_timestamps, self.counters.clone());
+        let (secret, with_timestamps) = (self.secret.clone(), self.with_timestamps);
+        let counters = self.counters.clone();
         let result = summary.clone();
         self.each(of_source, table, move |records, unreadable| {
             let digests: Vec<(usize, u128, u64)> = records
@@ -160,7 +153,7 @@ impl Verify {
                 .map(|record| {
                     (
                         bucket_of(record),
-                        record.digest(with_timestamps),
+                        record.digest(&secret, with_timestamps),
                         record.weight() as u64,
                     )
                 })

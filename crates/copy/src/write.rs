@@ -39,8 +39,8 @@ pub struct WriteMode {
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub written: u64,
-    /// Written, and the target has the source's Timestamp.
-    pub kept_timestamps: u64,
+    /// Written with another Timestamp than the source has. A source may have none.
+    pub new_timestamps: u64,
     pub skipped: u64,
     pub rejects: Vec<Reject>,
 }
@@ -48,7 +48,7 @@ pub struct Outcome {
 impl Outcome {
     pub fn add(&mut self, other: Outcome) {
         self.written += other.written;
-        self.kept_timestamps += other.kept_timestamps;
+        self.new_timestamps += other.new_timestamps;
         self.skipped += other.skipped;
         self.rejects.extend(other.rejects);
     }

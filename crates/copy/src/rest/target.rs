@@ -234,10 +234,7 @@ impl RestWriter {
                 .await?;
             match batch::result(&answer, operations.len()) {
                 Ok(()) => {
-                    return Ok(Outcome {
-                        written: batch.len() as u64,
-                        ..Outcome::default()
-                    });
+                    return Ok(written(batch.iter().map(|one| &one.record)));
                 }
                 Err(error) if is_fatal(&error) => return Err(self.client.failure(&self.table, &error)),
                 // One entity refuses the batch; each for itself tells which.
@@ -286,7 +283,7 @@ impl RestWriter {
             })
             .await?;
         if answer.status.is_success() {
-            return Ok(written());
+            return Ok(written([&record]));
         }
         let error = answer.error();
         if is_fatal(&error) {
@@ -299,7 +296,7 @@ impl RestWriter {
             if self.mode.resumed || ambiguous || answer.ambiguous {
                 let there = entity(&self.client, &self.table, &record.partition_key, &record.row_key).await?;
                 if there.is_some_and(|(there, _)| there.properties == record.properties) {
-                    return Ok(written());
+                    return Ok(written([&record]));
                 }
             }
         }
@@ -343,7 +340,7 @@ impl RestWriter {
                 })
                 .await?;
             if answer.status.is_success() {
-                return Ok(written());
+                return Ok(written([&record]));
             }
             let error = answer.error();
             match error.status {
@@ -364,11 +361,14 @@ impl RestWriter {
     }
 }
 
-fn written() -> Outcome {
-    Outcome {
-        written: 1,
-        ..Outcome::default()
+/// A service gives what is written its own Timestamps.
+fn written<'a>(records: impl IntoIterator<Item = &'a Record>) -> Outcome {
+    let mut outcome = Outcome::default();
+    for record in records {
+        outcome.written += 1;
+        outcome.new_timestamps += u64::from(record.timestamp.is_some());
     }
+    outcome
 }
 
 fn skipped() -> Outcome {

@@ -165,7 +165,8 @@ pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
     };
     let to = Location::read(&arguments.to)?;
     let lines = Lines::open(to)?;
-    let feed = ChangeFeed::new(*config, Duration::from_secs(arguments.retry_for), &arguments.feed);
+    let patience = Duration::from_secs(arguments.retry_for);
+    let feed = ChangeFeed::new(*config, patience, arguments.trust_owners.clone(), &arguments.feed);
     let stop: Arc<AtomicBool> = Arc::default();
     stop_on_signal(&stop);
     let mut count: u64 = 0;

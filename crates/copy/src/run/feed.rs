@@ -1,7 +1,8 @@
 //! `--follow` by a change feed of the source: deletions too, and nothing missed.
 //!
 //! The feed is made before the copy. Then its changes say which keys to look at: what the source has there now replaces what the
-//! target has, and what it no longer has is deleted. So it does no harm that a change comes again, or is older than the copy.
+//! target has, and what it no longer has is deleted, whichever is newer: the Timestamps of what the target has replaced are of its own
+//! clock. So it does no harm that a change comes again, or is older than the copy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::report::{Report, TableReport};
 use crate::resume::{Followed, Job, Journal};
 use crate::selection::Selection;
 use crate::sql::{ChangeFeed, Event, Images, SqlWriter, StoredTable};
-use crate::write::OnConflict;
+use crate::write::{OnConflict, WriteMode};
 
 use super::rounds::{again, round};
 
@@ -42,6 +43,10 @@ const FEW: usize = 1000;
 const IDLE: Duration = Duration::from_millis(100);
 /// How often to look whether the feed still has all tables.
 const LOOK: Duration = Duration::from_secs(1);
+/// Why `--follow` does not go by Timestamps with `--on-conflict newer`.
+pub const NEWER_NEEDS_A_FEED: &str = "With --on-conflict newer, --follow needs a change feed of the source: an entity that the target has \
+     replaced has a Timestamp of the target's clock, so what the source wrote shortly before would count as older for ever. Give \
+     --on-conflict replace.";
 /// Why tables are copied again.
 const GONE: &str = "The change feed is gone";
 const LACKS_TABLES: &str = "The change feed lacks tables";
@@ -69,6 +74,7 @@ pub async fn begin(
     let feed = ChangeFeed::new(
         *config,
         arguments.places.options.patience(),
+        arguments.places.options.trust_owners.clone(),
         &name(report, &arguments.places.options.tables),
     );
     if journal.followed() == Followed::Whole {
@@ -85,6 +91,11 @@ pub async fn begin(
         Err(failure) => Err(failure.to_string()),
     };
     if let Err(reason) = made {
+        if arguments.on_conflict == OnConflict::Newer {
+            return Err(Failure::new(format!(
+                "{NEWER_NEEDS_A_FEED} The source cannot have one: {reason}"
+            )));
+        }
         let note = format!(
             "Without a change feed, changes are found by their Timestamps, and deletions are not found: {reason}"
         );
@@ -152,16 +163,21 @@ pub async fn follow(
         };
         let (read, applied) = tokio::join!(feed.read(Images::None, events), applier.apply(changes));
         let count = applied?;
-        match read {
-            Ok(Some(position)) => feed.confirm(&position).await?,
-            Ok(None) => pause(IDLE.as_secs_f64(), &copy.stop).await,
-            Err(failure) => {
-                if feed.is_whole(&known.there(arguments).await?).await? {
-                    return Err(failure);
-                }
-                *tables = copy_again(arguments, copy, feed, &mut known, report, (GONE, &failure.to_string())).await?;
-                continue;
+        let confirmed = match read {
+            Ok(Some(position)) => feed.confirm(&position).await,
+            Ok(None) => {
+                pause(IDLE.as_secs_f64(), &copy.stop).await;
+                Ok(())
             }
+            Err(failure) => Err(failure),
+        };
+        // A feed can be lost at any moment.
+        if let Err(failure) = confirmed {
+            if feed.is_whole(&known.there(arguments).await?).await? {
+                return Err(failure);
+            }
+            *tables = copy_again(arguments, copy, feed, &mut known, report, (GONE, &failure.to_string())).await?;
+            continue;
         }
         let ends = count < FEW && begin.elapsed().as_secs_f64() < limit;
         if ends || looked.elapsed() >= LOOK {
@@ -470,7 +486,10 @@ impl Applier<'_> {
             return Ok(());
         }
         let read = records.len() as u64;
-        let mode = self.copy.mode;
+        let mode = WriteMode {
+            on_conflict: OnConflict::Replace,
+            ..self.copy.mode
+        };
         let outcome = match &self.copy.target {
             Target::Sql(target) => {
                 target.create(table).await?;
@@ -496,7 +515,7 @@ impl Applier<'_> {
             read,
             written: outcome.written,
             skipped: outcome.skipped,
-            kept_timestamps: outcome.kept_timestamps,
+            new_timestamps: outcome.new_timestamps,
             rejected: outcome.rejects.len() as u64,
         });
         Ok(())

@@ -8,7 +8,6 @@ use table_service_model::Ticks;
 use crate::cli::CopyArguments;
 use crate::failure::Failure;
 use crate::interrupt::overdue;
-use crate::location::Location;
 use crate::peer::Target;
 use crate::pipeline::{CopyContext, Pace, copy_table};
 use crate::progress::{Counters, Progress, Style};
@@ -79,11 +78,7 @@ pub fn again(
     };
     Ok(Arc::new(CopyContext {
         source,
-        target: Target::new(
-            Location::read(places.to()?)?,
-            &places.options.files(),
-            places.options.patience(),
-        )?,
+        target: places.options.target(places.to()?)?,
         mode: before.mode,
         readers: before.readers,
         since,

@@ -5,31 +5,21 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio_postgres::Client;
-
 use crate::failure::Failure;
 use crate::record::Position;
 
-use super::connect::{Database, SqlError, row, rows};
-use super::target::relation;
+use super::connect::{Connection, Database, SqlError, row, rows};
+use super::visit::{Access, Relation};
 
 /// How many entities a step deletes at most.
 pub const LARGEST_STEP: usize = 1000;
 
-async fn has_function(client: &Client, signature: &str) -> Result<bool, SqlError> {
-    let statement = "SELECT pg_catalog.to_regprocedure($1::text) IS NOT NULL";
-    let signature = format!("table_service.{signature}");
-    Ok(row(client, statement, &[&signature]).await?.try_get(0)?)
-}
-
-/// The relation of a table, and the condition that the entities in it which pass a filter fulfil.
-async fn selected(client: &Client, table: &str, filter: Option<&str>) -> Result<Option<(String, String)>, SqlError> {
-    let Some(relation) = relation(client, table).await? else {
-        return Ok(None);
-    };
-    let statement = "SELECT table_service.filter_to_sql($1::text, 'e')";
-    let condition = row(client, statement, &[&filter.unwrap_or("true")]).await?;
-    Ok(Some((relation, condition.try_get(0)?)))
+/// The condition that the entities which pass a filter fulfil, on a table with the alias `e`.
+async fn condition(client: &Connection, filter: Option<&str>) -> Result<String, SqlError> {
+    const STATEMENT: &str =
+        "SELECT table_service.filter_to_sql($1::pg_catalog.text, 'e'::pg_catalog.text, NULL::table_service.properties)";
+    let condition = row(client, STATEMENT, &[&filter.unwrap_or("true")]).await?;
+    Ok(condition.try_get(0)?)
 }
 
 fn no_table(database: &Database, table: &str) -> Failure {
@@ -41,22 +31,25 @@ fn no_table(database: &Database, table: &str) -> Failure {
 /// # Errors
 /// What the database says.
 pub async fn count(database: &Database, table: &str, filter: Option<&str>) -> Result<u64, Failure> {
-    let counted = database
-        .again(|| async move {
-            let client = database.connect().await?;
-            let count: i64 = if has_function(&client, "count_entities(text,text,table_service.properties)").await? {
-                let statement = "SELECT table_service.count_entities($1::text, $2::text)";
-                row(&client, statement, &[&table, &filter]).await?.try_get(0)?
-            } else {
-                let Some((relation, condition)) = selected(&client, table, filter).await? else {
-                    return Ok(None);
-                };
-                let statement = format!("SELECT pg_catalog.count(*) FROM {relation} AS e WHERE {condition}");
-                row(&client, &statement, &[]).await?.try_get(0)?
-            };
-            Ok(Some(u64::try_from(count).unwrap_or_default()))
-        })
-        .await?;
+    const COUNT: &str =
+        "SELECT table_service.count_entities($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties)";
+    let work = async |client: &Connection| {
+        let Some(relation) = database.relation(client, table).await? else {
+            return Ok(None);
+        };
+        let count = async |name: &str| {
+            if client.has_functions_of_0_3 {
+                return row(client, COUNT, &[&table, &filter]).await;
+            }
+            let condition = condition(client, filter).await?;
+            let statement = format!("SELECT pg_catalog.count(*) FROM {name} AS e WHERE {condition}");
+            row(client, &statement, &[]).await
+        };
+        let counted = database.visiting(client, &relation, Access::Read, count).await?;
+        let count: i64 = counted.try_get(0)?;
+        Ok(Some(u64::try_from(count).unwrap_or_default()))
+    };
+    let counted = database.again(|| database.on_kept(work)).await?;
     counted.ok_or_else(|| no_table(database, table))
 }
 
@@ -74,13 +67,10 @@ pub struct SqlDeleter<'a> {
 }
 
 struct Session {
-    client: Client,
-    way: Way,
-}
-
-enum Way {
-    Step,
-    Pages { statement: String },
+    client: Connection,
+    relation: Relation,
+    /// What passes the filter, in a database that has no steps.
+    condition: Option<String>,
 }
 
 /// What a step has come to.
@@ -154,7 +144,13 @@ impl<'a> SqlDeleter<'a> {
             },
         };
         session
-            .step(self.table, self.filter, self.most, self.position.as_ref())
+            .step(
+                self.database,
+                self.table,
+                self.filter,
+                self.most,
+                self.position.as_ref(),
+            )
             .await
             .map(Some)
     }
@@ -163,82 +159,107 @@ impl<'a> SqlDeleter<'a> {
 impl Session {
     async fn new(database: &Database, table: &str, filter: Option<&str>) -> Result<Option<Session>, SqlError> {
         let client = database.connect().await?;
-        let step = "delete_entities_step(text,text,bigint,text,table_service.properties)";
-        let way = if has_function(&client, step).await? {
-            Way::Step
+        let Some(relation) = database.relation(&client, table).await? else {
+            return Ok(None);
+        };
+        let condition = if client.has_functions_of_0_3 {
+            None
         } else {
-            let Some((relation, condition)) = selected(&client, table, filter).await? else {
-                return Ok(None);
-            };
             client
                 .batch_execute("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")
                 .await?;
-            Way::Pages {
-                statement: format!(
-                    "DELETE FROM {relation} AS e \
-                     USING ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS k(partition_key, row_key) \
-                     WHERE e.partition_key = k.partition_key COLLATE \"C\" AND e.row_key = k.row_key COLLATE \"C\" \
-                     AND {condition}"
-                ),
-            }
+            Some(condition(&client, filter).await?)
         };
-        Ok(Some(Session { client, way }))
+        Ok(Some(Session {
+            client,
+            relation,
+            condition,
+        }))
     }
 
     /// A position of another way, which a resume file has kept, is the beginning.
     async fn step(
         &self,
+        database: &Database,
         table: &str,
         filter: Option<&str>,
         most: usize,
         position: Option<&Position>,
     ) -> Result<Step, SqlError> {
-        let client = &self.client;
         let top = i64::try_from(most).unwrap_or(i64::MAX);
-        match &self.way {
-            Way::Step => {
-                let token = match position {
-                    Some(Position::Step(token)) => Some(token),
-                    _ => None,
-                };
-                let statement = "SELECT deleted, continuation_token \
-                     FROM table_service.delete_entities_step($1::text, $2::text, $3::bigint, $4::text)";
-                let row = row(client, statement, &[&table, &filter.unwrap_or("true"), &top, &token]).await?;
-                let deleted = u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or_default();
-                let next: Option<String> = row.try_get(1)?;
-                Ok(Step {
-                    read: deleted,
-                    deleted,
-                    position: next.map_or(Position::End, Position::Step),
-                })
+        let work = async |name: &str| match &self.condition {
+            None => self.call(table, filter, top, position).await,
+            Some(condition) => self.page(name, condition, table, filter, top, position).await,
+        };
+        database
+            .visiting(&self.client, &self.relation, Access::Write, work)
+            .await
+    }
+
+    async fn call(
+        &self,
+        table: &str,
+        filter: Option<&str>,
+        top: i64,
+        position: Option<&Position>,
+    ) -> Result<Step, SqlError> {
+        const STEP: &str = "SELECT deleted, continuation_token FROM table_service.delete_entities_step(\
+                            $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.text, \
+                            NULL::table_service.properties)";
+        let token = match position {
+            Some(Position::Step(token)) => Some(token),
+            _ => None,
+        };
+        let row = row(&self.client, STEP, &[&table, &filter.unwrap_or("true"), &top, &token]).await?;
+        let deleted = u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or_default();
+        let next: Option<String> = row.try_get(1)?;
+        Ok(Step {
+            read: deleted,
+            deleted,
+            position: next.map_or(Position::End, Position::Step),
+        })
+    }
+
+    async fn page(
+        &self,
+        name: &str,
+        condition: &str,
+        table: &str,
+        filter: Option<&str>,
+        top: i64,
+        position: Option<&Position>,
+    ) -> Result<Step, SqlError> {
+        const PAGE: &str = "SELECT partition_key, row_key, continuation_token FROM table_service.query_page(\
+                            $1::pg_catalog.text, $2::pg_catalog.text, 'PartitionKey,RowKey'::pg_catalog.text, \
+                            $3::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties)";
+        let token = match position {
+            Some(Position::Page(token)) => Some(token),
+            _ => None,
+        };
+        let (mut partition_keys, mut row_keys, mut next) = (Vec::new(), Vec::new(), None);
+        let most = usize::try_from(top).unwrap_or(usize::MAX);
+        for row in rows(&self.client, PAGE, &[&table, &filter, &top, &token], most).await? {
+            let keys: (Option<String>, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
+            if let (Some(partition_key), Some(row_key)) = keys {
+                partition_keys.push(partition_key);
+                row_keys.push(row_key);
             }
-            Way::Pages { statement } => {
-                let token = match position {
-                    Some(Position::Page(token)) => Some(token),
-                    _ => None,
-                };
-                let page = "SELECT partition_key, row_key, continuation_token \
-                     FROM table_service.query_page($1::text, $2::text, 'PartitionKey,RowKey', $3::bigint, $4::text)";
-                let (mut partition_keys, mut row_keys, mut next) = (Vec::new(), Vec::new(), None);
-                for row in rows(client, page, &[&table, &filter, &top, &token], most).await? {
-                    let keys: (Option<String>, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
-                    if let (Some(partition_key), Some(row_key)) = keys {
-                        partition_keys.push(partition_key);
-                        row_keys.push(row_key);
-                    }
-                    next = row.try_get::<_, Option<String>>(2)?.or(next);
-                }
-                let deleted = if partition_keys.is_empty() {
-                    0
-                } else {
-                    client.execute(statement, &[&partition_keys, &row_keys]).await?
-                };
-                Ok(Step {
-                    read: partition_keys.len() as u64,
-                    deleted,
-                    position: next.map_or(Position::End, Position::Page),
-                })
-            }
+            next = row.try_get::<_, Option<String>>(2)?.or(next);
         }
+        let statement = format!(
+            "DELETE FROM {name} AS e \
+             USING ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS k(partition_key, row_key) \
+             WHERE e.partition_key = k.partition_key COLLATE \"C\" AND e.row_key = k.row_key COLLATE \"C\" AND {condition}"
+        );
+        let deleted = if partition_keys.is_empty() {
+            0
+        } else {
+            self.client.execute(&statement, &[&partition_keys, &row_keys]).await?
+        };
+        Ok(Step {
+            read: partition_keys.len() as u64,
+            deleted,
+            position: next.map_or(Position::End, Position::Page),
+        })
     }
 }

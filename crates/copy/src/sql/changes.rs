@@ -8,14 +8,14 @@ use futures_util::StreamExt;
 use table_service_model::{Ticks, table_name};
 use tokio::sync::mpsc::Sender;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Row};
+use tokio_postgres::{Config, Row};
 
 use crate::failure::Failure;
 use crate::record::{CHUNK_BYTES, Key, MOST_TABLES, Record};
 
-use super::connect::{Database, SqlError, alive, row, rows};
+use super::connect::{Connection, Database, SqlError, alive, row, rows};
 use super::rows::{Bag, Micros};
-use super::target::relation;
+use super::visit::{Access, Relation, TrustedOwners};
 
 /// How many changes a page has, if no transaction has more.
 const PAGE: i64 = 1000;
@@ -37,7 +37,7 @@ impl Images {
         format!(
             "SELECT c.position, pg_catalog.to_char(c.committed, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), c.table_name, c.kind, \
              c.partition_key, c.row_key, pg_catalog.to_char(c.timestamp, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), {bags} \
-             FROM table_service.query_changes($1::text, $2::bigint) AS c"
+             FROM table_service.query_changes($1::pg_catalog.text, $2::pg_catalog.int8) AS c"
         )
     }
 }
@@ -113,8 +113,7 @@ pub enum Event {
 
 /// Where the entities of a table are, and which of them have not expired.
 pub struct StoredTable {
-    /// Quoted.
-    relation: String,
+    relation: Relation,
     /// The condition of [`alive`].
     alive: String,
 }
@@ -126,9 +125,9 @@ pub struct ChangeFeed {
 }
 
 impl ChangeFeed {
-    pub fn new(config: Config, patience: Duration, name: &str) -> ChangeFeed {
+    pub fn new(config: Config, patience: Duration, trusted: TrustedOwners, name: &str) -> ChangeFeed {
         ChangeFeed {
-            database: Database::new(config, patience),
+            database: Database::new(config, patience, trusted),
             name: name.to_owned(),
         }
     }
@@ -156,7 +155,7 @@ impl ChangeFeed {
     }
 
     async fn send(&self, images: Images, events: &Sender<Event>) -> Result<Option<String>, SqlError> {
-        let read = async |client: &Client| {
+        let read = async |client: &Connection| {
             let parameters: [&(dyn ToSql + Sync); 2] = [&self.name, &PAGE];
             let mut rows = pin!(client.query_raw(&images.statement(), parameters).await?);
             let mut last = None;
@@ -177,7 +176,7 @@ impl ChangeFeed {
     /// # Errors
     /// What the database says.
     pub async fn confirm(&self, position: &str) -> Result<(), Failure> {
-        let statement = "SELECT table_service.confirm_changes($1::text, $2::text)::text";
+        let statement = "SELECT table_service.confirm_changes($1::pg_catalog.text, $2::pg_catalog.text)::text";
         self.database.run(statement, &[&self.name, &position]).await
     }
 
@@ -197,8 +196,14 @@ impl ChangeFeed {
     }
 
     async fn try_create(&self, tables: &[String]) -> Result<(), SqlError> {
-        const CREATE: &str = "SELECT table_service.create_change_feed($1::text, $2::text[], if_not_exists => true)";
+        const CREATE: &str =
+            "SELECT table_service.create_change_feed($1::pg_catalog.text, $2::pg_catalog.text[], false, true)";
         let client = self.database.connect().await?;
+        if !client.has_functions_of_0_3 {
+            return Err(SqlError::for_ever(
+                "change feeds come with version 0.3.0 of the extension",
+            ));
+        }
         if self.is_in(&client, tables).await? {
             return Ok(());
         }
@@ -215,9 +220,8 @@ impl ChangeFeed {
         Ok(())
     }
 
-    async fn is_in(&self, client: &Client, tables: &[String]) -> Result<bool, SqlError> {
-        let has_feeds = "SELECT pg_catalog.to_regprocedure('table_service.query_change_feeds()') IS NOT NULL";
-        if !row(client, has_feeds, &[]).await?.try_get(0)? {
+    async fn is_in(&self, client: &Connection, tables: &[String]) -> Result<bool, SqlError> {
+        if !client.has_functions_of_0_3 {
             return Ok(false);
         }
         let statement = "SELECT EXISTS (SELECT FROM table_service.query_change_feeds() AS f WHERE f.feed_name = $1::text \
@@ -231,7 +235,7 @@ impl ChangeFeed {
     /// # Errors
     /// What the database says.
     pub async fn is_whole(&self, tables: &[String]) -> Result<bool, Failure> {
-        let work = async |client: &Client| self.is_in(client, tables).await;
+        let work = async |client: &Connection| self.is_in(client, tables).await;
         self.database.again(|| self.database.on_kept(work)).await
     }
 
@@ -240,8 +244,9 @@ impl ChangeFeed {
     /// # Errors
     /// What the database says.
     pub async fn relations(&self) -> Result<BTreeMap<String, u32>, Failure> {
-        let statement = "SELECT table_name, relation::pg_catalog.oid FROM table_service.query_tables()";
-        let work = async |client: &Client| {
+        let statement = "SELECT table_name, relation::pg_catalog.oid FROM table_service.query_tables(NULL::pg_catalog.text, \
+                         NULL::pg_catalog.int8, NULL::pg_catalog.text, NULL::table_service.properties)";
+        let work = async |client: &Connection| {
             let found = rows(client, statement, &[], MOST_TABLES).await?;
             let relation = |row: &Row| Ok((table_name::fold(row.try_get(0)?), row.try_get(1)?));
             found.iter().map(relation).collect()
@@ -256,9 +261,8 @@ impl ChangeFeed {
     pub async fn drop(&self) -> Result<(), Failure> {
         let work = || async {
             let client = self.database.connect().await?;
-            let there = "SELECT pg_catalog.to_regprocedure('table_service.query_change_feeds()') IS NOT NULL";
-            if row(&client, there, &[]).await?.try_get(0)? {
-                let statement = "SELECT table_service.drop_change_feed(feed_name)::text FROM table_service.query_change_feeds() \
+            if client.has_functions_of_0_3 {
+                let statement = "SELECT table_service.drop_change_feed(feed_name, false)::text FROM table_service.query_change_feeds() \
                                  WHERE feed_name = $1::text";
                 client.query(statement, &[&self.name]).await?;
             }
@@ -272,11 +276,12 @@ impl ChangeFeed {
     /// # Errors
     /// What the database says.
     pub async fn stored_table(&self, table: &str) -> Result<Option<StoredTable>, Failure> {
-        let work = async |client: &Client| {
-            let Some(relation) = relation(client, table).await? else {
+        let work = async |client: &Connection| {
+            let Some(relation) = self.database.relation(client, table).await? else {
                 return Ok(None);
             };
-            let alive = alive(client, table).await?;
+            let look = async |_: &str| alive(client, table).await;
+            let alive = self.database.visiting(client, &relation, Access::Read, look).await?;
             Ok(Some(StoredTable { relation, alive }))
         };
         self.database.again(|| self.database.on_kept(work)).await
@@ -299,28 +304,31 @@ impl ChangeFeed {
             .unzip();
         let parameters: &[&(dyn ToSql + Sync)] = &[&partitions, &rows_of];
         let StoredTable { relation, alive } = table;
-        let statement = &format!(
-            "SELECT e.partition_key, e.row_key, e.\"timestamp\", e.properties FROM unnest($1::text[], $2::text[]) AS k (p, r) \
-             JOIN {relation} AS e ON e.partition_key = k.p AND e.row_key = k.r WHERE {alive}"
-        );
         let batches = &batches;
-        let work = async |client: &Client| {
-            let mut rows = pin!(client.query_raw(statement, parameters.iter().copied()).await?);
-            let (mut batch, mut bytes) = (Vec::new(), 0);
-            while let Some(row) = rows.next().await {
-                let record = record(&row?)?;
-                bytes += record.weight();
-                batch.push(record);
-                if bytes >= CHUNK_BYTES {
-                    bytes = 0;
-                    if batches.send(std::mem::take(&mut batch)).await.is_err() {
-                        return Ok(());
+        let work = async |client: &Connection| {
+            let read = async |name: &str| {
+                let statement = format!(
+                    "SELECT e.partition_key, e.row_key, e.\"timestamp\", e.properties FROM unnest($1::text[], $2::text[]) AS k (p, r) \
+                     JOIN {name} AS e ON e.partition_key = k.p AND e.row_key = k.r WHERE {alive}"
+                );
+                let mut rows = pin!(client.query_raw(&statement, parameters.iter().copied()).await?);
+                let (mut batch, mut bytes) = (Vec::new(), 0);
+                while let Some(row) = rows.next().await {
+                    let record = record(&row?)?;
+                    bytes += record.weight();
+                    batch.push(record);
+                    if bytes >= CHUNK_BYTES {
+                        bytes = 0;
+                        if batches.send(std::mem::take(&mut batch)).await.is_err() {
+                            return Ok(());
+                        }
                     }
                 }
-            }
-            // Nobody takes them, or there are none.
-            let _ = batches.send(batch).await;
-            Ok(())
+                // Nobody takes them, or there are none.
+                let _ = batches.send(batch).await;
+                Ok(())
+            };
+            self.database.visiting(client, relation, Access::Read, read).await
         };
         self.database.again(|| self.database.on_kept(work)).await
     }

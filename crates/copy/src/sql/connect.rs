@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::future::Future;
 use std::io;
+use std::ops::Deref;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -11,7 +12,10 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use rustls::{ClientConfig, RootCertStore};
 use socket2::{SockRef, TcpKeepalive};
+use table_service_model::Code;
 use table_service_model::connection::{self, shown_name};
+use table_service_model::error::Retry;
+use table_service_model::extension::{self, Extension, has_functions_of_0_3};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
@@ -26,6 +30,7 @@ use crate::printable;
 use crate::write::Backoff;
 
 use super::bounded::{Bounded, BoundedTls};
+use super::visit::TrustedOwners;
 
 /// How long one server may take to make a connection ready.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -48,7 +53,7 @@ impl From<tokio_postgres::Error> for SqlError {
 }
 
 impl SqlError {
-    fn for_ever(text: impl Into<String>) -> SqlError {
+    pub fn for_ever(text: impl Into<String>) -> SqlError {
         SqlError::Other {
             text: text.into(),
             is_passing: false,
@@ -93,17 +98,18 @@ impl SqlError {
         }
     }
 
-    /// Returns whether the same may succeed later: the server is away, starts, is busy, or the connection broke. After that the old session may
-    /// still use what the new one wants, such as the slot of a change feed.
+    /// Returns whether the same may succeed later, as the catalog of errors says: the server is away, starts, is busy, has cancelled the
+    /// statement, or the connection broke. After that the old session may still use what the new one wants, such as the slot of a change
+    /// feed.
     pub fn is_passing(&self) -> bool {
         let error = match self {
             SqlError::Postgres(error) => error,
             SqlError::Other { is_passing, .. } => return *is_passing,
         };
         if let Some(code) = error.code() {
-            let code = code.code();
-            return ["08", "53"].iter().any(|class| code.starts_with(class))
-                || ["40001", "40P01", "55006", "55P03", "57P01", "57P02", "57P03"].contains(&code);
+            // A server or a role that only reads stays so, unless it is a standby that is promoted. That is not waited for.
+            return *code != SqlState::READ_ONLY_SQL_TRANSACTION
+                && Code::of_sqlstate(code.code()).retry() == Retry::WithBackOff;
         }
         error.is_closed() || is_broken(error)
     }
@@ -122,25 +128,42 @@ fn is_broken(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// A database, and how long to wait for it.
+/// A connection to a database with the extension.
+pub struct Connection {
+    client: Client,
+    /// Whether the database has the functions of version 0.3 of the extension.
+    pub has_functions_of_0_3: bool,
+}
+
+impl Deref for Connection {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// A database, how long to wait for it, and whose code may run there with this program's rights.
 #[derive(Clone)]
 pub struct Database {
     config: Config,
     /// What the program calls it: without user and password.
     pub name: String,
     patience: Duration,
+    trusted: TrustedOwners,
     /// Connections that wait for their next statement.
-    kept: Arc<Mutex<Vec<Client>>>,
+    kept: Arc<Mutex<Vec<Connection>>>,
     /// What a server sent that another connection would get too. Its clients hear only that the connection is closed.
     refused: Arc<Mutex<Option<String>>>,
 }
 
 impl Database {
-    pub fn new(config: Config, patience: Duration) -> Database {
+    pub fn new(config: Config, patience: Duration, trusted: TrustedOwners) -> Database {
         Database {
             name: name(&config),
             config,
             patience,
+            trusted,
             kept: Arc::default(),
             refused: Arc::default(),
         }
@@ -148,6 +171,10 @@ impl Database {
 
     pub fn failure(&self, error: &SqlError) -> Failure {
         Failure::new(format!("{}: {}", self.name, error.text()))
+    }
+
+    pub fn trusted(&self) -> &TrustedOwners {
+        &self.trusted
     }
 
     pub fn backoff(&self) -> Backoff {
@@ -196,7 +223,10 @@ impl Database {
         const IDENTITY: &str = "SELECT pg_catalog.concat_ws(' ', s.system_identifier, d.oid, pg_catalog.pg_postmaster_start_time()) \
                                 FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d \
                                 WHERE d.datname = pg_catalog.current_database()";
-        let ask = || async { Ok(row(&self.connect().await?, IDENTITY, &[]).await?.try_get(0)?) };
+        let ask = || async {
+            let client = self.connect().await?;
+            Ok(row(&client, IDENTITY, &[]).await?.try_get(0)?)
+        };
         let mut backoff = self.backoff();
         loop {
             let asked: Result<String, SqlError> = ask().await;
@@ -214,7 +244,7 @@ impl Database {
     ///
     /// # Errors
     /// Why there is no connection, or what the work says.
-    pub async fn on_kept<T>(&self, work: impl AsyncFnOnce(&Client) -> Result<T, SqlError>) -> Result<T, SqlError> {
+    pub async fn on_kept<T>(&self, work: impl AsyncFnOnce(&Connection) -> Result<T, SqlError>) -> Result<T, SqlError> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let free = std::iter::from_fn(|| kept().pop()).find(|client| !client.is_closed());
         let client = match free {
@@ -231,15 +261,16 @@ impl Database {
     /// # Errors
     /// What the database says.
     pub async fn run(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Failure> {
-        let run = async |client: &Client| client.query(statement, parameters).await.map_err(SqlError::from);
+        let run = async |client: &Connection| client.query(statement, parameters).await.map_err(SqlError::from);
         self.again(|| self.on_kept(run)).await.map(drop)
     }
 
-    /// A connection whose settings do not depend on the role or the database.
+    /// A connection whose settings do not depend on the role or the database, to a database whose schema `table_service` is the
+    /// extension's, and stays so.
     ///
     /// # Errors
     /// Why there is none: that of the last server, if the URL names several.
-    pub async fn connect(&self) -> Result<Client, SqlError> {
+    pub async fn connect(&self) -> Result<Connection, SqlError> {
         let config = &self.config;
         let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
         let count = connection::servers(hosts.len(), addresses.len(), ports.len())
@@ -284,7 +315,7 @@ impl Database {
         });
     }
 
-    async fn connect_to(&self, place: &Host, known_as: Option<&str>, port: u16) -> Result<Client, SqlError> {
+    async fn connect_to(&self, place: &Host, known_as: Option<&str>, port: u16) -> Result<Connection, SqlError> {
         let mut config = self.config.clone();
         if config.get_application_name().is_none() {
             config.application_name("table-service-copy");
@@ -339,7 +370,19 @@ impl Database {
                  SET row_security = on",
             )
             .await?;
-        Ok(client)
+        let found = match rows(&client, extension::LOOK, &[], 1).await?.pop() {
+            Some(row) => Some(Extension {
+                version: row.try_get(0)?,
+                stranger: row.try_get(1)?,
+            }),
+            None => None,
+        };
+        let version = Extension::usable(found, "table-service-copy").map_err(SqlError::for_ever)?;
+        self.check_place(&client).await?;
+        Ok(Connection {
+            client,
+            has_functions_of_0_3: has_functions_of_0_3(&version),
+        })
     }
 }
 
@@ -465,23 +508,22 @@ pub fn literal(text: &str) -> String {
 /// The condition of [`alive`] for a table without an expiry.
 pub const ALL_ALIVE: &str = "true";
 
-/// The condition that an entity has not expired, on the columns of its table: one that has is gone, stored or not. Databases before
+/// The condition that an entity has not expired, on the columns of its table, which is being visited: one that has is gone, stored or not. Databases before
 /// 0.3.0 have no expiry.
 ///
 /// # Errors
 /// What the database says.
-pub async fn alive(client: &Client, table: &str) -> Result<String, SqlError> {
-    let has_expiry = "SELECT pg_catalog.to_regprocedure('table_service.query_expiry(text)') IS NOT NULL";
-    if !row(client, has_expiry, &[]).await?.try_get(0)? {
+pub async fn alive(client: &Connection, table: &str) -> Result<String, SqlError> {
+    if !client.has_functions_of_0_3 {
         return Ok(ALL_ALIVE.to_owned());
     }
     let statement = "SELECT pg_catalog.quote_nullable(property), coalesce(extract(epoch FROM time_to_live)::pg_catalog.int8::text, 'NULL') \
-                     FROM table_service.query_expiry($1::text) WHERE is_valid";
+                     FROM table_service.query_expiry($1::pg_catalog.text) WHERE is_valid";
     let mut condition = ALL_ALIVE.to_owned();
     for expiry in rows(client, statement, &[&table], MOST_EXPIRIES).await? {
         let (property, seconds): (&str, &str) = (expiry.try_get(0)?, expiry.try_get(1)?);
         condition.push_str(&format!(
-            " AND coalesce(table_service.expires_at(\"timestamp\", properties, {property}::text, {seconds}::int8) > now(), true)"
+            " AND coalesce(table_service.expires_at(\"timestamp\", properties, {property}::pg_catalog.text, {seconds}::pg_catalog.int8) > now(), true)"
         ));
     }
     Ok(condition)

@@ -7,8 +7,10 @@ mod connect;
 mod rows;
 mod source;
 mod target;
+mod visit;
 
 pub use bulk::{LARGEST_STEP, SqlDeleter, count};
 pub use changes::{Change, ChangeFeed, Event, Images, StoredTable};
 pub use source::SqlSource;
 pub use target::{SqlTarget, SqlWriter};
+pub use visit::TrustedOwners;

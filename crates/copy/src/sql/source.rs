@@ -19,8 +19,9 @@ use crate::failure::Failure;
 use crate::printable;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, MOST_TABLES, Position, Range, Reject};
 
-use super::connect::{Database, SqlError, alive, literal, row, rows};
+use super::connect::{Connection, Database, SqlError, alive, literal, row, rows};
 use super::rows as row_format;
+use super::visit::{Access, Relation, TrustedOwners};
 
 /// Tables with fewer rows are read in one range.
 const ROWS_OF_A_RANGE: i64 = 20_000;
@@ -39,14 +40,14 @@ pub struct SqlSource {
 
 /// A transaction that keeps its snapshot for others.
 struct Snapshot {
-    client: Client,
+    client: Connection,
     id: String,
 }
 
 impl SqlSource {
-    pub fn new(config: Config, patience: Duration, since: Option<Ticks>) -> SqlSource {
+    pub fn new(config: Config, patience: Duration, trusted: TrustedOwners, since: Option<Ticks>) -> SqlSource {
         SqlSource {
-            database: Database::new(config, patience),
+            database: Database::new(config, patience, trusted),
             since,
             snapshot: Mutex::new(None),
             is_renewed: AtomicBool::new(false),
@@ -139,7 +140,8 @@ impl SqlSource {
     /// # Errors
     /// What the database says; a name that is not that of a table.
     pub async fn tables(&self) -> Result<Vec<String>, Failure> {
-        let statement = "SELECT table_name FROM table_service.query_tables()";
+        let statement = "SELECT table_name FROM table_service.query_tables(NULL::pg_catalog.text, NULL::pg_catalog.int8, \
+                         NULL::pg_catalog.text, NULL::table_service.properties)";
         let tables: Vec<String> = self
             .under_snapshot(|snapshot| async move {
                 let found = rows(&snapshot.client, statement, &[], MOST_TABLES).await?;
@@ -157,17 +159,21 @@ impl SqlSource {
         Ok(tables)
     }
 
-    /// The quoted name of a table's relation; `None` if it is not there.
-    async fn relation(snapshot: &Snapshot, table: &str) -> Result<Option<String>, SqlError> {
-        let found = rows(
-            &snapshot.client,
-            "SELECT relation::text FROM table_service.query_tables() \
-             WHERE lower(table_name COLLATE \"C\") = lower($1::text COLLATE \"C\")",
-            &[&table],
-            1,
-        )
-        .await?;
-        Ok(found.first().map(|row| row.try_get(0)).transpose()?)
+    /// Visits a table in the transaction of the snapshot, without keeping the lock on it.
+    async fn in_savepoint<T>(
+        &self,
+        snapshot: &Snapshot,
+        relation: &Relation,
+        work: impl AsyncFnOnce(&str) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let client = &snapshot.client;
+        client.batch_execute("SAVEPOINT visit").await?;
+        let done = match self.database.visit(client, relation, Access::Read).await {
+            Ok(name) => work(name).await,
+            Err(error) => Err(error),
+        };
+        client.batch_execute("ROLLBACK TO SAVEPOINT visit").await?;
+        done
     }
 
     fn no_table(&self, table: &str) -> Failure {
@@ -180,10 +186,11 @@ impl SqlSource {
     /// What the database says.
     pub async fn estimate(&self, table: &str) -> Result<(Option<u64>, Option<u64>), Failure> {
         self.under_snapshot(|snapshot| async move {
-            let Some(relation) = SqlSource::relation(&snapshot, table).await? else {
+            let Some(relation) = self.database.relation(&snapshot.client, table).await? else {
                 return Ok(None);
             };
-            estimate(&snapshot.client, &relation).await.map(Some)
+            let estimate = async |name: &str| estimate(&snapshot.client, name).await;
+            self.in_savepoint(&snapshot, &relation, estimate).await.map(Some)
         })
         .await?
         .ok_or_else(|| self.no_table(table))
@@ -195,10 +202,11 @@ impl SqlSource {
     /// What the database says.
     pub async fn ranges(&self, table: &str, readers: usize) -> Result<Vec<Range>, Failure> {
         self.under_snapshot(|snapshot| async move {
-            let Some(relation) = SqlSource::relation(&snapshot, table).await? else {
+            let Some(relation) = self.database.relation(&snapshot.client, table).await? else {
                 return Ok(None);
             };
-            ranges(&snapshot.client, &relation, readers).await.map(Some)
+            let ranges = async |name: &str| ranges(&snapshot.client, name, readers).await;
+            self.in_savepoint(&snapshot, &relation, ranges).await.map(Some)
         })
         .await?
         .ok_or_else(|| self.no_table(table))
@@ -241,7 +249,7 @@ impl SqlSource {
         chunks: &Sender<Chunk>,
     ) -> Result<bool, SqlError> {
         let snapshot = self.snapshot().await?;
-        let Some(relation) = SqlSource::relation(&snapshot, table).await? else {
+        let Some(relation) = self.database.relation(&snapshot.client, table).await? else {
             return Ok(false);
         };
         let client = self.database.connect().await?;
@@ -260,6 +268,7 @@ impl SqlSource {
                 Err(_) => SqlError::for_now(error.text()),
             });
         }
+        let relation = self.database.visit(&client, &relation, Access::Read).await?;
         let columns = "partition_key, row_key, \"timestamp\", properties";
         let types: Vec<Type> = client
             .prepare(&format!("SELECT {columns} FROM {relation}"))
@@ -300,7 +309,7 @@ impl SqlSource {
                 }
                 Err(reason) => {
                     let text = format!("({}, {})", key(0).unwrap_or("NULL"), key(1).unwrap_or("NULL"));
-                    let reject = Reject::of_text(table, relation.clone(), &text, reason);
+                    let reject = Reject::of_text(table, relation.to_owned(), &text, reason);
                     bytes += reject.reason.len() + text.len().min(16 << 10);
                     chunk.rejects.push(reject);
                 }
@@ -357,8 +366,11 @@ impl SqlSource {
     /// # Errors
     /// What the database says.
     pub async fn policies(&self, table: &str) -> Result<String, Failure> {
-        self.document("SELECT table_service.get_access_policies($1)::text", &[&table])
-            .await
+        self.document(
+            "SELECT table_service.get_access_policies($1::pg_catalog.text)::text",
+            &[&table],
+        )
+        .await
     }
 
     /// # Errors

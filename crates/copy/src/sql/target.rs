@@ -5,18 +5,19 @@ use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 use std::time::Duration;
 
-use table_service_model::{entity, table_name};
+use table_service_model::entity;
+use tokio_postgres::Config;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Config};
 
 use crate::failure::Failure;
 use crate::record::{Key, Record, Reject, reason};
 use crate::write::{OnConflict, Outcome, WriteMode};
 
-use super::connect::{ALL_ALIVE, Database, SqlError, alive, row, rows};
+use super::connect::{ALL_ALIVE, Connection, Database, SqlError, alive, row, rows};
 use super::rows::{BagBytes, Micros};
+use super::visit::{Access, Relation, TrustedOwners};
 
 const COLUMNS: &str = "partition_key, row_key, \"timestamp\", properties";
 /// How many writes use the staging table after a conflict, before COPY tries the table itself again.
@@ -27,9 +28,9 @@ pub struct SqlTarget {
 }
 
 impl SqlTarget {
-    pub fn new(config: Config, patience: Duration) -> SqlTarget {
+    pub fn new(config: Config, patience: Duration, trusted: TrustedOwners) -> SqlTarget {
         SqlTarget {
-            database: Database::new(config, patience),
+            database: Database::new(config, patience, trusted),
         }
     }
 
@@ -48,7 +49,7 @@ impl SqlTarget {
     pub async fn create(&self, table: &str) -> Result<(), Failure> {
         self.database
             .run(
-                "SELECT table_service.create_table($1, if_not_exists => true)",
+                "SELECT table_service.create_table($1::pg_catalog.text, true)",
                 &[&table],
             )
             .await
@@ -59,7 +60,7 @@ impl SqlTarget {
     /// # Errors
     /// What the database says.
     pub async fn has(&self, table: &str) -> Result<bool, Failure> {
-        let work = async |client: &Client| Ok(relation(client, table).await?.is_some());
+        let work = async |client: &Connection| Ok(self.database.relation(client, table).await?.is_some());
         self.database.again(|| self.database.on_kept(work)).await
     }
 
@@ -73,15 +74,19 @@ impl SqlTarget {
             .map(|key| (key.partition_key.as_str(), key.row_key.as_str()))
             .unzip();
         let (partitions, rows_of) = (&partitions, &rows_of);
-        let work = async |client: &Client| {
-            if let Some(relation) = relation(client, table).await? {
+        let work = async |client: &Connection| {
+            let Some(relation) = self.database.relation(client, table).await? else {
+                return Ok(());
+            };
+            let delete = async |name: &str| {
                 let statement = format!(
-                    "DELETE FROM {relation} AS e USING unnest($1::text[], $2::text[]) AS k (p, r) \
+                    "DELETE FROM {name} AS e USING unnest($1::text[], $2::text[]) AS k (p, r) \
                      WHERE e.partition_key = k.p AND e.row_key = k.r"
                 );
-                client.execute(&statement, &[partitions, rows_of]).await?;
-            }
-            Ok(())
+                Ok(client.execute(&statement, &[partitions, rows_of]).await?)
+            };
+            let visited = self.database.visiting(client, &relation, Access::Write, delete);
+            visited.await.map(drop)
         };
         self.database.again(|| self.database.on_kept(work)).await
     }
@@ -101,7 +106,7 @@ impl SqlTarget {
     pub async fn set_policies(&self, table: &str, json: &str) -> Result<(), Failure> {
         self.database
             .run(
-                "SELECT table_service.set_access_policies($1, $2::text::json)",
+                "SELECT table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)",
                 &[&table, &json],
             )
             .await
@@ -111,28 +116,12 @@ impl SqlTarget {
     /// What the database says.
     pub async fn set_service_properties(&self, json: &str) -> Result<(), Failure> {
         self.database
-            .run("SELECT table_service.set_service_properties($1::text::json)", &[&json])
+            .run(
+                "SELECT table_service.set_service_properties($1::pg_catalog.text::pg_catalog.json)",
+                &[&json],
+            )
             .await
     }
-}
-
-/// The quoted name of a table's relation; `None` if it is not there.
-///
-/// # Errors
-/// What the database says.
-pub async fn relation(client: &Client, table: &str) -> Result<Option<String>, SqlError> {
-    if table_name::check_form(table).is_err() {
-        return Ok(None);
-    }
-    let found = rows(
-        client,
-        "SELECT relation::text FROM table_service.query_tables() \
-         WHERE lower(table_name COLLATE \"C\") = lower($1::text COLLATE \"C\")",
-        &[&table],
-        1,
-    )
-    .await?;
-    Ok(found.first().map(|row| row.try_get(0)).transpose()?)
 }
 
 /// Writes entities into one table, over one connection.
@@ -146,8 +135,9 @@ pub struct SqlWriter {
 }
 
 struct Session {
-    client: Client,
-    relation: String,
+    database: Database,
+    client: Connection,
+    relation: Relation,
     types: Vec<Type>,
     /// The condition that an entity has not expired, if the table has an expiry.
     alive: Option<String>,
@@ -204,14 +194,10 @@ impl SqlWriter {
                 Ok(outcome) => return Ok(Ok(outcome)),
                 Err(error) => error,
             };
-            if error.code().is_none() {
+            let is_answered = error.code().is_some();
+            if !is_answered || error.is_passing() {
                 self.session = None;
-                ambiguous = true;
-            }
-            if error.code().is_none() || error.is_passing() {
-                if error.code().is_some_and(|code| code.code().starts_with("57P")) {
-                    self.session = None;
-                }
+                ambiguous |= !is_answered;
                 self.database.wait(&mut backoff, &error).await?;
                 continue;
             }
@@ -238,12 +224,10 @@ impl SqlWriter {
             session.now().await?
         };
         if self.staged == 0 {
-            let target = session.relation.clone();
-            match session.copy_in(&target, records, now).await {
+            match session.straight(records, now).await {
                 Ok(()) => {
                     return Ok(Outcome {
                         written: records.len() as u64,
-                        kept_timestamps: records.iter().filter(|record| record.timestamp.is_some()).count() as u64,
                         ..Outcome::default()
                     });
                 }
@@ -280,32 +264,51 @@ fn check(record: &Record) -> Result<(), String> {
 
 impl Session {
     async fn open(database: &Database, table: &str) -> Result<Session, SqlError> {
+        const REPORT: &str = "SELECT count(*) FROM table_service.query_entities($1::pg_catalog.text, NULL::pg_catalog.text, \
+                              NULL::pg_catalog.text, 0::pg_catalog.int8, NULL::table_service.properties)";
         let client = database.connect().await?;
-        let relation = match relation(&client, table).await? {
-            Some(relation) => relation,
+        let Some(relation) = database.relation(&client, table).await? else {
             // The statement reports that the table is gone, in the words of the service.
-            None => {
-                let statement = "SELECT count(*) FROM table_service.query_entities($1, top => 0)";
-                row(&client, statement, &[&table]).await?;
-                String::new()
-            }
+            row(&client, REPORT, &[&table]).await?;
+            return Err(SqlError::for_now(format!("the table {table} came and went")));
         };
-        let types = client
-            .prepare(&format!("SELECT {COLUMNS} FROM {relation}"))
-            .await?
-            .columns()
-            .iter()
-            .map(|column| column.type_().clone())
-            .collect();
-        let alive = Some(alive(&client, table).await?).filter(|condition| condition != ALL_ALIVE);
+        let look = async |name: &str| {
+            let statement = client.prepare(&format!("SELECT {COLUMNS} FROM {name}")).await?;
+            let types = statement
+                .columns()
+                .iter()
+                .map(|column| column.type_().clone())
+                .collect();
+            Ok((types, alive(&client, table).await?))
+        };
+        let (types, alive) = database.visiting(&client, &relation, Access::Write, look).await?;
         Ok(Session {
-            alive,
+            alive: Some(alive).filter(|condition| condition != ALL_ALIVE),
+            database: database.clone(),
             client,
             relation,
             types,
             has_staging: false,
             is_out_of_step: false,
         })
+    }
+
+    /// Begins a transaction with a visit of the table, and returns the name of its relation.
+    async fn begin(&self) -> Result<String, SqlError> {
+        self.client.batch_execute("BEGIN").await?;
+        let visit = self.database.visit(&self.client, &self.relation, Access::Write).await;
+        Ok(visit?.to_owned())
+    }
+
+    /// Ends a transaction as its work has ended.
+    async fn end<T>(&self, done: Result<T, SqlError>) -> Result<T, SqlError> {
+        match &done {
+            Ok(_) => self.client.batch_execute("COMMIT").await?,
+            // If this fails too, the connection is gone, and the next try makes another.
+            Err(_) if !self.is_out_of_step => self.client.batch_execute("ROLLBACK").await.unwrap_or_default(),
+            Err(_) => {}
+        }
+        done
     }
 
     /// The server's clock.
@@ -336,6 +339,15 @@ impl Session {
         Ok(())
     }
 
+    /// Writes into the table itself.
+    async fn straight(&mut self, records: &[Record], now: i64) -> Result<(), SqlError> {
+        let copied = match self.begin().await {
+            Ok(name) => self.copy_in(&name, records, now).await,
+            Err(error) => Err(error),
+        };
+        self.end(copied).await
+    }
+
     /// Writes through the staging table.
     async fn stage(
         &mut self,
@@ -354,23 +366,16 @@ impl Session {
                 .await?;
             self.has_staging = true;
         }
-        self.client.batch_execute("BEGIN").await?;
-        let staged = self.staged(table, mode, records, now, ambiguous).await;
-        match staged {
-            Ok(outcome) => {
-                self.client.batch_execute("COMMIT").await?;
-                Ok(outcome)
-            }
-            Err(error) => {
-                // If this fails too, the connection is gone, and the next try makes another.
-                let _ = self.client.batch_execute("ROLLBACK").await;
-                Err(error)
-            }
-        }
+        let staged = match self.begin().await {
+            Ok(name) => self.staged(&name, table, mode, records, now, ambiguous).await,
+            Err(error) => Err(error),
+        };
+        self.end(staged).await
     }
 
     async fn staged(
         &mut self,
+        name: &str,
         table: &str,
         mode: &WriteMode,
         records: &[Record],
@@ -380,8 +385,8 @@ impl Session {
         // An empty table needs no TRUNCATE: a copy that failed was rolled back.
         self.client.batch_execute("TRUNCATE pg_temp.staging").await?;
         self.copy_in("pg_temp.staging", records, now).await?;
-        self.remove_expired().await?;
-        let rows = rows(&self.client, &self.statement(mode.on_conflict), &[], records.len()).await?;
+        self.remove_expired(name).await?;
+        let rows = rows(&self.client, &statement(name, mode.on_conflict), &[], records.len()).await?;
         let mut written = HashMap::with_capacity(rows.len());
         for row in &rows {
             let key: (String, String) = (row.try_get(0)?, row.try_get(1)?);
@@ -394,10 +399,10 @@ impl Session {
             match written.get(&key) {
                 Some(&micros) => {
                     outcome.written += 1;
-                    let kept = record
+                    let is_new = record
                         .timestamp
-                        .is_some_and(|given| given.to_postgres_micros() == micros);
-                    outcome.kept_timestamps += u64::from(kept);
+                        .is_some_and(|given| given.to_postgres_micros() != micros);
+                    outcome.new_timestamps += u64::from(is_new);
                 }
                 None if mode.on_conflict == OnConflict::Fail => in_the_way.push(record),
                 None => outcome.skipped += 1,
@@ -407,7 +412,7 @@ impl Session {
             return Ok(outcome);
         }
         let same = if mode.resumed || ambiguous {
-            self.same_as_staged(records.len()).await?
+            self.same_as_staged(name, records.len()).await?
         } else {
             HashSet::new()
         };
@@ -427,12 +432,11 @@ impl Session {
 
     /// Removes what has expired of the entities that are staged: it is gone, so it is not in the way. Only if there is any, it takes
     /// the privilege DELETE.
-    async fn remove_expired(&self) -> Result<(), SqlError> {
+    async fn remove_expired(&self, name: &str) -> Result<(), SqlError> {
         let Some(alive) = &self.alive else { return Ok(()) };
         let expired = format!(
-            "FROM {} AS e WHERE (e.partition_key, e.row_key) IN (SELECT s.partition_key, s.row_key FROM pg_temp.staging AS s) \
-             AND NOT ({alive})",
-            self.relation
+            "FROM {name} AS e WHERE (e.partition_key, e.row_key) IN (SELECT s.partition_key, s.row_key FROM pg_temp.staging AS s) \
+             AND NOT ({alive})"
         );
         let is_any = row(&self.client, &format!("SELECT EXISTS (SELECT {expired})"), &[]).await?;
         if is_any.try_get(0)? {
@@ -442,39 +446,37 @@ impl Session {
     }
 
     /// The keys of staged entities that the table has with the same properties: an earlier run has written them.
-    async fn same_as_staged(&self, most: usize) -> Result<HashSet<(String, String)>, SqlError> {
+    async fn same_as_staged(&self, name: &str, most: usize) -> Result<HashSet<(String, String)>, SqlError> {
         let statement = format!(
-            "SELECT s.partition_key, s.row_key FROM pg_temp.staging AS s JOIN {} AS e \
+            "SELECT s.partition_key, s.row_key FROM pg_temp.staging AS s JOIN {name} AS e \
              ON e.partition_key = s.partition_key AND e.row_key = s.row_key \
-             WHERE table_service.properties_send(e.properties) = table_service.properties_send(s.properties)",
-            self.relation
+             WHERE table_service.properties_send(e.properties) = table_service.properties_send(s.properties)"
         );
         let rows = rows(&self.client, &statement, &[], most).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
+}
 
-    /// Writes what is staged in the order of its keys, so that two writers cannot block each other, and returns what was
-    /// written.
-    fn statement(&self, on_conflict: OnConflict) -> String {
-        let action = match on_conflict {
-            OnConflict::Fail | OnConflict::Skip => "DO NOTHING".to_owned(),
-            OnConflict::Replace => update("EXCLUDED.properties"),
-            OnConflict::Merge => update("table_service.merge_properties(e.properties, EXCLUDED.properties)"),
-            OnConflict::Newer => format!(
-                "{} WHERE e.\"timestamp\" < EXCLUDED.\"timestamp\"",
-                update("EXCLUDED.properties")
-            ),
-        };
-        let target = match on_conflict {
-            OnConflict::Fail | OnConflict::Skip => "",
-            _ => "(partition_key, row_key) ",
-        };
-        format!(
-            "INSERT INTO {} AS e ({COLUMNS}) SELECT {COLUMNS} FROM pg_temp.staging ORDER BY partition_key, row_key \
-             ON CONFLICT {target}{action} RETURNING partition_key, row_key, \"timestamp\"",
-            self.relation
-        )
-    }
+/// Writes what is staged in the order of its keys, so that two writers cannot block each other, and returns what was
+/// written.
+fn statement(name: &str, on_conflict: OnConflict) -> String {
+    let action = match on_conflict {
+        OnConflict::Fail | OnConflict::Skip => "DO NOTHING".to_owned(),
+        OnConflict::Replace => update("EXCLUDED.properties"),
+        OnConflict::Merge => update("table_service.merge_properties(e.properties, EXCLUDED.properties)"),
+        OnConflict::Newer => format!(
+            "{} WHERE e.\"timestamp\" < EXCLUDED.\"timestamp\"",
+            update("EXCLUDED.properties")
+        ),
+    };
+    let target = match on_conflict {
+        OnConflict::Fail | OnConflict::Skip => "",
+        _ => "(partition_key, row_key) ",
+    };
+    format!(
+        "INSERT INTO {name} AS e ({COLUMNS}) SELECT {COLUMNS} FROM pg_temp.staging ORDER BY partition_key, row_key \
+         ON CONFLICT {target}{action} RETURNING partition_key, row_key, \"timestamp\""
+    )
 }
 
 /// The trigger of a table sets a new Timestamp. A distributed table has no trigger, so the statement sets one too.

@@ -114,7 +114,7 @@ fn a_source_that_is_away_is_waited_for() {
         Fate::StartingUp,
         Fate::StartingUp,
         Fate::Cut(100),
-        Fate::Cut(3000),
+        Fate::Cut(8000),
         Fate::Cut(100_000),
         Fate::Cut(100_000),
         Fate::Cut(0),

@@ -390,7 +390,10 @@ fn a_copy_follows_a_table_that_is_dropped_and_created_again() {
     // It is looked at while there is no such table too.
     std::thread::sleep(Duration::from_secs(3));
     session.run("SELECT insert_entity('Items', 'p', 'between', '{}')");
-    wait_until("the other table is followed", are_equal);
+    // The target keeps the table that the source no longer has.
+    wait_until("the other table is followed", || {
+        output(&verifying(&from, &to, &["--table", "Items"])).status.success()
+    });
     session.run("SELECT create_table('Orders'); SELECT insert_entity('Orders', 'q', 'new', '{}')");
     let orders = "SELECT COALESCE(string_agg(row_key, ','), '') FROM table_service_data.\"Orders\"";
     wait_until("the new table is there", || copied.text(orders) == "new");
@@ -488,6 +491,110 @@ fn a_copy_without_rights_to_a_feed_says_so_and_follows_by_timestamps() {
     assert!(said.contains("must be owner of table Orders. A change feed"), "{said}");
     succeeds(&verifying(&from, &to, &[]));
     assert_eq!(slots(&session), "0");
+}
+
+/// What the target has replaced has a Timestamp of the target's clock, so what the source writes meanwhile looks older.
+#[test]
+fn what_the_source_has_counts_once_it_is_followed() {
+    for kind in ["sql", "rest"] {
+        let (source, target) = (Database::new(), Place::of(kind));
+        let session = prepared(&source);
+        session.run("SELECT insert_entity('Orders', 'p', 'r', '{}')");
+        let (from, to) = (database_url(&source), target.argument());
+        let copying = command(&quietly(&from, &to, &["--on-conflict", "newer", "--follow", "0"]))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let are_equal = || output(&verifying(&from, &to, &[])).status.success();
+        wait_until("all are copied", are_equal);
+        let there = match &target {
+            Place::Sql(database) => database.session("writer"),
+            Place::Gateway(service) => service.database.session("writer"),
+            Place::Directory(..) => unreachable!(),
+        };
+        there.run("SELECT table_service.insert_entity('Orders', 'p', 'both', '{\"Of\": \"the target\"}')");
+        session.run(
+            "INSERT INTO table_service_data.\"Orders\" VALUES ('p', 'both', '2020-01-01', '{\"Of\": \"the source\"}')",
+        );
+        wait_until("the source's is there", are_equal);
+        interrupt(copying);
+    }
+}
+
+#[test]
+fn newer_entities_are_followed_only_by_a_feed() {
+    let (source, service) = (Database::new(), Place::of("rest"));
+    let session = prepared(&source);
+    let role = source.role("reader");
+    session.run(&format!("GRANT SELECT ON table_service_data.\"Orders\" TO {role}"));
+    let (url, rest) = (database_url(&source), service.argument());
+    let follow = ["--on-conflict", "newer", "--follow", "60"];
+    let since = [&follow[..], &["--since", "2020-01-01T00:00:00Z"]].concat();
+    let reader = url.replace("postgres@", &format!("{role}@"));
+    for (status, arguments) in [
+        (2, quietly(&rest, &url, &follow)),
+        (2, quietly(&url, &rest, &since)),
+        (1, quietly(&reader, &rest, &follow)),
+    ] {
+        let said = ends_with(status, &arguments);
+        assert!(said.contains("--follow needs a change feed"), "{said}");
+    }
+    assert_eq!(slots(&session), "0");
+}
+
+const WAITING: &str = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
+                       AND application_name = 'table-service-copy' AND wait_event_type = 'Lock'";
+
+#[test]
+fn a_feed_that_is_lost_while_its_changes_are_written_is_begun_again() {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, own) = (prepared(&source), prepared(&target));
+    session.run("SELECT insert_entity('Orders', 'p', 'first', '{}')");
+    let (from, to) = (database_url(&source), database_url(&target));
+    let copying = following(&from, &to);
+    wait_until("all are copied", || own.text(OTHERS) == "1");
+    own.run("BEGIN; LOCK TABLE table_service_data.\"Orders\" IN EXCLUSIVE MODE");
+    session.run("SELECT insert_entity('Orders', 'p', 'second', '{}')");
+    let watcher = target.session("watcher");
+    wait_until("it is being written", || !watcher.run(WAITING).is_empty());
+    session.run("SELECT drop_change_feed(feed_name) FROM query_change_feeds()");
+    own.run("COMMIT");
+    let again = || session.text("SELECT count(*) FROM query_change_feeds()") == "1";
+    wait_until("there is another feed", again);
+    session.run("SELECT insert_entity('Orders', 'p', 'third', '{}')");
+    wait_until("it is followed", || own.text(OTHERS) == "3");
+    let said = interrupt(copying);
+    assert!(said.contains("The change feed is gone, so"), "{said}");
+}
+
+#[test]
+fn a_cancelled_statement_is_tried_again() {
+    let (source, target) = (Database::new(), Database::new());
+    let (session, own) = (prepared(&source), prepared(&target));
+    session.run("SELECT insert_entity('Orders', 'p', 'first', '{}')");
+    let (from, to) = (database_url(&source), database_url(&target));
+    let copying = following(&from, &to);
+    wait_until("all are copied", || own.text(OTHERS) == "1");
+    let signal = |signal: &str| {
+        let pid = copying.id().to_string();
+        let sent = std::process::Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.unwrap().success());
+    };
+    for (key, place) in [("second", &source), ("third", &target)] {
+        signal("-STOP");
+        session.run(&format!("SELECT insert_entity('Orders', 'p', '{key}', '{{}}')"));
+        let locking = place.session("locking");
+        locking.run("BEGIN; LOCK TABLE table_service_data.\"Orders\" IN ACCESS EXCLUSIVE MODE");
+        signal("-CONT");
+        let watcher = place.session("watcher");
+        wait_until("it waits", || !watcher.run(WAITING).is_empty());
+        let cancelled = format!("SELECT count(pg_cancel_backend(pid)) FROM ({WAITING}) AS w");
+        assert_ne!(watcher.text(&cancelled), "0");
+        locking.run("COMMIT");
+    }
+    wait_until("all are followed", || own.text(OTHERS) == "3");
+    let said = interrupt(copying);
+    assert!(!said.contains("emptied"), "{said}");
 }
 
 /// A source of 3000 entities, and a target that has one that the source does not have.

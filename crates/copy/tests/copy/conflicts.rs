@@ -142,6 +142,31 @@ fn timestamps_are_kept_where_the_target_can() {
     succeeds(&verifying(text(&comes), &place.argument(), &[]));
 }
 
+/// Where the source has none, there is none to keep.
+#[test]
+fn an_entity_without_a_timestamp_gets_no_new_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let comes = COMES.replace(r#","Timestamp":"2025-01-01T00:00:00Z""#, "");
+    assert!(!comes.contains("Timestamp"));
+    let (timed, comes) = (
+        file(&directory, "timed.jsonl", COMES),
+        file(&directory, "Orders.jsonl", &comes),
+    );
+    for kind in ["sql", "rest"] {
+        let place = Place::of(kind);
+        for way in ["fail", "replace"] {
+            let said = succeeds(&quietly(text(&comes), &place.argument(), &["--on-conflict", way]));
+            assert!(
+                said.contains("3 written") && !said.contains("new Timestamp"),
+                "{kind} {way}: {said}"
+            );
+        }
+        let more = ["--table", "Orders", "--on-conflict", "replace"];
+        let said = succeeds(&quietly(text(&timed), &place.argument(), &more));
+        assert!(said.contains("3 of 3 entities have a new Timestamp"), "{kind}: {said}");
+    }
+}
+
 /// Of two lines with one key the later one counts, however many connections write.
 #[test]
 fn the_last_line_of_a_key_counts() {

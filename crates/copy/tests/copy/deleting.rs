@@ -79,7 +79,8 @@ fn without_bulk_functions(database: &Database) {
              AND proname IN ('count_entities', 'delete_entities_step') LOOP \
              EXECUTE format('ALTER EXTENSION table_service DROP FUNCTION %s', f); \
              EXECUTE format('DROP FUNCTION %s', f); \
-           END LOOP; END $$",
+           END LOOP; END $$; \
+         SET allow_system_table_mods = on; UPDATE pg_extension SET extversion = '0.2.0' WHERE extname = 'table_service'",
     );
 }
 

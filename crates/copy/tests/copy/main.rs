@@ -16,6 +16,7 @@ mod hostile;
 mod interrupted;
 mod memory;
 mod other_side;
+mod owners;
 mod peers;
 mod program;
 mod proxy;

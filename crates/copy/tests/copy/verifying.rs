@@ -59,6 +59,34 @@ fn a_missing_table_is_a_difference() {
     assert!(said.contains("the target does not have this table"), "{said}");
 }
 
+#[test]
+fn the_names_of_tables_are_compared_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Orders.jsonl", "");
+    std::fs::write(&begin, "\n").unwrap();
+    let place = Place::of("sql");
+    let (from, to) = (text(directory.path()), place.argument());
+    let nothing = tempfile::tempdir().unwrap();
+    let said = ends_with(1, &verifying(text(nothing.path()), &to, &[]));
+    assert!(said.contains("Nothing was compared"), "{said}");
+
+    succeeds(&quietly(from, &to, &["--verify"]));
+    let Place::Sql(database) = &place else { unreachable!() };
+    database
+        .session("writer")
+        .run("SELECT table_service.create_table('Others')");
+    let said = ends_with(4, &verifying(from, &to, &[]));
+    assert!(
+        said.contains("Orders: equal, 0 entities") && said.contains("Others: the source does not have this table"),
+        "{said}"
+    );
+    // Of what was copied or asked for, the target may have more.
+    succeeds(&verifying(from, &to, &["--table", "Orders"]));
+    succeeds(&quietly(from, &to, &["--verify"]));
+    let said = ends_with(4, &verifying(text(nothing.path()), &to, &[]));
+    assert!(said.contains("Orders: the source does not have this table"), "{said}");
+}
+
 /// Copies, changes the source, follows, and compares: a migration while the application runs.
 #[test]
 fn changes_are_followed_until_both_sides_are_the_same() {
