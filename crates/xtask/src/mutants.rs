@@ -77,7 +77,7 @@ const GATEWAY_TESTS: [&str; 16] = [
 ];
 
 /// The tests of the copy program with a server that do.
-const COPY_TESTS: [&str; 1] = ["changes::"];
+const COPY_TESTS: [&str; 2] = ["changes::", "owners::"];
 
 /// Whose tests catch a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]

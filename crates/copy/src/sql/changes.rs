@@ -14,8 +14,9 @@ use crate::failure::Failure;
 use crate::record::{CHUNK_BYTES, Key, MOST_TABLES, Record};
 
 use super::connect::{Connection, Database, SqlError, alive, row, rows};
+use super::owners::TrustedOwners;
 use super::rows::{Bag, Micros};
-use super::visit::{Access, Relation, TrustedOwners};
+use super::visit::{Access, Relation};
 
 /// How many changes a page has, if no transaction has more.
 const PAGE: i64 = 1000;

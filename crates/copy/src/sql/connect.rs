@@ -30,7 +30,7 @@ use crate::printable;
 use crate::write::Backoff;
 
 use super::bounded::{Bounded, BoundedTls};
-use super::visit::TrustedOwners;
+use super::owners::{self, PLACE, TrustedOwners};
 
 /// How long one server may take to make a connection ready.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -173,8 +173,23 @@ impl Database {
         Failure::new(format!("{}: {}", self.name, error.text()))
     }
 
-    pub fn trusted(&self) -> &TrustedOwners {
-        &self.trusted
+    /// Looks whether all owners of some objects are trusted.
+    ///
+    /// # Errors
+    /// Who is not; what the database says.
+    pub async fn check_owners(
+        &self,
+        client: &Client,
+        objects: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<(), SqlError> {
+        let TrustedOwners::Named(names) = &self.trusted else {
+            return Ok(());
+        };
+        let parameters = [&[names as &(dyn ToSql + Sync)], parameters].concat();
+        let found = rows(client, &owners::untrusted(objects), &parameters, 1).await?;
+        let Some(row) = found.first() else { return Ok(()) };
+        Err(SqlError::for_ever(owners::reason(row.try_get(0)?, row.try_get(1)?)))
     }
 
     pub fn backoff(&self) -> Backoff {
@@ -378,7 +393,7 @@ impl Database {
             None => None,
         };
         let version = Extension::usable(found, "table-service-copy").map_err(SqlError::for_ever)?;
-        self.check_place(&client).await?;
+        self.check_owners(&client, PLACE, &[]).await?;
         Ok(Connection {
             client,
             has_functions_of_0_3: has_functions_of_0_3(&version),

@@ -4,6 +4,7 @@ mod bounded;
 mod bulk;
 mod changes;
 mod connect;
+mod owners;
 mod rows;
 mod source;
 mod target;
@@ -11,6 +12,6 @@ mod visit;
 
 pub use bulk::{LARGEST_STEP, SqlDeleter, count};
 pub use changes::{Change, ChangeFeed, Event, Images, StoredTable};
+pub use owners::TrustedOwners;
 pub use source::SqlSource;
 pub use target::{SqlTarget, SqlWriter};
-pub use visit::TrustedOwners;

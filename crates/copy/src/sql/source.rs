@@ -20,8 +20,9 @@ use crate::printable;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, MOST_TABLES, Position, Range, Reject};
 
 use super::connect::{Connection, Database, SqlError, alive, literal, row, rows};
+use super::owners::TrustedOwners;
 use super::rows as row_format;
-use super::visit::{Access, Relation, TrustedOwners};
+use super::visit::{Access, Relation};
 
 /// Tables with fewer rows are read in one range.
 const ROWS_OF_A_RANGE: i64 = 20_000;

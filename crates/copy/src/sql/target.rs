@@ -16,8 +16,9 @@ use crate::record::{Key, Record, Reject, reason};
 use crate::write::{OnConflict, Outcome, WriteMode};
 
 use super::connect::{ALL_ALIVE, Connection, Database, SqlError, alive, row, rows};
+use super::owners::TrustedOwners;
 use super::rows::{BagBytes, Micros};
-use super::visit::{Access, Relation, TrustedOwners};
+use super::visit::{Access, Relation};
 
 const COLUMNS: &str = "partition_key, row_key, \"timestamp\", properties";
 /// How many writes use the staging table after a conflict, before COPY tries the table itself again.

@@ -4,130 +4,11 @@
 //! table is visited only if all of that belongs to roles that gain nothing by it, or that the user has named with `--trust-owners`. Every
 //! statement on a table has the name of its relation from [`Database::visit`], which looks, in the same transaction and under a lock.
 
-use std::convert::Infallible;
-use std::str::FromStr;
-
 use table_service_model::table_name;
 use tokio_postgres::{Client, Row};
 
-use crate::printable;
-
 use super::connect::{Connection, Database, SqlError, rows};
-
-/// What `--trust-owners` says.
-#[derive(Debug, Clone)]
-pub enum TrustedOwners {
-    Named(Vec<String>),
-    All,
-}
-
-impl Default for TrustedOwners {
-    fn default() -> TrustedOwners {
-        TrustedOwners::Named(Vec::new())
-    }
-}
-
-impl FromStr for TrustedOwners {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<TrustedOwners, Infallible> {
-        Ok(match text {
-            "all" => TrustedOwners::All,
-            names => TrustedOwners::Named(names.split(',').map(|name| name.trim().to_owned()).collect()),
-        })
-    }
-}
-
-/// The owners of the database, and of what the functions of the extension are found by. Who owns a schema can put another one in its place.
-const PLACE: &str = "\
-    owned (owner, thing, place) AS ( \
-        SELECT d.datdba, 'database ' OPERATOR(pg_catalog.||) pg_catalog.quote_ident(d.datname), 1 FROM here AS d \
-        UNION ALL \
-        SELECT n.nspowner, 'schema ' OPERATOR(pg_catalog.||) n.nspname::pg_catalog.text, 2 FROM pg_catalog.pg_namespace AS n \
-            WHERE n.nspname OPERATOR(pg_catalog.=) ANY ('{table_service,table_service_data}'::pg_catalog.name[]) \
-        UNION ALL \
-        SELECT e.extowner, 'extension ' OPERATOR(pg_catalog.||) e.extname::pg_catalog.text, 3 FROM pg_catalog.pg_extension AS e \
-            WHERE e.extname OPERATOR(pg_catalog.=) 'table_service' \
-    )";
-
-/// The owners of a table and of everything that may run when it is read or written. What belongs to a table depends on it (triggers,
-/// constraints, indexes, policies, rules, defaults, statistics, partitions), and so do foreign keys that lead to it; and all of these
-/// depend on what they call. An extension's members count, and nothing else of it does. What has an owner that is not known here counts as
-/// untrusted.
-const OF_TABLE: &str = "\
-    visited (class, object) AS ( \
-        SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, $2::pg_catalog.text::pg_catalog.regclass::pg_catalog.oid \
-        UNION \
-        SELECT near.class, near.object FROM visited AS v CROSS JOIN LATERAL ( \
-            SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend AS d \
-            WHERE d.classid OPERATOR(pg_catalog.=) v.class AND d.objid OPERATOR(pg_catalog.=) v.object \
-            AND d.refclassid OPERATOR(pg_catalog.<>) ALL (ARRAY['pg_catalog.pg_namespace'::pg_catalog.regclass, \
-                'pg_catalog.pg_extension'::pg_catalog.regclass]::pg_catalog.oid[]) \
-            UNION ALL \
-            SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d \
-            WHERE d.refclassid OPERATOR(pg_catalog.=) v.class AND d.refobjid OPERATOR(pg_catalog.=) v.object \
-            AND (v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid \
-                    AND (d.deptype OPERATOR(pg_catalog.<>) 'n' OR d.classid OPERATOR(pg_catalog.=) ANY ( \
-                        ARRAY['pg_catalog.pg_class'::pg_catalog.regclass, 'pg_catalog.pg_constraint'::pg_catalog.regclass]::pg_catalog.oid[])) \
-                OR v.class OPERATOR(pg_catalog.=) ANY (ARRAY['pg_catalog.pg_type'::pg_catalog.regclass, \
-                        'pg_catalog.pg_opclass'::pg_catalog.regclass, 'pg_catalog.pg_opfamily'::pg_catalog.regclass]::pg_catalog.oid[]) \
-                    AND d.deptype OPERATOR(pg_catalog.=) ANY ('{a,i}'::pg_catalog.\"char\"[])) \
-            AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_publication_rel'::pg_catalog.regclass::pg_catalog.oid \
-        ) AS near (class, object) \
-    ), \
-    owned (owner, thing, place) AS ( \
-        SELECT o.owner, COALESCE(pg_catalog.pg_describe_object(v.class, v.object, 0), 'what is gone'), \
-            CASE WHEN v.object OPERATOR(pg_catalog.=) $2::pg_catalog.text::pg_catalog.regclass::pg_catalog.oid THEN 1 ELSE 2 END \
-        FROM visited AS v CROSS JOIN LATERAL ( \
-            SELECT relowner FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT proowner FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT typowner FROM pg_catalog.pg_type AS t WHERE t.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT oprowner FROM pg_catalog.pg_operator AS p WHERE p.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_operator'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT opcowner FROM pg_catalog.pg_opclass AS c WHERE c.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_opclass'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT opfowner FROM pg_catalog.pg_opfamily AS f WHERE f.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_opfamily'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT stxowner FROM pg_catalog.pg_statistic_ext AS s WHERE s.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT 0::pg_catalog.oid WHERE v.class OPERATOR(pg_catalog.<>) ALL ( \
-                ARRAY(SELECT known::pg_catalog.regclass::pg_catalog.oid FROM pg_catalog.unnest('{pg_catalog.pg_class,\
-                pg_catalog.pg_proc,pg_catalog.pg_type,pg_catalog.pg_operator,pg_catalog.pg_opclass,pg_catalog.pg_opfamily,\
-                pg_catalog.pg_statistic_ext,pg_catalog.pg_trigger,pg_catalog.pg_constraint,pg_catalog.pg_policy,pg_catalog.pg_rewrite,\
-                pg_catalog.pg_attrdef,pg_catalog.pg_cast,pg_catalog.pg_am,pg_catalog.pg_amop,pg_catalog.pg_amproc,pg_catalog.pg_language,\
-                pg_catalog.pg_collation,pg_catalog.pg_transform,pg_catalog.pg_ts_config,pg_catalog.pg_ts_dict}'::pg_catalog.text[]) AS known)) \
-        ) AS o (owner) \
-    )";
-
-/// The first of some objects whose owner is not trusted. Trusted is the role that has logged in, because it runs its own code; a role that can
-/// become it, such as a superuser; and the database's owner, unless a superuser has logged in: the functions of the extension run with the
-/// rights of whoever works in the database.
-fn untrusted(objects: &str) -> String {
-    format!(
-        "WITH RECURSIVE here AS (SELECT d.datname, d.datdba, r.oid AS role, r.rolname, r.rolsuper \
-            FROM pg_catalog.pg_database AS d, pg_catalog.pg_roles AS r \
-            WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database() AND r.rolname OPERATOR(pg_catalog.=) SESSION_USER), \
-        {objects} \
-        SELECT real.rolname::pg_catalog.text, o.thing FROM owned AS o CROSS JOIN here AS h \
-        LEFT JOIN pg_catalog.pg_roles AS real ON real.oid OPERATOR(pg_catalog.=) \
-            CASE WHEN o.owner OPERATOR(pg_catalog.=) 'pg_database_owner'::pg_catalog.regrole::pg_catalog.oid THEN h.datdba ELSE o.owner END \
-        WHERE (real.oid IS NULL OR NOT (pg_catalog.pg_has_role(real.oid, h.role, CASE \
-                    WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.<) 160000 THEN 'MEMBER' ELSE 'SET' END) \
-                OR real.oid OPERATOR(pg_catalog.=) h.datdba AND NOT h.rolsuper)) \
-        AND (real.rolname::pg_catalog.text OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[])) IS NOT TRUE \
-        ORDER BY o.place, o.thing LIMIT 1"
-    )
-}
+use super::owners::OF_TABLE;
 
 /// Where the entities of a table are. Only a visit shows the name.
 pub struct Relation {
@@ -143,17 +24,6 @@ pub enum Access {
 }
 
 impl Database {
-    /// Refuses a database whose functions may change owners' hands while they are called.
-    ///
-    /// # Errors
-    /// Who is not trusted; what the database says.
-    pub(super) async fn check_place(&self, client: &Client) -> Result<(), SqlError> {
-        let TrustedOwners::Named(names) = self.trusted() else {
-            return Ok(());
-        };
-        refuse(&rows(client, &untrusted(PLACE), &[names], 1).await?)
-    }
-
     /// The relation of a table; `None` if it is not there.
     ///
     /// # Errors
@@ -189,11 +59,9 @@ impl Database {
         client
             .batch_execute(&format!("LOCK TABLE {name} IN {mode} MODE"))
             .await?;
-        if let TrustedOwners::Named(names) = self.trusted() {
-            // The client's transaction may have a snapshot in which a table still belongs to somebody else.
-            let look = async |now: &Connection| rows(now, &untrusted(OF_TABLE), &[names, name], 1).await;
-            refuse(&self.on_kept(look).await?)?;
-        }
+        // The client's transaction may have a snapshot in which a table still belongs to somebody else.
+        let look = async |now: &Connection| self.check_owners(now, OF_TABLE, &[name]).await;
+        self.on_kept(look).await?;
         Ok(name)
     }
 
@@ -213,20 +81,4 @@ impl Database {
         client.batch_execute("COMMIT").await?;
         Ok(done)
     }
-}
-
-fn refuse(found: &[Row]) -> Result<(), SqlError> {
-    let Some(row) = found.first() else { return Ok(()) };
-    let (owner, thing): (Option<&str>, &str) = (row.try_get(0)?, row.try_get(1)?);
-    let thing = printable::said(thing);
-    Err(SqlError::for_ever(match owner {
-        Some(owner) => {
-            let owner = printable::said(owner);
-            format!(
-                "the {thing} belongs to {owner}, whose code would run with the rights of this role. Connect as {owner}, or trust it: \
-                 --trust-owners {owner}"
-            )
-        }
-        None => format!("the {thing} is of a kind that this program does not know. --trust-owners all does not look"),
-    }))
 }
