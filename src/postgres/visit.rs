@@ -7,6 +7,7 @@
 use std::ffi::CStr;
 
 use pgrx::prelude::*;
+use table_service_model::code_of_tables;
 
 use super::catalog;
 use super::guarded::guarded;
@@ -109,18 +110,23 @@ fn owner(table: pg_sys::Oid) -> pg_sys::Oid {
     }
 }
 
-/// Refuses a table if a statement on it could run code of a role that lacks rights of the current user. A function that is SECURITY
-/// DEFINER counts too: it can change settings of the session, such as `search_path`.
-///
-/// What a statement runs is an object that depends on the table, such as a trigger, a foreign key or a partition, an object on which that
-/// one depends, and so on. PostgreSQL notes these dependencies of everything that it stores as an expression. So an object of a kind that is
-/// not known here counts too.
+/// Refuses a table if a statement on it could run code of a role that lacks rights of the current user ([`code_of_tables`]). A function that is
+/// SECURITY DEFINER counts too: it can change settings of the session, such as `search_path`.
 ///
 /// # Errors
 /// The object and its owner.
 pub fn refuse_foreign_code(table: pg_sys::Oid) -> Result<(), Refused> {
+    let sql = format!(
+        "WITH RECURSIVE {}
+        SELECT pg_catalog.pg_describe_object(o.class, o.oid, 0), pg_catalog.pg_get_userbyid(o.owner)::pg_catalog.text, current_user::pg_catalog.text
+        FROM owned AS o
+        WHERE o.oid OPERATOR(pg_catalog.<>) $1 AND pg_catalog.pg_has_role(o.owner, current_user, 'USAGE') IS NOT TRUE
+        -- The types of rows say least.
+        ORDER BY o.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid, o.class, o.oid LIMIT 1",
+        code_of_tables::expressions("$1")
+    );
     connect(|spi| {
-        let rows = spi.read_catalogs(&foreign_code(), &[Value::oid(table)]);
+        let rows = spi.read_catalogs(&sql, &[Value::oid(table)]);
         let Some(row) = rows.first() else { return Ok(()) };
         let text = |column| row.text(column).map_or("?", |text| text.get());
         let (object, owner, user) = (text(1), text(2), text(3));
@@ -128,95 +134,4 @@ pub fn refuse_foreign_code(table: pg_sys::Oid) -> Result<(), Refused> {
             "{object} belongs to the role {owner}, and would run with the rights of {user}"
         )))
     })
-}
-
-/// The catalogs of objects that have an owner, with the column that names it.
-const OWNED: [(&str, &str); 9] = [
-    ("pg_class", "relowner"),
-    ("pg_collation", "collowner"),
-    ("pg_foreign_server", "srvowner"),
-    ("pg_opclass", "opcowner"),
-    ("pg_operator", "oprowner"),
-    ("pg_opfamily", "opfowner"),
-    ("pg_proc", "proowner"),
-    ("pg_statistic_ext", "stxowner"),
-    ("pg_type", "typowner"),
-];
-
-/// The catalogs of objects that are parts of a table, or that only superusers make.
-const PARTS: [&str; 7] = [
-    "pg_am",
-    "pg_attrdef",
-    "pg_constraint",
-    "pg_foreign_data_wrapper",
-    "pg_policy",
-    "pg_rewrite",
-    "pg_trigger",
-];
-
-/// The catalogs of objects that run nothing when a statement reads or writes what they depend on, or that depend on them.
-const IDLE: [&str; 4] = ["pg_extension", "pg_language", "pg_namespace", "pg_publication_rel"];
-
-/// Returns the query for the first object that a statement on a table could run and that belongs to a role without the rights of the
-/// current user.
-fn foreign_code() -> String {
-    let list = |catalogs: &[&str]| {
-        let oids: Vec<String> = catalogs.iter().map(|catalog| class(catalog)).collect();
-        format!("(ARRAY[{}])", oids.join(", "))
-    };
-    let owners: Vec<String> = OWNED
-        .iter()
-        .map(|(catalog, owner)| {
-            format!(
-                "SELECT o.{owner} AS owner FROM pg_catalog.{catalog} AS o WHERE o.oid OPERATOR(pg_catalog.=) r.oid AND r.class OPERATOR(pg_catalog.=) {}",
-                class(catalog)
-            )
-        })
-        .collect();
-    format!(
-        "WITH RECURSIVE run (class, oid) AS (
-            SELECT {class}, $1
-            UNION
-            SELECT next.class, next.oid FROM run AS r CROSS JOIN LATERAL (
-                SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend AS d
-                WHERE d.classid OPERATOR(pg_catalog.=) r.class AND d.objid OPERATOR(pg_catalog.=) r.oid
-                AND d.refclassid OPERATOR(pg_catalog.<>) ALL {idle}
-                UNION ALL
-                -- The parts of tables and of domains depend on them, foreign keys on both tables, and partitions on the whole.
-                SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d
-                LEFT JOIN pg_catalog.pg_class AS c ON d.classid OPERATOR(pg_catalog.=) {class} AND c.oid OPERATOR(pg_catalog.=) d.objid
-                LEFT JOIN pg_catalog.pg_rewrite AS w ON d.classid OPERATOR(pg_catalog.=) {rewrite} AND w.oid OPERATOR(pg_catalog.=) d.objid
-                LEFT JOIN pg_catalog.pg_constraint AS k ON d.classid OPERATOR(pg_catalog.=) {constraint} AND k.oid OPERATOR(pg_catalog.=) d.objid
-                WHERE d.refclassid OPERATOR(pg_catalog.=) r.class AND d.refobjid OPERATOR(pg_catalog.=) r.oid
-                AND CASE
-                    WHEN r.class OPERATOR(pg_catalog.=) {of_type} THEN k.contypid OPERATOR(pg_catalog.=) r.oid
-                    WHEN r.class OPERATOR(pg_catalog.<>) {class} THEN false
-                    WHEN c.oid IS NOT NULL THEN c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p,f,i,I}}')
-                    WHEN w.oid IS NOT NULL THEN w.ev_class OPERATOR(pg_catalog.=) r.oid
-                    WHEN k.oid IS NOT NULL THEN r.oid OPERATOR(pg_catalog.=) ANY (ARRAY[k.conrelid, k.confrelid])
-                    -- A function that uses a table, or its type of rows, does not run.
-                    ELSE d.classid OPERATOR(pg_catalog.<>) ALL (ARRAY[{function}, {of_type}]) AND d.classid OPERATOR(pg_catalog.<>) ALL {idle}
-                END
-            ) AS next (class, oid)
-        )
-        SELECT pg_catalog.pg_describe_object(r.class, r.oid, 0), pg_catalog.pg_get_userbyid(o.owner)::pg_catalog.text, current_user::pg_catalog.text
-        FROM run AS r LEFT JOIN LATERAL ({owners}) AS o ON true
-        WHERE r.class OPERATOR(pg_catalog.<>) ALL {parts}
-        AND NOT (r.class OPERATOR(pg_catalog.=) {class} AND r.oid OPERATOR(pg_catalog.=) $1)
-        AND pg_catalog.pg_has_role(o.owner, current_user, 'USAGE') IS NOT TRUE
-        ORDER BY r.class, r.oid LIMIT 1",
-        class = class("pg_class"),
-        constraint = class("pg_constraint"),
-        rewrite = class("pg_rewrite"),
-        of_type = class("pg_type"),
-        function = class("pg_proc"),
-        idle = list(&IDLE),
-        parts = list(&PARTS),
-        owners = owners.join(" UNION ALL "),
-    )
-}
-
-/// Returns the OID of a catalog in SQL.
-fn class(catalog: &str) -> String {
-    format!("'pg_catalog.{catalog}'::pg_catalog.regclass::pg_catalog.oid")
 }

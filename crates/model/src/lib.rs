@@ -7,6 +7,7 @@
 pub mod access;
 pub mod batch;
 pub mod change_feed;
+pub mod code_of_tables;
 pub mod connection;
 pub mod edm;
 pub mod entity;

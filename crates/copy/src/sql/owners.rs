@@ -3,6 +3,8 @@
 use std::convert::Infallible;
 use std::str::FromStr;
 
+use table_service_model::code_of_tables;
+
 use crate::printable;
 
 /// What `--trust-owners` says.
@@ -31,7 +33,7 @@ impl FromStr for TrustedOwners {
 
 /// The owners of the database, and of what the functions of the extension are found by. Who owns a schema can put another one in its place.
 pub const PLACE: &str = "\
-    owned (owner, thing, place) AS ( \
+    found (owner, thing, place) AS ( \
         SELECT d.datdba, 'database ' OPERATOR(pg_catalog.||) pg_catalog.quote_ident(d.datname), 1 FROM here AS d \
         UNION ALL \
         SELECT n.nspowner, 'schema ' OPERATOR(pg_catalog.||) n.nspname::pg_catalog.text, 2 FROM pg_catalog.pg_namespace AS n \
@@ -41,64 +43,20 @@ pub const PLACE: &str = "\
             WHERE e.extname OPERATOR(pg_catalog.=) 'table_service' \
     )";
 
-/// The owners of a table and of everything that may run when it is read or written. What belongs to a table depends on it (triggers,
-/// constraints, indexes, policies, rules, defaults, statistics, partitions), and so do foreign keys that lead to it; and all of these
-/// depend on what they call. An extension's members count, and nothing else of it does. What has an owner that is not known here counts as
+/// Returns the owners of a table and of everything that may run when it is read or written. What has an owner that is not known counts as
 /// untrusted.
-pub const OF_TABLE: &str = "\
-    visited (class, object) AS ( \
-        SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, $2::pg_catalog.text::pg_catalog.regclass::pg_catalog.oid \
-        UNION \
-        SELECT near.class, near.object FROM visited AS v CROSS JOIN LATERAL ( \
-            SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend AS d \
-            WHERE d.classid OPERATOR(pg_catalog.=) v.class AND d.objid OPERATOR(pg_catalog.=) v.object \
-            AND d.refclassid OPERATOR(pg_catalog.<>) ALL (ARRAY['pg_catalog.pg_namespace'::pg_catalog.regclass, \
-                'pg_catalog.pg_extension'::pg_catalog.regclass]::pg_catalog.oid[]) \
-            UNION ALL \
-            SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d \
-            WHERE d.refclassid OPERATOR(pg_catalog.=) v.class AND d.refobjid OPERATOR(pg_catalog.=) v.object \
-            AND (v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid \
-                    AND (d.deptype OPERATOR(pg_catalog.<>) 'n' OR d.classid OPERATOR(pg_catalog.=) ANY ( \
-                        ARRAY['pg_catalog.pg_class'::pg_catalog.regclass, 'pg_catalog.pg_constraint'::pg_catalog.regclass]::pg_catalog.oid[])) \
-                OR v.class OPERATOR(pg_catalog.=) ANY (ARRAY['pg_catalog.pg_type'::pg_catalog.regclass, \
-                        'pg_catalog.pg_opclass'::pg_catalog.regclass, 'pg_catalog.pg_opfamily'::pg_catalog.regclass]::pg_catalog.oid[]) \
-                    AND d.deptype OPERATOR(pg_catalog.=) ANY ('{a,i}'::pg_catalog.\"char\"[])) \
-            AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_publication_rel'::pg_catalog.regclass::pg_catalog.oid \
-        ) AS near (class, object) \
-    ), \
-    owned (owner, thing, place) AS ( \
-        SELECT o.owner, COALESCE(pg_catalog.pg_describe_object(v.class, v.object, 0), 'what is gone'), \
-            CASE WHEN v.object OPERATOR(pg_catalog.=) $2::pg_catalog.text::pg_catalog.regclass::pg_catalog.oid THEN 1 ELSE 2 END \
-        FROM visited AS v CROSS JOIN LATERAL ( \
-            SELECT relowner FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT proowner FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT typowner FROM pg_catalog.pg_type AS t WHERE t.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT oprowner FROM pg_catalog.pg_operator AS p WHERE p.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_operator'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT opcowner FROM pg_catalog.pg_opclass AS c WHERE c.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_opclass'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT opfowner FROM pg_catalog.pg_opfamily AS f WHERE f.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_opfamily'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT stxowner FROM pg_catalog.pg_statistic_ext AS s WHERE s.oid OPERATOR(pg_catalog.=) v.object \
-                AND v.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass::pg_catalog.oid \
-            UNION ALL \
-            SELECT 0::pg_catalog.oid WHERE v.class OPERATOR(pg_catalog.<>) ALL ( \
-                ARRAY(SELECT known::pg_catalog.regclass::pg_catalog.oid FROM pg_catalog.unnest('{pg_catalog.pg_class,\
-                pg_catalog.pg_proc,pg_catalog.pg_type,pg_catalog.pg_operator,pg_catalog.pg_opclass,pg_catalog.pg_opfamily,\
-                pg_catalog.pg_statistic_ext,pg_catalog.pg_trigger,pg_catalog.pg_constraint,pg_catalog.pg_policy,pg_catalog.pg_rewrite,\
-                pg_catalog.pg_attrdef,pg_catalog.pg_cast,pg_catalog.pg_am,pg_catalog.pg_amop,pg_catalog.pg_amproc,pg_catalog.pg_language,\
-                pg_catalog.pg_collation,pg_catalog.pg_transform,pg_catalog.pg_ts_config,pg_catalog.pg_ts_dict}'::pg_catalog.text[]) AS known)) \
-        ) AS o (owner) \
-    )";
+#[must_use]
+pub fn of_table() -> String {
+    const TABLE: &str = "$2::pg_catalog.text::pg_catalog.regclass::pg_catalog.oid";
+    format!(
+        "{}, found (owner, thing, place) AS ( \
+            SELECT COALESCE(o.owner, 0::pg_catalog.oid), COALESCE(pg_catalog.pg_describe_object(o.class, o.oid, 0), 'what is gone'), \
+                CASE WHEN o.oid OPERATOR(pg_catalog.=) {TABLE} THEN 1 ELSE 2 END \
+            FROM owned AS o \
+        )",
+        code_of_tables::expressions(TABLE)
+    )
+}
 
 /// The first of some objects whose owner is not trusted. Trusted is the role that has logged in, because it runs its own code; a role that can
 /// become it, such as a superuser; and the database's owner, unless a superuser has logged in: the functions of the extension run with the
@@ -109,7 +67,7 @@ pub fn untrusted(objects: &str) -> String {
             FROM pg_catalog.pg_database AS d, pg_catalog.pg_roles AS r \
             WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database() AND r.rolname OPERATOR(pg_catalog.=) SESSION_USER), \
         {objects} \
-        SELECT real.rolname::pg_catalog.text, o.thing FROM owned AS o CROSS JOIN here AS h \
+        SELECT real.rolname::pg_catalog.text, o.thing FROM found AS o CROSS JOIN here AS h \
         LEFT JOIN pg_catalog.pg_roles AS real ON real.oid OPERATOR(pg_catalog.=) \
             CASE WHEN o.owner OPERATOR(pg_catalog.=) 'pg_database_owner'::pg_catalog.regrole::pg_catalog.oid THEN h.datdba ELSE o.owner END \
         WHERE (real.oid IS NULL OR NOT (pg_catalog.pg_has_role(real.oid, h.role, CASE \

@@ -8,7 +8,7 @@ use table_service_model::table_name;
 use tokio_postgres::{Client, Row};
 
 use super::connect::{Connection, Database, SqlError, rows};
-use super::owners::OF_TABLE;
+use super::owners::of_table;
 
 /// Where the entities of a table are. Only a visit shows the name.
 pub struct Relation {
@@ -60,7 +60,7 @@ impl Database {
             .batch_execute(&format!("LOCK TABLE {name} IN {mode} MODE"))
             .await?;
         // The client's transaction may have a snapshot in which a table still belongs to somebody else.
-        let look = async |now: &Connection| self.check_owners(now, OF_TABLE, &[name]).await;
+        let look = async |now: &Connection| self.check_owners(now, &of_table(), &[name]).await;
         self.on_kept(look).await?;
         Ok(name)
     }
