@@ -129,6 +129,10 @@ COMMENT ON FUNCTION table_service.properties_recv(internal) IS
     'Reads the binary form, and checks it.';
 COMMENT ON FUNCTION table_service.properties_send(table_service.properties) IS
     'Writes the binary form.';
+COMMENT ON FUNCTION table_service.properties_from_json(json) IS
+    'Is the cast from json.';
+COMMENT ON FUNCTION table_service.properties_to_json(table_service.properties) IS
+    'Is the cast to json.';
 COMMENT ON FUNCTION table_service.properties_from_jsonb(jsonb) IS
     'Is the cast from jsonb.';
 COMMENT ON FUNCTION table_service.properties_to_jsonb(table_service.properties) IS
@@ -139,6 +143,16 @@ COMMENT ON FUNCTION table_service.properties_get(table_service.properties, text)
     'Is the operator -> under a name.';
 COMMENT ON FUNCTION table_service.properties_get_text(table_service.properties, text) IS
     'Is the operator ->> under a name.';
+COMMENT ON FUNCTION table_service.properties_get_path(table_service.properties, text[]) IS
+    'Is the operator #> under a name.';
+COMMENT ON FUNCTION table_service.properties_get_path_text(table_service.properties, text[]) IS
+    'Is the operator #>> under a name.';
+COMMENT ON FUNCTION table_service.properties_contains(table_service.properties, table_service.properties) IS
+    'Is the operator @> under a name.';
+COMMENT ON FUNCTION table_service.properties_contained(table_service.properties, table_service.properties) IS
+    'Is the operator <@ under a name.';
+COMMENT ON FUNCTION table_service.properties_subscript(internal) IS
+    'Tells PostgreSQL how subscripts of properties are parsed and evaluated.';
 COMMENT ON FUNCTION table_service.merge_properties(table_service.properties, table_service.properties) IS
     'Is the operator || under a name.';
 COMMENT ON FUNCTION table_service.remove_property(table_service.properties, text) IS
@@ -187,8 +201,20 @@ COMMENT ON OPERATOR table_service.-> (table_service.properties, text) IS
     'The value of a property in payload form, as jsonb; NULL if it is absent.';
 COMMENT ON OPERATOR table_service.->> (table_service.properties, text) IS
     'The value of a property in payload form, as text; NULL if it is absent.';
+COMMENT ON OPERATOR table_service.#> (table_service.properties, text[]) IS
+    'The value of the property that a path names, as jsonb; all properties for the empty path.';
+COMMENT ON OPERATOR table_service.#>> (table_service.properties, text[]) IS
+    'The value of the property that a path names, as text; all properties for the empty path.';
 COMMENT ON OPERATOR table_service.? (table_service.properties, text) IS
     'Whether there is a property of that name.';
+COMMENT ON OPERATOR table_service.?| (table_service.properties, text[]) IS
+    'Whether there is a property of any of those names.';
+COMMENT ON OPERATOR table_service.?& (table_service.properties, text[]) IS
+    'Whether there are properties of all those names.';
+COMMENT ON OPERATOR table_service.@> (table_service.properties, table_service.properties) IS
+    'Whether the left side has every property of the right side, with the same type and value.';
+COMMENT ON OPERATOR table_service.<@ (table_service.properties, table_service.properties) IS
+    'Whether the right side has every property of the left side, with the same type and value.';
 COMMENT ON OPERATOR table_service.|| (table_service.properties, table_service.properties) IS
     'The properties of both sides; the right side wins.';
 COMMENT ON OPERATOR table_service.- (table_service.properties, text) IS
@@ -217,6 +243,10 @@ COMMENT ON OPERATOR FAMILY table_service.properties_ops USING hash IS
     'For DISTINCT, GROUP BY, hash joins and hash indexes.';
 COMMENT ON FUNCTION table_service.has_property(table_service.properties, text) IS
     'Says whether there is a property of that name; the operator ? under a name.';
+COMMENT ON FUNCTION table_service.has_any_property(table_service.properties, text[]) IS
+    'Says whether there is a property of any of those names; the operator ?| under a name.';
+COMMENT ON FUNCTION table_service.has_all_properties(table_service.properties, text[]) IS
+    'Says whether there are properties of all those names; the operator ?& under a name.';
 COMMENT ON FUNCTION table_service.property_type(table_service.properties, text) IS
     'Returns the name of a property''s Edm type, or NULL if the property is absent.';
 COMMENT ON FUNCTION table_service.each_property(table_service.properties) IS
@@ -239,6 +269,10 @@ COMMENT ON FUNCTION table_service.get_guid(table_service.properties, text) IS
     'Returns the value of a Guid property, or NULL.';
 COMMENT ON FUNCTION table_service.get_binary(table_service.properties, text) IS
     'Returns the value of a Binary property, or NULL.';
+COMMENT ON CAST (json AS table_service.properties) IS
+    'Takes a JSON object in payload form, and reads its text as it is.';
+COMMENT ON CAST (table_service.properties AS json) IS
+    'Gives the payload form; PostgreSQL''s JSON functions use it.';
 COMMENT ON CAST (jsonb AS table_service.properties) IS
     'Takes a JSON object in payload form.';
 COMMENT ON CAST (table_service.properties AS jsonb) IS

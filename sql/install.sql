@@ -310,6 +310,10 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_send_wrapper';
 
+
+CREATE FUNCTION table_service.properties_subscript(internal) RETURNS internal
+IMMUTABLE STRICT PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', 'properties_subscript_wrapper';
+
 -- creates:
 --   Type(postgres::types::PropertiesArg)
 --   Type(postgres::types::PropertiesOut)
@@ -324,6 +328,7 @@ AS 'MODULE_PATHNAME', 'properties_send_wrapper';
 --   api::bag::io::properties_out
 --   api::bag::io::properties_recv
 --   api::bag::io::properties_send
+--   api::bag::subscript::properties_subscript
 
 -- The property bag of one entity: Edm values by name, in a binary format of its own.
 CREATE TYPE table_service.properties (
@@ -331,6 +336,7 @@ CREATE TYPE table_service.properties (
     OUTPUT = table_service.properties_out,
     RECEIVE = table_service.properties_recv,
     SEND = table_service.properties_send,
+    SUBSCRIPT = table_service.properties_subscript,
     INTERNALLENGTH = VARIABLE,
     ALIGNMENT = int4,
     STORAGE = extended
@@ -352,6 +358,268 @@ CREATE TYPE table_service.batch_operation AS (
     if_match text
 );
 
+CREATE  FUNCTION "properties_contains"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_contains_wrapper';
+
+
+CREATE  FUNCTION "merge_properties"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
+
+CREATE  FUNCTION "batch_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
+
+CREATE  FUNCTION "properties_from_json"(
+	"json" json /* JsonArg < '_ > */
+) RETURNS table_service.properties /* PropertiesOut */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_from_json_wrapper';
+
+CREATE  FUNCTION "has_property"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_property_wrapper';
+
+CREATE  FUNCTION "properties_le"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_le_wrapper';
+
+CREATE  FUNCTION "properties_eq"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
+
+CREATE  FUNCTION "get_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
+	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
+) RETURNS SETOF table_service.entity /* Entities */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_entities_wrapper';
+
+CREATE  FUNCTION "batch_replace"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
+
+CREATE  FUNCTION "properties_lt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
+
+CREATE  FUNCTION "properties_get_path_text"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"path" text[] /* TextArrayArg < '_ > */
+) RETURNS text /* Option < TextOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_path_text_wrapper';
+
+CREATE  FUNCTION "merge_fits"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"old" table_service.properties, /* PropertiesArg < '_ > */
+	"new" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
+
+CREATE  FUNCTION "batch_delete"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"if_match" text DEFAULT '*' /* Option < TextArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
+
+CREATE  FUNCTION "properties_get_text"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS TEXT /* Option < String > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
+
+CREATE  FUNCTION "has_all_properties"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"names" text[] /* TextArrayArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_all_properties_wrapper';
+
+CREATE  FUNCTION "count_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS bigint /* i64 */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'count_entities_wrapper';
+
+CREATE  FUNCTION "entity_passes"(
+	"partition_key" text, /* TextArg < '_ > */
+	"row_key" text, /* TextArg < '_ > */
+	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"filter" text /* TextArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_passes_wrapper';
+
+CREATE  FUNCTION "properties_get"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS jsonb /* Option < JsonbOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_get_wrapper';
+
+CREATE  FUNCTION "get_binary"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bytea /* Option < & '_ [u8] > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_binary_wrapper';
+
+CREATE  FUNCTION "merge_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
+	"if_match" text /* Option < TextArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
+
+CREATE  FUNCTION "properties_contained"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_contained_wrapper';
+
+CREATE  FUNCTION "delete_entities"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text, /* Option < TextArg < '_ > > */
+	"top" bigint DEFAULT NULL, /* Option < i64 > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS bigint /* i64 */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
+
+CREATE  FUNCTION "etag"(
+	"entity" table_service.entity /* EntityArg < '_ > */
+) RETURNS TEXT /* Option < String > */
+IMMUTABLE STRICT PARALLEL SAFE 
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
+
+CREATE  FUNCTION "get_guid"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS uuid /* Option < Uuid > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_guid_wrapper';
+
+CREATE  FUNCTION "batch_insert_or_merge"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
+
+CREATE  FUNCTION "filter_to_sql"(
+	"filter" text, /* Option < TextArg < '_ > > */
+	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
+
+CREATE  FUNCTION "explain_query"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
+STABLE PARALLEL RESTRICTED
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'explain_query_wrapper';
+
+CREATE  FUNCTION "get_string"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS TEXT /* Option < & '_ str > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_string_wrapper';
+
+CREATE  FUNCTION "get_int32"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS INT /* Option < i32 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_int32_wrapper';
+
+CREATE  FUNCTION "properties_ge"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
+
+CREATE  FUNCTION "properties_ne"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
+
 CREATE  FUNCTION "patch_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"partition_key" text, /* Option < TextArg < '_ > > */
@@ -367,13 +635,28 @@ CREATE  FUNCTION "patch_entity"(
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'patch_entity_wrapper';
 
-CREATE  FUNCTION "batch_insert_or_merge"(
+CREATE  FUNCTION "get_boolean"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bool /* Option < bool > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
+
+
+CREATE PROCEDURE table_service.delete_entities_in_steps(
+    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
+    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
+LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
+
+CREATE  FUNCTION "insert_or_merge_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
 	"row_key" text, /* Option < TextArg < '_ > > */
 	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
+) RETURNS TEXT /* String */
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_or_merge_wrapper';
+AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
 
 CREATE  FUNCTION "properties_from_jsonb"(
 	"jsonb" jsonb /* JsonbArg < '_ > */
@@ -382,13 +665,29 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'properties_from_jsonb_wrapper';
 
-CREATE  FUNCTION "get_int64"(
+CREATE  FUNCTION "batch_insert"(
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS table_service.batch_operation /* BatchOperationOut */
+IMMUTABLE PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
+
+CREATE  FUNCTION "properties_get_path"(
 	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
+	"path" text[] /* TextArrayArg < '_ > */
+) RETURNS jsonb /* Option < JsonbOut > */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int64_wrapper';
+AS 'MODULE_PATHNAME', 'properties_get_path_wrapper';
+
+CREATE  FUNCTION "entity_to_json"(
+	"entity" table_service.entity, /* EntityArg < '_ > */
+	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
+) RETURNS json /* Option < JsonOut > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
 
 CREATE  FUNCTION "get_entity"(
 	"table_name" text, /* Option < TextArg < '_ > > */
@@ -400,6 +699,108 @@ STABLE PARALLEL RESTRICTED
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'get_entity_wrapper';
 
+CREATE  FUNCTION "has_any_property"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"names" text[] /* TextArrayArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'has_any_property_wrapper';
+
+
+CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
+IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
+
+CREATE  FUNCTION "properties_gt"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS bool /* bool */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
+
+-- requires:
+--   matches_support
+CREATE  FUNCTION "matches"(
+	"entity" table_service.entity, /* Option < EntityArg < '_ > > */
+	"filter" text, /* Option < TextArg < '_ > > */
+	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
+) RETURNS bool /* Option < bool > */
+IMMUTABLE PARALLEL SAFE SUPPORT "matches_support"
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'matches_wrapper';
+
+CREATE  FUNCTION "get_datetime"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
+
+CREATE  FUNCTION "each_property"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS TABLE (name text, type text, value text) /* EachProperty */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'each_property_wrapper';
+
+CREATE  FUNCTION "get_double"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS double precision /* Option < f64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_double_wrapper';
+
+CREATE  FUNCTION "properties_cmp"(
+	"left" table_service.properties, /* PropertiesArg < '_ > */
+	"right" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
+
+CREATE  FUNCTION "properties_hash"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS INT /* i32 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
+
+CREATE  FUNCTION "get_int64"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bigint /* Option < i64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_int64_wrapper';
+
+CREATE  FUNCTION "insert_or_replace_entity"(
+	"table_name" text, /* Option < TextArg < '_ > > */
+	"partition_key" text, /* Option < TextArg < '_ > > */
+	"row_key" text, /* Option < TextArg < '_ > > */
+	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
+) RETURNS TEXT /* String */
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
+
+CREATE  FUNCTION "get_ticks"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"name" text /* TextArg < '_ > */
+) RETURNS bigint /* Option < i64 > */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'get_ticks_wrapper';
+
+CREATE  FUNCTION "properties_hash_extended"(
+	"properties" table_service.properties, /* PropertiesArg < '_ > */
+	"seed" bigint /* i64 */
+) RETURNS bigint /* i64 */
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
+
 CREATE  FUNCTION "delete_entities_step"(
 	"table_name" text, /* Option < TextArg < '_ > > */
 	"filter" text, /* Option < TextArg < '_ > > */
@@ -409,49 +810,6 @@ CREATE  FUNCTION "delete_entities_step"(
 ) RETURNS TABLE (deleted bigint, continuation_token text) /* DeletedStep */
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'delete_entities_step_wrapper';
-
-CREATE  FUNCTION "properties_lt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_lt_wrapper';
-
-CREATE  FUNCTION "properties_get"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS jsonb /* Option < JsonbOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_wrapper';
-
-
-CREATE PROCEDURE table_service.delete_entities_in_steps(
-    table_name text, filter text, step bigint DEFAULT 1000, pause interval DEFAULT '0', parameters table_service.properties DEFAULT NULL,
-    INOUT deleted bigint DEFAULT 0, INOUT continuation_token text DEFAULT NULL)
-LANGUAGE c AS 'MODULE_PATHNAME', 'delete_entities_in_steps_wrapper';
-
-
-CREATE FUNCTION table_service.expires_at("timestamp" timestamptz, properties table_service.properties, property text, seconds bigint) RETURNS timestamptz
-IMMUTABLE PARALLEL SAFE COST 20 LANGUAGE c AS 'MODULE_PATHNAME', 'expires_at_wrapper';
-
-CREATE  FUNCTION "insert_or_merge_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_merge_entity_wrapper';
-
-CREATE  FUNCTION "properties_cmp"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_cmp_wrapper';
 
 CREATE  FUNCTION "entity_is_valid"(
 	"partition_key" text, /* TextArg < '_ > */
@@ -463,84 +821,12 @@ IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'entity_is_valid_wrapper';
 
-CREATE  FUNCTION "get_binary"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bytea /* Option < & '_ [u8] > */
+CREATE  FUNCTION "entity_from_json"(
+	"payload" text /* TextArg < '_ > */
+) RETURNS table_service.entity /* EntityOut */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_binary_wrapper';
-
-CREATE  FUNCTION "properties_le"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_le_wrapper';
-
-CREATE  FUNCTION "batch_delete"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"if_match" text DEFAULT '*' /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_delete_wrapper';
-
-CREATE  FUNCTION "get_boolean"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* Option < bool > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_boolean_wrapper';
-
-CREATE  FUNCTION "batch_insert"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_insert_wrapper';
-
-CREATE  FUNCTION "get_double"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS double precision /* Option < f64 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_double_wrapper';
-
-CREATE  FUNCTION "etag"(
-	"entity" table_service.entity /* EntityArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE 
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'etag_of_entity_wrapper';
-
-CREATE  FUNCTION "explain_query"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TABLE (access text, key_ranges text[], residual text, sql text, plan text) /* Explanation */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'explain_query_wrapper';
-
-CREATE  FUNCTION "properties_hash"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS INT /* i32 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_wrapper';
-
-CREATE  FUNCTION "properties_hash_extended"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"seed" bigint /* i64 */
-) RETURNS bigint /* i64 */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_hash_extended_wrapper';
+AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
 
 CREATE  FUNCTION "batch_insert_or_replace"(
 	"row_key" text, /* Option < TextArg < '_ > > */
@@ -550,99 +836,11 @@ IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'batch_insert_or_replace_wrapper';
 
-CREATE  FUNCTION "each_property"(
-	"properties" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS TABLE (name text, type text, value text) /* EachProperty */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'each_property_wrapper';
 
-CREATE  FUNCTION "properties_eq"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_eq_wrapper';
-
-CREATE  FUNCTION "get_string"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < & '_ str > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_string_wrapper';
-
-CREATE  FUNCTION "insert_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_entity_wrapper';
-
-CREATE  FUNCTION "properties_get_text"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS TEXT /* Option < String > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_get_text_wrapper';
-
-CREATE  FUNCTION "delete_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"top" bigint DEFAULT NULL, /* Option < i64 > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bigint /* i64 */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'delete_entities_wrapper';
-
-CREATE  FUNCTION "get_guid"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS uuid /* Option < Uuid > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_guid_wrapper';
-
-CREATE  FUNCTION "merge_properties"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS table_service.properties /* PropertiesOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_properties_wrapper';
-
-CREATE  FUNCTION "get_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_keys" text[], /* Option < TextArrayArg < '_ > > */
-	"projection" text DEFAULT NULL /* Option < TextArg < '_ > > */
-) RETURNS SETOF table_service.entity /* Entities */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_entities_wrapper';
-
-CREATE  FUNCTION "entity_passes"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"timestamp" timestamp with time zone, /* TimestampWithTimeZone */
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"filter" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_passes_wrapper';
-
-CREATE  FUNCTION "properties_ge"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ge_wrapper';
+CREATE FUNCTION table_service.execute_batch(
+    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
+RETURNS TABLE (index integer, row_key text, etag text)
+LANGUAGE c AS 'MODULE_PATHNAME', 'execute_batch_wrapper';
 
 CREATE  FUNCTION "batch_patch"(
 	"row_key" text, /* Option < TextArg < '_ > > */
@@ -658,150 +856,12 @@ IMMUTABLE PARALLEL SAFE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'batch_patch_wrapper';
 
-CREATE  FUNCTION "get_ticks"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bigint /* Option < i64 > */
+CREATE  FUNCTION "properties_to_json"(
+	"properties" table_service.properties /* PropertiesArg < '_ > */
+) RETURNS json /* JsonOut */
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_ticks_wrapper';
-
-CREATE  FUNCTION "merge_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_entity_wrapper';
-
-CREATE  FUNCTION "insert_or_replace_entity"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"partition_key" text, /* Option < TextArg < '_ > > */
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'insert_or_replace_entity_wrapper';
-
-CREATE  FUNCTION "properties_gt"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_gt_wrapper';
-
-CREATE  FUNCTION "entity_from_json"(
-	"payload" text /* TextArg < '_ > */
-) RETURNS table_service.entity /* EntityOut */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_from_json_wrapper';
-
-CREATE  FUNCTION "batch_merge"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_merge_wrapper';
-
-CREATE  FUNCTION "get_int32"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS INT /* Option < i32 > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_int32_wrapper';
-
-CREATE  FUNCTION "properties_ne"(
-	"left" table_service.properties, /* PropertiesArg < '_ > */
-	"right" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'properties_ne_wrapper';
-
-CREATE  FUNCTION "batch_replace"(
-	"row_key" text, /* Option < TextArg < '_ > > */
-	"properties" table_service.properties, /* Option < PropertiesArg < '_ > > */
-	"if_match" text /* Option < TextArg < '_ > > */
-) RETURNS table_service.batch_operation /* BatchOperationOut */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'batch_replace_wrapper';
-
-
-CREATE FUNCTION table_service.execute_batch(
-    table_name text, partition_key text, VARIADIC operations table_service.batch_operation[])
-RETURNS TABLE (index integer, row_key text, etag text)
-LANGUAGE c AS 'MODULE_PATHNAME', 'execute_batch_wrapper';
-
-CREATE  FUNCTION "count_entities"(
-	"table_name" text, /* Option < TextArg < '_ > > */
-	"filter" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bigint /* i64 */
-STABLE PARALLEL RESTRICTED
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'count_entities_wrapper';
-
-CREATE  FUNCTION "merge_fits"(
-	"partition_key" text, /* TextArg < '_ > */
-	"row_key" text, /* TextArg < '_ > */
-	"old" table_service.properties, /* PropertiesArg < '_ > */
-	"new" table_service.properties /* PropertiesArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'merge_fits_wrapper';
-
-CREATE  FUNCTION "get_datetime"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS timestamp with time zone /* Option < TimestampWithTimeZone > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'get_datetime_wrapper';
-
-CREATE  FUNCTION "filter_to_sql"(
-	"filter" text, /* Option < TextArg < '_ > > */
-	"alias" text DEFAULT NULL, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS TEXT /* String */
-IMMUTABLE PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'filter_to_sql_wrapper';
-
-CREATE  FUNCTION "has_property"(
-	"properties" table_service.properties, /* PropertiesArg < '_ > */
-	"name" text /* TextArg < '_ > */
-) RETURNS bool /* bool */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'has_property_wrapper';
-
-CREATE  FUNCTION "entity_to_json"(
-	"entity" table_service.entity, /* EntityArg < '_ > */
-	"metadata" text DEFAULT 'minimal' /* TextArg < '_ > */
-) RETURNS json /* Option < JsonOut > */
-IMMUTABLE STRICT PARALLEL SAFE
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'entity_to_json_wrapper';
-
--- requires:
---   matches_support
-CREATE  FUNCTION "matches"(
-	"entity" table_service.entity, /* Option < EntityArg < '_ > > */
-	"filter" text, /* Option < TextArg < '_ > > */
-	"parameters" table_service.properties DEFAULT NULL /* Option < PropertiesArg < '_ > > */
-) RETURNS bool /* Option < bool > */
-IMMUTABLE PARALLEL SAFE SUPPORT "matches_support"
-LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'matches_wrapper';
+AS 'MODULE_PATHNAME', 'properties_to_json_wrapper';
 
 CREATE  FUNCTION "properties_to_jsonb"(
 	"properties" table_service.properties /* PropertiesArg < '_ > */
@@ -944,7 +1004,13 @@ AS 'MODULE_PATHNAME', 'remove_property_wrapper';
 -- requires:
 --   api::bag::operators::properties_get
 --   api::bag::operators::properties_get_text
+--   api::bag::operators::properties_get_path
+--   api::bag::operators::properties_get_path_text
 --   api::bag::operators::has_property
+--   api::bag::operators::has_any_property
+--   api::bag::operators::has_all_properties
+--   api::bag::operators::properties_contains
+--   api::bag::operators::properties_contained
 --   api::bag::operators::merge_properties
 --   api::bag::operators::remove_property
 --   api::bag::operators::remove_properties
@@ -957,6 +1023,8 @@ AS 'MODULE_PATHNAME', 'remove_property_wrapper';
 --   api::bag::operators::properties_cmp
 --   api::bag::operators::properties_hash
 --   api::bag::operators::properties_hash_extended
+--   api::bag::casts::properties_from_json
+--   api::bag::casts::properties_to_json
 --   api::bag::casts::properties_from_jsonb
 --   api::bag::casts::properties_to_jsonb
 --   api::bag::casts::properties_to_text
@@ -967,9 +1035,29 @@ CREATE OPERATOR table_service.-> (
     FUNCTION = table_service.properties_get, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text);
 CREATE OPERATOR table_service.->> (
     FUNCTION = table_service.properties_get_text, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text);
+CREATE OPERATOR table_service.#> (
+    FUNCTION = table_service.properties_get_path, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[]);
+CREATE OPERATOR table_service.#>> (
+    FUNCTION = table_service.properties_get_path_text, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[]);
 CREATE OPERATOR table_service.? (
     FUNCTION = table_service.has_property, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text,
-    RESTRICT = pg_catalog.contsel, JOIN = pg_catalog.contjoinsel);
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.?| (
+    FUNCTION = table_service.has_any_property, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[],
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.?& (
+    FUNCTION = table_service.has_all_properties, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[],
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.@> (
+    FUNCTION = table_service.properties_contains,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.<@),
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.<@ (
+    FUNCTION = table_service.properties_contained,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.@>),
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
 CREATE OPERATOR table_service.|| (
     FUNCTION = table_service.merge_properties,
     LEFTARG = table_service.properties, RIGHTARG = table_service.properties);
@@ -1022,7 +1110,12 @@ CREATE OPERATOR CLASS table_service.properties_ops DEFAULT FOR TYPE table_servic
     FUNCTION 1 table_service.properties_hash(table_service.properties),
     FUNCTION 2 table_service.properties_hash_extended(table_service.properties, pg_catalog.int8);
 
--- Implicit, so that insert_entity(…, jsonb_build_object(…)) works.
+-- Implicit, so that insert_entity(…, jsonb_build_object(…)) and insert_entity(…, json_build_object(…)) work. Nothing else is
+-- implicit: if bags became json or jsonb by themselves too, operators and functions for both would be ambiguous.
+CREATE CAST (pg_catalog.json AS table_service.properties)
+    WITH FUNCTION table_service.properties_from_json(pg_catalog.json) AS IMPLICIT;
+CREATE CAST (table_service.properties AS pg_catalog.json)
+    WITH FUNCTION table_service.properties_to_json(table_service.properties) AS ASSIGNMENT;
 CREATE CAST (pg_catalog.jsonb AS table_service.properties)
     WITH FUNCTION table_service.properties_from_jsonb(pg_catalog.jsonb) AS IMPLICIT;
 CREATE CAST (table_service.properties AS pg_catalog.jsonb)
@@ -1265,6 +1358,10 @@ COMMENT ON FUNCTION table_service.properties_recv(internal) IS
     'Reads the binary form, and checks it.';
 COMMENT ON FUNCTION table_service.properties_send(table_service.properties) IS
     'Writes the binary form.';
+COMMENT ON FUNCTION table_service.properties_from_json(json) IS
+    'Is the cast from json.';
+COMMENT ON FUNCTION table_service.properties_to_json(table_service.properties) IS
+    'Is the cast to json.';
 COMMENT ON FUNCTION table_service.properties_from_jsonb(jsonb) IS
     'Is the cast from jsonb.';
 COMMENT ON FUNCTION table_service.properties_to_jsonb(table_service.properties) IS
@@ -1275,6 +1372,16 @@ COMMENT ON FUNCTION table_service.properties_get(table_service.properties, text)
     'Is the operator -> under a name.';
 COMMENT ON FUNCTION table_service.properties_get_text(table_service.properties, text) IS
     'Is the operator ->> under a name.';
+COMMENT ON FUNCTION table_service.properties_get_path(table_service.properties, text[]) IS
+    'Is the operator #> under a name.';
+COMMENT ON FUNCTION table_service.properties_get_path_text(table_service.properties, text[]) IS
+    'Is the operator #>> under a name.';
+COMMENT ON FUNCTION table_service.properties_contains(table_service.properties, table_service.properties) IS
+    'Is the operator @> under a name.';
+COMMENT ON FUNCTION table_service.properties_contained(table_service.properties, table_service.properties) IS
+    'Is the operator <@ under a name.';
+COMMENT ON FUNCTION table_service.properties_subscript(internal) IS
+    'Tells PostgreSQL how subscripts of properties are parsed and evaluated.';
 COMMENT ON FUNCTION table_service.merge_properties(table_service.properties, table_service.properties) IS
     'Is the operator || under a name.';
 COMMENT ON FUNCTION table_service.remove_property(table_service.properties, text) IS
@@ -1323,8 +1430,20 @@ COMMENT ON OPERATOR table_service.-> (table_service.properties, text) IS
     'The value of a property in payload form, as jsonb; NULL if it is absent.';
 COMMENT ON OPERATOR table_service.->> (table_service.properties, text) IS
     'The value of a property in payload form, as text; NULL if it is absent.';
+COMMENT ON OPERATOR table_service.#> (table_service.properties, text[]) IS
+    'The value of the property that a path names, as jsonb; all properties for the empty path.';
+COMMENT ON OPERATOR table_service.#>> (table_service.properties, text[]) IS
+    'The value of the property that a path names, as text; all properties for the empty path.';
 COMMENT ON OPERATOR table_service.? (table_service.properties, text) IS
     'Whether there is a property of that name.';
+COMMENT ON OPERATOR table_service.?| (table_service.properties, text[]) IS
+    'Whether there is a property of any of those names.';
+COMMENT ON OPERATOR table_service.?& (table_service.properties, text[]) IS
+    'Whether there are properties of all those names.';
+COMMENT ON OPERATOR table_service.@> (table_service.properties, table_service.properties) IS
+    'Whether the left side has every property of the right side, with the same type and value.';
+COMMENT ON OPERATOR table_service.<@ (table_service.properties, table_service.properties) IS
+    'Whether the right side has every property of the left side, with the same type and value.';
 COMMENT ON OPERATOR table_service.|| (table_service.properties, table_service.properties) IS
     'The properties of both sides; the right side wins.';
 COMMENT ON OPERATOR table_service.- (table_service.properties, text) IS
@@ -1353,6 +1472,10 @@ COMMENT ON OPERATOR FAMILY table_service.properties_ops USING hash IS
     'For DISTINCT, GROUP BY, hash joins and hash indexes.';
 COMMENT ON FUNCTION table_service.has_property(table_service.properties, text) IS
     'Says whether there is a property of that name; the operator ? under a name.';
+COMMENT ON FUNCTION table_service.has_any_property(table_service.properties, text[]) IS
+    'Says whether there is a property of any of those names; the operator ?| under a name.';
+COMMENT ON FUNCTION table_service.has_all_properties(table_service.properties, text[]) IS
+    'Says whether there are properties of all those names; the operator ?& under a name.';
 COMMENT ON FUNCTION table_service.property_type(table_service.properties, text) IS
     'Returns the name of a property''s Edm type, or NULL if the property is absent.';
 COMMENT ON FUNCTION table_service.each_property(table_service.properties) IS
@@ -1375,6 +1498,10 @@ COMMENT ON FUNCTION table_service.get_guid(table_service.properties, text) IS
     'Returns the value of a Guid property, or NULL.';
 COMMENT ON FUNCTION table_service.get_binary(table_service.properties, text) IS
     'Returns the value of a Binary property, or NULL.';
+COMMENT ON CAST (json AS table_service.properties) IS
+    'Takes a JSON object in payload form, and reads its text as it is.';
+COMMENT ON CAST (table_service.properties AS json) IS
+    'Gives the payload form; PostgreSQL''s JSON functions use it.';
 COMMENT ON CAST (jsonb AS table_service.properties) IS
     'Takes a JSON object in payload form.';
 COMMENT ON CAST (table_service.properties AS jsonb) IS

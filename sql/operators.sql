@@ -4,9 +4,29 @@ CREATE OPERATOR table_service.-> (
     FUNCTION = table_service.properties_get, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text);
 CREATE OPERATOR table_service.->> (
     FUNCTION = table_service.properties_get_text, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text);
+CREATE OPERATOR table_service.#> (
+    FUNCTION = table_service.properties_get_path, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[]);
+CREATE OPERATOR table_service.#>> (
+    FUNCTION = table_service.properties_get_path_text, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[]);
 CREATE OPERATOR table_service.? (
     FUNCTION = table_service.has_property, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text,
-    RESTRICT = pg_catalog.contsel, JOIN = pg_catalog.contjoinsel);
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.?| (
+    FUNCTION = table_service.has_any_property, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[],
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.?& (
+    FUNCTION = table_service.has_all_properties, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[],
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.@> (
+    FUNCTION = table_service.properties_contains,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.<@),
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.<@ (
+    FUNCTION = table_service.properties_contained,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.@>),
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
 CREATE OPERATOR table_service.|| (
     FUNCTION = table_service.merge_properties,
     LEFTARG = table_service.properties, RIGHTARG = table_service.properties);
@@ -59,7 +79,12 @@ CREATE OPERATOR CLASS table_service.properties_ops DEFAULT FOR TYPE table_servic
     FUNCTION 1 table_service.properties_hash(table_service.properties),
     FUNCTION 2 table_service.properties_hash_extended(table_service.properties, pg_catalog.int8);
 
--- Implicit, so that insert_entity(…, jsonb_build_object(…)) works.
+-- Implicit, so that insert_entity(…, jsonb_build_object(…)) and insert_entity(…, json_build_object(…)) work. Nothing else is
+-- implicit: if bags became json or jsonb by themselves too, operators and functions for both would be ambiguous.
+CREATE CAST (pg_catalog.json AS table_service.properties)
+    WITH FUNCTION table_service.properties_from_json(pg_catalog.json) AS IMPLICIT;
+CREATE CAST (table_service.properties AS pg_catalog.json)
+    WITH FUNCTION table_service.properties_to_json(table_service.properties) AS ASSIGNMENT;
 CREATE CAST (pg_catalog.jsonb AS table_service.properties)
     WITH FUNCTION table_service.properties_from_jsonb(pg_catalog.jsonb) AS IMPLICIT;
 CREATE CAST (table_service.properties AS pg_catalog.jsonb)

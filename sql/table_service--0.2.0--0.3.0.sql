@@ -231,6 +231,91 @@ CREATE FUNCTION table_service."confirm_changes"(
 ) RETURNS VOID
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'confirm_changes_wrapper';
+
+-- Casts between bags and json, what users of jsonb type first, and subscripts.
+CREATE FUNCTION table_service."properties_from_json"(
+	"json" json
+) RETURNS table_service.properties
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'properties_from_json_wrapper';
+CREATE FUNCTION table_service."properties_to_json"(
+	"properties" table_service.properties
+) RETURNS json
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'properties_to_json_wrapper';
+CREATE FUNCTION table_service."properties_get_path"(
+	"properties" table_service.properties,
+	"path" text[]
+) RETURNS jsonb
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'properties_get_path_wrapper';
+CREATE FUNCTION table_service."properties_get_path_text"(
+	"properties" table_service.properties,
+	"path" text[]
+) RETURNS text
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'properties_get_path_text_wrapper';
+CREATE FUNCTION table_service."has_any_property"(
+	"properties" table_service.properties,
+	"names" text[]
+) RETURNS bool
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'has_any_property_wrapper';
+CREATE FUNCTION table_service."has_all_properties"(
+	"properties" table_service.properties,
+	"names" text[]
+) RETURNS bool
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'has_all_properties_wrapper';
+CREATE FUNCTION table_service."properties_contains"(
+	"left" table_service.properties,
+	"right" table_service.properties
+) RETURNS bool
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'properties_contains_wrapper';
+CREATE FUNCTION table_service."properties_contained"(
+	"left" table_service.properties,
+	"right" table_service.properties
+) RETURNS bool
+IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'properties_contained_wrapper';
+CREATE FUNCTION table_service.properties_subscript(internal) RETURNS internal
+IMMUTABLE STRICT PARALLEL SAFE LANGUAGE c AS 'MODULE_PATHNAME', 'properties_subscript_wrapper';
+ALTER TYPE table_service.properties SET (SUBSCRIPT = table_service.properties_subscript);
+CREATE OPERATOR table_service.#> (
+    FUNCTION = table_service.properties_get_path, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[]);
+CREATE OPERATOR table_service.#>> (
+    FUNCTION = table_service.properties_get_path_text, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[]);
+CREATE OPERATOR table_service.?| (
+    FUNCTION = table_service.has_any_property, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[],
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.?& (
+    FUNCTION = table_service.has_all_properties, LEFTARG = table_service.properties, RIGHTARG = pg_catalog.text[],
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.@> (
+    FUNCTION = table_service.properties_contains,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.<@),
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE OPERATOR table_service.<@ (
+    FUNCTION = table_service.properties_contained,
+    LEFTARG = table_service.properties, RIGHTARG = table_service.properties,
+    COMMUTATOR = OPERATOR(table_service.@>),
+    RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+ALTER OPERATOR table_service.? (table_service.properties, text)
+    SET (RESTRICT = pg_catalog.matchingsel, JOIN = pg_catalog.matchingjoinsel);
+CREATE CAST (pg_catalog.json AS table_service.properties)
+    WITH FUNCTION table_service.properties_from_json(pg_catalog.json) AS IMPLICIT;
+CREATE CAST (table_service.properties AS pg_catalog.json)
+    WITH FUNCTION table_service.properties_to_json(table_service.properties) AS ASSIGNMENT;
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
@@ -362,6 +447,10 @@ COMMENT ON FUNCTION table_service.properties_recv(internal) IS
     'Reads the binary form, and checks it.';
 COMMENT ON FUNCTION table_service.properties_send(table_service.properties) IS
     'Writes the binary form.';
+COMMENT ON FUNCTION table_service.properties_from_json(json) IS
+    'Is the cast from json.';
+COMMENT ON FUNCTION table_service.properties_to_json(table_service.properties) IS
+    'Is the cast to json.';
 COMMENT ON FUNCTION table_service.properties_from_jsonb(jsonb) IS
     'Is the cast from jsonb.';
 COMMENT ON FUNCTION table_service.properties_to_jsonb(table_service.properties) IS
@@ -372,6 +461,16 @@ COMMENT ON FUNCTION table_service.properties_get(table_service.properties, text)
     'Is the operator -> under a name.';
 COMMENT ON FUNCTION table_service.properties_get_text(table_service.properties, text) IS
     'Is the operator ->> under a name.';
+COMMENT ON FUNCTION table_service.properties_get_path(table_service.properties, text[]) IS
+    'Is the operator #> under a name.';
+COMMENT ON FUNCTION table_service.properties_get_path_text(table_service.properties, text[]) IS
+    'Is the operator #>> under a name.';
+COMMENT ON FUNCTION table_service.properties_contains(table_service.properties, table_service.properties) IS
+    'Is the operator @> under a name.';
+COMMENT ON FUNCTION table_service.properties_contained(table_service.properties, table_service.properties) IS
+    'Is the operator <@ under a name.';
+COMMENT ON FUNCTION table_service.properties_subscript(internal) IS
+    'Tells PostgreSQL how subscripts of properties are parsed and evaluated.';
 COMMENT ON FUNCTION table_service.merge_properties(table_service.properties, table_service.properties) IS
     'Is the operator || under a name.';
 COMMENT ON FUNCTION table_service.remove_property(table_service.properties, text) IS
@@ -420,8 +519,20 @@ COMMENT ON OPERATOR table_service.-> (table_service.properties, text) IS
     'The value of a property in payload form, as jsonb; NULL if it is absent.';
 COMMENT ON OPERATOR table_service.->> (table_service.properties, text) IS
     'The value of a property in payload form, as text; NULL if it is absent.';
+COMMENT ON OPERATOR table_service.#> (table_service.properties, text[]) IS
+    'The value of the property that a path names, as jsonb; all properties for the empty path.';
+COMMENT ON OPERATOR table_service.#>> (table_service.properties, text[]) IS
+    'The value of the property that a path names, as text; all properties for the empty path.';
 COMMENT ON OPERATOR table_service.? (table_service.properties, text) IS
     'Whether there is a property of that name.';
+COMMENT ON OPERATOR table_service.?| (table_service.properties, text[]) IS
+    'Whether there is a property of any of those names.';
+COMMENT ON OPERATOR table_service.?& (table_service.properties, text[]) IS
+    'Whether there are properties of all those names.';
+COMMENT ON OPERATOR table_service.@> (table_service.properties, table_service.properties) IS
+    'Whether the left side has every property of the right side, with the same type and value.';
+COMMENT ON OPERATOR table_service.<@ (table_service.properties, table_service.properties) IS
+    'Whether the right side has every property of the left side, with the same type and value.';
 COMMENT ON OPERATOR table_service.|| (table_service.properties, table_service.properties) IS
     'The properties of both sides; the right side wins.';
 COMMENT ON OPERATOR table_service.- (table_service.properties, text) IS
@@ -450,6 +561,10 @@ COMMENT ON OPERATOR FAMILY table_service.properties_ops USING hash IS
     'For DISTINCT, GROUP BY, hash joins and hash indexes.';
 COMMENT ON FUNCTION table_service.has_property(table_service.properties, text) IS
     'Says whether there is a property of that name; the operator ? under a name.';
+COMMENT ON FUNCTION table_service.has_any_property(table_service.properties, text[]) IS
+    'Says whether there is a property of any of those names; the operator ?| under a name.';
+COMMENT ON FUNCTION table_service.has_all_properties(table_service.properties, text[]) IS
+    'Says whether there are properties of all those names; the operator ?& under a name.';
 COMMENT ON FUNCTION table_service.property_type(table_service.properties, text) IS
     'Returns the name of a property''s Edm type, or NULL if the property is absent.';
 COMMENT ON FUNCTION table_service.each_property(table_service.properties) IS
@@ -472,6 +587,10 @@ COMMENT ON FUNCTION table_service.get_guid(table_service.properties, text) IS
     'Returns the value of a Guid property, or NULL.';
 COMMENT ON FUNCTION table_service.get_binary(table_service.properties, text) IS
     'Returns the value of a Binary property, or NULL.';
+COMMENT ON CAST (json AS table_service.properties) IS
+    'Takes a JSON object in payload form, and reads its text as it is.';
+COMMENT ON CAST (table_service.properties AS json) IS
+    'Gives the payload form; PostgreSQL''s JSON functions use it.';
 COMMENT ON CAST (jsonb AS table_service.properties) IS
     'Takes a JSON object in payload form.';
 COMMENT ON CAST (table_service.properties AS jsonb) IS

@@ -4,6 +4,7 @@ CREATE TYPE table_service.properties (
     OUTPUT = table_service.properties_out,
     RECEIVE = table_service.properties_recv,
     SEND = table_service.properties_send,
+    SUBSCRIPT = table_service.properties_subscript,
     INTERNALLENGTH = VARIABLE,
     ALIGNMENT = int4,
     STORAGE = extended

@@ -26,7 +26,8 @@ extension_sql_file!(
         api::bag::io::properties_in,
         api::bag::io::properties_out,
         api::bag::io::properties_recv,
-        api::bag::io::properties_send
+        api::bag::io::properties_send,
+        api::bag::subscript::properties_subscript
     ],
     creates = [
         Type(postgres::types::PropertiesArg),
@@ -45,7 +46,13 @@ extension_sql_file!(
     requires = [
         api::bag::operators::properties_get,
         api::bag::operators::properties_get_text,
+        api::bag::operators::properties_get_path,
+        api::bag::operators::properties_get_path_text,
         api::bag::operators::has_property,
+        api::bag::operators::has_any_property,
+        api::bag::operators::has_all_properties,
+        api::bag::operators::properties_contains,
+        api::bag::operators::properties_contained,
         api::bag::operators::merge_properties,
         api::bag::operators::remove_property,
         api::bag::operators::remove_properties,
@@ -58,6 +65,8 @@ extension_sql_file!(
         api::bag::operators::properties_cmp,
         api::bag::operators::properties_hash,
         api::bag::operators::properties_hash_extended,
+        api::bag::casts::properties_from_json,
+        api::bag::casts::properties_to_json,
         api::bag::casts::properties_from_jsonb,
         api::bag::casts::properties_to_jsonb,
         api::bag::casts::properties_to_text

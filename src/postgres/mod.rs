@@ -36,6 +36,7 @@ pub mod row;
 pub mod settings;
 pub mod spi;
 pub mod statement;
+pub mod subscript;
 pub mod subtransaction;
 pub mod table_locks;
 pub mod trigger;

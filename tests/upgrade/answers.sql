@@ -16,6 +16,8 @@ SELECT row_key, continuation_token FROM table_service.query_page('Employees', 'A
 SELECT table_service.query_page_json('Employees', top => 2);
 SELECT count(*), sum(age) FROM public.mirror;
 SELECT * FROM public.departments ORDER BY partition_key;
+SELECT * FROM public.expressions ORDER BY row_key;
+SELECT row_key, public.expressions(properties) FROM table_service_data."Employees" WHERE row_key <= '00003' ORDER BY row_key;
 SELECT row_key FROM table_service_data."Employees" WHERE table_service.get_string(properties, 'Name') = 'name42';
 SELECT partition_key, entities FROM table_service.partition_statistics('Employees');
 SELECT table_service.filter_to_sql('Age ge 18 and Name ne ''x''');

@@ -54,3 +54,22 @@ INSERT INTO public.mirror SELECT properties FROM table_service_data."Employees" 
 ALTER TABLE table_service_data."Employees" ENABLE ROW LEVEL SECURITY;
 CREATE POLICY adults ON table_service_data."Employees" USING (table_service.get_int32(properties, 'Age') >= 18);
 ANALYZE table_service_data."Employees";
+-- Operators, casts and functions, with literals and jsonb beside bags: a view keeps what it found, and a function looks again.
+SET search_path = public, table_service;
+CREATE VIEW public.expressions AS
+    SELECT row_key, properties -> 'Age' AS value, properties ->> 'Name' AS text, properties ? 'Manager' AS has, properties || '{"Salary": 1}' AS literal, '{"Salary": 1}' || properties AS literal_left,
+        properties || jsonb_build_object('Age', 1) AS jsonb, properties - 'Age' AS less, properties - ARRAY['Age', 'Name'] AS less_several, properties = '{"Age": 1}' AS equal,
+        properties <> jsonb_build_object('Age', 1) AS unequal, '{"Age": 1}' < properties AS ordered, properties::jsonb ->> 'Age' AS to_jsonb, properties::text AS to_text,
+        '{"A": 1}'::jsonb::properties AS from_jsonb, '{"A": 1}'::json::text::properties AS from_text, coalesce(properties, '{}') AS coalesced, merge_properties(properties, '{"A": 1}') AS merged,
+        get_int32(jsonb_build_object('A', row_key::integer), 'A') AS number, '{"a": 1}'::json || 'x' AS json, '{"a": 1}'::json -> 'a' AS json_value, '{"a": 1}'::jsonb || '{"b": 2}' AS jsonb_merged
+    FROM table_service_data."Employees" WHERE row_key <= '00003';
+CREATE FUNCTION public.expressions(bag properties) RETURNS text LANGUAGE plpgsql SET search_path = public, table_service AS $$
+DECLARE
+    made properties := jsonb_build_object('Age', 1);
+    document json := bag;
+BEGIN
+    RETURN concat_ws(' ', bag -> 'Age', bag ->> 'Name', bag ? 'Manager', bag || '{"Salary": 1}', '{"Salary": 1}' || bag, bag || jsonb_build_object('Age', 1), bag - 'Age', bag - ARRAY['Age', 'Name'],
+        bag = '{"Age": 1}', bag <> jsonb_build_object('Age', 1), '{"Age": 1}' < bag, made, document, document -> 'Age', bag::jsonb, bag::text, coalesce(bag, '{}'),
+        merge_properties(bag, '{"A": 1}'), has_property(jsonb_build_object('A', 1), 'A'), filter_to_sql('A eq @a', parameters => '{"a": 1}'), filter_to_sql('A eq @a', parameters => jsonb_build_object('a', 1)));
+END $$;
+RESET search_path;

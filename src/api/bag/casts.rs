@@ -1,4 +1,4 @@
-//! Casts between bags and jsonb or text, and the conversion of rows into bags.
+//! Casts between bags and json, jsonb or text, and the conversion of rows into bags.
 
 use pgrx::prelude::*;
 use table_service_model::edm::parse_double;
@@ -7,7 +7,7 @@ use table_service_model::{Error, PropertiesBuilder, Value, json, key};
 use crate::postgres::clock::ticks_of;
 use crate::postgres::error::OrRaise;
 use crate::postgres::types::{
-    Column, ColumnValue, JsonbArg, JsonbOut, PropertiesArg, PropertiesOut, RecordArg, TextOut,
+    Column, ColumnValue, JsonArg, JsonOut, JsonbArg, JsonbOut, PropertiesArg, PropertiesOut, RecordArg, TextOut,
 };
 
 /// Casts a jsonb object in payload form to a bag.
@@ -20,6 +20,19 @@ fn properties_from_jsonb(jsonb: JsonbArg<'_>) -> PropertiesOut {
 #[pg_extern(immutable, strict, parallel_safe)]
 fn properties_to_jsonb(properties: PropertiesArg<'_>) -> JsonbOut {
     JsonbOut(json::jsonb_text(properties.get()))
+}
+
+/// Casts a json object in payload form to a bag. The text is read as it is: jsonb would change its numbers and drop members.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn properties_from_json(json: JsonArg<'_>) -> PropertiesOut {
+    json::parse_properties(json.0).map(PropertiesOut).or_raise()
+}
+
+/// Casts a bag to json: the text that the output function writes. PostgreSQL's JSON functions, such as `to_json` and
+/// `jsonb_agg`, call it.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn properties_to_json(properties: PropertiesArg<'_>) -> JsonOut {
+    JsonOut(json::properties_to_json(properties.get()))
 }
 
 /// Casts a bag to text: the same text that the output function writes. Without this cast PostgreSQL would call the

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 
 use pgrx::prelude::*;
-use table_service_model::json;
+use table_service_model::{Error, json};
 
 use crate::postgres::error::OrRaise;
 use crate::postgres::hash::{hash, hash_with_seed};
-use crate::postgres::types::{JsonbOut, PropertiesArg, PropertiesOut, TextArg, TextArrayArg};
+use crate::postgres::types::{JsonbOut, PropertiesArg, PropertiesOut, TextArg, TextArrayArg, TextOut};
 
 /// `->`: returns a property's value as jsonb in payload form, or NULL if the property is absent.
 #[pg_extern(immutable, strict, parallel_safe)]
@@ -22,10 +22,76 @@ fn properties_get_text(properties: PropertiesArg<'_>, name: TextArg<'_>) -> Opti
     properties.get().get(name.get()).map(|value| value.text())
 }
 
+/// `#>`: returns what a path leads to as jsonb in payload form: a property's value, or for the empty path the whole bag.
+///
+/// Raises `InvalidInput` for a path of several names.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn properties_get_path(properties: PropertiesArg<'_>, path: TextArrayArg<'_>) -> Option<JsonbOut> {
+    let bag = properties.get();
+    Some(JsonbOut(match target(&path).or_raise() {
+        Target::Bag => json::jsonb_text(bag),
+        Target::Property(name) => json::value_to_json(bag.get(name?.get())?),
+    }))
+}
+
+/// `#>>`: returns what a path leads to as text in payload form: a property's value, or for the empty path the whole bag.
+///
+/// Raises `InvalidInput` for a path of several names.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn properties_get_path_text(properties: PropertiesArg<'_>, path: TextArrayArg<'_>) -> Option<TextOut> {
+    let bag = properties.get();
+    Some(TextOut(match target(&path).or_raise() {
+        Target::Bag => json::properties_to_json(bag),
+        Target::Property(name) => bag.get(name?.get())?.text().into_bytes(),
+    }))
+}
+
+/// What a path leads to.
+enum Target<'a> {
+    Bag,
+    /// The property of this name; none has the name NULL.
+    Property(Option<TextArg<'a>>),
+}
+
+fn target<'a>(path: &TextArrayArg<'a>) -> Result<Target<'a>, Error> {
+    let mut names = path.iter();
+    match (names.next(), names.next()) {
+        (None, _) => Ok(Target::Bag),
+        (Some(name), None) => Ok(Target::Property(name)),
+        (Some(_), Some(_)) => Err(Error::ArgumentInvalid {
+            reason: "A path has one name, because properties hold no objects and arrays. Read JSON that is stored as a String with (properties ->> 'Address')::jsonb #>> '{City}'".to_owned(),
+        }),
+    }
+}
+
 /// `?`: returns whether the bag has a property of this name. Users may also call the function by its name.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn has_property(properties: PropertiesArg<'_>, name: TextArg<'_>) -> bool {
     properties.get().contains(name.get())
+}
+
+/// `?|`: returns whether the bag has a property of any of these names. NULLs among them are ignored.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn has_any_property(properties: PropertiesArg<'_>, names: TextArrayArg<'_>) -> bool {
+    names.iter().flatten().any(|name| properties.get().contains(name.get()))
+}
+
+/// `?&`: returns whether the bag has properties of all these names. NULLs among them are ignored.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn has_all_properties(properties: PropertiesArg<'_>, names: TextArrayArg<'_>) -> bool {
+    names.iter().flatten().all(|name| properties.get().contains(name.get()))
+}
+
+/// `@>`: returns whether the left bag has every property of the right one, with the same type and value.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn properties_contains(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> bool {
+    left.get().includes(right.get())
+}
+
+/// `<@`: returns whether the right bag has every property of the left one, with the same type and value.
+#[pg_extern(immutable, strict, parallel_safe)]
+fn properties_contained(left: PropertiesArg<'_>, right: PropertiesArg<'_>) -> bool {
+    right.get().includes(left.get())
 }
 
 /// `||`: returns a bag with the properties of both. The right bag's value wins if both have a property.

@@ -63,7 +63,8 @@ external_sql_type!(JsonbOut, "jsonb");
 result!(JsonbOut, this => this.into_datum());
 
 impl JsonbOut {
-    fn into_datum(self) -> pg_sys::Datum {
+    /// Makes the jsonb value in the current memory context.
+    pub fn into_datum(self) -> pg_sys::Datum {
         // JSON contains U+0000 only as an escape, so the text has no NUL.
         let text = CString::new(self.0).unwrap_or_default();
         // SAFETY: the input function of jsonb gets a C string, which lives longer than the call.

@@ -214,6 +214,17 @@ impl<'a> Properties<'a> {
         self.find(name.as_bytes()).is_some()
     }
 
+    /// Returns whether this bag has every property of `other`, with the same type and value.
+    pub fn includes(&self, other: Properties<'_>) -> bool {
+        other.count <= self.count
+            && other.entries().all(|entry| {
+                self.find(entry.name).is_some_and(|index| {
+                    let own = self.entry(index);
+                    own.tag == entry.tag && own.value == entry.value
+                })
+            })
+    }
+
     /// Returns the value of the property of this name.
     pub fn get(&self, name: &str) -> Option<Value<'a>> {
         self.find(name.as_bytes()).map(|index| self.entry(index).decode())

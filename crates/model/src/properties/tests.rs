@@ -338,6 +338,26 @@ fn a_merge_is_held_to_the_limits_of_its_result() {
 }
 
 #[test]
+fn a_bag_includes_what_a_merge_leaves_as_it_is() {
+    let all = every_type();
+    let all = all.as_properties();
+    assert!(all.includes(all) && all.includes(PropertiesBuf::empty().as_properties()));
+    for (name, _) in all.iter() {
+        let one = all.project(&[name]);
+        assert!(all.includes(one.as_properties()), "{name}");
+        assert!(
+            !all.without(&[name]).as_properties().includes(one.as_properties()),
+            "{name}"
+        );
+        for other in [Value::Int32(1), Value::Int64(1), Value::Double(1.0), Value::String("1")] {
+            let other = build([(name, other)]).unwrap();
+            let is_unchanged = all.merge(other.as_properties()).unwrap().as_properties() == all;
+            assert_eq!(all.includes(other.as_properties()), is_unchanged, "{name}");
+        }
+    }
+}
+
+#[test]
 fn without_and_project_take_names_that_may_be_absent_or_repeated() {
     let bag = build(numbered(4)).unwrap();
     let bag = bag.as_properties();
