@@ -8,7 +8,7 @@ use table_service_model::Error;
 
 use super::expiry::Expiries;
 use super::policies;
-use super::table::{Table, TableLock, relation_in_data_schema};
+use super::table::{SHARDED_NAME_BYTES, Table, TableLock, relation_in_data_schema};
 use crate::postgres::guc::distributing;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::raised::{has_sqlstate, message};
@@ -19,10 +19,6 @@ use crate::postgres::{catalog, citus};
 
 /// The largest number of shards that Citus makes of a table.
 const SHARDS: i32 = 64_000;
-
-/// The longest name of a table whose shards Citus can create in parallel: with a shard's number it is still a name of
-/// PostgreSQL's. For longer ones Citus would wait for itself.
-const PARALLEL_NAME_BYTES: usize = 50;
 
 /// Checks that this server is not a worker of a cluster. `what` says what is done only elsewhere.
 ///
@@ -53,13 +49,18 @@ fn require_citus(function: &str) -> Result<(), Error> {
     Err(Error::NotImplemented { reason })
 }
 
+/// Returns whether Citus can create the shards of the table in parallel. For long names it would wait for itself.
+fn is_parallel(name: &str) -> bool {
+    name.len() <= SHARDED_NAME_BYTES
+}
+
 /// Runs a definition that creates a table, and distributes the table if new tables are distributed.
 pub fn define(name: &str, definition: &str) {
     if !citus::is_enabled() {
         connect(|spi| spi.run_definition(definition));
         return;
     }
-    distributing(name.len() > PARALLEL_NAME_BYTES, || {
+    distributing(!is_parallel(name), || {
         connect(|spi| {
             spi.run_definition(definition);
             distribute(spi, &QualifiedName::new(name.into()));
@@ -70,7 +71,7 @@ pub fn define(name: &str, definition: &str) {
 /// Returns whether an error of [`define`] is that of Citus for a long name in a transaction that has run statements in
 /// parallel. Citus has no SQLSTATE for it.
 pub fn needs_own_transaction(name: &str, error: &CaughtError) -> bool {
-    name.len() > PARALLEL_NAME_BYTES
+    !is_parallel(name)
         && citus::is_enabled()
         && has_sqlstate(error, &[PgSqlErrorCode::ERRCODE_INTERNAL_ERROR])
         && message(error).contains("in sequential mode")

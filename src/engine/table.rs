@@ -256,10 +256,14 @@ fn by_spelling(name: &str) -> Option<Table> {
     Some(Table::new(table, name))
 }
 
-/// Finds a table by another spelling: the primary key's name is derived from the folded name.
+/// Finds a table by another spelling: the primary key's name is derived from the folded name. Tables that versions before
+/// 0.3.0 created have a hash there, whatever the length of the name is.
 fn by_index(name: &str) -> Option<Table> {
-    primary_key_names(name)
-        .map_while(|index| relation_in_data_schema(&index))
+    let first = [readable_primary_key(name), Some(hashed_primary_key(name))];
+    first
+        .into_iter()
+        .flatten()
+        .flat_map(|first| numbered(first).map_while(|index| relation_in_data_schema(&index)))
         .find_map(|index| table_of_index(index).filter(|table| same_name(table.name.name(), name)))
 }
 
@@ -366,19 +370,33 @@ pub fn same_name(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
 }
 
+/// The longest name that stays one of PostgreSQL's when Citus writes a shard's number behind it.
+pub const SHARDED_NAME_BYTES: usize = 50;
+
 /// How many names for a primary key are tried.
 const PRIMARY_KEY_NAMES: u32 = 100;
+
+/// Returns the first name for the primary key of a table that people can read: `employees_pkey`. `None` if it would be too
+/// long. No table of the service has such a name, because tables have no underscore.
+fn readable_primary_key(table: &str) -> Option<String> {
+    let name = format!("{}_pkey", table_name::fold(table));
+    (name.len() + "_99".len() <= SHARDED_NAME_BYTES).then_some(name)
+}
+
+/// Returns the first name for the primary key of a table whose name is long.
+fn hashed_primary_key(table: &str) -> String {
+    format!("pk_{:x}", Md5::digest(table_name::fold(table)))
+}
 
 /// Returns the names that the primary key of a table may have, in the order in which they are tried.
 ///
 /// All spellings of the table's name have the same list. So two concurrent creations collide in `pg_class`, whichever
 /// commits first. The later names are used only if something else has the earlier ones: a renamed table keeps its
 /// primary key's name, and users may give the name to other relations.
-fn primary_key_names(table: &str) -> impl Iterator<Item = String> {
-    let hash = Md5::digest(table_name::fold(table));
+fn numbered(first: String) -> impl Iterator<Item = String> {
     (0..PRIMARY_KEY_NAMES).map(move |number| match number {
-        0 => format!("pk_{hash:x}"),
-        _ => format!("pk_{hash:x}_{number}"),
+        0 => first.clone(),
+        _ => format!("{first}_{number}"),
     })
 }
 
@@ -387,7 +405,7 @@ fn primary_key_names(table: &str) -> impl Iterator<Item = String> {
 /// # Errors
 /// `TableAlreadyExists` if other relations have all the names.
 pub fn free_primary_key_name(table: &str) -> Result<String, Error> {
-    primary_key_names(table)
+    numbered(readable_primary_key(table).unwrap_or_else(|| hashed_primary_key(table)))
         .find(|name| {
             // The caller has found no table of this name. So a relation with this name belongs to something else,
             // unless a concurrent session has just created the table.

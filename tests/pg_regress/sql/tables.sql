@@ -27,7 +27,7 @@ ALTER TABLE table_service_data."Employees" ADD COLUMN more integer;
 SELECT a.attname, c.collname
 FROM pg_attribute AS a JOIN pg_collation AS c ON c.oid = a.attcollation
 WHERE a.attrelid = 'table_service_data."Employees"'::regclass ORDER BY a.attnum;
-SELECT i.indisprimary, i.indisclustered, c.relname = 'pk_' || md5('employees') AS is_named_after_the_table
+SELECT i.indisprimary, i.indisclustered, c.relname
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 WHERE i.indrelid = 'table_service_data."Employees"'::regclass;
 
@@ -42,6 +42,27 @@ SELECT create_table('Robots', if_not_exists => true);
 -- Any spelling finds the table.
 SELECT insert_entity('eMPLOYEES', 'p', 'r', '{}') IS NOT NULL AS inserted;
 SELECT partition_key, row_key, properties FROM get_entity('EMPLOYEES', 'p', 'r');
+
+-- The primary key has the table's name, by which every spelling of it is found. A hash is in the place of a long name, and in tables of
+-- earlier versions in that of every name.
+CREATE TEMPORARY TABLE names AS SELECT name, create_table(name) AS relation FROM (VALUES ('Short'), (repeat('Aa', 21)), (repeat('Aa', 21) || 'a'), (repeat('Aa', 31) || 'a')) AS v (name);
+SELECT length(name), indexrelid::regclass AS primary_key, insert_entity(upper(name), 'p', 'r', '{}') IS NOT NULL AS found, pg_temp.outcome(format('SELECT create_table(%L)', upper(name))) AS created
+FROM names JOIN pg_index ON indrelid = relation AND indisprimary ORDER BY length(name);
+SELECT format('ALTER INDEX table_service_data.short_pkey RENAME TO pk_%s', md5('short')) \gexec
+SELECT insert_entity('SHORT', 'p', 'r2', '{}') IS NOT NULL AS found;
+SELECT create_table('SHORT');
+:state
+-- A property index of that name, and other relations, are no hindrance.
+SELECT delete_table('Short');
+SELECT create_table('abc'), create_property_index('abc', 'pkey');
+ALTER TABLE table_service_data.abc RENAME TO def;
+CREATE TABLE table_service_data.short_pkey ();
+SELECT create_table('Short'), create_table('ABC');
+SELECT indrelid::regclass, indexrelid::regclass AS primary_key FROM pg_index WHERE indrelid IN ('table_service_data."Short"'::regclass, 'table_service_data."ABC"'::regclass);
+SELECT pg_temp.outcome(format('SELECT create_table(%L)', name)) FROM (VALUES ('short'), ('abc'), ('DEF')) AS v (name);
+DROP TABLE table_service_data.short_pkey;
+SELECT bool_and(delete_table(name)) AS deleted FROM (SELECT name FROM names UNION ALL VALUES ('ABC'), ('DEF')) AS v;
+DROP TABLE names;
 
 -- Names have 3 to 63 letters and digits (ASCII), a letter first; "tables" is reserved.
 SELECT name, pg_temp.outcome(format('SELECT create_table(%L)', name))
