@@ -66,10 +66,9 @@ CREATE VIEW public.expressions AS
 CREATE FUNCTION public.expressions(bag properties) RETURNS text LANGUAGE plpgsql SET search_path = public, table_service AS $$
 DECLARE
     made properties := jsonb_build_object('Age', 1);
-    document json := bag;
 BEGIN
     RETURN concat_ws(' ', bag -> 'Age', bag ->> 'Name', bag ? 'Manager', bag || '{"Salary": 1}', '{"Salary": 1}' || bag, bag || jsonb_build_object('Age', 1), bag - 'Age', bag - ARRAY['Age', 'Name'],
-        bag = '{"Age": 1}', bag <> jsonb_build_object('Age', 1), '{"Age": 1}' < bag, made, document, document -> 'Age', bag::jsonb, bag::text, coalesce(bag, '{}'),
+        bag = '{"Age": 1}', bag <> jsonb_build_object('Age', 1), '{"Age": 1}' < bag, made, bag::text::json -> 'Age', bag::jsonb, bag::text, coalesce(bag, '{}'),
         merge_properties(bag, '{"A": 1}'), has_property(jsonb_build_object('A', 1), 'A'), filter_to_sql('A eq @a', parameters => '{"a": 1}'), filter_to_sql('A eq @a', parameters => jsonb_build_object('a', 1)));
 END $$;
 RESET search_path;
