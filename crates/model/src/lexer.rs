@@ -88,7 +88,7 @@ impl<'f> Tokens<'f> {
     ///
     /// # Errors
     /// What is no token, with the position in UTF-16 units at which the service sees it.
-    pub fn next(&mut self) -> Result<Spanned<'f>, Error> {
+    pub fn read(&mut self) -> Result<Spanned<'f>, Error> {
         let trimmed = self.rest.trim_start();
         let space = self.take(trimmed);
         let start = self.offset;
@@ -125,7 +125,7 @@ impl<'f> Tokens<'f> {
                 text,
             },
             Wrong::Character => Error::CharacterInvalid {
-                character: found.to_owned(),
+                character: found.chars().next().unwrap_or_default(),
                 position: start,
                 text,
                 reason: match found {

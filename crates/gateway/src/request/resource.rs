@@ -184,10 +184,10 @@ fn parse_keys(text: &str) -> Result<KeyLiterals<'_>, Error> {
     let mut keys = Vec::new();
     // The text is read to its end before it is judged, as the service does, because an error of a token comes first.
     let mut is_list = true;
-    let mut next = tokens.next()?.token;
+    let mut next = tokens.read()?.token;
     while next != Token::End {
         let (name, value) = match next {
-            Token::Word(name) => match (tokens.next()?.token, tokens.next()?.token) {
+            Token::Word(name) => match (tokens.read()?.token, tokens.read()?.token) {
                 (Token::Equals, Token::Quoted(EdmType::String, value)) => (Some(name), value),
                 _ => return Err(RequestError::UrlSyntax.into()),
             },
@@ -195,9 +195,9 @@ fn parse_keys(text: &str) -> Result<KeyLiterals<'_>, Error> {
             _ => return Err(RequestError::UrlSyntax.into()),
         };
         keys.push((name, unquoted(value)));
-        next = tokens.next()?.token;
+        next = tokens.read()?.token;
         if next == Token::Comma {
-            next = tokens.next()?.token;
+            next = tokens.read()?.token;
             is_list &= next != Token::End;
         } else {
             is_list &= next == Token::End;

@@ -286,7 +286,7 @@ catalog! {
             hint: "A literal ends with a single quote.",
         }
         /// A character stands where none of its kind can; `position` is its own, in UTF-16 units.
-        CharacterInvalid { character: String, position: usize, text: String, reason: &'static str } => {
+        CharacterInvalid { character: char, position: usize, text: String, reason: &'static str } => {
             code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
             message: "Syntax error: character '{character}' is not valid at position {position} in '{text}'.",
             hint: "{reason}.",

@@ -178,6 +178,12 @@ pub(super) mod sample {
         }
     }
 
+    impl Sample for char {
+        fn sample(text: &str) -> char {
+            text.chars().next().unwrap_or('~')
+        }
+    }
+
     impl Sample for usize {
         fn sample(_: &str) -> usize {
             17

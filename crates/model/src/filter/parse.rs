@@ -31,7 +31,7 @@ fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Expression, E
         });
     }
     let mut tokens = Tokens::new(text);
-    let current = tokens.next()?;
+    let current = tokens.read()?;
     if current.token == Token::End {
         return Ok(Expression::Constant(true));
     }
@@ -109,7 +109,7 @@ struct Parser<'f> {
 
 impl<'f> Parser<'f> {
     fn advance(&mut self) -> Result<Spanned<'f>, Error> {
-        Ok(std::mem::replace(&mut self.current, self.tokens.next()?))
+        Ok(std::mem::replace(&mut self.current, self.tokens.read()?))
     }
 
     fn syntax_error<T>(&self, unexpected: Spanned<'_>, expected: &'static str) -> Result<T, Error> {
