@@ -29,12 +29,13 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
 /// What a sweep of a table has done.
 pub struct Swept {
-    pub table: String,
     pub deleted: u64,
     /// Whether there was more than the sweep might delete.
     pub more: bool,
     /// What expired before this moment was removed; `None` if that is not known.
     pub oldest: Option<SystemTime>,
+    /// Why the table cannot be swept.
+    pub reason: Option<String>,
 }
 
 /// A change feed of a database.
@@ -317,40 +318,53 @@ impl<'a> Session<'a> {
             .await
     }
 
-    /// Removes entities that have expired: at most `top` of each table, from a moment on or all. An earlier version of the
-    /// extension has none.
-    pub async fn expire_entities(&self, top: i64, since: Option<SystemTime>) -> Result<Vec<Swept>, Failure> {
+    /// Removes entities of a table that have expired, with the rights of its owner: at most `top`, from a moment on or all. The
+    /// statement may take `share`. `None` if the role may not, or somebody else does it.
+    ///
+    /// # Errors
+    /// `OperationTimedOut` when the share is over; the transaction is rolled back then. Otherwise as for [`Session::rows`].
+    pub async fn expire_entities(
+        &self,
+        table: &str,
+        top: i64,
+        since: Option<SystemTime>,
+        share: Duration,
+    ) -> Result<Option<Swept>, Failure> {
         let statement = Statement::ExpireEntities;
         let attempt = || async {
-            let mut lease = self.lease(statement).await?;
-            if !lease.connection().has_functions_of_0_3() {
-                return Ok(Vec::new());
-            }
-            self.run(lease, statement, &[&top, &since]).await
+            let lease = self.lease(statement).await?;
+            // The wait for a connection takes nothing of the share.
+            let session = Session::new(self.database, Instant::now() + share);
+            session.run(lease, statement, &[&table, &top, &since]).await
         };
         let rows = self.retried(statement, attempt).await?;
         let swept = |row| {
             Ok(Swept {
-                table: column(row, 0)?,
-                deleted: u64::try_from(column::<i64>(row, 1)?).unwrap_or_default(),
-                more: column(row, 2)?,
-                oldest: column(row, 3)?,
+                deleted: u64::try_from(column::<i64>(row, 0)?).unwrap_or_default(),
+                more: column(row, 1)?,
+                oldest: column(row, 2)?,
+                reason: column(row, 3)?,
             })
         };
-        rows.iter().map(swept).collect()
+        rows.first().map(swept).transpose()
+    }
+
+    /// Returns the tables whose entities expire, and when the oldest one of each does, if that is known. An earlier version of the
+    /// extension has none.
+    ///
+    /// # Errors
+    /// As for [`Session::rows`].
+    pub async fn query_expiry(&self) -> Result<Vec<(String, Option<SystemTime>)>, Failure> {
+        let rows = self.rows_of_0_3(Statement::QueryExpiry).await?;
+        rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
     }
 
     /// Returns the change feeds of the database. An earlier version of the extension has none.
+    ///
+    /// # Errors
+    /// As for [`Session::rows`].
     pub async fn query_change_feeds(&self) -> Result<Vec<ChangeFeed>, Failure> {
-        let statement = Statement::QueryChangeFeeds;
-        let attempt = || async {
-            let mut lease = self.lease(statement).await?;
-            if !lease.connection().has_functions_of_0_3() {
-                return Ok(Vec::new());
-            }
-            self.run(lease, statement, &[]).await
-        };
-        let rows = self.retried(statement, attempt).await?;
+        let rows = self.rows_of_0_3(Statement::QueryChangeFeeds).await?;
         let feed = |row| {
             let retained_bytes: Option<i64> = column(row, 1)?;
             let status: Option<String> = column(row, 2)?;
@@ -361,6 +375,18 @@ impl<'a> Session<'a> {
             })
         };
         rows.iter().map(feed).collect()
+    }
+
+    /// Returns the rows of a statement without parameters; none from a database that lacks the functions of version 0.3.
+    async fn rows_of_0_3(&self, statement: Statement) -> Result<Vec<Row>, Failure> {
+        let attempt = || async {
+            let mut lease = self.lease(statement).await?;
+            if !lease.connection().has_functions_of_0_3() {
+                return Ok(Vec::new());
+            }
+            self.run(lease, statement, &[]).await
+        };
+        self.retried(statement, attempt).await
     }
 
     /// Inserts an entity and returns its ETag.

@@ -22,6 +22,7 @@ pub enum Statement {
     GetEntity,
     GetVersion,
     QueryChangeFeeds,
+    QueryExpiry,
     QueryPage,
     QueryPageChunks,
     GetAccessPolicies,
@@ -46,7 +47,7 @@ pub enum WhichNode {
 }
 
 impl Statement {
-    pub const ALL: [Statement; 20] = [
+    pub const ALL: [Statement; 21] = [
         Statement::CreateTable,
         Statement::DeleteTable,
         Statement::QueryTables,
@@ -61,6 +62,7 @@ impl Statement {
         Statement::GetEntity,
         Statement::GetVersion,
         Statement::QueryChangeFeeds,
+        Statement::QueryExpiry,
         Statement::QueryPage,
         Statement::QueryPageChunks,
         Statement::GetAccessPolicies,
@@ -108,8 +110,8 @@ impl Statement {
                  $1::pg_catalog.text, $2::pg_catalog.text, VARIADIC $3::table_service.batch_operation[]) AS b"
             }
             Statement::ExpireEntities => {
-                "SELECT e.table_name, e.deleted, e.more, e.oldest FROM table_service.expire_entities(\
-                 NULL::pg_catalog.text, $1::pg_catalog.int8, $2::pg_catalog.timestamptz) AS e"
+                "SELECT e.deleted, e.more, e.oldest, e.reason FROM table_service.expire_entities(\
+                 $1::pg_catalog.text, $2::pg_catalog.int8, $3::pg_catalog.timestamptz, true) AS e"
             }
             Statement::GetEntity => {
                 "SELECT e.\"timestamp\", e.properties FROM table_service.get_entity(\
@@ -121,6 +123,9 @@ impl Statement {
             }
             Statement::QueryChangeFeeds => {
                 "SELECT f.feed_name, f.retained_bytes, f.wal_status FROM table_service.query_change_feeds() AS f"
+            }
+            Statement::QueryExpiry => {
+                "SELECT x.table_name, x.oldest FROM table_service.query_expiry(NULL::pg_catalog.text) AS x WHERE x.is_valid"
             }
             Statement::QueryPage => {
                 "SELECT p.partition_key, p.row_key, p.\"timestamp\", p.properties, p.continuation_token FROM table_service.query_page(\
@@ -147,6 +152,7 @@ impl Statement {
             | Statement::DeleteTable
             | Statement::ExpireEntities
             | Statement::QueryChangeFeeds
+            | Statement::QueryExpiry
             | Statement::QueryTables
             | Statement::GetAccessPolicies
             | Statement::SetAccessPolicies
@@ -159,6 +165,7 @@ impl Statement {
     pub const fn effect(self) -> Effect {
         match self {
             Statement::QueryTables
+            | Statement::QueryExpiry
             | Statement::GetEntity
             | Statement::GetVersion
             | Statement::QueryPage

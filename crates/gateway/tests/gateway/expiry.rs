@@ -133,3 +133,36 @@ fn a_sweeper_that_is_killed_leaves_its_work_to_the_next_one() {
     let alive = "SELECT count(*)::text FROM table_service_data.\"Sessions\" WHERE partition_key = 'p1'";
     assert_eq!(session.text(alive), (ENTITIES / 2).to_string());
 }
+
+#[test]
+fn a_table_whose_trigger_sleeps_keeps_no_other_one_from_its_sweep() {
+    let database = Database::new();
+    let session = database.session("owner");
+    session.run(
+        "CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); RETURN OLD; END $$",
+    );
+    for table in ["Asleep", "Awake"] {
+        session.run(&format!(
+            "SELECT table_service.create_table('{table}'), table_service.set_expiry('{table}', 'E');
+             INSERT INTO table_service_data.\"{table}\" VALUES ('p', 'r', now(), '{{{PAST}}}')"
+        ));
+    }
+    session.run(
+        "CREATE TRIGGER sleep BEFORE DELETE ON table_service_data.\"Asleep\" FOR EACH ROW EXECUTE FUNCTION sleep()",
+    );
+    let gateway = start(&database, "1");
+    let stored = |table: &str| session.text(&format!("SELECT count(*)::text FROM table_service_data.\"{table}\""));
+    wait_until("the sweep of the other table", || stored("Awake") == "0");
+    // What is left is late, and the log says once why.
+    let late = || gateway.metric("table_service_expiry_staleness_seconds{");
+    wait_until("the metric", || late().is_some_and(|seconds| seconds > 86_400.0));
+    let told = r#"table="Asleep" reason="it takes longer than 5 seconds""#;
+    wait_until("the log", || gateway.log().contains(told));
+    session.run("INSERT INTO table_service_data.\"Awake\" VALUES ('p', 'next', now(), '{\"E\": 1}')");
+    wait_until("the next round", || stored("Awake") == "0");
+    assert_eq!(gateway.log().matches(told).count(), 1);
+    assert_eq!(stored("Asleep"), "1");
+    // A table that can be swept again is.
+    session.run("DROP TRIGGER sleep ON table_service_data.\"Asleep\"");
+    wait_until("the sweep without the trigger", || stored("Asleep") == "0");
+}
