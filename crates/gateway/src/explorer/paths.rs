@@ -1,16 +1,16 @@
 //! The paths of the explorer.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::answer::{Body, Problem, json};
@@ -26,8 +26,12 @@ use crate::database::column;
 const CALL_BYTES: usize = 8 * 1024 * 1024;
 /// How long a call may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// The most calls that are read and executed at a time. Others wait.
+/// The most calls that are executed at a time. Others wait, when they have arrived: a client that sends slowly holds no place.
 const CALLS_AT_ONCE: usize = 4;
+/// The longest call that arrives beside any number of others, in bytes. The admin port has few connections.
+const SHORT_BYTES: usize = 64 * 1024;
+/// The most longer calls that arrive or are executed at a time, so that many take no more memory than a few. Others wait.
+const LONG_CALLS: usize = 4;
 
 /// The explorer.
 pub struct Explorer {
@@ -35,6 +39,7 @@ pub struct Explorer {
     databases: Arc<Databases>,
     downloads: Downloads,
     running: Semaphore,
+    long: Semaphore,
 }
 
 impl Explorer {
@@ -51,6 +56,7 @@ impl Explorer {
             databases: Arc::new(Databases::new(config, tls)?),
             downloads: Downloads::default(),
             running: Semaphore::new(CALLS_AT_ONCE),
+            long: Semaphore::new(LONG_CALLS),
         }))
     }
 
@@ -109,9 +115,8 @@ impl Explorer {
             .strip_prefix('/')
             .and_then(|rest| rest.split_once('/'))
             .ok_or_else(nowhere)?;
-        // Bodies wait outside, so that many calls take no more memory than a few.
+        let (body, _long) = self.read(request.into_body()).await?;
         let place = self.running.acquire().await;
-        let body = read(request.into_body()).await?;
         if name == "export" {
             let wanted: Wanted = serde_json::from_slice(&body)
                 .map_err(|error| Problem::input(format!("This cannot be exported: {error}")))?;
@@ -144,6 +149,32 @@ impl Explorer {
         Ok(json(text.0.to_owned()))
     }
 
+    /// Reads the body of a call. A long one takes a place among the long ones.
+    async fn read(&self, body: Incoming) -> Result<(Vec<u8>, Option<SemaphorePermit<'_>>), Problem> {
+        let mut body = Limited::new(body, CALL_BYTES);
+        let (mut bytes, mut place) = (Vec::new(), None);
+        let read = timeout(BODY_TIME, async {
+            while let Some(frame) = body.frame().await {
+                let Ok(data) = frame?.into_data() else { continue };
+                if place.is_none() && bytes.len() + data.len() > SHORT_BYTES {
+                    place = Some(self.long.acquire().await?);
+                }
+                bytes.extend_from_slice(&data);
+            }
+            Ok::<_, Box<dyn Error + Send + Sync>>(())
+        });
+        match read.await {
+            Ok(Ok(())) => Ok((bytes, place)),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "RequestBodyTooLarge",
+                "A call may have 8 MiB.",
+                None,
+            )),
+            _ => Err(Problem::input("The body cannot be read.")),
+        }
+    }
+
     /// What the page has to know first.
     fn accounts(&self) -> Response<Body> {
         let known = serde_json::json!({
@@ -152,20 +183,6 @@ impl Explorer {
             "version": env!("CARGO_PKG_VERSION"),
         });
         json(known.to_string())
-    }
-}
-
-async fn read(body: Incoming) -> Result<Bytes, Problem> {
-    let body = timeout(BODY_TIME, Limited::new(body, CALL_BYTES).collect()).await;
-    match body {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "RequestBodyTooLarge",
-            "A call may have 8 MiB.",
-            None,
-        )),
-        _ => Err(Problem::input("The body cannot be read.")),
     }
 }
 

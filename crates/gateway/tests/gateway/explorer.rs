@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use raw_http::{ACCOUNT, Answer, Client, raw};
+use raw_http::{ACCOUNT, Answer, Client, Connection, raw};
 use serde_json::{Value, json};
 use system_tests::Database;
 use table_service_gateway::database::{LOOK, Statement};
@@ -225,6 +225,11 @@ impl Page {
     }
 
     fn call(&self, name: &str, body: &Value) -> Answer {
+        Client::new(self.address).exchange(&self.request(name, body))
+    }
+
+    /// The bytes of a call.
+    fn request(&self, name: &str, body: &Value) -> Vec<u8> {
         let (body, host) = (body.to_string(), self.address.to_string());
         let bearer = format!("Bearer {}", self.token);
         let headers = [
@@ -234,7 +239,7 @@ impl Page {
             ("Content-Length", &body.len().to_string()),
         ];
         let target = format!("/explorer/api/{ACCOUNT}/{name}");
-        Client::new(self.address).exchange(&raw("POST", &target, &headers, body.as_bytes()))
+        raw("POST", &target, &headers, body.as_bytes())
     }
 }
 
@@ -344,6 +349,27 @@ fn an_import_has_a_mode() {
         explorer.call("import_entities", &body).expect(200).json(),
         json!({"written": 1})
     );
+}
+
+/// Calls that arrive slowly are answered when they are there, and until then other calls are.
+#[test]
+fn slow_calls_keep_no_other_call_waiting() {
+    let explorer = Explorer::with_an_entity("read");
+    let count = json!({"table": "Things"});
+    let long = json!({"table": "Things", "more": "a".repeat(1 << 20)});
+    for (slow, expected) in [(&count, r#"{"count" : 1}"#), (&long, "There is no parameter")] {
+        let request = explorer.page.request("count_entities", slow);
+        let (last, first) = request.split_last().unwrap();
+        let mut waiting: Vec<_> = (0..4).map(|_| Connection::open(explorer.page.address)).collect();
+        waiting.iter_mut().for_each(|connection| connection.write(first));
+        explorer.call("count_entities", &count).expect(200);
+        let answered = waiting.iter_mut().map(|connection| {
+            connection.write(std::slice::from_ref(last));
+            connection.answer().unwrap().text().to_owned()
+        });
+        let answered: Vec<String> = answered.collect();
+        assert!(answered.iter().all(|text| text.contains(expected)), "{answered:?}");
+    }
 }
 
 #[test]
