@@ -189,7 +189,7 @@ impl Columns {
         };
         let plain = |text| match self.has_escaped_texts {
             true => formula::unescape(text),
-            false => text,
+            false => Cow::Borrowed(text),
         };
         let mut builder = PropertiesBuilder::with_capacity(self.properties.len().min(256));
         for column in &self.properties {
@@ -216,8 +216,11 @@ impl Columns {
                     (row.place(column.edm.unwrap_or_default()), reason)
                 })?,
             };
-            let text = if edm == EdmType::String { plain(text) } else { text };
-            push(&mut builder, &column.name, edm, text).map_err(|reason| (row.place(column.value), reason))?;
+            let text = match edm {
+                EdmType::String => plain(text),
+                _ => Cow::Borrowed(text),
+            };
+            push(&mut builder, &column.name, edm, &text).map_err(|reason| (row.place(column.value), reason))?;
         }
         let timestamp = match self.timestamp {
             Some(index) => match field(index)? {
@@ -230,8 +233,8 @@ impl Columns {
             None => None,
         };
         Ok(Record {
-            partition_key: plain(field(self.partition_key)?).to_owned(),
-            row_key: plain(field(self.row_key)?).to_owned(),
+            partition_key: plain(field(self.partition_key)?).into_owned(),
+            row_key: plain(field(self.row_key)?).into_owned(),
             timestamp,
             properties: builder.finish().map_err(|error| (row.place(0), reason(&error)))?,
         })
@@ -408,13 +411,13 @@ mod tests {
     fn apostrophes_before_formulas_go_only_where_the_file_says_so() {
         let texts = |more: &str, end: &str| {
             format!(
-                "PartitionKey,RowKey,S,S@type,N,N@type{more}\n'=p,''r,'@s,Edm.String,-1,Edm.Int32{end}\n'p,r,'s,,,{end}\n"
+                "PartitionKey,RowKey,S,S@type,N,N@type{more}\n'=p,''r,'@s;'=1,Edm.String,-1,Edm.Int32{end}\n'p,r,'s,,,{end}\n"
             )
         };
         assert_eq!(
             entities(&texts(",odata.apostrophes", ","), false),
             [
-                r#"{"PartitionKey":"=p","RowKey":"'r","N":-1,"S":"@s"}"#,
+                r#"{"PartitionKey":"=p","RowKey":"'r","N":-1,"S":"@s;=1"}"#,
                 r#"{"PartitionKey":"'p","RowKey":"r","S":"'s"}"#,
             ]
         );
@@ -422,7 +425,7 @@ mod tests {
         assert_eq!(
             entities(&texts("", ""), false),
             [
-                r#"{"PartitionKey":"'=p","RowKey":"''r","N":-1,"S":"'@s"}"#,
+                r#"{"PartitionKey":"'=p","RowKey":"''r","N":-1,"S":"'@s;'=1"}"#,
                 r#"{"PartitionKey":"'p","RowKey":"r","S":"'s"}"#,
             ]
         );

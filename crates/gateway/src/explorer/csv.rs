@@ -106,6 +106,8 @@ fn field(line: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn entity(keys: [&str; 2], properties: &[[&str; 3]]) -> Entity {
@@ -142,6 +144,44 @@ mod tests {
              p,,T,,,\"\",Edm.String,\r\n"
         );
         assert!(csv(&[entity(["p", "r"], &[["C", "Edm.Int32", "1"]])], &columns).is_none());
+    }
+
+    /// The cells of a file, as a spreadsheet with this separator reads them: a quote counts where a cell begins.
+    fn cells(text: &str, separator: char) -> Vec<String> {
+        let mut cells = vec![String::new()];
+        let (mut is_beginning, mut is_quoted) = (true, false);
+        let mut characters = text.chars().peekable();
+        while let Some(character) = characters.next() {
+            match character {
+                '"' if is_quoted && characters.next_if_eq(&'"').is_none() => is_quoted = false,
+                '"' if is_beginning => is_quoted = true,
+                _ if !is_quoted && (character == separator || matches!(character, '\r' | '\n')) => {
+                    cells.push(String::new());
+                    is_beginning = true;
+                    continue;
+                }
+                _ => cells.last_mut().unwrap().push(character),
+            }
+            is_beginning = false;
+        }
+        cells
+    }
+
+    proptest! {
+        #[test]
+        fn no_spreadsheet_finds_a_formula(texts in proptest::collection::vec("[;,=+@\\-\t\r\n\"'x]{0,8}", 4)) {
+            let entities = || {
+                let [p, r, a, b] = [0, 1, 2, 3].map(|index| texts[index].as_str());
+                [entity([p, r], &[["A", "Edm.String", a], ["B", "Edm.String", b]])]
+            };
+            let mut columns = Columns::default();
+            entities().into_iter().try_for_each(|entity| columns.add(entity)).unwrap();
+            let text = csv(&entities(), &columns).unwrap();
+            for cell in [',', ';', '\t'].into_iter().flat_map(|separator| cells(&text, separator)) {
+                let cell = cell.trim_start_matches(['\t', '\r', '\n']);
+                prop_assert!(!cell.starts_with(['=', '+', '-', '@']), "{}: {}", text, cell);
+            }
+        }
     }
 
     #[test]

@@ -169,7 +169,7 @@ export function exportEntities(scope) {
   },
   element('p', {}, filter ? 'What the filter selects: ' : 'All entities.', filter && element('code', {}, filter)),
   element('p', { class: 'quiet' }, 'Both come back exactly by an import here or by table-service-copy. ',
-    'In CSV a text that begins as a formula gets an apostrophe, so that no spreadsheet executes it.'),
+    'In CSV what a spreadsheet would take for a formula gets an apostrophe, so that none executes it.'),
   labelled('Format', format), element('button', { class: 'primary' }, 'Export')));
   format.focus();
 }

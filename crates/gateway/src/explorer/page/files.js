@@ -141,11 +141,11 @@ async function* rowsOf(file) {
   }
 }
 
-/** The column of a file whose texts got an apostrophe where a spreadsheet would take them for a formula (formula.rs of the model). */
+/** The column of a file whose texts got apostrophes where a spreadsheet would find a formula (formula.rs of the model). */
 const ESCAPED = 'odata.apostrophes';
 
-/** The text without the apostrophe of the export. */
-const unescaped = (/** @type {string} */ text) => (/^'[=+\-@\t\r\n'＝＋－＠]/.test(text) ? text.slice(1) : text);
+/** The text without the apostrophes of the export. */
+const unescaped = (/** @type {string} */ text) => text.replace(/(^|[;\t\r\n])("*)'(?=[=+\-@'＝＋－＠])/g, '$1$2');
 
 /**
  * @param {Field[]} head
