@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, EXPECT, IF_MATCH, ORIGIN, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONNECTION, EXPECT, HeaderValue, IF_MATCH, ORIGIN, WWW_AUTHENTICATE};
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -89,7 +89,13 @@ impl Gateway {
                     self.finish(reply, &Event::begin(id), echo, None)
                 })
             }
-            Err(error) => self.finish(plain_error(error.into(), form, id), &event, echo, None),
+            Err(error) => {
+                let mut refused = self.finish(plain_error(error.into(), form, id), &event, echo, None);
+                // What stands behind it may be its body or another request.
+                let close = HeaderValue::from_static("close");
+                refused.headers_mut().insert(CONNECTION, close);
+                refused
+            }
         }
     }
 

@@ -19,6 +19,7 @@ pub mod faults;
 mod feed_watch;
 pub mod gateway;
 pub mod head_limit;
+pub mod line_ends;
 pub mod needs;
 pub mod observe;
 pub mod operations;

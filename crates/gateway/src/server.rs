@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -18,6 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::failure::with_sources;
 use crate::gateway::{Gateway, NoAnswer};
 use crate::head_limit::{HEAD_BYTES, HeadLimited, HeadMeter};
+use crate::line_ends::{NextBody, StrictHeads};
 use crate::request::Peer;
 use crate::shares::Shares;
 use crate::write_limit::WriteLimited;
@@ -142,9 +145,11 @@ async fn serve(
     header_timeout: Duration,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
-    let stream = HeadLimited::new(stream, head.clone());
-    let service = service_fn(|request| {
+    let next_body = NextBody::default();
+    let stream = StrictHeads::new(HeadLimited::new(stream, head.clone()), next_body.clone());
+    let service = service_fn(|request: Request<Incoming>| {
         head.complete();
+        next_body.is(request.body());
         let (gateway, head) = (gateway.clone(), head.clone());
         async move {
             let response = gateway.serve(peer, request).await;

@@ -78,11 +78,16 @@ impl Head {
     }
 }
 
-/// Refuses a body with two lengths, because a proxy may use the other one.
+/// Refuses a body with two lengths, or in an encoding that another program may read otherwise: a proxy may use the other length.
 fn check_framing(headers: &HeaderMap) -> Result<(), RequestError> {
     let lengths = headers.get_all(CONTENT_LENGTH).iter().count();
     if lengths > 1 || (lengths > 0 && headers.contains_key(TRANSFER_ENCODING)) {
         return Err(RequestError::HeaderInvalid { name: "Content-Length" });
+    }
+    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
+    if encodings.next().is_some_and(|encoding| encoding != "chunked") || encodings.next().is_some() {
+        let name = "Transfer-Encoding";
+        return Err(RequestError::HeaderInvalid { name });
     }
     Ok(())
 }
@@ -156,6 +161,22 @@ mod tests {
             (
                 &[("host", "a"), ("content-length", "1"), ("transfer-encoding", "chunked")][..],
                 RequestError::HeaderInvalid { name: "Content-Length" },
+            ),
+            (
+                &[("host", "a"), ("transfer-encoding", "gzip, chunked")][..],
+                RequestError::HeaderInvalid {
+                    name: "Transfer-Encoding",
+                },
+            ),
+            (
+                &[
+                    ("host", "a"),
+                    ("transfer-encoding", "chunked"),
+                    ("transfer-encoding", "chunked"),
+                ][..],
+                RequestError::HeaderInvalid {
+                    name: "Transfer-Encoding",
+                },
             ),
             (
                 &[("host", "a"), ("x-ms-version", "latest")][..],

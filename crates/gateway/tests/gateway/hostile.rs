@@ -44,6 +44,14 @@ fn a_request_with_ambiguous_framing_is_refused() {
         format!("Content-Length: {length}\r\n X: folded\r\n"),
         "Transfer-Encoding: chunked, identity\r\n".to_owned(),
         "Transfer-Encoding: x\r\n".to_owned(),
+        "Transfer-Encoding: gzip, chunked\r\n".to_owned(),
+        "Transfer-Encoding: chunked, chunked\r\n".to_owned(),
+        "Transfer-Encoding: Chunked\r\n".to_owned(),
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n".to_owned(),
+        // A LF alone ends no line.
+        "Transfer-Encoding: chunked\n".to_owned(),
+        "X: y\nTransfer-Encoding: chunked\r\n".to_owned(),
+        format!("Content-Length: {length}\r\nX: y\n\n"),
     ] {
         let mut connection = Connection::open(client.address);
         connection.write(&insert_with(client, &framing, chunked.as_bytes()));
@@ -58,6 +66,41 @@ fn a_request_with_ambiguous_framing_is_refused() {
         assert!(second.is_none(), "{framing}: {second:?}");
     }
     assert_eq!(entities(client), 0);
+}
+
+/// Also in a head that arrives together with the request before it. In bodies it is a character as any other.
+#[test]
+fn a_line_feed_alone_ends_no_line_of_a_head() {
+    let service = Service::with_table("Things");
+    let client = &service.client;
+    let body = |row: &str| format!("{{\n\n\"PartitionKey\": \"p\",\n\"RowKey\": \"{row}\"}}\n");
+    let with_length = |row| {
+        let body = body(row);
+        insert_with(client, &format!("Content-Length: {}\r\n", body.len()), body.as_bytes())
+    };
+    let in_chunks = |row| {
+        let (body, rest) = (body(row), "1\r\n\n\r\n0\r\nTrailer: x\r\n\r\n");
+        let chunks = format!("{:x};x=y\r\n{body}\r\n{rest}", body.len());
+        insert_with(client, "Transfer-Encoding: chunked\r\n", chunks.as_bytes())
+    };
+    let refused = client.request("GET", "Tables", &[("X", "y\nZ: z")], b"");
+    let mut connection = Connection::open(client.address);
+    connection.write(
+        &[
+            with_length("1"),
+            in_chunks("2"),
+            in_chunks("3"),
+            with_length("4"),
+            refused,
+        ]
+        .concat(),
+    );
+    for row in 1..=4 {
+        let answer = connection.answer().unwrap().expect(201);
+        assert_eq!(answer.json()["RowKey"], row.to_string());
+    }
+    assert_eq!(connection.answer().unwrap().status, 400);
+    assert!(connection.answer().is_none());
 }
 
 #[test]

@@ -25,7 +25,6 @@ fn a_request_may_be_written_in_every_form() {
         ("Authorization:", "AUTHORIZATION:"),
         ("x-ms-date: ", "X-Ms-Date:   "),
         ("Host:", "host:"),
-        ("\r\n", "\n"),
     ] {
         let written = request.replace(from, to);
         let answer = client.exchange(written.as_bytes()).expect(200);
