@@ -107,7 +107,7 @@ docker rm --force server >/dev/null
 loads table-service
 starts "table-service:$version"
 waits "docker inspect --format '{{.State.Running}}' server" false
-same "its exit status without an account" 1 "$(docker inspect --format '{{.State.ExitCode}}' server)"
+same "its exit status without an account" 2 "$(docker inspect --format '{{.State.ExitCode}}' server)"
 ok "what it says: $(docker logs server 2>&1 | grep '^table-service-gateway: ')"
 docker rm server >/dev/null
 key=$(head -c 64 /dev/urandom | base64 -w 0)

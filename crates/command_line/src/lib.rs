@@ -1,9 +1,12 @@
-//! Command lines whose errors repeat no value of an argument: a key or a URL may stand in the wrong place.
+//! Command lines of all programs: what environment variables mean, and errors that repeat no value of an argument, because a key or a
+//! URL may stand in the wrong place.
 
+use std::any::TypeId;
 use std::ffi::OsString;
 
+use clap::builder::{BoolishValueParser, Resettable};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, Parser};
+use clap::{Arg, Command, Parser};
 use table_service_model::secret;
 
 /// Reads the arguments of a program.
@@ -11,13 +14,46 @@ use table_service_model::secret;
 /// # Errors
 /// What is wrong, without the values of arguments, or what is asked for (`--help`, `--version`).
 pub fn read<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, clap::Error> {
-    C::try_parse_from(arguments).map_err(|error| without_values(error, &C::command()))
+    read_with_values(arguments).map_err(|error| without_values(error, &mut command::<C>()))
 }
 
-fn without_values(mut error: clap::Error, program: &Command) -> clap::Error {
+/// Reads the arguments of a program that takes no secrets.
+///
+/// # Errors
+/// What is wrong, or what is asked for (`--help`, `--version`).
+pub fn read_with_values<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, clap::Error> {
+    let mut command = command::<C>();
+    let mut matches = command.try_get_matches_from_mut(arguments)?;
+    C::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+fn command<C: Parser>() -> Command {
+    with_common_rules(C::command())
+}
+
+fn with_common_rules(command: Command) -> Command {
+    command.mut_args(with_common_rule).mut_subcommands(with_common_rules)
+}
+
+/// An environment variable without a text is an unset one: tools that start containers make such variables. A boolean may be said in
+/// all usual words.
+fn with_common_rule(arg: Arg) -> Arg {
+    let is_boolean = arg.get_value_parser().type_id() == TypeId::of::<bool>();
+    let arg = match arg.get_env().and_then(std::env::var_os) {
+        Some(text) if text.is_empty() => arg.env(Resettable::Reset),
+        _ => arg,
+    };
+    match is_boolean {
+        true => arg.value_parser(BoolishValueParser::new()),
+        false => arg,
+    }
+}
+
+fn without_values(mut error: clap::Error, program: &mut Command) -> clap::Error {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return error;
     }
+    program.build();
     for kind in [
         ContextKind::InvalidArg,
         ContextKind::InvalidValue,
@@ -26,18 +62,134 @@ fn without_values(mut error: clap::Error, program: &Command) -> clap::Error {
         let Some(ContextValue::String(text)) = error.get(kind) else {
             continue;
         };
-        // An option is named with its form, `--pool-size <NUMBER>`.
-        let (name, form) = text.split_once(' ').unwrap_or((text, "<>"));
-        let is_option = name.starts_with('-') && secret::shown(name) == name && form.starts_with('<');
-        let is_command = kind == ContextKind::InvalidSubcommand && program.find_subcommand(text).is_some();
-        let shown = if kind == ContextKind::InvalidArg && is_option || is_command {
-            text.clone()
-        } else {
-            secret::describe(text)
+        let shown = match kind {
+            // What is known has a name, such as `--pool-size <NUMBER>`, and a name is no secret.
+            ContextKind::InvalidArg if knows(program, text) => text.clone(),
+            // What is not known may be a mistyped option.
+            ContextKind::InvalidArg if text.starts_with('-') => secret::shown(text),
+            ContextKind::InvalidSubcommand if program.find_subcommand(text).is_some() => text.clone(),
+            _ => secret::describe(text),
         };
         error.insert(kind, ContextValue::String(shown));
     }
     // What looks like it is found by its text.
     error.remove(ContextKind::Suggested);
     error
+}
+
+/// Returns whether a program has an argument that clap shows so.
+fn knows(program: &Command, shown: &str) -> bool {
+    program.get_arguments().any(|arg| arg.to_string() == shown)
+        || program.get_subcommands().any(|command| knows(command, shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        /// Where a copy of this test finds it.
+        #[arg(long, env = "COMMAND_LINE_TEST_NUMBER", value_name = "NUMBER")]
+        number: Option<u32>,
+        #[arg(long, env = "COMMAND_LINE_TEST_LIST", value_delimiter = ',')]
+        list: Vec<String>,
+        #[arg(long, env = "COMMAND_LINE_TEST_FLAG")]
+        flag: bool,
+        #[arg(long, env = "COMMAND_LINE_TEST_SWITCH", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+        switch: Option<bool>,
+        #[command(subcommand)]
+        command: Option<Sub>,
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum Sub {
+        Count {
+            #[arg(long, env = "COMMAND_LINE_TEST_RETRY", default_value_t = 3)]
+            retry_the_service_for_at_most_so_many_seconds: u32,
+        },
+    }
+
+    fn line(text: &str) -> Result<Program, String> {
+        let arguments = text.split_whitespace().map(OsString::from);
+        read(arguments).map_err(|error| error.to_string())
+    }
+
+    /// Runs a test again, with an environment of its own. Returns whether this is the copy.
+    fn is_copy(test: &str, variables: &[(&str, &str)]) -> bool {
+        const COPY: &str = "COMMAND_LINE_TEST_COPY";
+        if std::env::var_os(COPY).is_some() {
+            return true;
+        }
+        let mut copy = std::process::Command::new(std::env::current_exe().unwrap());
+        copy.args(["--exact", test])
+            .env(COPY, "1")
+            .envs(variables.iter().copied());
+        let ended = copy.output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+        false
+    }
+
+    #[test]
+    fn an_empty_variable_is_an_unset_one() {
+        let variables = ["NUMBER", "LIST", "FLAG", "SWITCH", "RETRY"].map(|name| format!("COMMAND_LINE_TEST_{name}"));
+        if is_copy(
+            "tests::an_empty_variable_is_an_unset_one",
+            &variables.each_ref().map(|name| (name.as_str(), "")),
+        ) {
+            let read = line("program count").unwrap();
+            assert_eq!(
+                (read.number, read.list.len(), read.flag, read.switch),
+                (None, 0, false, None)
+            );
+            let Some(Sub::Count {
+                retry_the_service_for_at_most_so_many_seconds,
+            }) = read.command
+            else {
+                panic!("{read:?}");
+            };
+            assert_eq!(retry_the_service_for_at_most_so_many_seconds, 3);
+            assert!(line("program --flag").unwrap().flag);
+        }
+    }
+
+    #[test]
+    fn a_boolean_may_be_said_in_all_usual_words() {
+        for (word, meant) in [("true", true), ("1", true), ("yes", true), ("on", true), ("ON", true)]
+            .into_iter()
+            .chain([("false", false), ("0", false), ("no", false), ("off", false)])
+        {
+            assert_eq!(
+                line(&format!("program --switch {word}")).unwrap().switch,
+                Some(meant),
+                "{word}"
+            );
+        }
+        assert_eq!(line("program --switch").unwrap().switch, Some(true));
+        let problem = line("program --switch 2").unwrap_err();
+        assert!(problem.contains("--switch [<BOOL>]"), "{problem}");
+        let variables = [("COMMAND_LINE_TEST_FLAG", "yes"), ("COMMAND_LINE_TEST_SWITCH", "off")];
+        if is_copy("tests::a_boolean_may_be_said_in_all_usual_words", &variables) {
+            let read = line("program").unwrap();
+            assert_eq!((read.flag, read.switch), (true, Some(false)));
+        }
+    }
+
+    #[test]
+    fn names_are_shown_and_values_are_not() {
+        for (text, shown) in [
+            ("program --number s3cret", "--number <NUMBER>"),
+            ("program --switch s3cret", "--switch [<BOOL>]"),
+            (
+                "program count --retry-the-service-for-at-most-so-many-seconds s3cret",
+                "--retry-the-service-for-at-most-so-many-seconds <RETRY_THE_SERVICE_FOR_AT_MOST_SO_MANY_SECONDS>",
+            ),
+            ("program --nummer 1", "--nummer"),
+            ("program s3cret", "a text of 6 characters"),
+            ("program --s3cret", "a text of 8 characters"),
+        ] {
+            let problem = line(text).unwrap_err();
+            assert!(problem.contains(shown) && !problem.contains("s3cret"), "{problem}");
+        }
+    }
 }

@@ -23,15 +23,20 @@ fn main() -> ExitCode {
 fn run(arguments: &[OsString]) -> Result<(), String> {
     if let Some(arguments) = of_azurite(arguments) {
         let arguments = azurite::without_values_of_switches(arguments);
-        return emulator::run(AzuriteTable::parse_from(arguments).wanted()?);
+        return emulator::run(read::<AzuriteTable>(arguments).wanted()?);
     }
-    let command_line = CommandLine::parse_from(arguments);
+    let command_line: CommandLine = read(arguments.to_vec());
     match &command_line.command {
         None => emulator::run(command_line.wanted()?),
         Some(Command::Healthcheck) => healthcheck(&command_line),
         Some(Command::AzuriteTable) => Err(format!("{} has options of its own: write it first", azurite::NAME)),
         Some(Command::CleanUp { directory }) => cleaner::clean_up(directory),
     }
+}
+
+/// The arguments of the program. Ends it if they are wrong, or ask for help.
+fn read<C: Parser>(arguments: Vec<OsString>) -> C {
+    table_service_command_line::read_with_values(arguments).unwrap_or_else(|error| error.exit())
 }
 
 /// The arguments of azurite-table, if this program was started under its name, or with it first.

@@ -2,8 +2,12 @@
 
 use std::process::ExitCode;
 
-use table_service_gateway::config::CommandLine;
+use table_service_gateway::config::{CommandLine, ConfigError};
 use table_service_gateway::{explorer, run};
+
+/// The exit status for settings that are wrong until somebody changes them, as for a wrong command line. The service is not started
+/// again then.
+const WRONG_SETTINGS: u8 = 2;
 
 fn main() -> ExitCode {
     let command_line = CommandLine::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
@@ -30,7 +34,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("table-service-gateway: {error}");
-            ExitCode::FAILURE
+            match error.downcast_ref::<ConfigError>() {
+                Some(error) if !error.may_pass() => WRONG_SETTINGS.into(),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -216,9 +217,18 @@ fn read_cors_rules(tenant: Arc<Tenant>) -> impl Future<Output = Result<(), RecvE
 }
 
 async fn bind(setting: &str, address: &str) -> Result<TcpListener, ConfigError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| ConfigError::new(setting, format!("cannot listen on {address}: {error}")))
+    TcpListener::bind(address).await.map_err(|error| {
+        let problem = format!("cannot listen on {address}: {error}");
+        match error.kind() {
+            ErrorKind::AddrInUse => ConfigError::new(
+                setting,
+                format!("{problem}. Another program listens there: end it, or choose another port; 0 takes a free one"),
+            )
+            .that_may_pass(),
+            ErrorKind::AddrNotAvailable => ConfigError::new(setting, problem).that_may_pass(),
+            _ => ConfigError::new(setting, problem),
+        }
+    })
 }
 
 /// Refuses a database without the extension, or with a version of it that this gateway does not know. If a node cannot be

@@ -7,6 +7,8 @@ use std::fmt;
 pub struct ConfigError {
     setting: String,
     problem: String,
+    /// Whether it may be right at another time, as an address that another program uses now.
+    may_pass: bool,
 }
 
 impl ConfigError {
@@ -14,7 +16,21 @@ impl ConfigError {
         ConfigError {
             setting: setting.into(),
             problem: problem.to_string(),
+            may_pass: false,
         }
+    }
+
+    /// Says that the setting may be right at another time.
+    #[must_use]
+    pub fn that_may_pass(mut self) -> ConfigError {
+        self.may_pass = true;
+        self
+    }
+
+    /// Returns whether the setting may be right at another time.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        self.may_pass
     }
 
     /// The name of the setting in the configuration file.
@@ -32,7 +48,7 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ConfigError { setting, problem } = self;
+        let ConfigError { setting, problem, .. } = self;
         if setting.is_empty() {
             return f.write_str(problem);
         }

@@ -143,6 +143,10 @@ fn errors_name_the_setting() {
     for (arguments, expected) in [
         (
             &[][..],
+            "there is no account yet. Write one into the configuration file",
+        ),
+        (
+            &["--account", "one", "--key", "a2V5"],
             "database_url (--database-url, TABLE_SERVICE_DATABASE_URL, or database_url in the configuration file): is missing",
         ),
         (&["--database-url", "nonsense"], "database_url (--database-url"),

@@ -213,6 +213,15 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
             bearer: account.bearer.clone(),
         });
     }
+    let has_none = settings.account.is_none() && settings.key.is_empty() && settings.database_url.is_empty();
+    if accounts.is_empty() && has_none {
+        return Err(ConfigError::new(
+            "",
+            "there is no account yet. Write one into the configuration file, which is /etc/table-service-gateway.toml for the service: \
+             [[accounts]] with its name, its keys and its database_url. Or name a database for the development account, such as \
+             --database-url postgresql://role:password@localhost/database",
+        ));
+    }
     if accounts.is_empty() || settings.account.is_some() || !settings.database_url.is_empty() {
         accounts.push(single_account(settings)?);
     } else if !settings.secondary_url.is_empty() {

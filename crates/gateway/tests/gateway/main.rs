@@ -25,6 +25,7 @@ mod pages;
 mod shares;
 mod soak;
 mod standbys;
+mod start;
 mod statements;
 mod tables;
 mod way;

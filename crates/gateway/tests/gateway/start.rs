@@ -1,0 +1,68 @@
+//! How the program takes its settings, and how it ends if they are wrong.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use clap::{Arg, CommandFactory};
+use system_tests::Database;
+use table_service_gateway::config::CommandLine;
+
+use crate::gateway::{program, url};
+
+/// The exit status of a program that does not start, and what it says.
+fn ends(program: &mut Command) -> (Option<i32>, String) {
+    let ended = program.output().unwrap();
+    (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+}
+
+#[test]
+fn an_empty_variable_is_an_unset_setting() {
+    let command = CommandLine::command();
+    let variables: Vec<_> = command.get_arguments().filter_map(Arg::get_env).collect();
+    assert!(variables.len() > 20, "{variables:?}");
+    let empty = variables.iter().map(|name| (name, ""));
+    let (_, said) = ends(program(&["--database-url", "nonsense"]).envs(empty));
+    assert!(
+        said.starts_with("table-service-gateway: database_url (--database-url"),
+        "{said}"
+    );
+}
+
+/// A service manager does not start it again, because only the operator can mend that.
+#[test]
+fn wrong_settings_have_an_exit_status_of_their_own() {
+    let unit = include_str!("../../../../packaging/table-service-gateway.service");
+    assert!(unit.contains("\nRestart=on-failure\n") && unit.contains("\nRestartPreventExitStatus=2\n"));
+    for (arguments, says) in [
+        (
+            &[][..],
+            "there is no account yet. Write one into the configuration file",
+        ),
+        (&["--config", "/dev/null"], "[[accounts]]"),
+        (&["--pool-size", "x"], "for '--pool-size <NUMBER>'"),
+        (&["--config", "/nonexistent"], "/nonexistent"),
+        (
+            &["--database-url", "postgresql://localhost/d", "--pool-size", "0"],
+            "pool_size",
+        ),
+    ] {
+        let (status, said) = ends(&mut program(arguments));
+        assert!(status == Some(2) && said.contains(says), "{status:?} {said}");
+    }
+}
+
+/// The other program may end.
+#[test]
+fn a_port_in_use_is_named_with_what_to_do() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let database = Database::new();
+    let url = url(database.cluster(), database.name(), "postgres");
+    let (status, said) = ends(&mut program(&["--database-url", &url, "--listen", &address]));
+    let says = format!("cannot listen on {address}: ");
+    assert!(
+        said.contains(&says) && said.contains("Another program listens there: end it, or choose another port"),
+        "{said}"
+    );
+    assert_eq!(status, Some(1));
+}
