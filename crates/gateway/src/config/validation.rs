@@ -218,8 +218,8 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
         return Err(ConfigError::new(
             "",
             "there is no account yet. Write one into the configuration file, which is /etc/table-service-gateway.toml for the service: \
-             [[accounts]] with its name, its keys and its database_url. Or name a database for the development account, such as \
-             --database-url postgresql://role:password@localhost/database",
+             [[accounts]] with its name, its keys and its database_url. Or give the development account a database by \
+             database_url (--database-url, TABLE_SERVICE_DATABASE_URL), such as postgresql://role:password@localhost/database",
         ));
     }
     if accounts.is_empty() || settings.account.is_some() || !settings.database_url.is_empty() {

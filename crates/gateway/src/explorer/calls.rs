@@ -2,7 +2,8 @@
 //!
 //! A statement takes texts and casts them itself. It returns one JSON value, which goes to the page as it is. It calls the SQL
 //! API; what it reads of the catalog beside that are the estimated size and the number of rows of a table. All that it names is
-//! qualified, because others may have made functions, operators and types in a schema of the search_path.
+//! qualified, because others may have made functions, operators and types in a schema of the search_path. Each call gives all arguments
+//! with their types, because the owner of the database may have made another function of that name.
 
 use super::answer::Problem;
 
@@ -84,7 +85,7 @@ pub const CALLS: &[Call] = &[
                 'name', t.table_name, 'estimate', s.estimate, 'bytes', s.bytes)
                   ORDER BY pg_catalog.lower(t.table_name) COLLATE pg_catalog.\"C\"), '[]'),
                 'token', pg_catalog.max(t.continuation_token))
-              FROM table_service.query_tables(top => 1000, continuation_token => $1) AS t,
+              FROM table_service.query_tables(NULL::pg_catalog.text, 1000::pg_catalog.int8, $1::pg_catalog.text, NULL::table_service.properties) AS t,
                 LATERAL (SELECT pg_catalog.sum(c.reltuples)
                                   FILTER (WHERE c.reltuples OPERATOR(pg_catalog.>=) 0)::pg_catalog.int8 AS estimate,
                                 pg_catalog.sum(pg_catalog.pg_total_relation_size(c.oid))::pg_catalog.int8 AS bytes
@@ -96,27 +97,27 @@ pub const CALLS: &[Call] = &[
     Call {
         name: "create_table",
         parameters: &["table"],
-        sql: "SELECT pg_catalog.json_build_object('relation', table_service.create_table($1))",
+        sql: "SELECT pg_catalog.json_build_object('relation', table_service.create_table($1::pg_catalog.text, false))",
     },
     Call {
         name: "delete_table",
         parameters: &["table"],
-        sql: "SELECT pg_catalog.json_build_object('deleted', table_service.delete_table($1))",
+        sql: "SELECT pg_catalog.json_build_object('deleted', table_service.delete_table($1::pg_catalog.text, false))",
     },
     Call {
         name: "clear_table",
         parameters: &["table"],
-        sql: "SELECT pg_catalog.json_build_object('cleared', table_service.clear_table($1)::pg_catalog.text)",
+        sql: "SELECT pg_catalog.json_build_object('cleared', table_service.clear_table($1::pg_catalog.text)::pg_catalog.text)",
     },
     Call {
         name: "count_entities",
         parameters: &["table", "filter"],
-        sql: "SELECT pg_catalog.json_build_object('count', table_service.count_entities($1, $2))",
+        sql: "SELECT pg_catalog.json_build_object('count', table_service.count_entities($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties))",
     },
     Call {
         name: "explain_query",
         parameters: &["table", "filter"],
-        sql: "SELECT pg_catalog.row_to_json(e) FROM table_service.explain_query($1, $2) AS e",
+        sql: "SELECT pg_catalog.row_to_json(e) FROM table_service.explain_query($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties) AS e",
     },
     Call {
         name: "query_page",
@@ -126,7 +127,8 @@ pub const CALLS: &[Call] = &[
             entity!(concat!("pg_catalog.left(v.value, ", shown!(), ")")),
             ") ORDER BY e.ordinality) FILTER (WHERE e.partition_key IS NOT NULL), '[]'),
                'token', pg_catalog.max(e.continuation_token))
-             FROM table_service.query_page($1, $2, $3, $4::pg_catalog.text::pg_catalog.int8, $5) WITH ORDINALITY AS e"
+             FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text::pg_catalog.int8,
+               $5::pg_catalog.text, NULL::table_service.properties) WITH ORDINALITY AS e"
         ),
     },
     Call {
@@ -135,7 +137,8 @@ pub const CALLS: &[Call] = &[
         sql: concat!(
             "SELECT pg_catalog.json_build_object(",
             entity!("v.value"),
-            ", 'json', e.properties::pg_catalog.text) FROM table_service.get_entity($1, $2, $3) AS e"
+            ", 'json', e.properties::pg_catalog.text) FROM table_service.get_entity(
+               $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, NULL::pg_catalog.text) AS e"
         ),
     },
     Call {
@@ -152,28 +155,32 @@ pub const CALLS: &[Call] = &[
         name: "insert_entity",
         parameters: &["table", "partitionKey", "rowKey", "properties"],
         sql: "SELECT pg_catalog.json_build_object('etag',
-                table_service.insert_entity($1, $2, $3, $4::pg_catalog.text::table_service.properties))",
+                table_service.insert_entity(
+                  $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text::table_service.properties))",
     },
     Call {
         name: "replace_entity",
         parameters: &["table", "partitionKey", "rowKey", "properties", "etag"],
         sql: "SELECT pg_catalog.json_build_object('etag',
-                table_service.replace_entity($1, $2, $3, $4::pg_catalog.text::table_service.properties, $5))",
+                table_service.replace_entity($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text,
+                  $4::pg_catalog.text::table_service.properties, $5::pg_catalog.text))",
     },
     // The delete tests the ETag under the lock. If it fails, nothing is inserted either.
     Call {
         name: "rename_entity",
         parameters: &["table", "partitionKey", "rowKey", "etag", "newPartitionKey", "newRowKey", "properties"],
         sql: "SELECT pg_catalog.json_build_object(
-                'etag', table_service.insert_entity($1, $5, $6, $7::pg_catalog.text::table_service.properties),
-                'deleted', table_service.delete_entity($1, $2, $3, $4))",
+                'etag', table_service.insert_entity(
+                  $1::pg_catalog.text, $5::pg_catalog.text, $6::pg_catalog.text, $7::pg_catalog.text::table_service.properties),
+                'deleted', table_service.delete_entity(
+                  $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text, false))",
     },
     // In the order of the keys, as all writes of many entities, so that two of them cannot wait for each other.
     Call {
         name: "delete_entities_by_key",
         parameters: &["table", "keys"],
-        sql: "SELECT pg_catalog.json_build_object('deleted', pg_catalog.count(table_service.delete_entity($1,
-                k.key OPERATOR(pg_catalog.->>) 0, k.key OPERATOR(pg_catalog.->>) 1, k.key OPERATOR(pg_catalog.->>) 2)))
+        sql: "SELECT pg_catalog.json_build_object('deleted', pg_catalog.count(table_service.delete_entity($1::pg_catalog.text,
+                k.key OPERATOR(pg_catalog.->>) 0, k.key OPERATOR(pg_catalog.->>) 1, k.key OPERATOR(pg_catalog.->>) 2, false)))
               FROM (SELECT j.key FROM pg_catalog.json_array_elements($2::pg_catalog.text::pg_catalog.json) AS j (key)
                     ORDER BY (j.key OPERATOR(pg_catalog.->>) 0) COLLATE pg_catalog.\"C\",
                       (j.key OPERATOR(pg_catalog.->>) 1) COLLATE pg_catalog.\"C\" OFFSET 0) AS k",
@@ -182,18 +189,19 @@ pub const CALLS: &[Call] = &[
         name: "delete_entities_step",
         parameters: &["table", "filter", "top", "token"],
         sql: "SELECT pg_catalog.json_build_object('deleted', d.deleted, 'token', d.continuation_token)
-              FROM table_service.delete_entities_step($1, $2, $3::pg_catalog.text::pg_catalog.int8, $4) AS d",
+              FROM table_service.delete_entities_step($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text::pg_catalog.int8,
+                $4::pg_catalog.text, NULL::table_service.properties) AS d",
     },
     Call {
         name: "import_entities",
         parameters: &["table", "entities", "mode"],
         sql: "SELECT pg_catalog.json_build_object('written', pg_catalog.count(CASE
                 WHEN $3 OPERATOR(pg_catalog.=) 'insert'
-                  THEN table_service.insert_entity($1, e.partition_key, e.row_key, e.properties)
+                  THEN table_service.insert_entity($1::pg_catalog.text, e.partition_key, e.row_key, e.properties)
                 WHEN $3 OPERATOR(pg_catalog.=) 'replace'
-                  THEN table_service.insert_or_replace_entity($1, e.partition_key, e.row_key, e.properties)
+                  THEN table_service.insert_or_replace_entity($1::pg_catalog.text, e.partition_key, e.row_key, e.properties)
                 WHEN $3 OPERATOR(pg_catalog.=) 'merge'
-                  THEN table_service.insert_or_merge_entity($1, e.partition_key, e.row_key, e.properties) END))
+                  THEN table_service.insert_or_merge_entity($1::pg_catalog.text, e.partition_key, e.row_key, e.properties) END))
               FROM (SELECT i.* FROM pg_catalog.json_array_elements($2::pg_catalog.text::pg_catalog.json) AS j (entity),
                       LATERAL table_service.entity_from_json(j.entity::pg_catalog.text) AS i
                     ORDER BY i.partition_key COLLATE pg_catalog.\"C\", i.row_key COLLATE pg_catalog.\"C\" OFFSET 0) AS e",
@@ -204,22 +212,25 @@ pub const CALLS: &[Call] = &[
         sql: "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
                 'property', i.property, 'index', i.index, 'isValid', i.is_valid, 'bytes', i.bytes, 'scans', i.scans)
                   ORDER BY i.property COLLATE pg_catalog.\"C\"), '[]')
-              FROM table_service.query_property_indexes($1) AS i",
+              FROM table_service.query_property_indexes($1::pg_catalog.text) AS i",
     },
     Call {
         name: "create_property_index",
         parameters: &["table", "property"],
-        sql: "SELECT pg_catalog.json_build_object('index', table_service.create_property_index($1, $2))",
+        sql: "SELECT pg_catalog.json_build_object('index', table_service.create_property_index(
+                $1::pg_catalog.text, $2::pg_catalog.text, false))",
     },
     Call {
         name: "property_index_sql",
         parameters: &["table", "property"],
-        sql: "SELECT pg_catalog.json_build_object('sql', table_service.property_index_sql($1, $2))",
+        sql: "SELECT pg_catalog.json_build_object('sql', table_service.property_index_sql(
+                $1::pg_catalog.text, $2::pg_catalog.text))",
     },
     Call {
         name: "drop_property_index",
         parameters: &["table", "property"],
-        sql: "SELECT pg_catalog.json_build_object('dropped', table_service.drop_property_index($1, $2))",
+        sql: "SELECT pg_catalog.json_build_object('dropped', table_service.drop_property_index(
+                $1::pg_catalog.text, $2::pg_catalog.text, false))",
     },
     Call {
         name: "query_expiry",
@@ -229,19 +240,20 @@ pub const CALLS: &[Call] = &[
                'property', x.property, 'timeToLive', x.time_to_live::pg_catalog.text,
                'index', x.index, 'isValid', x.is_valid, 'oldest', ",
             moment!("x.oldest"),
-            ")), '[]') FROM table_service.query_expiry($1) AS x"
+            ")), '[]') FROM table_service.query_expiry($1::pg_catalog.text) AS x"
         ),
     },
     Call {
         name: "set_expiry",
         parameters: &["table", "property", "timeToLive"],
         sql: "SELECT pg_catalog.json_build_object('index',
-                table_service.set_expiry($1, $2, $3::pg_catalog.text::pg_catalog.interval))",
+                table_service.set_expiry(
+                  $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text::pg_catalog.interval, false))",
     },
     Call {
         name: "drop_expiry",
         parameters: &["table"],
-        sql: "SELECT pg_catalog.json_build_object('dropped', table_service.drop_expiry($1))",
+        sql: "SELECT pg_catalog.json_build_object('dropped', table_service.drop_expiry($1::pg_catalog.text, false))",
     },
     Call {
         name: "query_change_feeds",
@@ -262,19 +274,19 @@ pub const CALLS: &[Call] = &[
                 'properties', pg_catalog.left(c.properties::pg_catalog.text, ",
             shown!(),
             "), 'length', pg_catalog.length(c.properties::pg_catalog.text)) ORDER BY c.ordinality), '[]')
-             FROM (SELECT q.* FROM table_service.query_changes($1, $2::pg_catalog.text::pg_catalog.int8)
+             FROM (SELECT q.* FROM table_service.query_changes($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.int8)
                WITH ORDINALITY AS q LIMIT 1000) AS c"
         ),
     },
     Call {
         name: "get_access_policies",
         parameters: &["table"],
-        sql: "SELECT table_service.get_access_policies($1)",
+        sql: "SELECT table_service.get_access_policies($1::pg_catalog.text)",
     },
     Call {
         name: "set_access_policies",
         parameters: &["table", "policies"],
         sql: "SELECT pg_catalog.json_build_object('set',
-                table_service.set_access_policies($1, $2::pg_catalog.text::pg_catalog.json)::pg_catalog.text)",
+                table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)::pg_catalog.text)",
     },
 ];

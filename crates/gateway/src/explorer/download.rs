@@ -34,12 +34,14 @@ const PART: usize = 64 * 1024;
 /// A page of entities, each as a line of JSON, then with its properties in arrays. `$4` is the token of the page before.
 pub const EXPORTS: [&str; 2] = [
     "SELECT table_service.entity_to_json(
-              ROW(p.partition_key, p.row_key, p.\"timestamp\", p.properties)::table_service.entity)::pg_catalog.text,
+              ROW(p.partition_key, p.row_key, p.\"timestamp\", p.properties)::table_service.entity, 'minimal'::pg_catalog.text)::pg_catalog.text,
             p.partition_key, p.continuation_token
-     FROM table_service.query_page($1, $2, top => $3::pg_catalog.text::pg_catalog.int8, continuation_token => $4) AS p",
+     FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text,
+       $3::pg_catalog.text::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties) AS p",
     "SELECT v.names, v.types, v.\"values\", p.partition_key, p.row_key,
             pg_catalog.to_char(p.\"timestamp\" AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), p.continuation_token
-     FROM table_service.query_page($1, $2, top => $3::pg_catalog.text::pg_catalog.int8, continuation_token => $4) AS p,
+     FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text,
+       $3::pg_catalog.text::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties) AS p,
        LATERAL (SELECT pg_catalog.array_agg(e.name) AS names, pg_catalog.array_agg(e.type) AS types,
                   pg_catalog.array_agg(e.value) AS \"values\"
                 FROM table_service.each_property(p.properties) AS e) AS v",

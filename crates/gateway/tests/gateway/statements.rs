@@ -4,6 +4,7 @@ use system_tests::gateway::{program, url};
 use system_tests::planted;
 use system_tests::{Cluster, Database};
 use table_service_gateway::database::{LIBRARY, Statement};
+use table_service_gateway::explorer::{CALLS, EXPORTS};
 use table_service_model::extension::LOOK;
 
 /// The functions that a statement calls.
@@ -64,7 +65,13 @@ fn no_statement_calls_what_the_owner_of_the_database_has_planted() {
     let (database, owner) = of_an_owner("planter");
     let session = database.session("caller");
     planted::plant(&database.session_as(&owner, "owner"));
-    for sql in Statement::ALL.map(Statement::sql).into_iter().chain([LIBRARY]) {
+    let explorer = CALLS.iter().map(|call| call.sql).chain(EXPORTS);
+    for sql in Statement::ALL
+        .map(Statement::sql)
+        .into_iter()
+        .chain([LIBRARY])
+        .chain(explorer)
+    {
         session.run(&format!("PREPARE s AS {sql}"));
         let count = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 's'";
         let nulls = vec!["NULL"; session.text(count).parse().unwrap()].join(", ");
