@@ -234,7 +234,7 @@ AS 'MODULE_PATHNAME', 'confirm_changes_wrapper';
 
 -- Casts between bags and json, what users of jsonb type first, and subscripts.
 CREATE FUNCTION table_service."properties_from_json"(
-	"json" json
+	"payload" json
 ) RETURNS table_service.properties
 IMMUTABLE STRICT PARALLEL SAFE
 LANGUAGE c

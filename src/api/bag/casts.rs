@@ -24,8 +24,8 @@ fn properties_to_jsonb(properties: PropertiesArg<'_>) -> JsonbOut {
 
 /// Casts a json object in payload form to a bag. The text is read as it is: jsonb would change its numbers and drop members.
 #[pg_extern(immutable, strict, parallel_safe)]
-fn properties_from_json(json: JsonArg<'_>) -> PropertiesOut {
-    json::parse_properties(json.0).map(PropertiesOut).or_raise()
+fn properties_from_json(payload: JsonArg<'_>) -> PropertiesOut {
+    json::parse_properties(payload.0).map(PropertiesOut).or_raise()
 }
 
 /// Casts a bag to json: the text that the output function writes. PostgreSQL's JSON functions, such as `to_json` and

@@ -17,6 +17,11 @@ FROM unnest(ARRAY['{}', '{"a": 1}', '{"a": 2}', '{"a": "x"}', '{"b": 1}']::prope
 SELECT properties_hash_extended('{}', 7) <> properties_hash_extended('{}', 8) AS seed_matters;
 -- Casts.
 SELECT properties_from_jsonb('{"a": 1.0}'), properties_to_text('{"a": -0.0}'), properties_to_jsonb('{"a": -0.0}');
+SELECT properties_from_json('{"a": 1.0}'), properties_to_json('{"a": -0.0}'), properties_from_json(NULL), properties_to_json(NULL);
+-- Operators of jsonb, and subscripts.
+SELECT properties_contains('{"a": 1, "b": 2}', '{"a": 1}'), properties_contained('{"a": 1}', '{"a": 2}'), properties_get_path('{"a": 1}', '{a}'),
+    properties_get_path_text('{"a": "x"}', '{a}'), has_all_properties('{"a": 1}', '{a,b}'), has_any_property('{"a": 1}', '{a,b}');
+SELECT typsubscript = 'properties_subscript'::regproc AS has_subscripts FROM pg_type WHERE oid = 'properties'::regtype;
 -- What statements of the extension test: whether a merge stays within the limits, and whether a row passes a filter.
 SELECT merge_fits('p', 'r', '{"a": 1}', '{"b": 1}') AS fits,
     merge_fits('p', 'r', (SELECT jsonb_object_agg('n' || i, i) FROM generate_series(1, 252) AS i), '{"more": 1}') AS one_too_many;

@@ -126,6 +126,11 @@ const CALLS: &[(&str, &str)] = &[
     ("properties_in properties_out", "SELECT '{\"A\": \"text\", \"B\": 1.5}'::properties"),
     ("properties_recv", "COPY bags FROM 'FILE' BINARY"),
     ("properties_send", "SELECT properties_send(bag) FROM bags"),
+    ("properties_from_json properties_to_json", "SELECT bag::json::properties, to_json(b) FROM bags AS b"),
+    (
+        "properties_contains properties_contained has_all_properties has_any_property properties_get_path properties_get_path_text properties_subscript",
+        "SELECT bag @> '{\"N\": 1}'::properties, '{\"N\": 1}'::properties <@ bag, bag ?& ARRAY['N'], bag ?| ARRAY['N'], bag #> '{N}', bag #>> '{N}', bag['N'] FROM bags",
+    ),
     ("properties_from_jsonb properties_to_jsonb properties_to_text", "SELECT (bag::jsonb || '{\"Z\": true}')::properties::text FROM bags"),
     (
         "properties_eq properties_ne properties_lt properties_le properties_gt properties_ge properties_cmp properties_hash properties_hash_extended",
