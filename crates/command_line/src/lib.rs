@@ -1,6 +1,8 @@
 //! Command lines of all programs: what environment variables mean, and errors that repeat no value of an argument, because a key or a
 //! URL may stand in the wrong place.
 
+pub mod files;
+
 use std::any::TypeId;
 use std::ffi::OsString;
 

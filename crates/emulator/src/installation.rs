@@ -1,5 +1,6 @@
 //! The programs of PostgreSQL that an emulator runs.
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -115,7 +116,11 @@ impl Installation {
     /// A program that runs as the server's user.
     pub fn program(&self, name: &str, owner: ServerUser) -> Command {
         let mut command = Command::new(self.programs.join(name));
-        command.current_dir("/").stdin(Stdio::null()).env_remove("PGOPTIONS");
+        command.current_dir("/").stdin(Stdio::null());
+        // What the environment of this process says besides may be for its user only.
+        command
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(name, _)| is_passed(name)));
         // In a process group of its own: Ctrl-C ends the emulator, which finishes its requests and then stops the server.
         command.process_group(0);
         if ServerUser::is_root() {
@@ -146,6 +151,13 @@ impl Installation {
             &["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         }
     }
+}
+
+/// Returns whether the server gets a variable of the environment: where programs, libraries and temporary files are, and the language.
+fn is_passed(name: &OsStr) -> bool {
+    const PASSED: [&str; 6] = ["PATH", "LD_LIBRARY_PATH", "TMPDIR", "TZ", "LANG", "LANGUAGE"];
+    let name = name.to_str().unwrap_or_default();
+    PASSED.contains(&name) || name.starts_with("LC_")
 }
 
 fn bundle() -> Option<PathBuf> {

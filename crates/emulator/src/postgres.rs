@@ -207,6 +207,8 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
     }
     let unfinished = parent.join(format!("{prefix}{}", std::process::id()));
     owned(&unfinished, settings.owner)?;
+    // Also if this is interrupted, which ends initdb before.
+    let _removed = Removed(&unfinished);
     let mut command = Command::from(installation.program("initdb", settings.owner));
     command
         .args(["-U", "postgres", "-A", "trust", "-E", "UTF8"])
@@ -224,7 +226,6 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
         .await
         .map_err(|error| format!("initdb does not start: {error}"))?;
     if !status.success() {
-        remove_tree(&unfinished);
         let hint = if ServerUser::is_root() {
             "\n(As root, PostgreSQL runs as the user postgres or nobody, who must be able to reach the directory.)"
         } else {
@@ -239,6 +240,17 @@ async fn initialise(installation: &Installation, settings: &Settings) -> Result<
             .map_err(of_data)?;
     }
     Ok(())
+}
+
+/// A directory that is removed, unless it has got another name.
+struct Removed<'p>(&'p Path);
+
+impl Drop for Removed<'_> {
+    fn drop(&mut self) {
+        if self.0.exists() {
+            remove_tree(self.0);
+        }
+    }
 }
 
 /// Waits for the end of the server that an emulator of these data has left: its cleaner stops it.

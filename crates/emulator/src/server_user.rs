@@ -2,12 +2,13 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::process::{getegid, geteuid};
+use table_service_command_line::files;
 
 /// Who runs the server: PostgreSQL does not run as root.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +20,7 @@ pub struct ServerUser {
 impl ServerUser {
     /// Returns whether this process may become another user.
     pub fn is_root() -> bool {
-        geteuid().is_root()
+        files::is_root()
     }
 
     /// This user; for root the user `postgres`, or `nobody` where there is none.
@@ -72,7 +73,8 @@ pub fn make(directory: &Path, mode: u32) -> Result<(), String> {
         return require_trusted(directory);
     }
     let above = directory.ancestors().find(|above| above.exists());
-    require_trusted_path(above.unwrap_or(Path::new("/")))?;
+    let above = above.unwrap_or(Path::new("/"));
+    files::require_trusted(above).map_err(|error| problem(above, &error))?;
     let made = DirBuilder::new().recursive(true).mode(mode).create(directory);
     made.map_err(|error| problem(directory, &error))?;
     require_trusted(directory)?;
@@ -85,39 +87,7 @@ pub fn make(directory: &Path, mode: u32) -> Result<(), String> {
 /// # Errors
 /// For root, if somebody else can put names into the directory, or the directory's own name elsewhere.
 pub fn require_trusted(directory: &Path) -> Result<(), String> {
-    if ServerUser::is_root() && mode(directory)? & 0o022 != 0 {
-        return Err(untrusted(directory));
-    }
-    require_trusted_path(directory)
-}
-
-/// The directory and all above it must be root's. Where all may write, the sticky bit keeps root's names.
-fn require_trusted_path(directory: &Path) -> Result<(), String> {
-    if !ServerUser::is_root() {
-        return Ok(());
-    }
-    let resolved = fs::canonicalize(directory).map_err(|error| problem(directory, &error))?;
-    for above in resolved.ancestors() {
-        let owner = fs::metadata(above).map_err(|error| problem(above, &error))?.uid();
-        // Writable by others, without the sticky bit.
-        let loose = mode(above)? & 0o022 != 0 && mode(above)? & 0o1000 == 0;
-        if owner != 0 || loose {
-            return Err(untrusted(above));
-        }
-    }
-    Ok(())
-}
-
-fn mode(directory: &Path) -> Result<u32, String> {
-    let is = fs::metadata(directory).map_err(|error| problem(directory, &error))?;
-    Ok(is.mode())
-}
-
-fn untrusted(directory: &Path) -> String {
-    format!(
-        "{} can be written by other users than root: name a directory that only root can write, or run this as another user",
-        directory.display()
-    )
+    files::require_own(directory).map_err(|error| problem(directory, &error))
 }
 
 /// Makes a file for this process alone. Its name must be free.

@@ -12,7 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use clap::CommandFactory;
 use raw_http::{Answer, Client, raw};
+use table_service_emulator::azurite::AzuriteTable;
+use table_service_emulator::command_line::CommandLine;
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_table-service-emulator");
@@ -344,6 +347,26 @@ fn an_interrupted_start_leaves_no_half_made_data() {
 }
 
 #[test]
+fn an_end_during_the_start_leaves_no_unfinished_data() {
+    let temporary = Temporary::new();
+    let data = temporary.path().join("data");
+    let entries = || -> Vec<PathBuf> {
+        let entries = fs::read_dir(&data).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    for signal in ["TERM", "INT"] {
+        let options = ["--port", "0", "--admin-port", "0", "--data", data.to_str().unwrap()];
+        let mut child = program(&temporary, &options).spawn().unwrap();
+        wait_until("initdb begins", || {
+            entries().iter().any(|entry| entry.join("PG_VERSION").exists())
+        });
+        kill(signal, child.id());
+        child.wait().unwrap();
+        assert_eq!(entries(), [data.join("lock")]);
+    }
+}
+
+#[test]
 fn data_are_used_after_a_crash_of_the_machine() {
     let temporary = Temporary::new();
     let data = temporary.path().join("data");
@@ -409,6 +432,25 @@ fn healthcheck_says_whether_it_is_ready() {
     let gone = check();
     assert!(!gone.status.success());
     assert!(error(&gone).contains("no emulator answers"), "{}", error(&gone));
+}
+
+#[test]
+fn an_empty_variable_is_an_unset_option() {
+    let temporary = Temporary::new();
+    let lines = [CommandLine::command(), AzuriteTable::command()];
+    let variables: BTreeSet<_> = lines
+        .iter()
+        .flat_map(clap::Command::get_arguments)
+        .filter_map(clap::Arg::get_env)
+        .collect();
+    assert!(variables.len() > 8, "{variables:?}");
+    let mut command = program(&temporary, &["healthcheck", "--port", &free_ports().to_string()]);
+    let refused = command.envs(variables.iter().map(|name| (name, ""))).output().unwrap();
+    assert!(
+        error(&refused).starts_with("table-service-emulator: "),
+        "{}",
+        error(&refused)
+    );
 }
 
 #[test]
@@ -546,6 +588,110 @@ fn root_keeps_no_data_where_another_user_may_put_a_name() {
     emulator.signal("TERM");
 }
 
+/// Files and directories that the user names, and links on the way to them.
+#[test]
+fn root_writes_no_file_where_links_of_others_lead() {
+    if !is_root() {
+        return;
+    }
+    let temporary = Temporary::new();
+    let (own, theirs) = (temporary.path().join("own"), temporary.path().join("theirs"));
+    let open_to_all = temporary.path().join("open");
+    for directory in [&own, &theirs, &open_to_all] {
+        fs::create_dir(directory).unwrap();
+    }
+    let victim = own.join("victim");
+    fs::write(&victim, "root's").unwrap();
+    fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o1777)).unwrap();
+    let link = |to: &Path, name: PathBuf| {
+        std::os::unix::fs::symlink(to, &name).unwrap();
+        std::os::unix::fs::lchown(&name, Some(user_postgres()), None).unwrap();
+        name
+    };
+    let to_file = link(&victim, open_to_all.join("file"));
+    let to_directory = link(&own, open_to_all.join("directory"));
+    let of_another = open_to_all.join("another");
+    fs::write(&of_another, "").unwrap();
+    for path in [&theirs, &of_another] {
+        std::os::unix::fs::chown(path, Some(user_postgres()), None).unwrap();
+    }
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    for (arguments, path) in [
+        (
+            &["azurite-table", "--inMemoryPersistence", "--tablePort", "0", "-d"][..],
+            text(&to_file),
+        ),
+        (
+            &["azurite-table", "--inMemoryPersistence", "--tablePort", "0", "-d"],
+            text(&of_another),
+        ),
+        (
+            &["azurite-table", "--inMemoryPersistence", "--tablePort", "0", "-d"],
+            text(&theirs.join("log")),
+        ),
+        (
+            &["azurite-table", "--inMemoryPersistence", "--tablePort", "0", "-d"],
+            text(&to_directory.join("victim")),
+        ),
+        (
+            &["azurite-table", "--tablePort", "0", "--location"],
+            text(&to_directory),
+        ),
+        (&["--port", "0", "--admin-port", "0", "--data"], text(&to_directory)),
+        (
+            &["--port", "0", "--admin-port", "0", "--explorer-address-file"],
+            text(&to_directory.join("victim")),
+        ),
+        (
+            &["--port", "0", "--admin-port", "0", "--explorer-address-file"],
+            text(&theirs.join("address")),
+        ),
+    ] {
+        let refused = program(&temporary, &[arguments, &[&path]].concat()).output().unwrap();
+        let said = error(&refused);
+        let is_named = said.contains("other users than root")
+            || said.contains("does not follow")
+            || said.contains("belongs to another user");
+        assert!(!refused.status.success() && is_named, "{path}: {said}");
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "root's");
+    assert_eq!(fs::read_to_string(&of_another).unwrap(), "");
+    assert_eq!(
+        fs::read_dir(&own).unwrap().count() + fs::read_dir(&theirs).unwrap().count(),
+        1
+    );
+}
+
+/// The environment may have what is for the user of this process only. As root, the server is another user.
+#[test]
+fn the_server_gets_little_of_the_environment() {
+    let temporary = Temporary::new();
+    let mut command = program(&temporary, &["--port", "0", "--admin-port", "0"]);
+    let mut child = command
+        .env("MY_SECRET", "s3cret")
+        .env("LC_TIME", "C")
+        .env("PGDATA", "/x")
+        .spawn()
+        .unwrap();
+    lines(&mut child).next().unwrap();
+    let mut servers = 0;
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let works_here = fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(temporary.path()));
+        if works_here && let Ok(environment) = fs::read(entry.path().join("environ")) {
+            let environment = String::from_utf8_lossy(&environment);
+            // A process of the server writes its title there.
+            servers += usize::from(environment.contains("LC_TIME=C"));
+            assert!(
+                !environment.contains("s3cret") && !environment.contains("PGDATA=/x"),
+                "{environment}"
+            );
+        }
+    }
+    assert!(servers > 0);
+    kill("TERM", child.id());
+    child.wait().unwrap();
+}
+
 #[test]
 fn it_follows_no_link_in_its_data() {
     let temporary = Temporary::new();
@@ -651,18 +797,70 @@ fn the_guide_has_every_option() {
     assert_eq!(options(&table), expected);
 }
 
+/// Also nothing of faults that were asked for. Those are counted.
 #[test]
 fn quiet_prints_nothing() {
     let temporary = Temporary::new();
-    let port = free_ports().to_string();
-    let mut child = program(&temporary, &["--port", &port, "--quiet"]).spawn().unwrap();
-    let ready = || program(&temporary, &["healthcheck", "--port", &port]).output().unwrap();
+    let port = free_ports();
+    let options = ["--port", &port.to_string(), "--quiet", "--inject", "503=100%"];
+    let child = program(&temporary, &options).spawn().unwrap();
+    let ready = || {
+        program(&temporary, &["healthcheck", "--port", &port.to_string()])
+            .output()
+            .unwrap()
+    };
     wait_until("it is ready", || ready().status.success());
+    let [clients, admin] = [port, port + 1].map(|port| Client::new(SocketAddr::from(([127, 0, 0, 1], port))));
+    for _ in 0..3 {
+        clients.get("Things()").expect(503);
+    }
+    let metrics = admin.exchange(&raw("GET", "/metrics", &[("Host", "localhost")], b""));
+    let counted = "table_service_injected_faults_total{fault=\"503\"} 3";
+    assert!(metrics.text().contains(counted), "{}", metrics.text());
+    kill("TERM", child.id());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(
+        (
+            String::from_utf8(ended.stdout).unwrap(),
+            String::from_utf8(ended.stderr).unwrap()
+        ),
+        Default::default()
+    );
+}
+
+#[test]
+fn the_log_names_faults_and_their_tables() {
+    let temporary = Temporary::new();
+    let log = temporary.path().join("log");
+    let options = [
+        "azurite-table",
+        "--inMemoryPersistence",
+        "--tablePort=0",
+        "--inject",
+        "503=100%",
+        "-d",
+    ];
+    let mut child = program(&temporary, &[&options[..], &[log.to_str().unwrap()]].concat())
+        .spawn()
+        .unwrap();
+    let started = lines(&mut child).nth(2).unwrap();
+    let client = Client::new(started.split("http://").nth(1).unwrap().parse().unwrap());
+    client.get("Things()").expect(503);
+    let batch = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\nContent-Type: application/http\r\n\r\n\
+                 POST Others HTTP/1.1\r\n\r\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\r\n--c--\r\n--b--\r\n";
+    let headers = [("Content-Type", "multipart/mixed; boundary=b")];
+    client.send("POST", "$batch", &headers, batch.as_bytes());
+    let text = || fs::read_to_string(&log).unwrap_or_default();
+    for (operation, table) in [("QueryEntities", "Things"), ("Batch", "others")] {
+        let operation = format!("operation=\"{operation}\"");
+        wait_until("the line", || text().contains(&operation));
+        let text = text();
+        let line = text.lines().find(|line| line.contains(&operation)).unwrap();
+        let names = line.contains(&format!("table=\"{table}\"")) && line.contains("fault=\"503\"");
+        assert!(names && line.contains(" DEBUG "), "{line}");
+    }
     kill("TERM", child.id());
     child.wait().unwrap();
-    let mut printed = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
-    assert_eq!(printed, "");
 }
 
 /// The lines that an emulator prints until it ends.

@@ -223,9 +223,16 @@ impl Gateway {
         let bytes = body.read(length, self.limits.body).await?;
         event.request_bytes = bytes.len();
         memory.shrink(Need::of(&operation, &head.query, bytes.len()).most);
-        let fault = self
-            .faults
-            .of(tenant.number, || Asked::of(head, &operation, &bytes, target.account));
+        event.table = operation.table().unwrap_or_default().to_owned();
+        let fault = self.faults.of(tenant.number, || {
+            let asked = Asked::of(head, &operation, &bytes, target.account);
+            // That of a batch stands in its body.
+            if event.table.is_empty() {
+                asked.table().clone_into(&mut event.table);
+            }
+            asked
+        });
+        event.fault = fault.name();
         if let Some(answer) = fault.before().await {
             return answer;
         }
@@ -241,7 +248,6 @@ impl Gateway {
             partition: OnceLock::new(),
         };
         let result = operations::execute(&context, &operation, bytes, &mut memory).await;
-        event.table = operation.table().unwrap_or_default().to_owned();
         event.partition = operation.address().map(|address| address.partition_key.clone());
         if let Some((table, partition)) = context.partition.into_inner() {
             event.table = table;

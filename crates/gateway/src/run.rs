@@ -1,13 +1,13 @@
 //! Start and shutdown.
 
 use std::error::Error;
-use std::fs::File;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use table_service_command_line::files;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot::{self, error::RecvError};
@@ -54,8 +54,8 @@ pub fn start_log(config: &Config) -> Result<(), ConfigError> {
     let writer = match &config.log_file {
         None => BoxMakeWriter::new(std::io::stderr),
         Some(path) => {
-            let file = File::options().create(true).append(true).open(path);
-            let file = file.map_err(|error| ConfigError::new("log_file", format!("{}: {error}", path.display())))?;
+            let file = files::append(path)
+                .map_err(|error| ConfigError::new("log_file", format!("{}: {error}", path.display())))?;
             BoxMakeWriter::new(Mutex::new(file))
         }
     };

@@ -56,12 +56,16 @@ function running(child, ended, adminUrl, connectionString) {
     const text = await answer.text();
     if (!answer.ok) throw new Error(text.trim());
   }
+  // Who forgets stop() ends all the same, and the emulator with it.
+  for (const one of [child, child.stdout, child.stderr]) one.unref();
   return {
     connectionString,
     adminUrl,
     reset: () => post("/reset"),
     faults: (faults) => post("/faults", JSON.stringify(faults ?? {})),
     async stop() {
+      // The end is waited for.
+      child.ref();
       child.kill("SIGTERM");
       await ended;
     },

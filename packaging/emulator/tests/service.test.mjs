@@ -71,6 +71,21 @@ test("what a program does after a Ctrl-C has its emulator", async () => {
   assert.equal(said, "ready\nin peace\n");
 });
 
+test("a program that forgets stop() ends", async () => {
+  const program = `
+    import { start } from "table-service-emulator";
+    const emulator = await start({ port: 0 });
+    await emulator.reset();
+    console.log("done");`;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", program], {
+    stdio: ["ignore", "inherit", "inherit"],
+    cwd: import.meta.dirname,
+    // Then it hangs.
+    timeout: 60_000,
+  });
+  assert.equal(await new Promise((resolve) => child.once("close", resolve)), 0);
+});
+
 test("it ends when its program is killed", async () => {
   const program = `import("table-service-emulator").then(({ start }) => start({ port: 0 })).then((e) => console.log(e.adminUrl))`;
   const child = spawn(process.execPath, ["--eval", program], { stdio: ["ignore", "pipe", "inherit"], cwd: import.meta.dirname });

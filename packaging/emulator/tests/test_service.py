@@ -1,6 +1,8 @@
 """Tests as users of the wheel write them."""
 
+import copy
 import os
+import pickle
 import signal
 
 import pytest
@@ -22,6 +24,13 @@ def test_it_is_reset_on_demand(table_service):
     service.create_table("Employees")
     table_service.reset()
     assert list(service.list_tables()) == []
+
+
+def test_a_copy_is_the_string(table_service):
+    string = table_service.connection_string
+    assert type(string) is str
+    for same in [pickle.loads(pickle.dumps(table_service)), copy.copy(table_service), copy.deepcopy([table_service])[0]]:
+        assert type(same) is str and same == string
 
 
 def test_the_retries_of_the_sdk_survive_a_bad_day(table_service):

@@ -13,7 +13,10 @@ const CRATES: [(&str, &[&str]); 7] = [
         "table_service_copy",
         &["table_service_command_line", "table_service_model"],
     ),
-    ("table_service_emulator", &["table_service_gateway"]),
+    (
+        "table_service_emulator",
+        &["table_service_command_line", "table_service_gateway"],
+    ),
     (
         "table_service_gateway",
         &["table_service_command_line", "table_service_model"],

@@ -216,7 +216,7 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
     let has_none = settings.account.is_none() && settings.key.is_empty() && settings.database_url.is_empty();
     if accounts.is_empty() && has_none {
         return Err(ConfigError::new(
-            "",
+            "database_url",
             "there is no account yet. Write one into the configuration file, which is /etc/table-service-gateway.toml for the service: \
              [[accounts]] with its name, its keys and its database_url. Or give the development account a database by \
              database_url (--database-url, TABLE_SERVICE_DATABASE_URL), such as postgresql://role:password@localhost/database",

@@ -89,6 +89,11 @@ impl Asked {
         }
     }
 
+    /// Returns the table, in lower case.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
     /// Returns the partition of an account, if it is one entity's or a batch's.
     pub fn partition(&self, account: usize) -> Option<(usize, String, String)> {
         let (partition_key, _) = self.keys.as_ref()?;

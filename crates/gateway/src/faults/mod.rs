@@ -165,6 +165,16 @@ enum Meets {
 }
 
 impl Fault {
+    /// Returns the fault's name in the options, or `throttle`.
+    pub fn name(&self) -> Option<&'static str> {
+        self.meets.map(|meets| match meets {
+            Meets::Limit => "throttle",
+            Meets::Injected(Injected::Busy) => "503",
+            Meets::Injected(Injected::Timeout(_)) => "timeout",
+            Meets::Injected(Injected::Reset(_)) => "reset",
+        })
+    }
+
     /// Waits, and answers if the work is not to be done.
     pub async fn before(&self) -> Option<Result<Reply, Failure>> {
         if !self.latency.is_zero() {

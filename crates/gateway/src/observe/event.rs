@@ -21,6 +21,8 @@ pub struct Event {
     /// The partition of the request, if it has one.
     pub partition: Option<String>,
     pub request_bytes: usize,
+    /// The fault that an emulator has injected, if any.
+    pub fault: Option<&'static str>,
 }
 
 impl Event {
@@ -34,6 +36,7 @@ impl Event {
             table: String::new(),
             partition: None,
             request_bytes: 0,
+            fault: None,
         }
     }
 }

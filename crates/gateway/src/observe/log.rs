@@ -1,9 +1,11 @@
 //! The log of requests.
 
+use std::time::Duration;
+
 use super::event::{Event, Outcome};
 use crate::request::Trace;
 
-/// Logs a request. Faults of the server are errors or warnings; everything else is for debugging.
+/// Logs a request. Faults of the server are errors or warnings; everything else is for debugging, also faults that are injected.
 pub fn log(event: &Event, outcome: &Outcome<'_>) {
     macro_rules! write {
         ($level:ident) => {
@@ -18,7 +20,8 @@ pub fn log(event: &Event, outcome: &Outcome<'_>) {
                 status = outcome.status.as_u16(),
                 code = outcome.error.map(|(code, _)| code.as_str()),
                 reason = outcome.error.and_then(|(_, reason)| reason),
-                milliseconds = outcome.duration.as_secs_f64() * 1000.0,
+                fault = event.fault,
+                milliseconds = milliseconds(outcome.duration),
                 request_bytes = event.request_bytes,
                 response_bytes = outcome.response_bytes,
                 "request"
@@ -26,8 +29,33 @@ pub fn log(event: &Event, outcome: &Outcome<'_>) {
         };
     }
     match outcome.status.as_u16() {
+        _ if event.fault.is_some() => write!(debug),
         503 => write!(warn),
         500 | 502.. => write!(error),
         _ => write!(debug),
+    }
+}
+
+/// Whole microseconds: a quotient of whole numbers has no binary tail.
+fn milliseconds(duration: Duration) -> f64 {
+    let micros = u32::try_from(duration.as_micros()).unwrap_or(u32::MAX);
+    f64::from(micros) / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_have_three_digits_behind_the_point() {
+        for (nanos, text) in [
+            (35_327_000, "35.327"),
+            (35_327, "0.035"),
+            (1_247_356, "1.247"),
+            (0, "0"),
+            (294_908, "0.294"),
+        ] {
+            assert_eq!(milliseconds(Duration::from_nanos(nanos)).to_string(), text);
+        }
     }
 }

@@ -36,6 +36,11 @@ struct OperationLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FaultLabels {
+    fault: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AccountLabels {
     account: String,
 }
@@ -81,6 +86,7 @@ impl EncodeLabelValue for LabelText {
 pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<OperationLabels, Histogram, fn() -> Histogram>,
+    faults: Family<FaultLabels, Counter>,
     received: Counter,
     sent: Counter,
     pub connections: Gauge<i64, AtomicI64>,
@@ -105,6 +111,7 @@ impl Default for Metrics {
         Metrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(histogram),
+            faults: Family::default(),
             received: Counter::default(),
             sent: Counter::default(),
             connections: Gauge::default(),
@@ -132,6 +139,9 @@ impl Metrics {
         self.durations
             .get_or_create(&OperationLabels { operation })
             .observe(outcome.duration.as_secs_f64());
+        if let Some(fault) = event.fault {
+            self.faults.get_or_create(&FaultLabels { fault }).inc();
+        }
         self.received.inc_by(event.request_bytes as u64);
         self.sent.inc_by(outcome.response_bytes as u64);
         if let Some(partition) = &event.partition {
@@ -333,6 +343,10 @@ impl Metrics {
             "Recent requests on the most requested partitions",
             Box::new(hot),
         );
+
+        // Only an emulator has them.
+        let help = "Requests that met a fault which was asked for";
+        registry.register("injected_faults", help, self.faults.clone());
 
         let mut text = String::new();
         // Writing to a String cannot fail.

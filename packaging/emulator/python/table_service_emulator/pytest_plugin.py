@@ -17,6 +17,10 @@ class TableService(str):
 
     _emulator: Emulator
 
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        # A copy, in another process perhaps, is the string alone.
+        return str, (self.connection_string,)
+
     @property
     def connection_string(self) -> str:
         """The connection string as an ordinary string."""
