@@ -498,6 +498,19 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
+/// How an emulator ends that does not start. One that starts is ended, with success.
+fn refused(temporary: &Temporary, arguments: &[&str]) -> Output {
+    let mut child = program(temporary, arguments).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    if !line.is_empty() {
+        kill("TERM", child.id());
+    }
+    child.wait_with_output().unwrap()
+}
+
 /// The user that runs the server when the emulator is root.
 fn user_postgres() -> u32 {
     let output = Command::new("id").args(["-u", "postgres"]).output().unwrap();
@@ -567,12 +580,10 @@ fn root_keeps_no_data_where_another_user_may_put_a_name() {
     fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o1777)).unwrap();
     std::os::unix::fs::chown(&theirs, Some(user_postgres()), None).unwrap();
     for data in [theirs.clone(), inner, theirs.join("new"), open_to_all] {
-        let refused = program(
+        let refused = refused(
             &temporary,
             &["--port", "0", "--admin-port", "0", "--data", data.to_str().unwrap()],
-        )
-        .output()
-        .unwrap();
+        );
         assert!(!refused.status.success(), "{}", data.display());
         assert!(
             error(&refused).contains("can be written by other users than root"),
@@ -647,7 +658,7 @@ fn root_writes_no_file_where_links_of_others_lead() {
             text(&theirs.join("address")),
         ),
     ] {
-        let refused = program(&temporary, &[arguments, &[&path]].concat()).output().unwrap();
+        let refused = refused(&temporary, &[arguments, &[&path]].concat());
         let said = error(&refused);
         let is_named = said.contains("other users than root")
             || said.contains("does not follow")
