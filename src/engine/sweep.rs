@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 
+use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 use table_service_model::Error;
 
@@ -15,7 +16,7 @@ use crate::postgres::raised::{is_cancel, message};
 use crate::postgres::spi::{connect, with_new_snapshot};
 use crate::postgres::statement::IndexScan;
 use crate::postgres::subtransaction::in_subtransaction;
-use crate::postgres::visit::{owner_has_rights_of_caller, visit};
+use crate::postgres::visit::{Refused, owner_has_rights_of_caller, visit};
 
 /// What a sweep of a table has done.
 pub struct Swept {
@@ -38,7 +39,10 @@ pub const BEGINNING: i64 = i64::MIN;
 /// As of [`Table::open`].
 pub fn sweep_named(table: &Table, top: u64, since: i64) -> Result<Option<Swept>, Error> {
     let table = Table::open(table.name().name(), TableLock::Write)?;
-    Ok((!Expiries::of(&table).is_empty()).then(|| sweep(&table, top, since)))
+    if Expiries::of(&table).is_empty() {
+        return Ok(None);
+    }
+    Ok(sweep(&table, top, since, None).ok())
 }
 
 /// Sweeps a table as its owner, or returns `None` if there is nothing to do: the caller may not, somebody has locked the table, it is
@@ -77,7 +81,7 @@ pub fn sweep_as_owner(table: &Table, top: u64, since: i64) -> Option<Swept> {
             reason: None,
         });
     }
-    let reason = match apart(|| visit(table.oid(), || sweep(table, top, since))) {
+    let reason = match apart(|| visit(table.oid(), |relations| sweep(table, top, since, Some(relations)))) {
         Ok(Ok(swept)) => return Some(swept),
         Ok(Err(refused)) => refused.0,
         Err(error) => message(&error).to_owned(),
@@ -107,7 +111,10 @@ fn apart<R>(work: impl Fn() -> R) -> Result<R, Box<CaughtError>> {
 
 /// Removes at most `top` of the entities of a table that have expired since a moment, those first that expired first. It leaves
 /// those that others have locked, so that it waits for nobody.
-fn sweep(table: &Table, top: u64, since: i64) -> Swept {
+///
+/// # Errors
+/// If the table's name leads to another relation than `only_on`, if that is given.
+fn sweep(table: &Table, top: u64, since: i64, only_on: Option<&[pg_sys::Oid]>) -> Result<Swept, Refused> {
     let until = now();
     let mut oldest = until;
     let mut swept = Swept {
@@ -120,12 +127,17 @@ fn sweep(table: &Table, top: u64, since: i64) -> Swept {
         let left = top.saturating_sub(swept.deleted);
         let scan = IndexScan::sweep(table.name(), expiry, (since, until), left);
         let (deleted, found, last) = connect(|spi| {
-            let rows = spi.run_by_index(table.name(), &scan);
+            let rows = match only_on {
+                None => spi.run_by_index(table.name(), &scan),
+                Some(relations) => spi.run_on(&scan, relations).ok_or_else(|| {
+                    Refused("the name of the table leads to another one: its schema has been exchanged".to_owned())
+                })?,
+            };
             let row = rows.first();
             let count = |column| row.as_ref().and_then(|row| row.int8(column)).unwrap_or_default();
             let last = row.as_ref().and_then(|row| row.timestamptz(3));
-            (count(1), count(2), last)
-        });
+            Ok((count(1), count(2), last))
+        })?;
         swept.deleted += u64::try_from(deleted).unwrap_or_default();
         if u64::try_from(found).is_ok_and(|found| found >= left) {
             swept.more = true;
@@ -140,7 +152,7 @@ fn sweep(table: &Table, top: u64, since: i64) -> Swept {
         }
     }
     swept.oldest = Some(oldest);
-    swept
+    Ok(swept)
 }
 
 /// Removes all entities of a table that have expired by now. Returns false if some are still there: a trigger or a rule keeps them.

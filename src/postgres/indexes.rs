@@ -1,7 +1,7 @@
 //! The indexes of a table that the extension knows: ordinary indexes on `table_service.property_index_key(…)` and on
 //! `table_service.expires_at(…)`. There is no catalog of them but `pg_index`.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -173,8 +173,14 @@ fn oldest_of_part(
     // SAFETY: the table is locked, so it and its index can be opened. The slot fits the table, and has the columns of an entity, whose
     // types are those that `expires_at` takes. A snapshot is active while an SQL function runs.
     unsafe {
+        // Its owner can lock or drop the index alone.
+        if !pg_sys::ConditionalLockRelationOid(index, lock)
+            || pg_sys::get_rel_relkind(index) != pg_sys::RELKIND_INDEX as c_char
+        {
+            return None;
+        }
         let relation = pg_sys::table_open(table, no_lock);
-        let opened = pg_sys::index_open(index, lock);
+        let opened = pg_sys::index_open(index, no_lock);
         let moment = is_complete(opened).then(|| {
             let slot = pg_sys::table_slot_create(relation, std::ptr::null_mut());
             let mut moment = None;

@@ -117,6 +117,22 @@ impl Connection {
         }
     }
 
+    /// Plans a statement with its values, and runs it if its plan is on these relations alone. Returns `None`, without running it, if a name
+    /// leads to another one: the owner of a schema can rename it, and put another one in its place, at any moment.
+    pub fn run_on(&self, scan: &IndexScan, relations: &[pg_sys::Oid]) -> Option<Rows<'_>> {
+        self.ready();
+        let portal = open_portal(scan.text(), &scan.values(), ScanPlanning::ForKeys, false);
+        // SAFETY: as in `receive_planned`. The plan of a portal stays as it is. The rows are copied into memory of the connection.
+        unsafe {
+            let is_known = plan::is_on((*portal).stmts, relations);
+            if is_known {
+                pg_sys::SPI_cursor_fetch(portal, true, 1);
+            }
+            pg_sys::SPI_cursor_close(portal);
+            is_known.then(|| rows(0))
+        }
+    }
+
     /// Runs a statement that finds its rows through an index, by a plan that is kept for all values. The caller has locked
     /// `table`.
     pub fn run_by_index(&self, table: &QualifiedName, scan: &IndexScan) -> Rows<'_> {
@@ -329,11 +345,15 @@ impl ScanPlanning {
 
 /// Plans a read with its values, and opens a portal that runs it. An error closes the portal.
 fn open(sql: &str, values: &[Value<'_>], planning: ScanPlanning) -> pg_sys::Portal {
+    open_portal(sql, values, planning, true)
+}
+
+fn open_portal(sql: &str, values: &[Value<'_>], planning: ScanPlanning, read_only: bool) -> pg_sys::Portal {
     let sql = c_string(sql);
     let options = pg_sys::SPIParseOpenOptions {
         params: parameters(values),
         cursorOptions: 0,
-        read_only: true,
+        read_only,
     };
     // SAFETY: the text is a C string. The parameters have the types that the text is parsed with. Both live longer than
     // the call, and the portal has copies.

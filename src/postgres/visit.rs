@@ -27,19 +27,49 @@ unsafe extern "C-unwind" {
 pub struct Refused(pub String);
 
 /// Visits a table that the caller has locked: runs `f` as the table's owner. If that role has all rights of the caller anyway, `f` runs
-/// as the caller. The tables under it are locked as a delete locks them, so that nobody creates a trigger meanwhile.
+/// as the caller. The tables under it, and those that foreign keys join to it, are locked as a delete locks them, so that nobody creates a
+/// trigger meanwhile. `f` gets the table and those under it: its statements find them by names, and must be on these alone.
 ///
 /// # Errors
-/// If others have put code there.
-pub fn visit<R>(table: pg_sys::Oid, f: impl FnOnce() -> R) -> Result<R, Refused> {
+/// If others have put code there, or another session has locked one of these tables.
+pub fn visit<R>(table: pg_sys::Oid, f: impl FnOnce(&[pg_sys::Oid]) -> Result<R, Refused>) -> Result<R, Refused> {
     let lock = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
-    // SAFETY: the function has this declaration in all versions. It locks tables, and its list belongs to the memory of the call.
-    unsafe { guarded(|| find_all_inheritors(table, lock, std::ptr::null_mut())) };
-    let work = || refuse_foreign_code(table).map(|()| f());
+    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+    // SAFETY: the function has this declaration in all versions. Its list of OIDs belongs to the memory of the call.
+    let relations: Vec<pg_sys::Oid> = unsafe {
+        let list = guarded(|| find_all_inheritors(table, no_lock, std::ptr::null_mut()));
+        let length = usize::try_from((*list).length).unwrap_or_default();
+        let cells = std::slice::from_raw_parts((*list).elements, length);
+        cells.iter().map(|cell| cell.oid_value).collect()
+    };
+    for oid in joined(table) {
+        // SAFETY: the function locks any OID.
+        if !unsafe { pg_sys::ConditionalLockRelationOid(oid, lock) } {
+            return Err(Refused(
+                "another session has locked a partition, or a table that a foreign key joins to it".to_owned(),
+            ));
+        }
+    }
+    let work = || refuse_foreign_code(table).and_then(|()| f(&relations));
     match owner_has_rights_of_caller(table) {
         true => work(),
         false => as_owner(owner(table), work),
     }
+}
+
+/// Returns the tables that a statement on a table may write: itself, its partitions, and those of foreign keys.
+fn joined(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    let sql = format!(
+        "WITH RECURSIVE {}
+        SELECT c.oid::pg_catalog.regclass FROM run AS r JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) r.oid
+        WHERE r.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid
+        AND c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p,f}}')",
+        code_of_tables::expressions("$1")
+    );
+    connect(|spi| {
+        let rows = spi.read_catalogs(&sql, &[Value::oid(table)]);
+        rows.iter().filter_map(|row| row.relation(1)).collect()
+    })
 }
 
 /// Returns whether the owner of a table that the caller has locked has all rights of the caller anyway. Then code of that role gains

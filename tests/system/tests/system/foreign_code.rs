@@ -407,6 +407,47 @@ fn nobody_runs_what_others_have_planted() {
     assert!(asleep.is_empty(), "code that never ran: {asleep:?}");
 }
 
+/// The owner of the database owns the schema of the tables, and can put another one in its place while a sweep is on its way. Then the name
+/// of a superuser's table leads to a table of that owner.
+#[test]
+fn a_schema_that_is_exchanged_during_a_sweep_leads_to_no_other_table() {
+    let db = Database::empty();
+    let owner = db.role("owner");
+    let superuser = db.session("superuser");
+    superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
+    let owners = db.session_as(&owner, "owner");
+    owners.run("CREATE EXTENSION table_service; GRANT CREATE ON SCHEMA table_service_data TO PUBLIC");
+    for (session, table) in [(&owners, "Aaa"), (&superuser, "Zzz")] {
+        session.run(&format!(
+            "SELECT table_service.create_table('{table}'); SELECT table_service.set_expiry('{table}', 'E');
+            SELECT table_service.insert_entity('{table}', 'p', 'x', {EXPIRED})"
+        ));
+    }
+    owners.run(&format!(
+        "CREATE SCHEMA mine; CREATE SCHEMA evil; GRANT USAGE ON SCHEMA mine, evil TO PUBLIC; SET search_path = mine, table_service;
+        {SPIES}
+        CREATE FUNCTION mine.exchange() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+          ALTER SCHEMA table_service_data RENAME TO moved;
+          ALTER SCHEMA evil RENAME TO table_service_data;
+          RETURN OLD;
+        END $$;
+        CREATE TRIGGER t BEFORE DELETE ON table_service_data.\"Aaa\" FOR EACH ROW EXECUTE FUNCTION mine.exchange();
+        CREATE TABLE evil.\"Zzz\" OF table_service.entity; GRANT ALL ON evil.\"Zzz\" TO PUBLIC;
+        INSERT INTO evil.\"Zzz\" VALUES ('p', 'x', now(), {EXPIRED});
+        CREATE TRIGGER t BEFORE DELETE ON evil.\"Zzz\" FOR EACH ROW EXECUTE FUNCTION mine.spy_trigger('exchanged')"
+    ));
+    let swept = superuser.run("SELECT table_name, deleted, reason FROM table_service.expire_entities() ORDER BY 1");
+    assert_eq!(swept[1][1].as_deref(), Some("0"), "{swept:?}");
+    assert!(
+        swept[1][2]
+            .as_deref()
+            .is_some_and(|reason| reason.contains("exchanged")),
+        "{swept:?}"
+    );
+    assert_eq!(runs(&db).get("exchanged"), None);
+}
+
 /// Makes a table of the service in which an entity has expired.
 fn fill(session: &Session, number: usize) {
     session.run(&format!(
