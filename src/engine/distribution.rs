@@ -13,6 +13,7 @@ use crate::postgres::guc::distributing;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::raised::{has_sqlstate, message};
 use crate::postgres::spi::{Connection, connect};
+use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
 use crate::postgres::visit::refuse_foreign_code;
 use crate::postgres::{catalog, citus};
@@ -139,11 +140,20 @@ fn make_anchor(spi: &Connection, shard_count: i32) {
             'table_service.citus_anchor', 'partition_key', colocate_with => 'none', shard_count => {shard_count})"
     ));
     if catalog::own_relation(c"service_properties").is_some_and(|properties| !citus::is_distributed(properties)) {
-        // Citus logs in as the owner of a table when it moves it, and no one can log in as pg_database_owner.
-        spi.run_definition(
-            "ALTER TABLE table_service.service_properties OWNER TO CURRENT_USER; \
-            GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE table_service.service_properties TO pg_database_owner",
+        // Citus logs in as the owner of a table when it moves it, and no one can log in as pg_database_owner. The table gets no owner
+        // above that of the database, who can put another one in its place.
+        let owner = spi.read(
+            "SELECT $1::pg_catalog.regrole::pg_catalog.text",
+            &[Value::oid(catalog::database_owner())],
         );
+        let owner = owner
+            .first()
+            .and_then(|row| row.text(1))
+            .map_or("CURRENT_USER", TextArg::get);
+        spi.run_definition(&format!(
+            "ALTER TABLE table_service.service_properties OWNER TO {owner}; \
+            GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE table_service.service_properties TO pg_database_owner"
+        ));
         spi.run_definition("SELECT pg_catalog.create_reference_table('table_service.service_properties')");
     }
 }

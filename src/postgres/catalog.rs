@@ -237,6 +237,9 @@ fn look_up() -> OwnObjects {
         )
     };
     let properties_type = type_oid(schema, c"properties");
+    if properties_type != pg_sys::InvalidOid && !is_base_type(properties_type) {
+        refuse_name(c"properties");
+    }
     let check_arguments = [
         pg_sys::TEXTOID,
         pg_sys::TEXTOID,
@@ -266,6 +269,23 @@ fn look_up() -> OwnObjects {
 pub fn database() -> pg_sys::Oid {
     // SAFETY: it is a global of this process.
     unsafe { pg_sys::MyDatabaseId }
+}
+
+/// Returns the owner of the database of the session.
+pub fn database_owner() -> pg_sys::Oid {
+    // SAFETY: a transaction is running. A non-NULL tuple of DATABASEOID is a row of `pg_database`, and it is released after its last use.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(
+            pg_sys::SysCacheIdentifier::DATABASEOID as c_int,
+            pg_sys::Datum::from(database()),
+        );
+        if tuple.is_null() {
+            return pg_sys::InvalidOid;
+        }
+        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>()).datdba;
+        pg_sys::ReleaseSysCache(tuple);
+        owner
+    }
 }
 
 /// Returns the schema of the tables of the service.
@@ -301,6 +321,7 @@ pub fn own_relation(name: &CStr) -> Option<pg_sys::Oid> {
 /// Returns a table of the extension, and its owner.
 pub fn own_table(relation: &CStr) -> (pg_sys::Oid, pg_sys::Oid) {
     let oid = own_relation(relation).unwrap_or(pg_sys::InvalidOid);
+    let oid = of_extension(pg_sys::RelationRelationId, oid, relation);
     // SAFETY: a transaction is running. A non-NULL tuple of RELOID is a row of `pg_class`, and it is released after its
     // last use.
     unsafe {
@@ -323,7 +344,7 @@ pub fn own_table(relation: &CStr) -> (pg_sys::Oid, pg_sys::Oid) {
 
 fn type_oid(schema: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
     // SAFETY: a transaction is running. TYPENAMENSP takes a name and a namespace; the other keys are not used.
-    unsafe {
+    let oid = unsafe {
         pg_sys::GetSysCacheOid(
             pg_sys::SysCacheIdentifier::TYPENAMENSP as c_int,
             pg_sys::Anum_pg_type_oid as pg_sys::AttrNumber,
@@ -332,13 +353,63 @@ fn type_oid(schema: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
             pg_sys::Datum::null(),
             pg_sys::Datum::null(),
         )
+    };
+    of_extension(pg_sys::TypeRelationId, oid, name)
+}
+
+/// Returns an object that was found by its name, if the extension has it.
+///
+/// The owner of a schema can rename it and put another one in its place, so a name alone proves nothing. That role can also own the
+/// extension and add objects to it, but none that passes for one of ours: only superusers create base types and functions in C.
+///
+/// Raises 55000 for an object of somebody else.
+fn of_extension(class: pg_sys::Oid, oid: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
+    if oid == pg_sys::InvalidOid {
+        return oid;
+    }
+    // SAFETY: a transaction is running, and the functions take any OID. The name is a C string.
+    let is_member = unsafe {
+        let extension = pg_sys::get_extension_oid(c"table_service".as_ptr(), true);
+        extension != pg_sys::InvalidOid && pg_sys::getExtensionOfObject(class, oid) == extension
+    };
+    if !is_member {
+        refuse_name(name);
+    }
+    oid
+}
+
+fn refuse_name(name: &CStr) -> ! {
+    ereport!(
+        ERROR,
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!(
+            "table_service.{} does not belong to the extension table_service",
+            name.to_string_lossy()
+        ),
+        "Another schema stands in the place of the extension's schema. Rename both back."
+    );
+}
+
+/// Returns whether a type is a base type of any length, as the values of `properties` are. A shell type is none.
+fn is_base_type(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a transaction is running. A non-NULL tuple of TYPEOID is a row of `pg_type`. It is released after its last use.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::TYPEOID as c_int, pg_sys::Datum::from(oid));
+        if tuple.is_null() {
+            return false;
+        }
+        let row = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_type>();
+        let is_base =
+            (*row).typtype as u8 == pg_sys::TYPTYPE_BASE && (*row).typlen == -1 && (*row).typelem == pg_sys::InvalidOid;
+        pg_sys::ReleaseSysCache(tuple);
+        is_base
     }
 }
 
 fn function_oid(schema: pg_sys::Oid, name: &CStr, arguments: &[pg_sys::Oid]) -> pg_sys::Oid {
     // SAFETY: a transaction is running. PROCNAMEARGSNSP takes a name, an oidvector of the argument types and a
     // namespace.
-    unsafe {
+    let oid = unsafe {
         let arguments = pg_sys::buildoidvector(arguments.as_ptr(), arguments.len() as c_int);
         pg_sys::GetSysCacheOid(
             pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as c_int,
@@ -348,5 +419,6 @@ fn function_oid(schema: pg_sys::Oid, name: &CStr, arguments: &[pg_sys::Oid]) -> 
             pg_sys::Datum::from(schema),
             pg_sys::Datum::null(),
         )
-    }
+    };
+    of_extension(pg_sys::ProcedureRelationId, oid, name)
 }

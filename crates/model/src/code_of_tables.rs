@@ -65,6 +65,10 @@ pub fn expressions(table: &str) -> String {
                 AND r.class OPERATOR(pg_catalog.=) ANY (ARRAY[{of_tables}, {of_types}])
                 AND (d.deptype OPERATOR(pg_catalog.=) ANY ('{{a,i,P,S}}'::pg_catalog.\"char\"[])
                     OR r.class OPERATOR(pg_catalog.=) {of_tables} AND d.classid OPERATOR(pg_catalog.=) ANY (ARRAY[{of_tables}, {of_constraints}]))
+                UNION ALL
+                -- The planner puts an operator's negator or commutator in its place, and PostgreSQL notes no dependency.
+                SELECT {of_operators}, other.oid FROM pg_catalog.pg_operator AS o CROSS JOIN LATERAL (VALUES (o.oprnegate), (o.oprcom)) AS other (oid)
+                WHERE r.class OPERATOR(pg_catalog.=) {of_operators} AND o.oid OPERATOR(pg_catalog.=) r.oid AND other.oid OPERATOR(pg_catalog.<>) 0
             ) AS next (class, oid)
             WHERE next.class OPERATOR(pg_catalog.<>) ALL {idle}
         ), owned (class, oid, owner) AS (
@@ -74,6 +78,7 @@ pub fn expressions(table: &str) -> String {
         of_tables = class("pg_class"),
         of_types = class("pg_type"),
         of_constraints = class("pg_constraint"),
+        of_operators = class("pg_operator"),
         idle = list(&IDLE),
         parts = list(&PARTS),
         owners = owners.join(" UNION ALL "),

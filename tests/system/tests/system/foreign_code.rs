@@ -448,6 +448,167 @@ fn a_schema_that_is_exchanged_during_a_sweep_leads_to_no_other_table() {
     assert_eq!(runs(&db).get("exchanged"), None);
 }
 
+/// The owner of the database owns the schema of the extension too, and can add objects to an extension of that role.
+#[test]
+fn a_schema_in_the_place_of_the_extensions_is_refused() {
+    let db = Database::empty();
+    let owner = db.role("owner");
+    let superuser = db.session("superuser");
+    superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
+    let owners = db.session_as(&owner, "owner");
+    owners.run("CREATE EXTENSION table_service; SELECT table_service.create_table('Real')");
+    let planted = "
+        ALTER SCHEMA table_service RENAME TO old; CREATE SCHEMA table_service;
+        CREATE TYPE table_service.properties AS ENUM ('x');
+        CREATE TYPE table_service.entity AS
+            (partition_key text COLLATE \"C\", row_key text COLLATE \"C\", \"timestamp\" timestamptz, properties table_service.properties);
+        CREATE TYPE table_service.batch_operation AS (operation text, row_key text, properties table_service.properties, if_match text);
+        CREATE FUNCTION table_service.entity_is_valid(text, text, timestamptz, table_service.properties) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN true;
+        CREATE FUNCTION table_service.rising_timestamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+        CREATE FUNCTION table_service.property_index_key(text, text, table_service.properties, text) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN ''::bytea;
+        CREATE FUNCTION table_service.expires_at(timestamptz, table_service.properties, text, bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE RETURN $1;
+        CREATE TABLE table_service_data.\"Evil\" OF table_service.entity (PRIMARY KEY (partition_key, row_key));
+        CREATE INDEX ON table_service_data.\"Evil\" (table_service.expires_at(\"timestamp\", properties, 'E', NULL))
+            WHERE table_service.expires_at(\"timestamp\", properties, 'E', NULL) IS NOT NULL;
+        INSERT INTO table_service_data.\"Evil\" VALUES ('p', 'r', now(), 'x')";
+    owners.run(planted);
+    let adopted = "ALTER EXTENSION table_service ADD TYPE table_service.properties;
+        ALTER EXTENSION table_service ADD TYPE table_service.entity;
+        ALTER EXTENSION table_service ADD TYPE table_service.batch_operation;
+        ALTER EXTENSION table_service ADD FUNCTION table_service.entity_is_valid(text, text, timestamptz, table_service.properties);
+        ALTER EXTENSION table_service ADD FUNCTION table_service.rising_timestamp();
+        ALTER EXTENSION table_service ADD FUNCTION table_service.property_index_key(text, text, table_service.properties, text);
+        ALTER EXTENSION table_service ADD FUNCTION table_service.expires_at(timestamptz, table_service.properties, text, bigint)";
+    for adopt in ["", adopted] {
+        owners.run(adopt);
+        for call in [
+            "SELECT * FROM old.query_expiry()",
+            "SELECT * FROM old.expire_entities()",
+            "SELECT * FROM old.query_tables()",
+            "SELECT * FROM old.query_entities('Evil', '')",
+            "SELECT old.get_entity('Evil', 'p', 'r')",
+            "SELECT old.merge_entity('Evil', 'p', 'r', '{}'::old.properties, '*')",
+            "SELECT old.get_access_policies('Real')",
+        ] {
+            for session in [&superuser, &owners] {
+                session.sql(call).fails_in_postgres("55000");
+            }
+        }
+        superuser
+            .sql("SELECT old.get_service_properties()")
+            .fails_in_postgres("42P01");
+    }
+    // Nor does a type of other schemas pass that looks the same.
+    owners.run(
+        "ALTER SCHEMA table_service RENAME TO adopted; CREATE SCHEMA table_service;
+        CREATE TYPE table_service.entity AS (partition_key text, row_key text, \"timestamp\" timestamptz, properties old.properties)",
+    );
+    superuser
+        .sql("SELECT * FROM old.query_tables()")
+        .fails_in_postgres("55000");
+}
+
+/// The owner of the database can exchange the schema of the extension at any moment, also while a statement is on its way.
+#[test]
+fn no_superuser_owns_a_table_of_the_extension_in_a_database_of_another_role() {
+    let db = Database::new();
+    let owner = db.role("owner");
+    let superuser = db.session("superuser");
+    superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
+    superuser.run("ALTER TABLE table_service.service_properties OWNER TO CURRENT_USER");
+    for call in ["get_service_properties()", "set_service_properties('{\"Cors\": []}')"] {
+        let call = format!("SELECT table_service.{call}");
+        superuser.sql(&call).fails_in_postgres("42501");
+    }
+    superuser.run(&format!(
+        "ALTER TABLE table_service.service_properties OWNER TO {owner}"
+    ));
+    superuser.run(
+        "SELECT table_service.set_service_properties('{\"Cors\": []}'); SELECT table_service.get_service_properties()",
+    );
+}
+
+/// A role that may only write a table can prepare its session for the code of the table's owner.
+#[test]
+fn no_session_misleads_the_code_of_an_owner() {
+    let db = Database::new();
+    let (tenant, other) = (db.role("tenant"), db.role("other"));
+    let superuser = db.session("superuser");
+    superuser.run(&format!(
+        "GRANT CREATE ON SCHEMA table_service_data TO {tenant}; GRANT CREATE ON DATABASE {} TO {tenant}, {other}",
+        db.name()
+    ));
+    let tenants = db.session_as(&tenant, "tenant");
+    fill(&tenants, 0);
+    tenants.run(&format!(
+        "CREATE SCHEMA of_tenant; GRANT USAGE ON SCHEMA of_tenant TO PUBLIC; CREATE TABLE of_tenant.log (who text); SET search_path = of_tenant;
+        CREATE FUNCTION of_tenant.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO log VALUES (current_user); RETURN OLD; END $$;
+        CREATE TRIGGER note BEFORE DELETE ON table_service_data.\"Place0\" FOR EACH ROW EXECUTE FUNCTION of_tenant.note();
+        GRANT SELECT, UPDATE, DELETE ON table_service_data.\"Place0\" TO {other}"
+    ));
+    let others = db.session_as(&other, "other");
+    others.run("CREATE SCHEMA of_other; SET search_path = of_other, pg_catalog");
+    others.run(SPIES);
+    others.run(
+        "CREATE TEMPORARY TABLE log (who text); GRANT ALL ON pg_temp.log TO PUBLIC; GRANT USAGE ON SCHEMA of_other TO PUBLIC;
+        CREATE TRIGGER spy BEFORE INSERT ON pg_temp.log FOR EACH ROW EXECUTE FUNCTION of_other.spy_trigger('misled')",
+    );
+    let sweep = "SELECT deleted, reason FROM table_service.expire_entities('Place0', as_owner => true)";
+    let refused = |session: &Session, reason: &str| {
+        let swept = session.run(sweep);
+        assert_eq!(swept[0][0].as_deref(), Some("0"));
+        let said = swept[0][1].as_deref().unwrap_or_default();
+        assert!(said.contains("note()") && said.contains(reason), "{said}");
+    };
+    refused(&others, "a session of a role without the rights of the table's owner");
+    assert_eq!(runs(&db).get("misled"), None);
+    // Nor does the code read what a session with more rights has open.
+    superuser.run("BEGIN; DECLARE secrets CURSOR FOR SELECT 1");
+    refused(&superuser, "cursors");
+    superuser.run("ROLLBACK");
+    tenants.run("ALTER FUNCTION of_tenant.note() SET search_path = of_tenant");
+    assert_eq!(
+        superuser.text(&format!("SELECT deleted || coalesce(reason, '') FROM ({sweep}) AS s")),
+        "1"
+    );
+    assert_eq!(tenants.text("SELECT who FROM of_tenant.log"), tenant);
+}
+
+/// The planner puts the negator of an operator in its place, and before PostgreSQL 17 every role could make one for the operators of others.
+#[test]
+fn the_negator_of_an_operator_counts_as_its_code() {
+    let db = Database::new();
+    let (tenant, third) = (db.role("tenant"), db.role("third"));
+    let superuser = db.session("superuser");
+    superuser.run(&format!(
+        "GRANT CREATE ON SCHEMA table_service_data TO {tenant}; GRANT CREATE ON DATABASE {} TO {tenant}, {third}",
+        db.name()
+    ));
+    let tenants = db.session_as(&tenant, "tenant");
+    fill(&tenants, 0);
+    tenants.run(
+        "CREATE SCHEMA of_tenant; GRANT USAGE ON SCHEMA of_tenant TO PUBLIC;
+        CREATE FUNCTION of_tenant.same(text, text) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN $1 = $2;
+        CREATE OPERATOR of_tenant.=== (FUNCTION = of_tenant.same, LEFTARG = text, RIGHTARG = text);
+        CREATE RULE r AS ON DELETE TO table_service_data.\"Place0\" DO ALSO SELECT 1 WHERE NOT ('x'::text OPERATOR(of_tenant.===) 'y'::text)",
+    );
+    let thirds = db.session_as(&third, "third");
+    thirds.run(
+        "CREATE SCHEMA of_third; GRANT USAGE ON SCHEMA of_third TO PUBLIC; SET search_path = of_third, pg_catalog",
+    );
+    thirds.run(SPIES);
+    thirds.run("CREATE FUNCTION of_third.differs(text, text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN of_third.spy('negator', 'x') = 'x'; END $$");
+    if thirds
+        .sql("CREATE OPERATOR of_third.!== (FUNCTION = of_third.differs, LEFTARG = text, RIGHTARG = text, NEGATOR = OPERATOR(of_tenant.===))")
+        .is_err()
+    {
+        return;
+    }
+    let reason = superuser.text("SELECT reason FROM table_service.expire_entities('Place0', as_owner => true)");
+    assert!(reason.contains(&third), "{reason}");
+    assert_eq!(runs(&db).get("negator"), None);
+}
+
 /// Makes a table of the service in which an entity has expired.
 fn fill(session: &Session, number: usize) {
     session.run(&format!(
