@@ -5,14 +5,13 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use md5::{Digest, Md5};
 use pgrx::pg_sys;
 use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span, condition};
 use table_service_model::read_strategy::{Count, Decision, Evidence, FEW, Finding, Left, Look, PlannedCall, Strategy};
 
 use super::direct::{EveryRow, reads_every_row};
-use super::table::{Table, relation_in_data_schema};
+use super::table::{Table, hash, relation_in_data_schema};
 use crate::postgres::btree::{self, Comparison};
 use crate::postgres::catalog::PropertyIndex;
 use crate::postgres::indexes;
@@ -52,12 +51,12 @@ pub fn free_index_name(table: &Table, property: &str) -> String {
         if full.len() + suffix.len() <= NAME_BYTES {
             return format!("{full}{suffix}");
         }
-        let hash = format!("_{:x}{suffix}", Md5::digest(&full));
-        let mut end = NAME_BYTES - hash.len();
+        let hashed = format!("_{}{suffix}", hash(&full));
+        let mut end = NAME_BYTES - hashed.len();
         while !full.is_char_boundary(end) {
             end -= 1;
         }
-        format!("{}{hash}", &full[..end])
+        format!("{}{hashed}", &full[..end])
     };
     (0..NAMES)
         .map(name)

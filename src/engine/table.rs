@@ -365,6 +365,11 @@ fn known(oid: pg_sys::Oid) -> KnownTable {
     }
 }
 
+/// Returns 32 hexadecimal digits for a name that is too long for PostgreSQL.
+pub fn hash(name: &str) -> String {
+    format!("{:032x}", u128::from_be_bytes(Md5::digest(name).into()))
+}
+
 /// Returns whether two spellings mean one table.
 pub fn same_name(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
@@ -385,7 +390,7 @@ fn readable_primary_key(table: &str) -> Option<String> {
 
 /// Returns the first name for the primary key of a table whose name is long.
 fn hashed_primary_key(table: &str) -> String {
-    format!("pk_{:x}", Md5::digest(table_name::fold(table)))
+    format!("pk_{}", hash(&table_name::fold(table)))
 }
 
 /// Returns the names that the primary key of a table may have, in the order in which they are tried.

@@ -11,8 +11,11 @@ use table_service_command_line::files;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot::{self, error::RecvError};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::account::{Tenant, Tenants};
 use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
@@ -50,7 +53,7 @@ const EXPLORER_FILES: usize = 4;
 /// # Errors
 /// For a filter that does not parse, and a file that cannot be written.
 pub fn start_log(config: &Config) -> Result<(), ConfigError> {
-    let filter = EnvFilter::try_new(&config.log).map_err(|error| ConfigError::new("log", error))?;
+    let filter: Targets = config.log.parse().map_err(|error| ConfigError::new("log", error))?;
     let writer = match &config.log_file {
         None => BoxMakeWriter::new(std::io::stderr),
         Some(path) => {
@@ -59,11 +62,12 @@ pub fn start_log(config: &Config) -> Result<(), ConfigError> {
             BoxMakeWriter::new(Mutex::new(file))
         }
     };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    match config.log_format {
-        LogFormat::Text => log.with_ansi(false).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
-    }
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
+    let lines = match config.log_format {
+        LogFormat::Text => lines.with_ansi(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
     Ok(())
 }
 

@@ -225,3 +225,43 @@ fn patches_of_the_mutations_apply() {
     assert!(checked > 0, "no patches found");
     no(&findings);
 }
+
+/// A second version of a crate is compiled too, in everybody's first start. These are the decisions of other crates; `cargo tree -i` says whose.
+#[test]
+fn no_dependency_comes_twice_but_for_these() {
+    const TWICE: [&str; 23] = [
+        "base64",
+        "bit-vec",
+        "block-buffer",
+        "const-oid",
+        "crypto-common",
+        "digest",
+        "getrandom",
+        "hashbrown",
+        "md-5",
+        "nom",
+        "r-efi",
+        "rand",
+        "rand_core",
+        "shlex",
+        "syn",
+        "synstructure",
+        "thiserror",
+        "thiserror-impl",
+        "toml",
+        "toml_datetime",
+        "wasi",
+        "windows-sys",
+        "winnow",
+    ];
+    let lock = std::fs::read_to_string(workspace::root().join("Cargo.lock")).unwrap();
+    let mut names: Vec<&str> = lock.lines().filter_map(|line| line.strip_prefix("name = ")).collect();
+    names.sort_unstable();
+    let mut twice: Vec<&str> = names
+        .windows(2)
+        .filter(|pair| pair[0] == pair[1])
+        .map(|pair| pair[0].trim_matches('"'))
+        .collect();
+    twice.dedup();
+    assert_eq!(twice, TWICE);
+}

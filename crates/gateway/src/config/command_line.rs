@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use figment::Figment;
 use figment::error::{Actual, Kind};
-use figment::providers::{Format, Serialized, Toml};
-use figment::{Figment, Provider};
+use figment::providers::Serialized;
 use table_service_model::secret;
 
 use super::error::ConfigError;
@@ -51,15 +51,14 @@ impl CommandLine {
             let problem = |problem: String| ConfigError::new("", format!("{}: {problem}", path.display()));
             // Once: a pipe gives its text only once.
             let text = text_of(path).map_err(|error| problem(error.to_string()))?;
-            let file = Toml::string(&text);
-            // What is wrong with its text is reported with the line in which it is, and that line may have a key.
-            file.data().map_err(|error| {
+            // The reader reports what is wrong with the line in which it is, and that line may have a key.
+            let file: toml::Table = text.parse().map_err(|error: toml::de::Error| {
                 problem(match place(&error.to_string()) {
                     Some((line, column)) => format!("line {line}, column {column} is not TOML"),
                     None => "it cannot be read as TOML".to_owned(),
                 })
             })?;
-            figment = figment.merge(file);
+            figment = figment.merge(Serialized::defaults(file));
         }
         let settings: Settings = figment
             .merge(Serialized::defaults(&self.settings))

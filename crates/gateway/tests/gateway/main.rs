@@ -28,4 +28,5 @@ mod standbys;
 mod start;
 mod statements;
 mod tables;
+mod tokens;
 mod way;

@@ -5,13 +5,13 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::json;
 use system_tests::tls::Certificate;
 use system_tests::{Database, wait_until};
 use time::OffsetDateTime;
 
 use crate::gateway::{Gateway, Service, program, url};
+use crate::tokens;
 use raw_http::{Connection, raw};
 
 #[test]
@@ -284,7 +284,7 @@ fn the_database_can_be_reached_over_tcp_with_tls() {
 struct Tls {
     service: Service,
     config: Arc<rustls::ClientConfig>,
-    issuer: EncodingKey,
+    issuer: rcgen::KeyPair,
     directory: std::path::PathBuf,
 }
 
@@ -299,6 +299,17 @@ fn key_set(issuer: &rcgen::KeyPair, says: &serde_json::Value) -> String {
         key[name] = value.clone();
     }
     json!({"keys": [key]}).to_string()
+}
+
+/// What a token of the issuer says, after a change.
+fn claims(change: impl FnOnce(&mut serde_json::Value)) -> serde_json::Value {
+    let now = OffsetDateTime::now_utc().unix_timestamp();
+    let mut claims = json!({
+        "iss": "https://issuer", "aud": "https://storage.azure.com", "exp": now + 600,
+        "roles": ["Storage Table Data Contributor"],
+    });
+    change(&mut claims);
+    claims
 }
 
 impl Tls {
@@ -341,21 +352,13 @@ impl Tls {
         Tls {
             service,
             config: Arc::new(config),
-            issuer: EncodingKey::from_ec_der(&issuer.serialize_der()),
+            issuer,
             directory,
         }
     }
 
-    fn token(&self, key: &EncodingKey, algorithm: Algorithm, change: impl FnOnce(&mut serde_json::Value)) -> String {
-        let now = OffsetDateTime::now_utc().unix_timestamp();
-        let mut claims = json!({
-            "iss": "https://issuer", "aud": "https://storage.azure.com", "exp": now + 600,
-            "roles": ["Storage Table Data Contributor"],
-        });
-        change(&mut claims);
-        let mut header = Header::new(algorithm);
-        header.kid = Some("k1".to_owned());
-        encode(&header, &claims, key).unwrap()
+    fn token(&self, key: &rcgen::KeyPair, change: impl FnOnce(&mut serde_json::Value)) -> String {
+        tokens::token(key, &claims(change))
     }
 
     /// Status and text of an answer over HTTPS.
@@ -413,7 +416,7 @@ fn https_and_bearer_tokens() {
     plain.write(&signed);
     assert!(plain.answer().is_none_or(|answer| answer.status == 400));
 
-    let contributor = tls.token(&tls.issuer, Algorithm::ES256, |_| {});
+    let contributor = tls.token(&tls.issuer, |_| {});
     let create = |token: &str| tls.with_token("POST", "Tables", token, "{\"TableName\":\"Things\"}");
     let (status, text) = create(&contributor);
     assert_eq!(status, 201, "{text}");
@@ -423,7 +426,7 @@ fn https_and_bearer_tokens() {
     );
     assert_eq!(tls.with_token("GET", "Things?comp=acl", &contributor, "").0, 403);
 
-    let reader = tls.token(&tls.issuer, Algorithm::ES256, |claims| {
+    let reader = tls.token(&tls.issuer, |claims| {
         claims["roles"] = json!("Storage Table Data Reader")
     });
     assert_eq!(tls.with_token("GET", "Things()", &reader, "").0, 200);
@@ -433,35 +436,29 @@ fn https_and_bearer_tokens() {
         "{text}"
     );
 
-    let stranger = EncodingKey::from_ec_der(&rcgen::KeyPair::generate().unwrap().serialize_der());
+    let stranger = rcgen::KeyPair::generate().unwrap();
     let past = OffsetDateTime::now_utc().unix_timestamp() - 600;
     for token in [
-        tls.token(&stranger, Algorithm::ES256, |_| {}),
-        tls.token(&EncodingKey::from_secret(b"secret"), Algorithm::HS256, |_| {}),
-        tls.token(&tls.issuer, Algorithm::ES256, |claims| claims["exp"] = json!(past)),
-        tls.token(&tls.issuer, Algorithm::ES256, |claims| {
-            claims["iss"] = json!("https://other")
-        }),
+        tls.token(&stranger, |_| {}),
+        tokens::with_secret(b"secret", &claims(|_| {})),
+        // Whoever takes the public key for a shared secret accepts this one.
+        tokens::with_secret(tls.issuer.public_key_raw(), &claims(|_| {})),
+        tls.token(&tls.issuer, |claims| claims["exp"] = json!(past)),
+        tls.token(&tls.issuer, |claims| claims["iss"] = json!("https://other")),
         // The issuer of a token is one text, not a list that has it.
-        tls.token(&tls.issuer, Algorithm::ES256, |claims| {
-            claims["iss"] = json!(["https://issuer"])
-        }),
-        tls.token(&tls.issuer, Algorithm::ES256, |claims| {
+        tls.token(&tls.issuer, |claims| claims["iss"] = json!(["https://issuer"])),
+        tls.token(&tls.issuer, |claims| {
             claims["iss"] = json!(["https://other", "https://issuer"])
         }),
-        tls.token(&tls.issuer, Algorithm::ES256, |claims| {
-            claims["aud"] = json!("https://other")
-        }),
-        tls.token(&tls.issuer, Algorithm::ES256, |claims| {
-            _ = claims.as_object_mut().unwrap().remove("exp")
-        }),
+        tls.token(&tls.issuer, |claims| claims["aud"] = json!("https://other")),
+        tls.token(&tls.issuer, |claims| _ = claims.as_object_mut().unwrap().remove("exp")),
         "x.y.z".to_owned(),
     ] {
         let (status, text) = create(&token);
         assert!(status == 401 && text.contains("NoAuthenticationInformation"), "{text}");
         assert!(text.to_lowercase().contains("www-authenticate: bearer "), "{text}");
     }
-    let no_role = tls.token(&tls.issuer, Algorithm::ES256, |claims| claims["roles"] = json!([]));
+    let no_role = tls.token(&tls.issuer, |claims| claims["roles"] = json!([]));
     assert_eq!(tls.with_token("GET", "Tables", &no_role, "").0, 403);
 
     let headers = [("Host", "localhost"), ("Connection", "close")];
@@ -506,21 +503,20 @@ fn long_unfinished_handshakes_have_a_memory_budget() {
 fn the_keys_of_an_issuer_are_read_again_and_used_for_what_they_say() {
     let tls = Tls::start();
     let file = tls.directory.join("jwks.json");
-    let status = |key: &EncodingKey| {
-        let token = tls.token(key, Algorithm::ES256, |_| {});
+    let status = |key: &rcgen::KeyPair| {
+        let token = tls.token(key, |_| {});
         tls.with_token("GET", "Tables", &token, "").0
     };
     assert_eq!(status(&tls.issuer), 200);
     let next = rcgen::KeyPair::generate().unwrap();
-    let next_key = EncodingKey::from_ec_der(&next.serialize_der());
-    assert_eq!(status(&next_key), 401);
+    assert_eq!(status(&next), 401);
     std::fs::write(&file, key_set(&next, &json!({"use": "sig", "key_ops": ["verify"]}))).unwrap();
-    wait_until("the new key is known", || status(&next_key) == 200);
+    wait_until("the new key is known", || status(&next) == 200);
     assert_eq!(status(&tls.issuer), 401);
     // If the file cannot be read, the keys stay as they were.
     std::fs::write(&file, "{").unwrap();
     wait_until("the log says so", || {
-        assert_eq!(status(&next_key), 200);
+        assert_eq!(status(&next), 200);
         tls.service.gateway.log().contains("stay as they were")
     });
     for says in [
@@ -530,9 +526,9 @@ fn the_keys_of_an_issuer_are_read_again_and_used_for_what_they_say() {
         json!({"key_ops": ["encrypt"]}),
     ] {
         std::fs::write(&file, key_set(&next, &says)).unwrap();
-        wait_until("the key is not for this", || status(&next_key) == 401);
+        wait_until("the key is not for this", || status(&next) == 401);
         std::fs::write(&file, key_set(&next, &json!({}))).unwrap();
-        wait_until("it is again", || status(&next_key) == 200);
+        wait_until("it is again", || status(&next) == 200);
     }
 }
 
@@ -568,14 +564,11 @@ fn tokens_belong_to_one_account_and_do_not_tell_which_accounts_exist() {
     }
 
     let token = |name: &str| {
-        let mut header = Header::new(Algorithm::ES256);
-        header.kid = Some("k1".to_owned());
         let claims = json!({
             "iss": format!("https://{name}"), "aud": "https://tables",
             "exp": OffsetDateTime::now_utc().unix_timestamp() + 600, "roles": ["Storage Table Data Contributor"],
         });
-        let key = EncodingKey::from_ec_der(&issuer.serialize_der());
-        format!("Bearer {}", encode(&header, &claims, &key).unwrap())
+        format!("Bearer {}", tokens::token(&issuer, &claims))
     };
     let client = gateway.client();
     let answer = |account: &str, authorization: &str, protocol: &str, query: &str| {
