@@ -10,14 +10,15 @@ use super::results::{ExpiryIndexes, Sweeps};
 use crate::engine::direct::{has_one_snapshot, reads_every_row};
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::free_index_name;
-use crate::engine::sweep::{BEGINNING, sweep_all, sweep_as_owner, sweep_named};
+use crate::engine::sweep::{BEGINNING, sweep_all, sweep_named, sweep_unnamed};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, ExpiryIndex};
 use crate::postgres::definition::drop_objects;
 use crate::postgres::error::OrRaise;
-use crate::postgres::indexes::{KnownIndex, of_index, of_table, oldest};
+use crate::postgres::expired::oldest;
+use crate::postgres::indexes::{KnownIndex, of_index, of_table};
 use crate::postgres::property_index::{concurrent_creation, qualified_name};
 use crate::postgres::result_set::ResultSet;
 use crate::postgres::spi::connect;
@@ -220,7 +221,7 @@ fn expire_entities(
         let mut result = ResultSet::open(call);
         for (table, _) in tables {
             let swept = match as_owner {
-                true => sweep_as_owner(&table, top, since),
+                true => sweep_unnamed(&table, top, since),
                 false => sweep_named(&table, top, since)?,
             };
             let Some(swept) = swept else { continue };

@@ -1,22 +1,23 @@
 //! Removes entities that have expired. Nobody sees them any more; this gives their room back.
 
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys;
-use pgrx::pg_sys::panic::CaughtError;
 use table_service_model::Error;
 
 use super::direct::reads_every_row;
 use super::expiry::Expiries;
 use super::table::{Table, TableLock};
+use crate::postgres::catalog::ExpiryIndex;
 use crate::postgres::clock::now;
-use crate::postgres::indexes::{of_table, oldest};
+use crate::postgres::expired::{Part, Removal, Removed, deletes_run_nothing, oldest, parts, remove};
+use crate::postgres::indexes::of_table;
 use crate::postgres::raised::{is_cancel, message};
-use crate::postgres::spi::{connect, with_new_snapshot};
+use crate::postgres::spi::{connect, run_on, with_new_snapshot};
 use crate::postgres::statement::IndexScan;
 use crate::postgres::subtransaction::in_subtransaction;
-use crate::postgres::visit::{Refused, owner_has_rights_of_caller, visit};
+use crate::postgres::types::value::{Array, Value};
+use crate::postgres::visit::{Refused, visit};
 
 /// What a sweep of a table has done.
 pub struct Swept {
@@ -42,15 +43,16 @@ pub fn sweep_named(table: &Table, top: u64, since: i64) -> Result<Option<Swept>,
     if Expiries::of(&table).is_empty() {
         return Ok(None);
     }
-    Ok(sweep(&table, top, since, None).ok())
+    Ok(Some(sweep(&table, top, since)))
 }
 
-/// Sweeps a table as its owner, or returns `None` if there is nothing to do: the caller may not, somebody has locked the table, it is
-/// gone, or its entities do not expire.
+/// Sweeps a table that the caller may not have chosen, or returns `None` if there is nothing to do: the caller may not, somebody has locked
+/// the table, it is gone, or its entities do not expire.
 ///
-/// The caller may not have chosen the table, so neither its code nor its errors reach the caller ([`visit`]). Policies would have to run
-/// with the caller's rights, so a table whose policies apply to the caller is refused, unless its owner has these rights.
-pub fn sweep_as_owner(table: &Table, top: u64, since: i64) -> Option<Swept> {
+/// Neither code that is stored with the table nor its errors reach the caller. Where a delete runs nothing, entities are deleted without a
+/// statement. Else its code runs with the rights of its owner ([`visit`]). Policies that apply to the caller would have to run with the
+/// caller's rights, so they count as such code.
+pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     if !table.may_be_swept() || table.is_distributed() {
         return None;
     }
@@ -59,19 +61,8 @@ pub fn sweep_as_owner(table: &Table, top: u64, since: i64) -> Option<Swept> {
     if Expiries::of(table).is_empty() {
         return None;
     }
-    let left = |oldest, reason| Swept {
-        deleted: 0,
-        more: true,
-        oldest,
-        reason: Some(reason),
-    };
-    let reads_every_row = reads_every_row(table).is_some();
-    if !reads_every_row && !owner_has_rights_of_caller(table.oid()) {
-        let reason =
-            "policies of the table apply to the role that sweeps, so its owner has to sweep it by its name".to_owned();
-        return Some(left(None, reason));
-    }
     let until = now();
+    let reads_every_row = reads_every_row(table).is_some();
     let first = with_new_snapshot(|| reads_every_row.then(|| oldest_of_all(table)).flatten());
     if first.is_some_and(|first| first.is_none_or(|first| first > until)) {
         return Some(Swept {
@@ -81,40 +72,141 @@ pub fn sweep_as_owner(table: &Table, top: u64, since: i64) -> Option<Swept> {
             reason: None,
         });
     }
-    let reason = match apart(|| visit(table.oid(), |relations| sweep(table, top, since, Some(relations)))) {
+    let window = (since, until);
+    let runs_nothing = reads_every_row && deletes_run_nothing(table.oid());
+    let work = || match runs_nothing && parts_of_all(table)?.iter().all(|part| deletes_run_nothing(part.table)) {
+        true => remove_all(table, window, top, None),
+        false => visit(table.oid(), |relations| remove_all(table, window, top, Some(relations))),
+    };
+    let reason = match in_subtransaction(AssertUnwindSafe(work)) {
         Ok(Ok(swept)) => return Some(swept),
         Ok(Err(refused)) => refused.0,
+        Err(error) if is_cancel(&error) => error.rethrow(),
         Err(error) => message(&error).to_owned(),
     };
-    Some(left(first.flatten(), reason))
+    Some(Swept {
+        deleted: 0,
+        more: true,
+        oldest: first.flatten(),
+        reason: Some(reason),
+    })
 }
 
 /// Returns when the entity of a table that expires first does or did so, in microseconds since 2000-01-01. The inner `None` says that
 /// none expires; `None` if that cannot be told now.
 fn oldest_of_all(table: &Table) -> Option<Option<i64>> {
     let mut first = None;
-    for index in of_table(table.oid()).expiries.iter().filter(|index| index.is_valid) {
-        first = first.into_iter().chain(oldest(table.oid(), index)?).min();
+    for index in valid_indexes(table) {
+        first = first.into_iter().chain(oldest(table.oid(), &index)?).min();
     }
     Some(first)
 }
 
-/// Runs work whose error undoes nothing else. A cancel is none.
-fn apart<R>(work: impl Fn() -> R) -> Result<R, Box<CaughtError>> {
-    let outcome = in_subtransaction(AssertUnwindSafe(|| Ok::<R, Infallible>(work())));
-    match outcome {
-        Ok(Ok(done)) => Ok(done),
-        Err(error) if is_cancel(&error) => error.rethrow(),
-        Err(error) => Err(error),
+/// Returns an index of each expiry that is in force.
+fn valid_indexes(table: &Table) -> Vec<ExpiryIndex> {
+    let mut indexes: Vec<ExpiryIndex> = Vec::new();
+    for index in of_table(table.oid()).expiries.iter().filter(|index| index.is_valid) {
+        if !indexes.iter().any(|known| known.expiry == index.expiry) {
+            indexes.push(index.clone());
+        }
     }
+    indexes
 }
 
-/// Removes at most `top` of the entities of a table that have expired since a moment, those first that expired first. It leaves
-/// those that others have locked, so that it waits for nobody.
+/// Locks the parts of a table that have entities, and returns them.
 ///
 /// # Errors
-/// If the table's name leads to another relation than `only_on`, if that is given.
-fn sweep(table: &Table, top: u64, since: i64, only_on: Option<&[pg_sys::Oid]>) -> Result<Swept, Refused> {
+/// If another session has locked one.
+fn parts_of_all(table: &Table) -> Result<Vec<Part>, Refused> {
+    let mut all = Vec::new();
+    for index in valid_indexes(table) {
+        all.extend(parts_of(table, &index)?);
+    }
+    Ok(all)
+}
+
+fn parts_of(table: &Table, index: &ExpiryIndex) -> Result<Vec<Part>, Refused> {
+    parts(table.oid(), index).ok_or_else(|| Refused("another session has locked a partition".to_owned()))
+}
+
+/// Removes at most `top` of the entities of a table that have expired in a window of time, of each part those first that expired first. It
+/// leaves those that others have locked, so that it waits for nobody.
+///
+/// A delete runs code if `code_of` is given: then a statement deletes what this has locked, and its names must lead to these relations.
+///
+/// # Errors
+/// If another session has locked an index, an index is younger than the snapshot, or the table's name leads elsewhere.
+fn remove_all(
+    table: &Table,
+    (since, until): (i64, i64),
+    top: u64,
+    code_of: Option<&[pg_sys::Oid]>,
+) -> Result<Swept, Refused> {
+    let removal = match code_of {
+        None => Removal::Delete,
+        Some(_) => Removal::Lock,
+    };
+    let mut swept = Swept {
+        deleted: 0,
+        more: false,
+        oldest: None,
+        reason: None,
+    };
+    let (mut oldest, mut left) = (until, top);
+    for index in valid_indexes(table) {
+        let parts = parts_of(table, &index)?;
+        for (number, part) in (0..).zip(&parts) {
+            // Every part gets its share, else one with many expired entities would keep the others from being swept.
+            let share = left.div_ceil(parts.len() as u64 - number);
+            let removed = with_new_snapshot(|| remove(*part, &index.expiry, (since, until), share, removal));
+            let Some(removed) = removed else {
+                return Err(Refused(
+                    "another session has locked the index of its expiry, or this transaction is older than the index"
+                        .to_owned(),
+                ));
+            };
+            let deleted = match code_of {
+                None => removed.count,
+                Some(relations) => delete_places(table, part, &removed, relations)?,
+            };
+            left -= removed.count;
+            swept.deleted += deleted;
+            if removed.more {
+                swept.more = true;
+                let last = removed.last.unwrap_or(since);
+                // If it could delete none of them, the next sweep goes on behind them. Else no sweep would come further.
+                oldest = oldest.min(match deleted == 0 && removed.count > 0 {
+                    true => last.saturating_add(1),
+                    false => last,
+                });
+            }
+        }
+    }
+    swept.oldest = Some(oldest);
+    Ok(swept)
+}
+
+/// Deletes the entities of a part that this transaction has locked, and returns how many are gone: a trigger or a policy can keep some.
+///
+/// # Errors
+/// If the table's name leads to another relation.
+fn delete_places(table: &Table, part: &Part, removed: &Removed, relations: &[pg_sys::Oid]) -> Result<u64, Refused> {
+    if removed.places.is_empty() {
+        return Ok(0);
+    }
+    let sql = format!(
+        "DELETE FROM {} AS t WHERE t.ctid OPERATOR(pg_catalog.=) ANY ($1) AND t.tableoid OPERATOR(pg_catalog.=) $2 RETURNING 1",
+        table.name()
+    );
+    let places = Array::of_places(&removed.places);
+    run_on(&sql, &[places.value(), Value::oid(part.table)], relations).ok_or_else(|| {
+        Refused("the name of the table leads to another one, because its schema has been exchanged, or a rule or a policy changes what a delete does".to_owned())
+    })
+}
+
+/// Removes at most `top` of the entities of a table that have expired since a moment, those first that expired first, by statements. It
+/// leaves those that others have locked, so that it waits for nobody.
+fn sweep(table: &Table, top: u64, since: i64) -> Swept {
     let until = now();
     let mut oldest = until;
     let mut swept = Swept {
@@ -127,17 +219,12 @@ fn sweep(table: &Table, top: u64, since: i64, only_on: Option<&[pg_sys::Oid]>) -
         let left = top.saturating_sub(swept.deleted);
         let scan = IndexScan::sweep(table.name(), expiry, (since, until), left);
         let (deleted, found, last) = connect(|spi| {
-            let rows = match only_on {
-                None => spi.run_by_index(table.name(), &scan),
-                Some(relations) => spi.run_on(&scan, relations).ok_or_else(|| {
-                    Refused("the name of the table leads to another one: its schema has been exchanged".to_owned())
-                })?,
-            };
+            let rows = spi.run_by_index(table.name(), &scan);
             let row = rows.first();
             let count = |column| row.as_ref().and_then(|row| row.int8(column)).unwrap_or_default();
             let last = row.as_ref().and_then(|row| row.timestamptz(3));
-            Ok((count(1), count(2), last))
-        })?;
+            (count(1), count(2), last)
+        });
         swept.deleted += u64::try_from(deleted).unwrap_or_default();
         if u64::try_from(found).is_ok_and(|found| found >= left) {
             swept.more = true;
@@ -152,7 +239,7 @@ fn sweep(table: &Table, top: u64, since: i64, only_on: Option<&[pg_sys::Oid]>) -
         }
     }
     swept.oldest = Some(oldest);
-    Ok(swept)
+    swept
 }
 
 /// Removes all entities of a table that have expired by now. Returns false if some are still there: a trigger or a rule keeps them.

@@ -38,11 +38,19 @@ without_guards! {
     fn index_endscan(scan: pg_sys::IndexScanDesc);
 }
 
-/// One condition on a column of an index, which has the type of a value: text or `bytea`.
+/// One condition on a column of an index, which has the type of a value: text, `bytea` or timestamptz.
 #[repr(transparent)]
 pub struct ScanCondition<'v> {
     key: pg_sys::ScanKeyData,
     value: PhantomData<Value<'v>>,
+}
+
+/// What an index compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    Text,
+    Bytes,
+    Moment,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,12 +61,12 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
-/// The scan keys of conditions, still without column and value: those on texts and those on `bytea`, in the order of
+/// The scan keys of conditions, still without column and value: those on texts, those on `bytea` and those on moments, in the order of
 /// [`Comparison`]. They are made once in a session, because that takes longer than their use. They are not thread-local:
 /// the room for such values is small (`out_of_memory::place_thread_local_values`).
-static KEYS: ScanKeyTemplates = ScanKeyTemplates([const { [const { Cell::new(None) }; 4] }; 2]);
+static KEYS: ScanKeyTemplates = ScanKeyTemplates([const { [const { Cell::new(None) }; 4] }; 3]);
 
-struct ScanKeyTemplates([[Cell<Option<pg_sys::ScanKeyData>>; 4]; 2]);
+struct ScanKeyTemplates([[Cell<Option<pg_sys::ScanKeyData>>; 4]; 3]);
 
 // SAFETY: a server process has one thread.
 unsafe impl Sync for ScanKeyTemplates {}
@@ -66,10 +74,14 @@ unsafe impl Sync for ScanKeyTemplates {}
 impl<'v> ScanCondition<'v> {
     /// `column` is the number of the column in the index, counted from 1.
     pub fn new(column: i16, comparison: Comparison, value: Value<'v>) -> ScanCondition<'v> {
-        let is_text = value.type_oid() == pg_sys::TEXTOID;
-        let kept = &KEYS.0[usize::from(!is_text)][comparison as usize];
+        let of = match value.type_oid() {
+            pg_sys::TEXTOID => Compared::Text,
+            pg_sys::TIMESTAMPTZOID => Compared::Moment,
+            _ => Compared::Bytes,
+        };
+        let kept = &KEYS.0[of as usize][comparison as usize];
         let mut key = kept.get().unwrap_or_else(|| {
-            let key = comparison.key(is_text);
+            let key = comparison.key(of);
             kept.set(Some(key));
             key
         });
@@ -91,22 +103,30 @@ impl<'v> ScanCondition<'v> {
 }
 
 impl Comparison {
-    /// Returns the scan key of a comparison with a text or a `bytea`, still without column and value.
-    fn key(self, is_text: bool) -> pg_sys::ScanKeyData {
-        let (strategy, of_text, of_bytes) = match self {
-            Comparison::Equal => (pg_sys::BTEqualStrategyNumber, pg_sys::F_TEXTEQ, pg_sys::F_BYTEAEQ),
-            Comparison::Less => (pg_sys::BTLessStrategyNumber, pg_sys::F_TEXT_LT, pg_sys::F_BYTEALT),
-            Comparison::LessOrEqual => (pg_sys::BTLessEqualStrategyNumber, pg_sys::F_TEXT_LE, pg_sys::F_BYTEALE),
+    /// Returns the scan key of a comparison, still without column and value.
+    fn key(self, of: Compared) -> pg_sys::ScanKeyData {
+        let (strategy, functions) = match self {
+            Comparison::Equal => (
+                pg_sys::BTEqualStrategyNumber,
+                [pg_sys::F_TEXTEQ, pg_sys::F_BYTEAEQ, pg_sys::F_TIMESTAMPTZ_EQ],
+            ),
+            Comparison::Less => (
+                pg_sys::BTLessStrategyNumber,
+                [pg_sys::F_TEXT_LT, pg_sys::F_BYTEALT, pg_sys::F_TIMESTAMPTZ_LT],
+            ),
+            Comparison::LessOrEqual => (
+                pg_sys::BTLessEqualStrategyNumber,
+                [pg_sys::F_TEXT_LE, pg_sys::F_BYTEALE, pg_sys::F_TIMESTAMPTZ_LE],
+            ),
             Comparison::GreaterOrEqual => (
                 pg_sys::BTGreaterEqualStrategyNumber,
-                pg_sys::F_TEXT_GE,
-                pg_sys::F_BYTEAGE,
+                [pg_sys::F_TEXT_GE, pg_sys::F_BYTEAGE, pg_sys::F_TIMESTAMPTZ_GE],
             ),
         };
-        let (function, collation) = if is_text {
-            (of_text, pg_sys::C_COLLATION_OID)
-        } else {
-            (of_bytes, pg_sys::InvalidOid)
+        let function = functions[of as usize];
+        let collation = match of {
+            Compared::Text => pg_sys::C_COLLATION_OID,
+            Compared::Bytes | Compared::Moment => pg_sys::InvalidOid,
         };
         let mut key = pg_sys::ScanKeyData::default();
         // SAFETY: the call fills the key. It refers to one of PostgreSQL's own functions, and to a memory context that

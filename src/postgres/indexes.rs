@@ -1,19 +1,16 @@
 //! The indexes of a table that the extension knows: ordinary indexes on `table_service.property_index_key(…)` and on
 //! `table_service.expires_at(…)`. There is no catalog of them but `pg_index`.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use pgrx::prelude::*;
 use table_service_model::expiry::Expiry;
 
-use super::btree::each_row;
 use super::catalog::{self, ExpiryIndex, Indexes, PropertyIndex};
 use super::columns::ColumnNumbers;
 use super::nodes::of_type;
-use super::property_index::{self, Wait, is_complete};
-use super::row::bag;
 use super::types::TextArg;
 
 /// Returns the indexes of a table that the caller has locked.
@@ -141,67 +138,6 @@ pub fn of_index(index: pg_sys::Oid) -> Option<KnownIndex> {
         });
         pg_sys::ReleaseSysCache(tuple);
         known
-    }
-}
-
-/// Returns when the entity of a table that expires first does or did so, by an index that is valid, in microseconds since 2000-01-01.
-/// The inner `None` says that no entity expires. `None` if the index cannot tell now: another session has locked a part of the table, or
-/// the index is younger than the snapshot. The caller has locked the table, and may read all of it.
-///
-/// It reads the index without a plan, so nothing that is stored with the table is evaluated.
-pub fn oldest(table: pg_sys::Oid, index: &ExpiryIndex) -> Option<Option<i64>> {
-    let mut oldest = None;
-    for (table, part) in property_index::parts(table, index.oid, Wait::No)? {
-        let columns = ColumnNumbers::of(table)?;
-        let moment = oldest_of_part(table, part, columns, &index.expiry)?;
-        oldest = oldest.into_iter().chain(moment).min();
-    }
-    Some(oldest)
-}
-
-/// Does what [`oldest`] does for a table that has its entities itself.
-fn oldest_of_part(
-    table: pg_sys::Oid,
-    index: pg_sys::Oid,
-    columns: ColumnNumbers,
-    expiry: &Expiry,
-) -> Option<Option<i64>> {
-    let (no_lock, lock) = (
-        pg_sys::NoLock as pg_sys::LOCKMODE,
-        pg_sys::AccessShareLock as pg_sys::LOCKMODE,
-    );
-    // SAFETY: the table is locked, so it and its index can be opened. The slot fits the table, and has the columns of an entity, whose
-    // types are those that `expires_at` takes. A snapshot is active while an SQL function runs.
-    unsafe {
-        // Its owner can lock or drop the index alone.
-        if !pg_sys::ConditionalLockRelationOid(index, lock)
-            || pg_sys::get_rel_relkind(index) != pg_sys::RELKIND_INDEX as c_char
-        {
-            return None;
-        }
-        let relation = pg_sys::table_open(table, no_lock);
-        let opened = pg_sys::index_open(index, no_lock);
-        let moment = is_complete(opened).then(|| {
-            let slot = pg_sys::table_slot_create(relation, std::ptr::null_mut());
-            let mut moment = None;
-            each_row(relation, opened, pg_sys::GetActiveSnapshot(), &mut [], slot, || {
-                let value = |column: i16| {
-                    let mut is_null = false;
-                    let datum = pg_sys::slot_getattr(slot, column.into(), &mut is_null);
-                    (!is_null).then_some(datum)
-                };
-                if let (Some(timestamp), Some(properties)) = (value(columns.timestamp), value(columns.properties)) {
-                    let properties = bag(properties, || "of a table with an expiry".to_owned());
-                    moment = expiry.expires_at(timestamp.value() as i64, properties);
-                }
-                moment.is_none()
-            });
-            pg_sys::ExecDropSingleTupleTableSlot(slot);
-            moment
-        });
-        pg_sys::index_close(opened, no_lock);
-        pg_sys::table_close(relation, no_lock);
-        moment
     }
 }
 

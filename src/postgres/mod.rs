@@ -14,6 +14,7 @@ pub mod cursor;
 pub mod definition;
 mod descriptor;
 pub mod error;
+pub mod expired;
 pub mod guarded;
 pub mod guc;
 pub mod hash;

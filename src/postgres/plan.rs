@@ -191,25 +191,6 @@ unsafe fn top_node(statements: *mut pg_sys::List) -> Option<*mut pg_sys::Plan> {
     }
 }
 
-/// Returns whether a plan with one statement depends on no other relations than these, and on one of them at least.
-///
-/// # Safety
-/// The list must be NULL or a list of PlannedStmts.
-pub(super) unsafe fn is_on(statements: *mut pg_sys::List, relations: &[pg_sys::Oid]) -> bool {
-    // SAFETY: the caller promises a list of PlannedStmts. Such a statement has a list of OIDs, which is NULL if it is empty.
-    unsafe {
-        let Some(statements) = statements.as_ref().filter(|statements| statements.length == 1) else {
-            return false;
-        };
-        let statement = (*statements.elements).ptr_value.cast::<pg_sys::PlannedStmt>();
-        let Some(list) = (*statement).relationOids.as_ref() else {
-            return false;
-        };
-        let cells = std::slice::from_raw_parts(list.elements, usize::try_from(list.length).unwrap_or_default());
-        cells.iter().all(|cell| relations.contains(&cell.oid_value))
-    }
-}
-
 /// Returns whether a plan with one statement reads one of these indexes by a condition.
 ///
 /// # Safety

@@ -40,7 +40,7 @@ pub fn qualified_name(relation: pg_sys::Oid) -> Option<String> {
 /// Returns whether ANALYZE has collected statistics of an index's expression. Those of the index of a partitioned table
 /// are those of all its parts. The caller must have locked the table.
 pub fn has_statistics(table: pg_sys::Oid, index: pg_sys::Oid) -> bool {
-    parts(table, index, Wait::Yes).is_some_and(|parts| {
+    parts(table, index, pg_sys::AccessShareLock as pg_sys::LOCKMODE, Wait::Yes).is_some_and(|parts| {
         // SAFETY: a transaction is running. STATRELATTINH takes a relation, the number of a column, and whether the
         // statistics include child tables.
         parts.into_iter().all(|(_, index)| unsafe {
@@ -144,7 +144,7 @@ pub fn count_entries(
     if !is_partitioned(table) {
         return count_in_part(table, index, conditions, limit);
     }
-    let Some(parts) = parts(table, index, Wait::Yes) else {
+    let Some(parts) = parts(table, index, pg_sys::AccessShareLock as pg_sys::LOCKMODE, Wait::Yes) else {
         return limit;
     };
     let mut count = 0;
@@ -183,13 +183,17 @@ pub(super) enum Wait {
     No,
 }
 
-/// Returns the parts of a partitioned table that have entities, each with its part of an index, and locks them. `None`
-/// if a part has no such index, or if another session has locked a part and this one is not to wait.
-pub(super) fn parts(table: pg_sys::Oid, index: pg_sys::Oid, wait: Wait) -> Option<Vec<(pg_sys::Oid, pg_sys::Oid)>> {
+/// Returns the parts of a partitioned table that have entities, each with its part of an index, and locks them as the caller has locked the
+/// table. `None` if a part has no such index, or if another session has locked a part and this one is not to wait.
+pub(super) fn parts(
+    table: pg_sys::Oid,
+    index: pg_sys::Oid,
+    lock: pg_sys::LOCKMODE,
+    wait: Wait,
+) -> Option<Vec<(pg_sys::Oid, pg_sys::Oid)>> {
     if !is_partitioned(table) {
         return Some(vec![(table, index)]);
     }
-    let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
     let mut all = Vec::new();
     // SAFETY: the table is locked, so it can be opened without a lock. The description is that of the relation cache's
@@ -213,7 +217,7 @@ pub(super) fn parts(table: pg_sys::Oid, index: pg_sys::Oid, wait: Wait) -> Optio
             if index == pg_sys::InvalidOid {
                 return None;
             }
-            all.extend(parts(child, index, wait)?);
+            all.extend(parts(child, index, lock, wait)?);
         }
     }
     Some(all)

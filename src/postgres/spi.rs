@@ -117,22 +117,6 @@ impl Connection {
         }
     }
 
-    /// Plans a statement with its values, and runs it if its plan is on these relations alone. Returns `None`, without running it, if a name
-    /// leads to another one: the owner of a schema can rename it, and put another one in its place, at any moment.
-    pub fn run_on(&self, scan: &IndexScan, relations: &[pg_sys::Oid]) -> Option<Rows<'_>> {
-        self.ready();
-        let portal = open_portal(scan.text(), &scan.values(), ScanPlanning::ForKeys, false);
-        // SAFETY: as in `receive_planned`. The plan of a portal stays as it is. The rows are copied into memory of the connection.
-        unsafe {
-            let is_known = plan::is_on((*portal).stmts, relations);
-            if is_known {
-                pg_sys::SPI_cursor_fetch(portal, true, 1);
-            }
-            pg_sys::SPI_cursor_close(portal);
-            is_known.then(|| rows(0))
-        }
-    }
-
     /// Runs a statement that finds its rows through an index, by a plan that is kept for all values. The caller has locked
     /// `table`.
     pub fn run_by_index(&self, table: &QualifiedName, scan: &IndexScan) -> Rows<'_> {
@@ -345,20 +329,75 @@ impl ScanPlanning {
 
 /// Plans a read with its values, and opens a portal that runs it. An error closes the portal.
 fn open(sql: &str, values: &[Value<'_>], planning: ScanPlanning) -> pg_sys::Portal {
-    open_portal(sql, values, planning, true)
-}
-
-fn open_portal(sql: &str, values: &[Value<'_>], planning: ScanPlanning, read_only: bool) -> pg_sys::Portal {
     let sql = c_string(sql);
     let options = pg_sys::SPIParseOpenOptions {
         params: parameters(values),
         cursorOptions: 0,
-        read_only,
+        read_only: true,
     };
     // SAFETY: the text is a C string. The parameters have the types that the text is parsed with. Both live longer than
     // the call, and the portal has copies.
     let parse = || unsafe { pg_sys::SPI_cursor_parse_open(std::ptr::null(), sql.as_ptr(), &options) };
     while_running(&sql, || with_sendable_values(|| planning.run(parse)))
+}
+
+/// Runs a write with RETURNING if its names lead to these relations alone, beside objects of PostgreSQL. Returns how many rows it returned,
+/// or `None`, before anything is planned or evaluated, if a name leads elsewhere or a rule changes the statement. The owner of a schema can
+/// rename it, and put another one in its place, at any moment.
+pub fn run_on(sql: &str, values: &[Value<'_>], relations: &[pg_sys::Oid]) -> Option<u64> {
+    let text = c_string(sql);
+    let types: Vec<_> = values.iter().map(|value| value.type_oid()).collect();
+    let run = || {
+        // SAFETY: the text is a C string with one statement, which outlives the portal, and there are as many types as it has parameters.
+        // A snapshot is active while an SQL function runs. The portal gets what PostgreSQL's parser and planner made.
+        unsafe {
+            let parsed = pg_sys::pg_parse_query(text.as_ptr());
+            let statement = (*(*parsed).elements).ptr_value.cast();
+            let no_environment = std::ptr::null_mut();
+            let count = types.len() as i32;
+            let queries = pg_sys::pg_analyze_and_rewrite_fixedparams(
+                statement,
+                text.as_ptr(),
+                types.as_ptr(),
+                count,
+                no_environment,
+            );
+            if queries.is_null() || (*queries).length != 1 || !is_on(queries, relations) {
+                return None;
+            }
+            let parameters = parameters(values);
+            let plans = pg_sys::pg_plan_queries(queries, text.as_ptr(), 0, parameters);
+            let portal = pg_sys::CreateNewPortal();
+            (*portal).visible = false;
+            let (no_name, no_plan) = (std::ptr::null(), std::ptr::null_mut());
+            let tag = pg_sys::CommandTag::CMDTAG_DELETE;
+            pg_sys::PortalDefineQuery(portal, no_name, text.as_ptr(), tag, plans, no_plan);
+            pg_sys::PortalStart(portal, parameters, 0, std::ptr::null_mut());
+            let all = std::ffi::c_long::MAX;
+            let (forward, nowhere) = (pg_sys::FetchDirection::FETCH_FORWARD, { pg_sys::None_Receiver });
+            let returned = pg_sys::PortalRunFetch(portal, forward, all, nowhere);
+            pg_sys::PortalDrop(portal, false);
+            pg_sys::CommandCounterIncrement();
+            Some(returned)
+        }
+    };
+    while_running(&text, run)
+}
+
+/// Returns whether queries refer to these relations alone.
+///
+/// # Safety
+/// It must be a list of queries, as the rewriter makes them.
+unsafe fn is_on(queries: *mut pg_sys::List, relations: &[pg_sys::Oid]) -> bool {
+    let (mut found, mut others, mut has_policies) = (std::ptr::null_mut::<pg_sys::List>(), std::ptr::null_mut(), false);
+    // SAFETY: the caller's promise. The function fills the lists; that of relations is a list of OIDs.
+    unsafe {
+        pg_sys::extract_query_dependencies(queries.cast(), &mut found, &mut others, &mut has_policies);
+        found.as_ref().is_some_and(|found| {
+            let cells = std::slice::from_raw_parts(found.elements, usize::try_from(found.length).unwrap_or_default());
+            cells.iter().all(|cell| relations.contains(&cell.oid_value))
+        })
+    }
 }
 
 /// Runs a portal whose rows may come from other servers, and closes it.

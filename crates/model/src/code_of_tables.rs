@@ -59,12 +59,23 @@ pub fn expressions(table: &str) -> String {
                 SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend AS d
                 WHERE d.classid OPERATOR(pg_catalog.=) r.class AND d.objid OPERATOR(pg_catalog.=) r.oid
                 UNION ALL
-                -- Parts are dropped with the whole. A foreign key that refers to the table and a child that inherits from it are not, and count too.
+                -- Parts are dropped with the whole. What else refers to the table, such as a view, is not run. So anybody may make such a thing.
                 SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d
                 WHERE d.refclassid OPERATOR(pg_catalog.=) r.class AND d.refobjid OPERATOR(pg_catalog.=) r.oid
                 AND r.class OPERATOR(pg_catalog.=) ANY (ARRAY[{of_tables}, {of_types}])
-                AND (d.deptype OPERATOR(pg_catalog.=) ANY ('{{a,i,P,S}}'::pg_catalog.\"char\"[])
-                    OR r.class OPERATOR(pg_catalog.=) {of_tables} AND d.classid OPERATOR(pg_catalog.=) ANY (ARRAY[{of_tables}, {of_constraints}]))
+                AND d.deptype OPERATOR(pg_catalog.=) ANY ('{{a,i,P,S}}'::pg_catalog.\"char\"[])
+                UNION ALL
+                -- A foreign key that refers to the table, and a child that inherits from it.
+                SELECT {of_constraints}, c.oid FROM pg_catalog.pg_constraint AS c
+                WHERE r.class OPERATOR(pg_catalog.=) {of_tables} AND c.confrelid OPERATOR(pg_catalog.=) r.oid AND c.contype OPERATOR(pg_catalog.=) 'f'
+                UNION ALL
+                SELECT {of_tables}, i.inhrelid FROM pg_catalog.pg_inherits AS i
+                WHERE r.class OPERATOR(pg_catalog.=) {of_tables} AND i.inhparent OPERATOR(pg_catalog.=) r.oid
+                UNION ALL
+                -- A foreign key between columns of different types compares them by a cast, of which it does not say that it depends on it.
+                SELECT {of_casts}, c.oid FROM pg_catalog.pg_cast AS c
+                WHERE r.class OPERATOR(pg_catalog.=) {of_types} AND c.castsource OPERATOR(pg_catalog.=) r.oid
+                AND c.castfunc OPERATOR(pg_catalog.<>) 0 AND c.casttarget OPERATOR(pg_catalog.<) 16384
                 UNION ALL
                 -- The planner puts an operator's negator or commutator in its place, and PostgreSQL notes no dependency.
                 SELECT {of_operators}, other.oid FROM pg_catalog.pg_operator AS o CROSS JOIN LATERAL (VALUES (o.oprnegate), (o.oprcom)) AS other (oid)
@@ -79,6 +90,7 @@ pub fn expressions(table: &str) -> String {
         of_types = class("pg_type"),
         of_constraints = class("pg_constraint"),
         of_operators = class("pg_operator"),
+        of_casts = class("pg_cast"),
         idle = list(&IDLE),
         parts = list(&PARTS),
         owners = owners.join(" UNION ALL "),

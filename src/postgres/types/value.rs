@@ -141,6 +141,21 @@ impl Array {
         }
     }
 
+    /// The places of rows, as a `tid[]`.
+    pub fn of_places(places: &[pg_sys::ItemPointerData]) -> Array {
+        let mut builder = Array::builder(pg_sys::TIDOID, places.len());
+        for place in places {
+            for half in [place.ip_blkid.bi_hi, place.ip_blkid.bi_lo, place.ip_posid] {
+                builder.push(&half.to_ne_bytes());
+            }
+        }
+        builder.align();
+        Array {
+            varlena: builder.finish(),
+            type_oid: pg_sys::TIDARRAYOID,
+        }
+    }
+
     /// Makes an array of varlenas with int alignment, such as texts and bags.
     fn new<'e>(element: pg_sys::Oid, array: pg_sys::Oid, elements: impl ExactSizeIterator<Item = &'e [u8]>) -> Array {
         let mut builder = Array::builder(element, elements.len());

@@ -1,0 +1,239 @@
+//! Entities that have expired, found by an expiry index without a plan: nothing that is stored with the table is evaluated.
+
+use std::ffi::c_char;
+
+use pgrx::pg_sys;
+use table_service_model::expiry::Expiry;
+
+use super::btree::{Comparison, ScanCondition, each_row};
+use super::catalog::ExpiryIndex;
+use super::columns::ColumnNumbers;
+use super::guarded::guarded;
+use super::property_index::{self, Wait, is_complete};
+use super::row::bag;
+use super::types::value::Value;
+
+const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
+const READ: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+const WRITE: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
+
+/// A table that has entities itself, with its expiry index: a table, or a part of a partitioned one. It is locked.
+#[derive(Clone, Copy)]
+pub struct Part {
+    pub table: pg_sys::Oid,
+    index: pg_sys::Oid,
+}
+
+/// What happens to an entity that has expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    Delete,
+    /// It is locked as a DELETE locks it, so that a statement can delete it.
+    Lock,
+}
+
+/// What [`remove`] has done.
+#[derive(Default)]
+pub struct Removed {
+    /// How many entities were deleted or locked.
+    pub count: u64,
+    /// Where those are that were locked.
+    pub places: Vec<pg_sys::ItemPointerData>,
+    /// When the last one of them expired.
+    pub last: Option<i64>,
+    /// Whether there may be more than were to be removed.
+    pub more: bool,
+}
+
+/// How many entities are locked for a statement. Their places are in memory.
+const LOCKED_AT_ONCE: u64 = 1 << 20;
+
+/// Returns when the entity of a table that expires first does or did so, by an index that is valid, in microseconds since 2000-01-01.
+/// The inner `None` says that no entity expires. `None` if the index cannot tell now: another session has locked a part of the table, or
+/// the index is younger than the snapshot. The caller has locked the table, and may read all of it.
+pub fn oldest(table: pg_sys::Oid, index: &ExpiryIndex) -> Option<Option<i64>> {
+    let mut oldest = None;
+    for part in parts_with(table, index, READ)? {
+        let mut moment = None;
+        each_expiring(part, READ, &index.expiry, &mut [], |_, _, at| {
+            moment = Some(at);
+            false
+        })?;
+        oldest = oldest.into_iter().chain(moment).min();
+    }
+    Some(oldest)
+}
+
+/// Returns the parts of a table to remove entities from, and locks them. `None` if another session has locked one of them. The caller has
+/// locked the table, and an index that is valid says when its entities expire.
+pub fn parts(table: pg_sys::Oid, index: &ExpiryIndex) -> Option<Vec<Part>> {
+    parts_with(table, index, WRITE)
+}
+
+fn parts_with(table: pg_sys::Oid, index: &ExpiryIndex, lock: pg_sys::LOCKMODE) -> Option<Vec<Part>> {
+    let parts = property_index::parts(table, index.oid, lock, Wait::No)?;
+    Some(parts.into_iter().map(|(table, index)| Part { table, index }).collect())
+}
+
+/// Deletes or locks at most `limit` entities that have expired since a moment and at another one at the latest, in microseconds since
+/// 2000-01-01, those first that expired first. It leaves those that others have locked or changed, so that it waits for nobody. The snapshot
+/// that is active sees all that this transaction has written. `None` if the index cannot tell now, as of [`oldest`].
+///
+/// Only tables in which a delete runs nothing ([`deletes_run_nothing`]) may be given to [`Removal::Delete`].
+///
+/// Raises what PostgreSQL raises for a table that lacks a replica identity for its publications.
+pub fn remove(
+    part: Part,
+    expiry: &Expiry,
+    (since, until): (i64, i64),
+    limit: u64,
+    removal: Removal,
+) -> Option<Removed> {
+    let mut removed = Removed::default();
+    let limit = match removal {
+        Removal::Delete => limit,
+        Removal::Lock => limit.min(LOCKED_AT_ONCE),
+    };
+    let mut conditions = [ScanCondition::new(
+        1,
+        Comparison::GreaterOrEqual,
+        Value::timestamptz(since),
+    )];
+    each_expiring(part, WRITE, expiry, &mut conditions, |relation, slot, moment| {
+        if moment > until {
+            return false;
+        }
+        removed.more = removed.count >= limit;
+        if removed.more {
+            return false;
+        }
+        // SAFETY: the table is open and locked, and the slot has a row of it that the active snapshot sees.
+        if let Some(place) = unsafe { take(relation, slot, removal) } {
+            removed.count += 1;
+            removed.last = Some(moment);
+            if removal == Removal::Lock {
+                removed.places.push(place);
+            }
+        }
+        true
+    })?;
+    Some(removed)
+}
+
+/// Deletes or locks the row in a slot, and returns where it was. `None` if others have locked or changed it.
+///
+/// # Safety
+/// The table must be open and locked, and the slot must have a row of it that the active snapshot sees.
+unsafe fn take(
+    relation: pg_sys::Relation,
+    slot: *mut pg_sys::TupleTableSlot,
+    removal: Removal,
+) -> Option<pg_sys::ItemPointerData> {
+    // SAFETY: the table access method gets the arguments that the executor gives it for a DELETE, and for FOR UPDATE SKIP LOCKED. The
+    // lock puts the row into the slot again.
+    unsafe {
+        let method = (*relation).rd_tableam;
+        let (delete, lock) = ((*method).tuple_delete?, (*method).tuple_lock?);
+        let mut failure = pg_sys::TM_FailureData::default();
+        let mut place = (*slot).tts_tid;
+        if removal == Removal::Delete {
+            pg_sys::CheckCmdReplicaIdentity(relation, pg_sys::CmdType::CMD_DELETE);
+        }
+        let (command, snapshot) = (pg_sys::GetCurrentCommandId(true), pg_sys::GetActiveSnapshot());
+        let no_check = std::ptr::null_mut();
+        let result = guarded(|| match removal {
+            Removal::Delete => delete(
+                relation,
+                &mut place,
+                command,
+                snapshot,
+                no_check,
+                false,
+                &mut failure,
+                false,
+            ),
+            Removal::Lock => lock(
+                relation,
+                &mut place,
+                snapshot,
+                slot,
+                command,
+                pg_sys::LockTupleMode::LockTupleExclusive,
+                pg_sys::LockWaitPolicy::LockWaitSkip,
+                0,
+                &mut failure,
+            ),
+        });
+        (result == pg_sys::TM_Result::TM_Ok).then_some(place)
+    }
+}
+
+/// Calls `take` for the entities of a part that expire, from the first one that meets the conditions on, in their order, until it wants no
+/// more. `None` if the index cannot tell now.
+fn each_expiring(
+    part: Part,
+    lock: pg_sys::LOCKMODE,
+    expiry: &Expiry,
+    conditions: &mut [ScanCondition<'_>],
+    mut take: impl FnMut(pg_sys::Relation, *mut pg_sys::TupleTableSlot, i64) -> bool,
+) -> Option<()> {
+    let columns = ColumnNumbers::of(part.table)?;
+    // SAFETY: the table is locked, so it and its index can be opened. The slot fits the table, and has the columns of an entity, whose
+    // types are those that `expires_at` takes. A snapshot is active while an SQL function runs.
+    unsafe {
+        // Its owner can lock or drop the index alone.
+        if !pg_sys::ConditionalLockRelationOid(part.index, lock)
+            || pg_sys::get_rel_relkind(part.index) != pg_sys::RELKIND_INDEX as c_char
+        {
+            return None;
+        }
+        let relation = pg_sys::table_open(part.table, NO_LOCK);
+        let index = pg_sys::index_open(part.index, NO_LOCK);
+        let done = is_complete(index).then(|| {
+            let slot = pg_sys::table_slot_create(relation, std::ptr::null_mut());
+            each_row(relation, index, pg_sys::GetActiveSnapshot(), conditions, slot, || {
+                let value = |column: i16| {
+                    let mut is_null = false;
+                    let datum = pg_sys::slot_getattr(slot, column.into(), &mut is_null);
+                    (!is_null).then_some(datum)
+                };
+                let moment =
+                    value(columns.timestamp)
+                        .zip(value(columns.properties))
+                        .and_then(|(timestamp, properties)| {
+                            let properties = bag(properties, || "of a table with an expiry".to_owned());
+                            expiry.expires_at(timestamp.value() as i64, properties)
+                        });
+                moment.is_none_or(|moment| take(relation, slot, moment))
+            });
+            pg_sys::ExecDropSingleTupleTableSlot(slot);
+        });
+        pg_sys::index_close(index, NO_LOCK);
+        pg_sys::table_close(relation, NO_LOCK);
+        done
+    }
+}
+
+/// Returns whether a DELETE on a table that the caller has locked, with its parts, runs nothing: no trigger, also none of a foreign key, and
+/// no rule. Tables that inherit from it would lose rows too, so they count as code.
+pub fn deletes_run_nothing(table: pg_sys::Oid) -> bool {
+    // SAFETY: the caller holds a lock on the table, so it can be opened without one. An open relation points to a valid entry of the
+    // relation cache, whose optional parts are valid or NULL.
+    unsafe {
+        let relation = pg_sys::table_open(table, NO_LOCK);
+        let class = &*(*relation).rd_rel;
+        let is_partitioned = class.relkind == pg_sys::RELKIND_PARTITIONED_TABLE as c_char;
+        let is_table = class.relkind == pg_sys::RELKIND_RELATION as c_char && !class.relhassubclass;
+        let has_triggers = (*relation).trigdesc.as_ref().is_some_and(|triggers| {
+            triggers.trig_delete_before_row
+                || triggers.trig_delete_after_row
+                || triggers.trig_delete_instead_row
+                || triggers.trig_delete_before_statement
+                || triggers.trig_delete_after_statement
+                || triggers.trig_delete_old_table
+        });
+        let runs_nothing = (is_table || is_partitioned) && !has_triggers && (*relation).rd_rules.is_null();
+        pg_sys::table_close(relation, NO_LOCK);
+        runs_nothing
+    }
+}
