@@ -4,6 +4,8 @@
 //! limits.
 //! `ARCHITECTURE.md` has the map.
 
+use pgrx::pg_sys::elog::PgLogLevel;
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 mod api;
@@ -88,11 +90,13 @@ pub extern "C-unwind" fn _PG_init() {
         )
     };
     if in_database && encoding != pg_sys::pg_enc::PG_UTF8 as i32 {
-        ereport!(
-            ERROR,
+        ErrorReport::new(
             PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-            "table_service needs a database with encoding UTF8"
-        );
+            "table_service needs a database with encoding UTF8",
+            "table_service",
+        )
+        .set_hint("The encoding is chosen when the database is created: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0.")
+        .report(PgLogLevel::ERROR);
     }
     postgres::settings::define();
     postgres::catalog::watch();

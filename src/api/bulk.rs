@@ -12,12 +12,12 @@ use table_service_model::token::{ContinuationToken, Operation};
 
 use super::filters::parse;
 use super::results::{DeletedStep, UpdatedStep};
-use crate::engine::bulk::{self, Bulk, BulkChange, Refused, Step};
+use crate::engine::bulk::{self, Bulk, BulkChange, Step};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{self, prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
-use crate::postgres::error::{OrRaise, raise, raise_with};
-use crate::postgres::procedure::{Done, Procedure, Refusal, StepsOut};
+use crate::postgres::error::OrRaise;
+use crate::postgres::procedure::{Done, Procedure, StepsOut};
 use crate::postgres::result_set::ResultSet;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
@@ -289,9 +289,9 @@ impl<'a> Work<'a> {
                 .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
                 .transpose()?;
             let table = checked.open(self.function)?;
-            Ok(checked.bulk(&table).run(None, top, Duration::MAX))
+            checked.bulk(&table).run(None, top, Duration::MAX)
         };
-        let step = work().or_raise().unwrap_or_else(raise_refused);
+        let step = work().or_raise();
         i64::try_from(step.changed).unwrap_or(i64::MAX)
     }
 
@@ -299,26 +299,19 @@ impl<'a> Work<'a> {
         let work = || {
             let checked = self.check()?;
             let top = u64::try_from(top.unwrap_or(STEP)).map_err(|_| top_out_of_range())?;
-            Ok((checked, top))
+            self.step(&checked, top, token.map(TextArg::get))
         };
-        let (checked, top) = work().or_raise();
-        match self.step(&checked, top, token.map(TextArg::get)) {
-            Ok(done) => done,
-            Err((error, Some(more))) => raise_with(error, &more),
-            Err((error, None)) => raise(error),
-        }
+        work().or_raise()
     }
 
-    fn step(&self, checked: &Checked<'_>, top: u64, token: Option<&str>) -> Result<Done, Refusal> {
-        let plain = |error| (error, None);
-        let table = checked.open(self.function).map_err(plain)?;
+    fn step(&self, checked: &Checked<'_>, top: u64, token: Option<&str>) -> Result<Done, Error> {
+        let table = checked.open(self.function)?;
         let operation = self.operation(&table);
         let start = token
             .map(|token| ContinuationToken::parse_step(token, operation))
-            .transpose()
-            .map_err(plain)?;
-        let step = checked.bulk(&table).run(start, Some(top), settings::page_time_limit());
-        let Step { changed, next } = step.map_err(|Refused { error, keys }| (error, Some(of_entity(&keys))))?;
+            .transpose()?;
+        let bulk = checked.bulk(&table);
+        let Step { changed, next } = bulk.run(start, Some(top), settings::page_time_limit())?;
         let next = next.map(|(partition_key, row_key)| {
             ContinuationToken::Step {
                 operation,
@@ -382,15 +375,6 @@ fn invalid(reason: &str) -> Error {
     Error::ArgumentInvalid {
         reason: reason.to_owned(),
     }
-}
-
-/// Returns what a hint says of the entity for which a change of many fails.
-fn of_entity((partition_key, row_key): &(String, String)) -> String {
-    format!("The entity has the PartitionKey '{partition_key}' and the RowKey '{row_key}'.")
-}
-
-fn raise_refused(Refused { error, keys }: Refused) -> Step {
-    raise_with(error, &of_entity(&keys))
 }
 
 /// Returns what a step has done.

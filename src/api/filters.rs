@@ -3,7 +3,7 @@
 use pgrx::prelude::*;
 use table_service_model::entity::Entity;
 use table_service_model::filter::{Filter, Plan};
-use table_service_model::{Error, Ticks};
+use table_service_model::{Error, Ticks, property_name};
 
 use crate::engine::matches::{COST, implied, selectivity};
 use crate::engine::residual::{ScannedEntity, ScannedProperties, parsed};
@@ -93,6 +93,7 @@ fn filter_to_sql(
     parameters: default!(Option<PropertiesArg<'_>>, "NULL"),
 ) -> String {
     let to_sql = || {
+        refuse_filter("alias", alias, "filter_to_sql(filter, alias) takes no table's name")?;
         let filter = parse(Some(required("filter", filter)?), parameters)?;
         let alias = match alias.map(TextArg::get) {
             None => String::new(),
@@ -114,6 +115,26 @@ pub fn parse(filter: Option<TextArg<'_>>, parameters: Option<PropertiesArg<'_>>)
         filter.map_or("", TextArg::get),
         parameters.map(|parameters| parameters.get()),
     )
+}
+
+/// Refuses a filter that stands where another text belongs, which would be taken for what it is not. `order` is the order of the
+/// arguments.
+///
+/// # Errors
+/// `InvalidInput`.
+pub fn refuse_filter(argument: &str, text: Option<TextArg<'_>>, order: &str) -> Result<(), Error> {
+    let is_filter = |text: &str| match Filter::parse(text, None) {
+        Ok(_) | Err(Error::NotImplemented { .. }) => true,
+        Err(_) => false,
+    };
+    // A word may be both.
+    let is_word = |text: &str| text.is_empty() || property_name::check(text).is_ok();
+    match text.map(|text| text.get().trim()) {
+        Some(text) if !is_word(text) && is_filter(text) => Err(Error::ArgumentInvalid {
+            reason: format!("{argument} is a filter: {order}"),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the condition of a plan. It has parentheses where it needs them, so it can stand beside other conditions.

@@ -11,7 +11,7 @@ use table_service_model::limits::{PAGE_BYTES, PAGE_ENTITIES};
 use table_service_model::projection::Projection;
 use table_service_model::token::{ContinuationToken, TOKEN_BYTES};
 
-use super::filters::parse;
+use super::filters::{parse, refuse_filter};
 use super::results::{Entities, Explanation, Page, PageChunks, PartitionStatistics};
 use crate::engine::page::{self, Measure, PageRequest, PageSink};
 use crate::engine::scan::{self, RowFilter, Wanted, predicate};
@@ -39,6 +39,8 @@ fn query_entities(
     call: Call<'_>,
 ) -> Entities {
     let query = || {
+        let order = "query_entities(table_name, filter, projection) takes the filter first";
+        refuse_filter("projection", projection, order)?;
         let query = Query::new(table_name, filter, projection, parameters)?;
         let top = top
             .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))

@@ -12,14 +12,14 @@ use table_service_model::{Error, table_name};
 use super::results::Tables;
 use crate::engine::distribution;
 use crate::engine::policies;
-use crate::engine::table::{Table, free_primary_key_name, is_table, same_name};
+use crate::engine::table::{Table, free_primary_key_name, is_table, not_found, same_name};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
-use crate::postgres::catalog;
+use crate::postgres::catalog::{self, DATA_SCHEMA};
 use crate::postgres::definition::drop_objects;
 use crate::postgres::error::OrRaise;
 use crate::postgres::name::QualifiedName;
-use crate::postgres::raised::{has_sqlstate, message};
+use crate::postgres::raised::{has_sqlstate, message, rethrow_with};
 use crate::postgres::result_set::ResultSet;
 use crate::postgres::spi::connect;
 use crate::postgres::subtransaction::in_subtransaction;
@@ -51,7 +51,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
         if if_not_exists {
             Ok(RegClass(table.oid()))
         } else {
-            Err(Error::TableAlreadyExists)
+            Err(Error::TableAlreadyExists.of_table(table.name().name()))
         }
     };
     let mut in_the_way = String::new();
@@ -67,7 +67,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
         match in_subtransaction(AssertUnwindSafe(create)) {
             Ok(done) => {
                 done?;
-                let table = Table::find(name).ok_or(Error::TableNotFound)?;
+                let table = Table::find(name).ok_or_else(|| not_found(Error::TableNotFound, name))?;
                 policies::forget(&table);
                 return Ok(RegClass(table.oid()));
             }
@@ -80,6 +80,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
                     reason: "On a Citus cluster, a table with so long a name is created in a transaction of its own, or before other statements in it".to_owned(),
                 });
             }
+            Err(error) if !Table::may_be_created() => rethrow_with(*error, &what_to_grant()),
             Err(error) => error.rethrow(),
         }
         pgrx::check_for_interrupts!();
@@ -88,6 +89,14 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
         Some(table) => exists(table),
         None => Err(Error::TableNameTaken { reason: in_the_way }),
     }
+}
+
+/// Returns what a hint says to a role that may not create tables.
+fn what_to_grant() -> String {
+    format!(
+        "The role may not create tables. The owner of the database can change that: GRANT CREATE ON SCHEMA {DATA_SCHEMA} TO {}.",
+        quote_identifier(&catalog::current_role())
+    )
 }
 
 /// Returns the statements that create a table.
@@ -139,7 +148,7 @@ fn delete(table_name: Option<TextArg<'_>>, if_exists: Option<bool>) -> Result<bo
         if if_exists {
             Ok(false)
         } else {
-            Err(Error::TableToDeleteNotFound)
+            Err(not_found(Error::TableToDeleteNotFound, name))
         }
     };
     let Some(table) = Table::find(name) else {

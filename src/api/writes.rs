@@ -30,7 +30,9 @@ fn insert_entity(
     let insert = || {
         let target = EntityAddress::new(c"insert_entity()", table_name, partition_key, row_key)?;
         let properties = arguments::properties(properties)?;
-        write::insert(&target.table()?, target.keys, properties).map(etag)
+        target
+            .named(write::insert(&target.table()?, target.keys, properties))
+            .map(etag)
     };
     insert().or_raise()
 }
@@ -112,7 +114,7 @@ fn patch_entity(
             create_missing,
             make: &|stored| patch.apply_to(stored),
         };
-        let patched = rewrite.run()?;
+        let patched = target.named(rewrite.run())?;
         Ok(EntityOut {
             partition_key: target.keys.partition_key.get().to_owned(),
             row_key: target.keys.row_key.get().to_owned(),
@@ -170,9 +172,8 @@ fn delete_entity(
         let if_match = arguments::if_match(if_match)?;
         let if_exists = required("if_exists", if_exists)?;
         match write::delete(&target.table()?, target.keys, if_match) {
-            Ok(()) => Ok(true),
             Err(Error::EntityNotFound) if if_exists => Ok(false),
-            Err(error) => Err(error),
+            deleted => target.named(deleted).map(|()| true),
         }
     };
     delete().or_raise()
@@ -210,11 +211,19 @@ impl<'a> EntityAddress<'a> {
     ) -> Result<String, Error> {
         let properties = arguments::properties(properties)?;
         let if_match = arguments::if_match(if_match)?;
-        write::update(&self.table()?, change, self.keys, properties, if_match).map(etag)
+        self.named(write::update(&self.table()?, change, self.keys, properties, if_match))
+            .map(etag)
     }
 
     fn upsert(&self, change: UpdateMode, properties: Option<PropertiesArg<'_>>) -> Result<String, Error> {
         let properties = arguments::properties(properties)?;
-        write::upsert(&self.table()?, change, self.keys, properties).map(etag)
+        self.named(write::upsert(&self.table()?, change, self.keys, properties))
+            .map(etag)
+    }
+
+    /// Names the entity in an error that says how it is stored.
+    fn named<T>(&self, written: Result<T, Error>) -> Result<T, Error> {
+        let EntityKeys { partition_key, row_key } = self.keys;
+        written.map_err(|error| error.of_written(partition_key.get(), row_key.get()))
     }
 }

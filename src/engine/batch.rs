@@ -237,7 +237,11 @@ impl<'a> BatchAttempt<'a> {
         }
         match self.failure.take() {
             Some((index, error)) if self.is_outdated(index, &error) => Err(FailedAttempt::Outdated(index)),
-            Some((index, error)) => Err(FailedAttempt::Error(error.at(index))),
+            Some((index, error)) => {
+                let row_key = self.operations.get(index).map_or("", |operation| &operation.row_key);
+                let error = error.of_written(self.partition_key.get(), row_key);
+                Err(FailedAttempt::Error(error.at(index)))
+            }
             None => Ok(self.timestamps),
         }
     }

@@ -56,13 +56,6 @@ pub struct Step {
     pub next: Option<KeyPair>,
 }
 
-/// Why an entity could not be changed.
-pub struct Refused {
-    pub error: Error,
-    /// The keys of the entity.
-    pub keys: KeyPair,
-}
-
 /// Refuses tables whose entities Citus keeps on other servers.
 ///
 /// # Errors
@@ -112,7 +105,7 @@ impl Bulk<'_> {
     ///
     /// # Errors
     /// The errors of the limits, for the first entity that the change would take beyond them.
-    pub fn run(&self, start: Option<KeyPair>, top: Option<u64>, time_limit: Duration) -> Result<Step, Refused> {
+    pub fn run(&self, start: Option<KeyPair>, top: Option<u64>, time_limit: Duration) -> Result<Step, Error> {
         let began = Instant::now();
         let filter = self.plan.residual.as_ref();
         let filter = filter.map(|filter| RowFilter::new(Predicate::new(filter)));
@@ -153,7 +146,7 @@ impl Bulk<'_> {
     }
 
     /// Changes those entities of a partition that still pass the filter. The RowKeys are in order.
-    fn partition(&self, partition_key: &str, row_keys: &[String], filter: Option<&RowFilter>) -> Result<u64, Refused> {
+    fn partition(&self, partition_key: &str, row_keys: &[String], filter: Option<&RowFilter>) -> Result<u64, Error> {
         let (mut changed, mut rest) = (0, row_keys);
         loop {
             let (now, _) = rest.split_at(rest.len().min(LOCKED));
@@ -173,7 +166,7 @@ impl Bulk<'_> {
         row_keys: &[String],
         filter: Option<&RowFilter>,
         changed: &mut u64,
-    ) -> Result<usize, Refused> {
+    ) -> Result<usize, Error> {
         let partition = Text::new(partition_key);
         let partition = || Value::text(partition.arg());
         let given = Array::of_texts(row_keys.iter().map(String::as_str));
@@ -195,8 +188,7 @@ impl Bulk<'_> {
                             bags.push(bag);
                         }
                         Err(error) => {
-                            let keys = (partition_key.to_owned(), row_key.to_owned());
-                            refused = Some(Refused { error, keys });
+                            refused = Some(error.of_entity(partition_key, row_key));
                             return false;
                         }
                     }

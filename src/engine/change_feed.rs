@@ -15,7 +15,7 @@ use table_service_model::Error;
 use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, Position};
 use table_service_model::pgoutput::Malformed;
 
-use super::table::Table;
+use super::table::{Table, not_found};
 use crate::postgres::cursor::Cursor;
 use crate::postgres::definition::drop_objects;
 use crate::postgres::property_index::qualified_name;
@@ -496,7 +496,7 @@ fn named_tables(names: &[&str]) -> Result<Vec<Table>, Error> {
     let mut tables = Vec::new();
     for name in names {
         table_service_model::table_name::check_form(name)?;
-        tables.push(Table::find(name).ok_or(Error::TableNotFound)?);
+        tables.push(Table::find(name).ok_or_else(|| not_found(Error::TableNotFound, name))?);
     }
     tables.sort_by(|a, b| a.name().name().cmp(b.name().name()));
     tables.dedup_by_key(|table| table.oid());
@@ -589,7 +589,7 @@ fn require_replication(verb: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::NotAuthorized {
-        reason: format!("Only a role with REPLICATION {verb} change feeds: ALTER ROLE … REPLICATION"),
+        reason: format!("Only a role with REPLICATION {verb} change feeds: ALTER ROLE ... REPLICATION"),
     })
 }
 
@@ -646,7 +646,7 @@ fn hint(feed: &str, error: &CaughtError) -> Option<String> {
             "Another session reads the change feed \"{feed}\". A feed has one reader: give each reader a feed of its own."
         )
     } else if is(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE) {
-        "A change feed is made and read by a role with REPLICATION (ALTER ROLE … REPLICATION). To make one, it must own the tables and may create in the database (GRANT CREATE ON DATABASE)."
+        "A change feed is made and read by a role with REPLICATION (ALTER ROLE ... REPLICATION). To make one, it must own the tables and may create in the database (GRANT CREATE ON DATABASE)."
             .to_owned()
     } else if is(PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION) {
         "Call create_change_feed in a transaction of its own, or before the transaction writes.".to_owned()

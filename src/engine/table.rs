@@ -87,6 +87,22 @@ impl Table {
         }
     }
 
+    /// Returns whether the caller may create tables.
+    pub fn may_be_created() -> bool {
+        let schema = catalog::data_schema();
+        let right = pg_sys::ACL_CREATE as pg_sys::AclMode;
+        // SAFETY: as above.
+        let result = unsafe {
+            let user = pg_sys::GetUserId();
+            #[cfg(feature = "pg15")]
+            let result = pg_sys::pg_namespace_aclcheck(schema, user, right);
+            #[cfg(not(feature = "pg15"))]
+            let result = pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, user, right);
+            result
+        };
+        result == pg_sys::AclResult::ACLCHECK_OK
+    }
+
     /// Returns whether the caller may read or write entities of the table.
     pub fn has_any_right_to_entities(&self) -> bool {
         const RIGHTS: u32 = pg_sys::ACL_SELECT | pg_sys::ACL_INSERT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
@@ -161,7 +177,7 @@ impl Table {
         let mode = lock.mode();
         table_name::check_form(name)?;
         loop {
-            let table = Table::find(name).ok_or(Error::TableNotFound)?;
+            let table = Table::find(name).ok_or_else(|| not_found(Error::TableNotFound, name))?;
             check(&table);
             // SAFETY: the functions lock any OID, and the counter is a global of this process. PostgreSQL opens
             // relations by name in the same way: if the catalogs have changed during the wait for the lock, it looks
@@ -276,6 +292,33 @@ fn table_of_index(index: pg_sys::Oid) -> Option<Table> {
 /// Finds a table by a scan of `pg_class`. After a user's RENAME the primary key still has the old name. Only this scan
 /// shows that no such table exists.
 fn by_scan(name: &str) -> Option<Table> {
+    scan(|oid, stored| (same_name(stored, name) && is_table(oid)).then(|| Table::new(known(oid), stored.into())))
+}
+
+/// Returns this error, which is that there is no table of this name, with the nearest name of a table whose entities the
+/// caller may read or write.
+pub fn not_found(error: Error, name: &str) -> Error {
+    let (mut compared, mut nearest) = (0, None);
+    scan(|oid, stored| {
+        compared += 1;
+        if let Some(slips) = table_name::slips(name, stored) {
+            let found = Some((slips, stored.to_owned()));
+            if (nearest.is_none() || found < nearest)
+                && table_by_oid(oid).is_some_and(|table| table.has_any_right_to_entities())
+            {
+                nearest = found;
+            }
+        }
+        (compared == RELATIONS_COMPARED).then_some(())
+    });
+    error.of_missing_table(name, nearest.as_ref().map(|(_, name)| name.as_str()))
+}
+
+/// How many relations are looked at for the nearest name: a hundred thousand tables do not make an error slow.
+const RELATIONS_COMPARED: u32 = 20_000;
+
+/// Calls `take` with each relation in `table_service_data` and its name, until it returns something.
+fn scan<R>(mut take: impl FnMut(pg_sys::Oid, &str) -> Option<R>) -> Option<R> {
     let schema = catalog::data_schema();
     // SAFETY: a scan without a snapshot reads `pg_class` as it is now, whatever the transaction's snapshot is. Each
     // tuple is a row of `pg_class`, and its name is copied before the next one is fetched. The scan and the relation
@@ -301,12 +344,7 @@ fn by_scan(name: &str) -> Option<Table> {
             let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
             // A name that is not UTF-8 is not the name of a table of the service.
             let stored = std::str::from_utf8(name_bytes(&(*class).relname));
-            if let Ok(stored) = stored
-                && same_name(stored, name)
-                && is_table((*class).oid)
-            {
-                found = Some(Table::new(known((*class).oid), stored.into()));
-            }
+            found = stored.ok().and_then(|stored| take((*class).oid, stored));
         }
         pg_sys::systable_endscan(scan);
         pg_sys::table_close(relation, lock);

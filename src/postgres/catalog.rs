@@ -288,6 +288,14 @@ pub fn database_owner() -> pg_sys::Oid {
     }
 }
 
+/// Returns the name of the role whose rights count.
+pub fn current_role() -> String {
+    // SAFETY: a transaction is running. The name is a palloc'ed C string; a role that is gone raises an error.
+    unsafe { CStr::from_ptr(pg_sys::GetUserNameFromId(pg_sys::GetUserId(), false)) }
+        .to_string_lossy()
+        .into_owned()
+}
+
 /// Returns the schema of the tables of the service.
 pub fn data_schema() -> pg_sys::Oid {
     own_objects().data_schema

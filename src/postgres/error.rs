@@ -7,7 +7,7 @@ use table_service_model::Error;
 
 use super::out_of_memory::cut;
 
-/// Raises an error as `<Code>: <message>`, with its SQLSTATE and its hint.
+/// Raises an error as `<Code>: <message>`, with its SQLSTATE, its DETAIL and its hint.
 pub fn raise(error: Error) -> ! {
     raise_with_hint(&error, error.hint())
 }
@@ -22,9 +22,13 @@ pub fn raise_with(error: Error, more: &str) -> ! {
 
 fn raise_with_hint(error: &Error, hint: Option<String>) -> ! {
     // A message is a C string: it would end at a U+0000, which a key in JSON can contain.
-    let printable = |text: &str| cut(text).replace('\0', "\u{FFFD}");
+    let printable = |text: &str| cut(text).replace('\0', "?");
     let message = printable(&error.report());
     let report = ErrorReport::new(sqlerrcode(error.sqlstate()), message, "table_service");
+    let report = match error.detail() {
+        Some(detail) => report.set_detail(printable(detail)),
+        None => report,
+    };
     let report = match hint {
         Some(hint) => report.set_hint(printable(&hint)),
         None => report,

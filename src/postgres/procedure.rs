@@ -39,9 +39,6 @@ pub struct Done {
     pub next: Option<String>,
 }
 
-/// An error, and what its hint says besides.
-pub type Refusal = (Error, Option<String>);
-
 /// What a procedure has done so far.
 struct Progress {
     count: u64,
@@ -76,7 +73,7 @@ impl<'f> Procedure<'f> {
         count: u64,
         token: Option<String>,
         pause: Duration,
-        mut step: impl FnMut(Option<&str>) -> Result<Done, Refusal>,
+        mut step: impl FnMut(Option<&str>) -> Result<Done, Error>,
     ) -> StepsOut {
         let mut progress = Progress { count, token };
         // What the caller has written is of the transaction of the first step. To repeat that step would undo it, without a word.
@@ -125,10 +122,7 @@ impl<'f> Procedure<'f> {
                         wait(pause);
                     });
                 }
-                Ok(Err((error, more))) => {
-                    let more: Vec<String> = more.into_iter().chain([self.so_far(&progress)]).collect();
-                    raise_with(error, &more.join(" "));
-                }
+                Ok(Err(error)) => raise_with(error, &self.so_far(&progress)),
                 Err(error) if may_repeat && is_of_concurrent_writes(&error) && attempts < ATTEMPTS => {
                     attempts += 1;
                     self.with_hint(&progress, || {

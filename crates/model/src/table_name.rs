@@ -38,6 +38,22 @@ pub fn check_form(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns how many slips of a hand make one name of the other, if they are few for its length. Case does not count.
+///
+/// ```
+/// use table_service_model::table_name;
+///
+/// assert_eq!(table_name::slips("employes", "Employees"), Some(1));
+/// assert_eq!(table_name::slips("Offices", "Employees"), None);
+/// ```
+pub fn slips(name: &str, other: &str) -> Option<usize> {
+    let few = name.len() / 3;
+    if name.len().abs_diff(other.len()) > few {
+        return None;
+    }
+    Some(strsim::osa_distance(&fold(name), &fold(other))).filter(|slips| *slips <= few)
+}
+
 /// Returns the form in which names are compared: case does not count.
 pub fn fold(name: &str) -> String {
     name.to_ascii_lowercase()
@@ -51,6 +67,22 @@ mod tests {
     fn accepts_letters_and_digits_of_3_to_63() {
         for name in ["abc", "Employees", "a12", &"a".repeat(63)] {
             assert_eq!(check(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn slips_are_letters_more_or_less_or_in_another_order() {
+        for (name, other, expected) in [
+            ("Employes", "Employees", Some(1)),
+            ("Emploeyes", "employees", Some(1)),
+            ("Employee", "Employees", Some(1)),
+            ("EMPLOYEES", "Employees", Some(0)),
+            ("abc", "abd", Some(1)),
+            ("abc", "ade", None),
+            ("abc", "abcde", None),
+            ("Packages", "Package1s2", Some(2)),
+        ] {
+            assert_eq!(slips(name, other), expected, "{name} {other}");
         }
     }
 

@@ -13,13 +13,14 @@ pub(crate) fn utf16_len(utf8: &[u8]) -> usize {
         .sum()
 }
 
-/// Returns the first `characters` characters of a value that an error message quotes, and `…` if there are more.
+/// Returns the first `characters` characters of a value that an error message quotes, and `...` if there are more. A client's encoding
+/// may lack `…`.
 pub(crate) fn abbreviate(value: &str, characters: usize) -> String {
     match value.char_indices().nth(characters) {
         None => value.to_owned(),
         Some((end, _)) => {
             let mut short = value.get(..end).unwrap_or_default().to_owned();
-            short.push('…');
+            short.push_str("...");
             short
         }
     }
@@ -38,7 +39,7 @@ mod tests {
 
     #[test]
     fn abbreviates_at_a_character_boundary() {
-        assert_eq!(abbreviate("日本語", 2), "日本…");
+        assert_eq!(abbreviate("日本語", 2), "日本...");
         assert_eq!(abbreviate("日本", 2), "日本");
     }
 }

@@ -48,6 +48,52 @@ FROM (VALUES
     -- What PostgreSQL raises itself keeps its message.
     ('INSERT INTO table_service_data."Employees" (row_key, properties) VALUES (''r'', ''{}'')')) AS v (statement);
 
+\echo 'what an error is about'
+-- The entity; of a long key the start.
+SELECT insert_entity('Employees', 'p', 'r', '{}');
+SELECT delete_entity('Employees', 'p', 'it''s missing');
+SELECT replace_entity('Employees', 'p', 'r', '{}', 'W/"x"');
+SELECT patch_entity('Employees', repeat('é', 1024), 'none', '{}');
+SELECT count(*) FROM execute_batch('Employees', 'p', batch_insert('s', '{}'), batch_delete('none'));
+SELECT count(*) FROM execute_batch_json('Employees', 'p', '[{"insert": {"RowKey": "r"}}]');
+-- An error of the values is not about what is stored.
+SELECT insert_entity('Employees', 'p', repeat('r', 1025), '{}');
+-- The table, and the nearest name of one whose entities the caller may read or write.
+SELECT create_table('EMPLOYEES');
+SELECT get_entity('Employes', 'p', 'r');
+SELECT delete_table('emploeyees');
+SELECT count(*) FROM query_entities('Nobody');
+SELECT create_change_feed('feed', '{Employee}');
+SELECT create_table('Employes') IS NOT NULL AS created;
+SELECT count_entities('EmployesX');
+CREATE ROLE golden_clerk;
+GRANT SELECT ON table_service_data."Employees" TO golden_clerk;
+SET ROLE golden_clerk;
+SELECT count_entities('EmployesX');
+RESET ROLE;
+REVOKE SELECT ON table_service_data."Employees" FROM golden_clerk;
+SET ROLE golden_clerk;
+SELECT count_entities('EmployesX');
+-- A role that may not create tables is told what makes it able to.
+SELECT create_table('Offices');
+:state
+RESET ROLE;
+GRANT CREATE ON SCHEMA table_service_data TO golden_clerk;
+SET ROLE golden_clerk;
+SELECT create_table('Offices');
+RESET ROLE;
+SELECT delete_table('Offices'), delete_table('Employes');
+REVOKE CREATE ON SCHEMA table_service_data FROM golden_clerk;
+DROP ROLE golden_clerk;
+
+\echo 'arguments in another order'
+SELECT filter_to_sql('Packages', 'Section eq ''net'''), 'the table first';
+SELECT filter_to_sql('Packages', 'startswith(Section, ''net'')'), 'the table first, and a function';
+SELECT filter_to_sql('Active', 'e'), filter_to_sql('Active', 'true'), filter_to_sql('Active', 'my alias');
+SELECT count(*) FROM query_entities('Employees', 'FirstName', 'Age gt 30');
+SELECT count(*) FROM query_entities('Employees', NULL, 'Age, FirstName');
+SELECT generate_sas('c2VjcmV0a2V5', 'accounts', 'Employees', 'r', '2030-01-01');
+
 -- PostgreSQL's own: a timeout, missing rights.
 SET statement_timeout = '50 ms';
 SELECT get_entity('Employees', 'p', 'r'), pg_sleep(10);

@@ -63,7 +63,7 @@ fn first_operation(reader: &mut Reader<'_>) -> Result<bool, Error> {
 }
 
 fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>) -> Result<Operation<'a>, Error> {
-    const FORM: &str = "An operation is an object {\"<operation>\": {entity}, \"if_match\": \"…\"}";
+    const FORM: &str = "An operation is an object {\"<operation>\": {entity}, \"if_match\": \"...\"}";
     let invalid = |reason: String| Error::ArgumentInvalid { reason };
     if reader.peek()? != Kind::Object {
         return Err(invalid(FORM.to_owned()));

@@ -92,7 +92,7 @@ impl<'j> Members<'j> {
     pub(super) fn unpack(operation: &'j str) -> Option<Result<Members<'j>, Error>> {
         if operation == PREFIX.trim_end() {
             return Some(Err(invalid(
-                "The operation of a patch is patch {…}. Make it with batch_patch()".to_owned(),
+                "The operation of a patch is patch {...}. Make it with batch_patch()".to_owned(),
             )));
         }
         operation.strip_prefix(PREFIX).map(Members::parse)

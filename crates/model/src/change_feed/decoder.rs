@@ -60,7 +60,7 @@ impl Gap {
                 "The table had other columns than an entity has, or was published without some of them. Give it these columns (ALTER TABLE), publish it whole (ALTER PUBLICATION), then copy it again."
             }
             Gap::Keys => {
-                "The table, or a part of it, had a replica identity without the keys, so a change does not say of which entity it is. Call ALTER TABLE … REPLICA IDENTITY DEFAULT, then copy the table again."
+                "The table, or a part of it, had a replica identity without the keys, so a change does not say of which entity it is. Call ALTER TABLE ... REPLICA IDENTITY DEFAULT, then copy the table again."
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The errors that the functions of the SQL API raise.
 
+use super::code::Code;
 use super::request::RequestError;
 use super::row::catalog;
 use crate::limits::PROPERTY_NAME_UTF16_UNITS;
@@ -9,6 +10,8 @@ use crate::text::abbreviate;
 const QUOTED_VALUE: usize = 1024;
 /// How many characters of a property's name a hint quotes.
 const QUOTED_NAME: usize = 64;
+/// How many characters of a key a DETAIL quotes.
+const QUOTED_KEY: usize = 256;
 
 catalog! {
     /// An error of the Table service. `Display` gives the service's message without its code.
@@ -24,6 +27,12 @@ catalog! {
         UpdateConditionNotSatisfied => {
             code: UpdateConditionNotSatisfied, sqlstate: "40002", stage: BackEnd,
             message: "The update condition specified in the request was not satisfied.",
+        }
+        /// The condition of a patch fails because `entity` lacks a property.
+        PropertyOfConditionMissing { entity: &'static str, property: String } => {
+            code: UpdateConditionNotSatisfied, sqlstate: "40002", stage: BackEnd,
+            message: "The update condition specified in the request was not satisfied.",
+            hint: "{entity} no property \"{property}\". A comparison with a property that is missing does not hold, whatever its operator is; with not before it, it holds: where {property} lt ... fails, not ({property} ge ...) passes.",
         }
 
         TableAlreadyExists => {
@@ -136,7 +145,7 @@ catalog! {
         ChangeFeedPublicationOfOthers { publication: String, owner: String } => {
             code: AuthorizationFailure, sqlstate: "42501", stage: FrontEnd,
             message: "This request is not authorized to perform this operation.",
-            hint: "The publication {publication} belongs to the role \"{owner}\", which has no REPLICATION, so it is no change feed's: its owner decides which changes it has. Drop it (DROP PUBLICATION), or give it to a role with REPLICATION if you trust what it has (ALTER PUBLICATION {publication} OWNER TO …). drop_change_feed drops the slot of the change feed in any case.",
+            hint: "The publication {publication} belongs to the role \"{owner}\", which has no REPLICATION, so it is no change feed's: its owner decides which changes it has. Drop it (DROP PUBLICATION), or give it to a role with REPLICATION if you trust what it has (ALTER PUBLICATION {publication} OWNER TO ...). drop_change_feed drops the slot of the change feed in any case.",
         }
         /// The publication of a feed leaves changes of its tables out; `what` says which.
         ChangeFeedPublicationInPart { publication: String, what: String } => {
@@ -304,9 +313,10 @@ catalog! {
             hint: "{reason}.",
         }
         /// A literal of a filter does not have the form of its type; `position` is its start, in UTF-16 units.
-        FilterLiteral { edm: &'static str, literal: String, position: usize, filter: String } => {
+        FilterLiteral { edm: &'static str, literal: String, position: usize, filter: String, form: &'static str } => {
             code: InvalidInput, sqlstate: "22023", stage: FrontEnd,
             message: "Unrecognized '{edm}' literal '{literal}' at '{position}' in '{filter}'.",
+            hint: "{form}.",
         }
         /// `null` stands beside another operator than `eq` and `ne`.
         FilterNullOperator { operator: &'static str } => {
@@ -415,12 +425,16 @@ catalog! {
         /// The error of one operation of an entity group transaction, by its index from zero.
         #[error("{index}:{error}")]
         InBatch { index: usize, error: Box<Error> },
+        /// An error and what it is about, which is the DETAIL in SQL. Over HTTP only the error itself is told.
+        #[error("{error}")]
+        About { error: Box<Error>, detail: String },
         /// An error that only requests have. No SQL function raises it.
         #[error("{0}")]
         Request(#[from] RequestError),
     }
     passing {
         Error::InBatch { error, .. } => error,
+        Error::About { error, .. } => error,
         Error::Request(error) => error,
     }
 }
@@ -469,6 +483,51 @@ impl Error {
         Error::InBatch {
             index,
             error: Box::new(self),
+        }
+    }
+
+    /// Returns this error with the keys of the entity that it is about.
+    pub fn of_entity(self, partition_key: &str, row_key: &str) -> Error {
+        let [partition_key, row_key] = [partition_key, row_key].map(|key| abbreviate(key, QUOTED_KEY));
+        self.about(format!(
+            "The PartitionKey is '{partition_key}', and the RowKey is '{row_key}'."
+        ))
+    }
+
+    /// Returns this error with the keys of the entity that a write was for, if it says how that entity is stored.
+    pub fn of_written(self, partition_key: &str, row_key: &str) -> Error {
+        match self.code() {
+            Code::EntityAlreadyExists | Code::ResourceNotFound | Code::UpdateConditionNotSatisfied => {
+                self.of_entity(partition_key, row_key)
+            }
+            _ => self,
+        }
+    }
+
+    /// Returns this error with the name of a table that there is.
+    pub fn of_table(self, name: &str) -> Error {
+        self.about(format!("There is a table \"{name}\"."))
+    }
+
+    /// Returns this error with the name of a table that there is not, and with the nearest name of one that there is.
+    pub fn of_missing_table(self, name: &str, nearest: Option<&str>) -> Error {
+        let nearest = nearest.map_or_else(String::new, |nearest| format!(" The nearest name is \"{nearest}\"."));
+        self.about(format!("There is no table \"{name}\".{nearest}"))
+    }
+
+    fn about(self, detail: String) -> Error {
+        Error::About {
+            error: Box::new(self),
+            detail,
+        }
+    }
+
+    /// Returns what the error is about.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Error::About { detail, .. } => Some(detail),
+            Error::InBatch { error, .. } => error.detail(),
+            _ => None,
         }
     }
 

@@ -66,7 +66,8 @@ mod tests {
         fn every_error_that_sql_raises_is_read_back(text in ".{0,30}|[0-9]{1,2}:.{0,5}", index in 0usize..100) {
             for error in Error::samples(&text) {
                 assert_is_read_back(&error);
-                assert_is_read_back(&error.at(index));
+                assert_is_read_back(&error.clone().at(index));
+                assert_is_read_back(&error.of_entity(&text, &text).at(index));
             }
         }
     }
@@ -135,10 +136,34 @@ mod tests {
         for error in all.into_iter().chain(requests) {
             let (message, hint) = (error.to_string(), error.hint());
             assert!(!message.contains(['{', '}']), "{error:?}: {message}");
+            // A client's encoding may lack anything else, and PostgreSQL would tell it that instead.
+            assert!(
+                message.is_ascii() && hint.as_ref().is_none_or(|hint| hint.is_ascii()),
+                "{error:?}"
+            );
             let Some(hint) = hint else { continue };
             assert!(hint.ends_with('.') && !hint.contains(['{', '}']), "{error:?}: {hint}");
-            assert_eq!(error.clone().at(3).hint(), Some(hint), "{error:?}");
+            assert_eq!(error.clone().at(3).hint(), Some(hint.clone()), "{error:?}");
+            assert_eq!(error.clone().of_entity("p", "r").hint(), Some(hint), "{error:?}");
         }
+    }
+
+    #[test]
+    fn an_error_tells_what_it_is_about() {
+        let detail = |error: Error| error.detail().map(str::to_owned);
+        assert_eq!(detail(Error::EntityNotFound), None);
+        let keys = "The PartitionKey is 'p', and the RowKey is 'r'.";
+        assert_eq!(
+            detail(Error::EntityNotFound.of_entity("p", "r").at(3)),
+            Some(keys.to_owned())
+        );
+        assert_eq!(detail(Error::KeyTooLong.of_written("p", "r")), None);
+        let long = detail(Error::EntityNotFound.of_entity(&"é".repeat(1024), "r")).unwrap_or_default();
+        assert!(long.contains(&format!("'{}...'", "é".repeat(256))), "{long}");
+        let missing = |nearest| detail(Error::TableNotFound.of_missing_table("Employes", nearest));
+        assert_eq!(missing(None).as_deref(), Some("There is no table \"Employes\"."));
+        let nearest = "There is no table \"Employes\". The nearest name is \"Employees\".";
+        assert_eq!(missing(Some("Employees")).as_deref(), Some(nearest));
     }
 
     #[test]

@@ -401,7 +401,21 @@ impl<'f> Parser<'f> {
             literal: abbreviate(token.text, QUOTED_LITERAL),
             position: token.start,
             filter: abbreviate(self.text, QUOTED_TEXT),
+            form: form(edm),
         })
+    }
+}
+
+/// Returns what a hint says of the literals of a type.
+fn form(edm: EdmType) -> &'static str {
+    match edm {
+        EdmType::DateTime => "A DateTime is a day and a time that there are, as in datetime'2026-01-31T12:00:00Z'",
+        EdmType::Guid => {
+            "A Guid has 32 hexadecimal digits in five groups, as in guid'a455c812-1f7a-4f5c-9c3b-0123456789ab'"
+        }
+        EdmType::Binary => "A Binary has two hexadecimal digits for each byte, as in X'0A1F'",
+        EdmType::Double => "A Double is at most 1.7976931348623157e308",
+        _ => "An Int64 is between -9223372036854775808 and 9223372036854775807",
     }
 }
 

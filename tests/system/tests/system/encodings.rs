@@ -58,3 +58,28 @@ fn text_that_is_not_utf8_is_refused_where_it_comes_in() {
     );
     other.run("SELECT table_service.delete_table('OFFICES')");
 }
+
+/// A database with another encoding than UTF8 cannot have the extension, and the error says what to do.
+#[test]
+fn a_database_in_latin1_is_refused() {
+    let latin1 = Database::with("TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'");
+    let session = latin1.session("latin1");
+    let refused = session.sql("CREATE EXTENSION table_service").fails_in_postgres("0A000");
+    assert_eq!(refused.message, "table_service needs a database with encoding UTF8");
+    assert!(refused.hint.contains("ENCODING 'UTF8'"), "{refused:?}");
+}
+
+/// A client may have an encoding that lacks characters of a value. Errors that quote the start of one have no other ones.
+#[test]
+fn errors_reach_a_client_in_latin1() {
+    let db = Database::new();
+    let session = db.session("latin1");
+    session.run("SELECT table_service.create_table('Employees')");
+    session.run("SET client_encoding = 'LATIN1'");
+    session
+        .sql("SELECT table_service.delete_entity('Employees', repeat('k', 1000), 'r')")
+        .fails_with("P0002", "ResourceNotFound");
+    session
+        .sql("SELECT table_service.query_entities('Employees', 'a eq ' || repeat('b', 5000) || ' c')")
+        .fails_with("22023", "InvalidInput");
+}

@@ -239,22 +239,31 @@ fn what_an_event_trigger_raises_arrives_whole() {
     );
 }
 
-/// Our own errors have no DETAIL and no place, even where the server's environment has RUST_BACKTRACE, as all servers of
-/// the tests do.
+/// Our own errors have the catalog's DETAIL, or none, and no place, even where the server's environment has RUST_BACKTRACE,
+/// as all servers of the tests do.
 #[test]
-fn errors_of_the_catalog_have_no_details() {
+fn errors_of_the_catalog_show_no_backtrace() {
     let (_db, session) = raising();
-    for statement in [
-        "SELECT insert_entity('Raising', 'p', 'r', '{}')",
-        "SELECT insert_entity('Absent', 'p', 'r', '{}')",
-        "SELECT merge_entity('Raising', 'p', 'absent', '{}', '*')",
-        "SELECT replace_entity('Raising', 'p', 'r', '{}', 'W/\"no such tag\"')",
-        "SELECT query_entities('Raising', 'A >')",
-        "SELECT execute_batch('Raising', 'p', batch_delete('absent', '*'))",
-        "SELECT '{'::properties",
+    let stored = "The PartitionKey is 'p', and the RowKey is 'r'.";
+    let absent = "The PartitionKey is 'p', and the RowKey is 'absent'.";
+    let table = "There is no table \"Absent\".";
+    for (statement, detail) in [
+        ("SELECT insert_entity('Raising', 'p', 'r', '{}')", Some(stored)),
+        ("SELECT insert_entity('Absent', 'p', 'r', '{}')", Some(table)),
+        ("SELECT merge_entity('Raising', 'p', 'absent', '{}', '*')", Some(absent)),
+        (
+            "SELECT replace_entity('Raising', 'p', 'r', '{}', 'W/\"no such tag\"')",
+            Some(stored),
+        ),
+        ("SELECT query_entities('Raising', 'A >')", None),
+        (
+            "SELECT execute_batch('Raising', 'p', batch_delete('absent', '*'))",
+            Some(absent),
+        ),
+        ("SELECT '{'::properties", None),
     ] {
         let found = failure(&session, statement);
-        assert_eq!(found.others.detail, None, "{statement}");
+        assert_eq!(found.others.detail.as_deref(), detail, "{statement}");
         assert_eq!(found.others.context, None, "{statement}");
     }
     // An error of PostgreSQL's own passes as many functions as call each other.
@@ -268,7 +277,10 @@ fn errors_of_the_catalog_have_no_details() {
          CREATE TRIGGER raising BEFORE UPDATE ON table_service_data.\"Raising\" FOR EACH ROW EXECUTE FUNCTION raising()",
     );
     let found = failure(&session, "SELECT pg_temp.outer_one()");
-    assert_eq!((found.sqlstate.as_str(), &found.others.detail), ("42P01", &None));
+    assert_eq!(
+        (found.sqlstate.as_str(), found.others.detail.as_deref()),
+        ("42P01", Some(table))
+    );
     let context = found.others.context.unwrap();
     let lines: Vec<_> = context
         .lines()

@@ -323,5 +323,5 @@ fn a_quoted_filter_is_shortened_only_when_it_is_very_long() {
     );
     let text = format!("a eq '{}' b", "x".repeat(5000));
     let message = super::invalid_input(&text);
-    assert!(message.starts_with("Syntax error at position 5009 in 'a eq 'xxx") && message.ends_with("…'."));
+    assert!(message.starts_with("Syntax error at position 5009 in 'a eq 'xxx") && message.ends_with("...'."));
 }
