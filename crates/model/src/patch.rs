@@ -98,8 +98,8 @@ impl<'a> Patch<'a> {
     /// # Errors
     /// `UpdateConditionNotSatisfied` if it does not pass; the errors of [`Patch::apply`].
     pub fn apply_to(&self, stored: &Entity<'_>) -> Result<PropertiesBuf, Error> {
-        if self.condition.is_some_and(|condition| !condition.matches(stored)) {
-            return Err(Error::UpdateConditionNotSatisfied);
+        if let Some(condition) = self.condition.filter(|condition| !condition.matches(stored)) {
+            return Err(refused(condition, stored));
         }
         let [partition_key, row_key] = [stored.partition_key, stored.row_key].map(Option::unwrap_or_default);
         self.apply(partition_key, row_key, stored.properties)
@@ -164,6 +164,22 @@ fn sum(stored: f64, by: f64) -> Option<f64> {
     let becomes_infinite = sum.is_infinite() && stored.is_finite();
     let becomes_nan = sum.is_nan() && !stored.is_nan();
     (!becomes_infinite && !becomes_nan).then_some(sum)
+}
+
+/// Returns why an entity does not pass a condition. One without a Timestamp does not exist.
+fn refused(condition: &Predicate, stored: &Entity<'_>) -> Error {
+    let entity = match stored.timestamp {
+        Some(_) => "The entity has",
+        None => "The entity does not exist, so it has",
+    };
+    condition
+        .lacking(stored)
+        .map_or(Error::UpdateConditionNotSatisfied, |property| {
+            Error::PropertyOfConditionMissing {
+                entity,
+                property: Error::quoted(property),
+            }
+        })
 }
 
 fn invalid(reason: &str) -> Error {
@@ -285,6 +301,42 @@ mod tests {
         assert_eq!(patched("{}", "", "", &["no name"]), Err(Code::PropertyNameInvalid));
         let of_null = Patch::new(None, None, Some(vec![None])).unwrap_err();
         assert_eq!(of_null.code(), Code::InvalidInput);
+    }
+
+    #[test]
+    fn a_refusal_names_the_property_whose_absence_is_why() {
+        let hint = |condition: &str, timestamp| {
+            let condition = Predicate::new(&Filter::parse(condition, None).unwrap());
+            let stored = parse_properties(r#"{"n": 1}"#).unwrap();
+            let entity = Entity {
+                timestamp,
+                properties: stored.as_properties(),
+                ..Entity::missing("p", "r")
+            };
+            refused(&condition, &entity).hint()
+        };
+        let stored = Ticks::parse("2026-01-01");
+        for (condition, timestamp, start) in [
+            ("a lt 5", stored, "The entity has no property \"a\"."),
+            ("n eq 2 or a lt 5", stored, "The entity has no property \"a\"."),
+            ("n eq 1 and a", stored, "The entity has no property \"a\"."),
+            (
+                "a lt 5",
+                None,
+                "The entity does not exist, so it has no property \"a\".",
+            ),
+        ] {
+            let hint = hint(condition, timestamp).unwrap_or_default();
+            assert!(hint.starts_with(start), "{condition}: {hint}");
+        }
+        for condition in [
+            "n eq 2",
+            "a eq 5 or n eq 2",
+            "n eq 2 and a eq 5",
+            "Timestamp lt datetime'2000-01-01'",
+        ] {
+            assert_eq!(hint(condition, stored), None, "{condition}");
+        }
     }
 
     #[test]

@@ -73,6 +73,9 @@ SELECT row_key, properties FROM patch_entity('Stock', 'p', 'new', '{"S": "y"}', 
 -- The condition sees keys, but no properties and no Timestamp.
 SELECT c, pg_temp.outcome(format($$SELECT properties FROM patch_entity('Stock', 'p', 'cond', increment => '{"N": 1}', condition => %L, create_missing => true)$$, c))
 FROM (VALUES ('N eq 0'), ('Timestamp gt datetime''2000-01-01T00:00:00Z'''), ('not (N ge 3) and RowKey eq ''cond''')) AS v (c);
+-- A lock: where nothing is stored, the property that says until when is missing. The hint says so.
+SELECT c, pg_temp.outcome(format($$SELECT properties FROM patch_entity('Stock', 'p', 'lock', '{"Until": 5}', condition => %L, create_missing => true)$$, c))
+FROM (VALUES ('Until lt 3'), ('not (Until ge 3)'), ('Until lt 3'), ('Until lt 3 and Owner eq ''x'''), ('Until lt 9 and Owner eq ''x'''), ('not (Until ge 3)')) AS v (c);
 SELECT pg_temp.outcome($$SELECT patch_entity('Stock', 'p', 'other', '{}', if_match => 'W/"datetime''2022-04-13T21%3A50%3A14Z''"', create_missing => true)$$);
 SELECT pg_temp.outcome($$SELECT patch_entity('Stock', 'p', 'other', increment => '{"D@odata.type": "Edm.Double", "D": "NaN"}', create_missing => true)$$);
 SELECT count(*) FROM get_entity('Stock', 'p', 'other');

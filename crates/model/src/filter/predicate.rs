@@ -127,6 +127,22 @@ impl Predicate {
 
     /// Returns whether an entity passes the filter, whether it has expired or not.
     pub fn passes(&self, entity: &Entity<'_>) -> bool {
+        self.follow(entity, |_, _| {})
+    }
+
+    /// Returns the property for whose absence an entity does not pass the filter. `None` if it passes, or does not for another
+    /// reason.
+    pub fn lacking(&self, entity: &Entity<'_>) -> Option<&str> {
+        let mut last = None;
+        let passes = self.follow(entity, |test, outcome| last = Some((&test.column, outcome)));
+        match last {
+            Some((Column::Property(name), Outcomes::ABSENT)) if !passes => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Does the tests that decide whether an entity passes, and returns whether it does.
+    fn follow<'p>(&'p self, entity: &Entity<'_>, mut tested: impl FnMut(&'p Test, Outcomes)) -> bool {
         let mut target = self.first;
         loop {
             let test = match target {
@@ -137,7 +153,9 @@ impl Predicate {
             let Some(test) = test else {
                 return false;
             };
-            target = if test.holds_for.contains(test.outcome(entity)) {
+            let outcome = test.outcome(entity);
+            tested(test, outcome);
+            target = if test.holds_for.contains(outcome) {
                 test.then
             } else {
                 test.otherwise
