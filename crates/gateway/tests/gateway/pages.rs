@@ -164,6 +164,19 @@ fn bad_queries_have_the_services_errors() {
             "The operator 'LessThan' is not supported",
         ),
         ("Absent?$filter=a%20eq%20b", 501, "NotImplemented", ""),
+        // The service has no count, and no description of its tables.
+        (
+            "Things/$count",
+            400,
+            "InvalidUri",
+            "The requested URI does not represent any resource",
+        ),
+        (
+            "$metadata",
+            400,
+            "InvalidResourceName",
+            "The specifed resource name contains invalid characters.",
+        ),
         ("Absent", 404, "TableNotFound", "The table specified does not exist."),
         (
             "Things?timeout=x",
@@ -174,6 +187,10 @@ fn bad_queries_have_the_services_errors() {
     ] {
         client.get(target).fails_with(status, code, message);
     }
+    // The nearest name is for SQL alone: whoever asks for one table may not know of the others.
+    let near = client.get("Thing");
+    near.fails_with(404, "TableNotFound", "The table specified does not exist.");
+    assert_eq!(near.header("x-table-service-hint"), None);
     // A plus sign in a query is a space. Clients in Go send it so.
     assert_eq!(rows(&client.get("Things?$filter=s+eq+'a2'").expect(200)), ["a2"]);
     let long = (0..1500)
