@@ -95,7 +95,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
 fn what_to_grant() -> String {
     format!(
         "The role may not create tables. The owner of the database can change that: GRANT CREATE ON SCHEMA {DATA_SCHEMA} TO {}.",
-        quote_identifier(&catalog::current_role())
+        quote_identifier(catalog::current_role())
     )
 }
 
