@@ -1,33 +1,69 @@
-//! The programs of `docs/guide/drivers.md` that are not written in Rust: they print what the page shows. Their drivers come from
-//! their registries.
+//! The programs that the guide shows, but for the one in Rust: they print what the page shows. Their packages come from their
+//! registries, at the versions that `tests/drivers` names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::environment::{Result, about, root, run, step, text};
+use crate::packages::{javascript, node, python};
 use crate::pgbouncer;
 use crate::runner::Runner;
 use crate::temporary::Server;
 
-const PAGE: &str = "docs/guide/drivers.md";
+/// `docs/README.md` says how their programs are marked.
+const PAGES: [&str; 3] = [
+    "docs/guide/drivers.md",
+    "docs/guide/orms.md",
+    "docs/guide/change-feed.md",
+];
+const LANGUAGES: [&str; 3] = ["python", "js", "java"];
+/// The sections whose drivers were tried behind `PgBouncer`.
+const BEHIND_PGBOUNCER: [&str; 3] = ["psycopg", "node-postgres", "JDBC"];
 const DATABASE: &str = "drivers";
 
-/// Runs the programs. It needs Python, Node.js with npm, Java and apt-get.
+/// Runs all programs. It needs Python, Node.js with npm, Java and apt-get.
 ///
 /// # Errors
 /// A program prints something else.
 pub fn drivers(pg: Option<u32>) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
+    runner.environment.set_up("sdks")?;
     runner.install_extension()?;
-    step("The programs of docs/guide/drivers.md");
-    run_programs(&runner, None)
+    step("The programs of the guide");
+    run_programs(&runner, None, |_| true)
 }
 
-/// The same with the server behind this `PgBouncer`, if there is one.
+/// Runs the programs that need little, of pages whose path contains a text.
 ///
 /// # Errors
 /// A program prints something else.
-pub fn run_programs(runner: &Runner, bouncer: Option<&str>) -> Result {
+pub fn small_programs(runner: &Runner, page: &str) -> Result {
+    runner.environment.set_up("sdks")?;
+    step("The programs of the guide");
+    run_programs(runner, None, |program| {
+        program.size == "small" && program.page.contains(page)
+    })
+}
+
+/// Runs the programs of drivers with the server behind this `PgBouncer`.
+///
+/// # Errors
+/// A program prints something else.
+pub fn programs_behind(runner: &Runner, bouncer: &str) -> Result {
+    run_programs(runner, Some(bouncer), |program| {
+        BEHIND_PGBOUNCER.contains(&program.section)
+    })
+}
+
+fn run_programs(runner: &Runner, bouncer: Option<&str>, is_chosen: impl Fn(&Program) -> bool) -> Result {
+    let pages = PAGES.map(|page| std::fs::read_to_string(root().join(page)).map_err(about(Path::new(page))));
+    let mut chosen = Vec::new();
+    for (page, text) in PAGES.into_iter().zip(&pages) {
+        chosen.extend(programs(page, text.as_ref()?)?.into_iter().filter(&is_chosen));
+    }
+    if chosen.is_empty() {
+        return Ok(());
+    }
     let environment = &runner.environment;
     let directory = runner.work()?.directory.join("drivers");
     std::fs::create_dir(&directory).map_err(about(&directory))?;
@@ -39,99 +75,208 @@ pub fn run_programs(runner: &Runner, bouncer: Option<&str>) -> Result {
         Some((_, port)) => port.to_string(),
         None => server.connection("PGPORT")?,
     };
-    let page = std::fs::read_to_string(root().join(PAGE)).map_err(about(Path::new(PAGE)))?;
-    let programs = Programs {
-        page,
-        directory,
-        port,
-        server,
-    };
-    let python = programs.directory.join("python/bin");
-    let here = |program: &Path| {
-        let mut command = environment.command(program);
-        command.current_dir(&programs.directory);
-        command
-    };
+    for (number, program) in chosen.iter().enumerate() {
+        let directory = directory.join(number.to_string());
+        std::fs::create_dir(&directory).map_err(about(&directory))?;
+        make_database(&server)?;
+        program.check(runner, &directory, &port)?;
+    }
+    Ok(())
+}
 
-    run(here(Path::new("python3")).args(["-m", "venv", "python"]))?;
-    run(here(&python.join("pip")).args(["install", "--quiet", "psycopg[binary]"]))?;
-    programs.check(
-        "python",
-        "employees.py",
-        here(&python.join("python")).arg("employees.py"),
+fn make_database(server: &Server) -> Result {
+    server.sql(
+        "postgres",
+        "postgres",
+        &[
+            "SET client_min_messages = warning",
+            &format!("DROP DATABASE IF EXISTS {DATABASE}"),
+            &format!("CREATE DATABASE {DATABASE}"),
+        ],
     )?;
-
-    run(here(Path::new("npm")).args(["install", "--silent", "--no-fund", "--no-audit", "pg"]))?;
-    programs.check("js", "employees.js", here(Path::new("node")).arg("employees.js"))?;
-
-    run(here(Path::new("sh")).args([
-        "-c",
-        "apt-get download -qq libpostgresql-jdbc-java 2>/dev/null && dpkg -x libpostgresql-jdbc-java_*.deb jdbc",
-    ]))?;
-    let mut java = here(Path::new("java"));
-    java.args(["-cp", "jdbc/usr/share/java/postgresql.jar", "Employees.java"]);
-    java.arg(format!(
-        "jdbc:postgresql://localhost:{}/{DATABASE}?user=postgres",
-        programs.port
-    ));
-    programs.check("java", "Employees.java", &mut java)
+    let search_path = format!("ALTER DATABASE {DATABASE} SET search_path = \"$user\", public, table_service");
+    server
+        .sql("postgres", DATABASE, &["CREATE EXTENSION table_service", &search_path])
+        .map(drop)
 }
 
-struct Programs<'e> {
-    page: String,
-    directory: PathBuf,
-    port: String,
-    server: Server<'e>,
+/// A program that a page shows.
+#[derive(Debug, PartialEq, Eq)]
+struct Program<'p> {
+    page: &'p str,
+    section: &'p str,
+    language: &'p str,
+    /// `small` or `large`: which directory of `tests/drivers` names its packages.
+    size: &'p str,
+    source: String,
+    /// For Prisma, which makes its client of it.
+    schema: Option<String>,
+    shown: String,
 }
 
-impl Programs<'_> {
-    /// The program of a language prints what the page shows, in a new database.
-    fn check(&self, language: &str, file: &str, program: &mut Command) -> Result {
-        let (source, shown) =
-            blocks(&self.page, language).ok_or_else(|| format!("{PAGE} has no {language} program"))?;
-        let path = self.directory.join(file);
-        std::fs::write(&path, source).map_err(about(&path))?;
-        self.server.sql(
-            "postgres",
-            "postgres",
-            &[
-                "SET client_min_messages = warning",
-                &format!("DROP DATABASE IF EXISTS {DATABASE}"),
-                &format!("CREATE DATABASE {DATABASE}"),
-            ],
-        )?;
-        let search_path = format!("ALTER DATABASE {DATABASE} SET search_path = \"$user\", public, table_service");
-        self.server
-            .sql("postgres", DATABASE, &["CREATE EXTENSION table_service", &search_path])?;
-        program.env("PGHOST", "localhost").env("PGPORT", &self.port);
-        let printed = text(program.env("PGUSER", "postgres").env("PGDATABASE", DATABASE))?;
-        if printed != shown.trim() {
-            return Err(format!(
-                "{PAGE}: the {language} program prints something else:\n{printed}"
-            ));
+impl Program<'_> {
+    /// It prints what the page shows, in a new database.
+    fn check(&self, runner: &Runner, directory: &Path, port: &str) -> Result {
+        let name = format!("{}, {} ({})", self.page, self.section, self.language);
+        let mut program = self.command(runner, directory, port)?;
+        program.current_dir(directory);
+        program.env("PGHOST", "localhost").env("PGPORT", port);
+        program.env("PGUSER", "postgres").env("PGDATABASE", DATABASE);
+        let printed = text(&mut program).map_err(|error| format!("{name}: {error}"))?;
+        if printed != self.shown.trim() {
+            return Err(format!("{name}: the program prints something else:\n{printed}"));
         }
-        println!("{language}: as the page shows");
+        println!("{name}: as the page shows");
         Ok(())
+    }
+
+    fn command(&self, runner: &Runner, directory: &Path, port: &str) -> Result<Command> {
+        let environment = &runner.environment;
+        let write = |name: &str, text: &str| {
+            let path = directory.join(name);
+            std::fs::write(&path, text).map_err(about(&path))?;
+            Ok::<PathBuf, String>(path)
+        };
+        let packages = format!("tests/drivers/{}", self.size);
+        let cached = format!("drivers-{}", self.size);
+        match self.language {
+            "python" => {
+                let python = python(environment, &cached, &format!("{packages}/requirements.txt"))?;
+                let mut program = environment.command(python);
+                program.arg(write("program.py", &self.source)?);
+                Ok(program)
+            }
+            "js" => {
+                let modules = javascript(environment, &cached, &packages)?;
+                if let Some(schema) = &self.schema {
+                    write("schema.prisma", schema)?;
+                    make_prisma_client(node(environment, &modules)?.current_dir(directory), &modules, directory)?;
+                }
+                let mut program = node(environment, &modules)?;
+                program.arg(write("program.js", &self.source)?);
+                Ok(program)
+            }
+            _ => {
+                let mut fetch = environment.command("sh");
+                fetch.current_dir(directory).args([
+                    "-c",
+                    "apt-get download -qq libpostgresql-jdbc-java 2>/dev/null && dpkg -x libpostgresql-jdbc-java_*.deb jdbc",
+                ]);
+                run(&mut fetch)?;
+                let mut program = environment.command("java");
+                program.args(["-cp", "jdbc/usr/share/java/postgresql.jar"]);
+                program.arg(write("Employees.java", &self.source)?);
+                program.arg(format!("jdbc:postgresql://localhost:{port}/{DATABASE}?user=postgres"));
+                Ok(program)
+            }
+        }
     }
 }
 
-/// The program in a language, and the block after it, which is what it prints.
-fn blocks<'p>(page: &'p str, language: &str) -> Option<(&'p str, &'p str)> {
-    let (_, program) = page.split_once(&format!("```{language}\n"))?;
-    let (program, rest) = program.split_once("```\n")?;
-    let (_, shown) = rest.split_once("```text\n")?;
-    let (shown, _) = shown.split_once("```\n")?;
-    Some((program, shown))
+/// Makes the client of `schema.prisma`. Prisma looks for its packages beside that file. It would also fetch an engine for migrations,
+/// which no program uses, from a host of its own: so it is told of one.
+fn make_prisma_client(node: &mut Command, modules: &Path, directory: &Path) -> Result {
+    std::os::unix::fs::symlink(modules, directory.join("node_modules")).map_err(about(directory))?;
+    node.env("PRISMA_SCHEMA_ENGINE_BINARY", "/bin/true");
+    text(node.args([
+        "node_modules/prisma/build/index.js",
+        "generate",
+        "--schema=schema.prisma",
+    ]))
+    .map(drop)
+}
+
+/// The programs of a page that run. What each prints is in the block `text` behind it.
+///
+/// # Errors
+/// A program that is not marked has no such block.
+fn programs<'p>(page: &'p str, text: &'p str) -> Result<Vec<Program<'p>>> {
+    let mut programs = Vec::new();
+    let (mut section, mut schema) = ("", None);
+    let mut blocks = Blocks(text.lines());
+    while let Some(part) = blocks.next() {
+        let (info, source) = match part {
+            Part::Heading(heading) => {
+                section = heading;
+                continue;
+            }
+            Part::Block(info, source) => (info, source),
+        };
+        let (language, mark) = info.split_once(' ').unwrap_or((info, "small"));
+        if language == "prisma" {
+            schema = Some(source);
+            continue;
+        }
+        if !LANGUAGES.contains(&language) || mark == "untested" {
+            continue;
+        }
+        let Some(Part::Block("text", shown)) = blocks.next() else {
+            return Err(format!(
+                "{page}, {section}: a {language} program has no block `text` behind it"
+            ));
+        };
+        if !["small", "large"].contains(&mark) {
+            return Err(format!("{page}, {section}: `{mark}` is no mark of a program"));
+        }
+        programs.push(Program {
+            page,
+            section,
+            language,
+            size: mark,
+            source,
+            schema: schema.take(),
+            shown,
+        });
+    }
+    Ok(programs)
+}
+
+/// The headings and the fenced blocks of a page.
+struct Blocks<'p>(std::str::Lines<'p>);
+
+enum Part<'p> {
+    Heading(&'p str),
+    /// What stands behind the fence, and the content.
+    Block(&'p str, String),
+}
+
+impl<'p> Iterator for Blocks<'p> {
+    type Item = Part<'p>;
+
+    fn next(&mut self) -> Option<Part<'p>> {
+        loop {
+            let line = self.0.next()?;
+            if let Some(heading) = line.strip_prefix("## ") {
+                return Some(Part::Heading(heading));
+            }
+            if let Some(info) = line.strip_prefix("```") {
+                let content = self.0.by_ref().take_while(|line| *line != "```");
+                return Some(Part::Block(info, content.flat_map(|line| [line, "\n"]).collect()));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::blocks;
+    use super::programs;
 
     #[test]
     fn what_a_program_prints_stands_in_the_next_block() {
-        let page = "```sh\nx\n```\n```js\none\n```\nprints\n```text\ntwo\n```\n```js\nthree\n```\n";
-        assert_eq!(blocks(page, "js"), Some(("one\n", "two\n")));
-        assert_eq!(blocks(page, "java"), None);
+        let page = "## A\n```sh\nx\n```\n```js\none\n```\nprints\n```text\ntwo\n```\n## B\n```prisma\np\n```\n```js large\nthree\n\n```\n```text\n```\n\
+            ```java untested\nfour\n```\n";
+        let found = programs("page", page).unwrap();
+        let [a, b] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((a.section, a.language, a.size), ("A", "js", "small"));
+        assert_eq!((a.source.as_str(), a.shown.as_str()), ("one\n", "two\n"));
+        assert_eq!((b.section, b.size, b.source.as_str()), ("B", "large", "three\n\n"));
+        assert_eq!((a.schema.as_deref(), b.schema.as_deref()), (None, Some("p\n")));
+        for wrong in [
+            "```js\none\n```\n",
+            "```js\none\n```\n```sh\n```\n",
+            "```python huge\none\n```\n```text\n```\n",
+        ] {
+            assert!(programs("page", wrong).is_err(), "{wrong}");
+        }
     }
 }

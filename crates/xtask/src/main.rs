@@ -103,7 +103,7 @@ enum Task {
         #[arg(long)]
         accept: bool,
     },
-    /// The programs of docs/guide/drivers.md, with drivers from their registries
+    /// The programs of the guide, with drivers and ORMs from their registries
     Drivers,
     /// The SDKs and these programs behind PgBouncer in transaction mode
     Pgbouncer {

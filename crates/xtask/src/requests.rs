@@ -146,7 +146,7 @@ pub fn pgbouncer(pg: Option<u32>, program: &str) -> Result {
         version.lines().next().unwrap_or_default()
     ));
     sdks::sdks(&runner, Some(program), &[])?;
-    drivers::run_programs(&runner, Some(program))?;
+    drivers::programs_behind(&runner, program)?;
     // PgBouncer drops the startup option that lets an explorer only read.
     sdks::explorer(&runner, Some(program), Some("an explorer that only reads"))
 }

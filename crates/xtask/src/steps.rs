@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::drivers;
 use crate::environment::{Result, root, run, step};
 use crate::regress::{GOLDEN, ISOLATION, Run};
 use crate::runner::Runner;
@@ -58,7 +59,7 @@ pub enum Step {
     Sdk,
     /// The explorer, in a browser
     Explorer,
-    /// Every SQL block of the documentation, and its output
+    /// Every SQL block of the documentation, its small programs, and what they print
     Docs,
     /// All of these that depend on the PostgreSQL major
     Postgres,
@@ -206,7 +207,8 @@ fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
             if options.accept {
                 tests.env("ACCEPT", "1");
             }
-            run(tests.envs(options.page.as_ref().map(|page| ("PAGE", page))))
+            run(tests.envs(options.page.as_ref().map(|page| ("PAGE", page))))?;
+            drivers::small_programs(runner, options.page.as_deref().unwrap_or_default())
         }
         Step::Postgres => Ok(()),
     }
