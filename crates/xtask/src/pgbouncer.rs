@@ -7,7 +7,7 @@ use crate::background::{Background, free_port};
 use crate::environment::{Environment, Result, about, is_root, text};
 use crate::temporary::Server;
 
-/// Starts this program in front of a server, with the settings of `docs/guide/gateway.md`. Returns its port of 127.0.0.1.
+/// Starts this program in front of a server, with the settings of `docs/guide/proxies.md`. Returns its port of 127.0.0.1.
 ///
 /// # Errors
 /// It does not start.

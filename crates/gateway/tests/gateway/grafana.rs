@@ -1,6 +1,6 @@
-//! deploy/grafana asks for metrics that the gateway has, and for all of them.
+//! deploy/grafana asks for metrics that the gateway has, and for all of them. So does the page on monitoring, with their labels.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use system_tests::wait_until;
@@ -19,13 +19,39 @@ fn names(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The names of the samples of /metrics, with the labels that each has.
+/// The names of the samples of /metrics.
 fn samples(metrics: &str) -> BTreeSet<String> {
     metrics
         .lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split(['{', ' ']).next())
         .map(str::to_owned)
+        .collect()
+}
+
+/// The names of the labels of a metric that has samples.
+fn labels(metrics: &str, name: &str) -> BTreeSet<String> {
+    let line = metrics
+        .lines()
+        .find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])))
+        .unwrap_or_else(|| panic!("no sample of {name}"));
+    let labels = line.split(['{', '}']).nth(1).unwrap_or_default();
+    labels
+        .split("\",")
+        .filter_map(|label| Some(label.split_once('=')?.0.to_owned()))
+        .collect()
+}
+
+/// The metrics of the tables of the page on monitoring, with their labels.
+fn documented() -> BTreeMap<String, BTreeSet<String>> {
+    let page = file("../../docs/guide/monitoring.md");
+    let code = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    page.lines()
+        .filter(|line| line.starts_with("| `table_service_"))
+        .map(|row| {
+            let cells: Vec<&str> = row.split('|').collect();
+            (cells[1].trim_matches([' ', '`']).to_owned(), code(cells[2]))
+        })
         .collect()
 }
 
@@ -85,8 +111,8 @@ fn the_dashboard_and_the_alerts_ask_for_the_metrics_that_there_are() {
             .all(|name| metrics().contains(name))
     });
     session.run("SELECT table_service.drop_change_feed('watched')");
-    let mut there = samples(&metrics());
-    there.extend(samples(&metrics_of_standbys()));
+    let metrics = metrics() + &metrics_of_standbys();
+    let there = samples(&metrics);
     // Of what the gateway can tell, nothing is missing here.
     for name in told() {
         let name = format!("table_service_{name}");
@@ -111,23 +137,65 @@ fn the_dashboard_and_the_alerts_ask_for_the_metrics_that_there_are() {
     assert!(unseen.is_empty(), "neither the dashboard nor an alert shows {unseen:?}");
     let dashboard: serde_json::Value = serde_json::from_str(&file("dashboard.json")).unwrap();
     assert!(dashboard["panels"].as_array().unwrap().len() > 10);
+
+    let mut documented = documented();
+    let faults = documented.remove("table_service_injected_faults_total");
+    assert_eq!(
+        faults,
+        Some(BTreeSet::from(["fault".to_owned()])),
+        "only an emulator has it"
+    );
+    // A histogram stands there under its name, without the endings of its samples.
+    let all: BTreeSet<&str> = there
+        .iter()
+        .map(|name| {
+            let name = name
+                .strip_suffix("_bucket")
+                .or(name.strip_suffix("_sum"))
+                .unwrap_or(name);
+            name.strip_suffix("_count").unwrap_or(name)
+        })
+        .collect();
+    assert_eq!(
+        documented.keys().map(String::as_str).collect::<BTreeSet<_>>(),
+        all,
+        "docs/guide/monitoring.md has the left ones, and the gateway the right ones"
+    );
+    for (name, documented) in documented {
+        let sample = if there.contains(&name) {
+            name.clone()
+        } else {
+            format!("{name}_count")
+        };
+        assert_eq!(documented, labels(&metrics, &sample), "{name}");
+    }
+}
+
+/// The page on monitoring says of each alert what to do.
+#[test]
+fn the_page_on_monitoring_names_every_alert_with_its_severity() {
+    let alerts = file("alerts.yaml");
+    let rules: Vec<(&str, &str)> = alerts
+        .split("- alert: ")
+        .skip(1)
+        .map(|rule| {
+            let severity = rule.split("severity: ").nth(1).and_then(|rest| rest.split('}').next());
+            (rule.lines().next().unwrap(), severity.unwrap())
+        })
+        .collect();
+    assert!(rules.len() > 10, "{rules:?}");
+    let page = file("../../docs/guide/monitoring.md");
+    for (alert, severity) in &rules {
+        let row = format!("| `{alert}` | {severity} | ");
+        assert!(page.contains(&row), "docs/guide/monitoring.md has no row {row}");
+    }
+    assert_eq!(page.matches("| `TableService").count(), rules.len());
 }
 
 #[test]
 fn the_labels_of_the_dashboard_are_those_of_the_metrics() {
     let service = Service::with_table("Things");
     let metrics = service.gateway.admin("/metrics").expect(200).text().to_owned();
-    let of = |name: &str| {
-        let line = metrics
-            .lines()
-            .find(|line| line.starts_with(&format!("{name}{{")))
-            .unwrap();
-        let labels = line.split(['{', '}']).nth(1).unwrap().to_owned();
-        labels
-            .split("\",")
-            .map(|label| label.split('=').next().unwrap().to_owned())
-            .collect::<BTreeSet<_>>()
-    };
     let dashboard: serde_json::Value = serde_json::from_str(&file("dashboard.json")).unwrap();
     let mut compared = 0;
     for target in dashboard["panels"]
@@ -144,7 +212,7 @@ fn the_labels_of_the_dashboard_are_those_of_the_metrics() {
             if !metrics.contains(&format!("\n{name}{{")) {
                 continue;
             }
-            let known = of(&name);
+            let known = labels(&metrics, &name);
             for label in legend.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap()) {
                 assert!(known.contains(label), "{name} has no label {label}, but {known:?}");
                 compared += 1;
