@@ -5,7 +5,7 @@ use std::path::Path;
 
 use regex::Regex;
 
-/// The paths in the tables of a Markdown document that do not exist, or do not contain the symbol that is named with them:
+/// The paths in a Markdown document that do not exist, or do not contain the symbol that is named with them:
 /// `` `src/file.rs` ``, `` `src/file.rs::symbol` `` or `` `src/file.rs:symbol` ``. `read` gives the text of a file, and
 /// an empty one for a directory.
 ///
@@ -18,9 +18,6 @@ pub fn paths(name: &str, document: &str, read: &dyn Fn(&Path) -> Option<String>)
     let mut findings = Vec::new();
     let mut checked = 0;
     for (number, line) in document.lines().enumerate() {
-        if !line.trim_start().starts_with('|') {
-            continue;
-        }
         for found in span.captures_iter(line) {
             let path = found.get(1).map_or("", |text| text.as_str());
             let symbol = found.get(2).map(|text| text.as_str());
@@ -39,9 +36,49 @@ pub fn paths(name: &str, document: &str, read: &dyn Fn(&Path) -> Option<String>)
         }
     }
     if checked == 0 {
-        return Err(format!("{name}: no path found in its tables"));
+        return Err(format!("{name}: it names no path"));
     }
     Ok(findings)
+}
+
+/// The rows of the table `| who | may | may not |` that forbid something and have no item in the list behind the table, or one that
+/// names no path; and the items of that list that are about no such row.
+///
+/// # Errors
+///
+/// A document without the table.
+pub fn unshown(document: &str) -> Result<Vec<String>, String> {
+    let (_, rest) = document
+        .split_once("| who | may | may not |\n|---|---|---|\n")
+        .ok_or("there is no table `| who | may | may not |`")?;
+    let forbids = rest.lines().take_while(|line| line.starts_with('|')).filter_map(|row| {
+        let mut cells = row.trim_matches('|').split('|').map(str::trim);
+        let (who, forbidden) = (cells.next()?, cells.nth(1)?);
+        (!forbidden.is_empty()).then_some(who)
+    });
+    let forbids: Vec<&str> = forbids.collect();
+    let list = rest
+        .lines()
+        .skip_while(|line| !line.starts_with("- "))
+        .take_while(|line| line.trim_start().starts_with("- "));
+    let mut items: Vec<(&str, bool)> = Vec::new();
+    for line in list {
+        match (line.strip_prefix("- "), items.last_mut()) {
+            (Some(who), _) => items.push((who, false)),
+            (None, Some((_, names_a_path))) => *names_a_path |= line.split('`').nth(1).is_some_and(is_path_with_symbol),
+            (None, None) => {}
+        }
+    }
+    let shown = |who: &str| items.iter().any(|(item, names_a_path)| *item == who && *names_a_path);
+    let unshown = forbids.iter().filter(|who| !shown(who));
+    let unshown = unshown.map(|who| format!("no test shows what is forbidden to: {who}"));
+    let unknown = items.iter().filter(|(who, _)| !forbids.contains(who));
+    let unknown = unknown.map(|(who, _)| format!("nothing is forbidden to: {who}"));
+    Ok(unshown.chain(unknown).collect())
+}
+
+fn is_path_with_symbol(text: &str) -> bool {
+    is_path(text.split(':').next().unwrap_or(text))
 }
 
 /// The commands that a text names and that do not exist: `cargo xtask NAME` and `make NAME`. Returns their lines and names.
@@ -214,24 +251,39 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_symbols_in_tables_are_looked_up() {
+    fn paths_and_symbols_are_looked_up() {
         let read = |path: &Path| match path.to_str() {
             Some("src/a.rs") => Some("fn there() {}".to_owned()),
             Some("src/") => Some(String::new()),
             _ => None,
         };
-        let document = "`src/not.rs` is not in a table\n| `src/a.rs::there` | `src/` `CHECK` |\n";
+        let document = "`a media/type`\n| `src/a.rs::there` | `src/` `CHECK` |\n  - `src/a.rs`\n";
         assert_eq!(paths("DOC", document, &read), Ok(vec![]));
-        let document = "| `src/a.rs::ther` | `src/a.rs:absent`, `src/b.rs` |";
+        let document = "| `src/a.rs::ther` | `src/a.rs:absent` |\n  - `src/b.rs`\n";
         assert_eq!(
             paths("DOC", document, &read),
             Ok(vec![
                 "DOC:1: src/a.rs does not contain ther".to_owned(),
                 "DOC:1: src/a.rs does not contain absent".to_owned(),
-                "DOC:1: src/b.rs does not exist".to_owned(),
+                "DOC:2: src/b.rs does not exist".to_owned(),
             ])
         );
         assert!(paths("DOC", "no table", &read).is_err());
+    }
+
+    #[test]
+    fn what_is_forbidden_needs_something_that_shows_it() {
+        let of = |list: &str| {
+            unshown(&format!(
+                "| who | may | may not |\n|---|---|---|\n| a | all | |\n| b | read | write |\n\nText.\n\n{list}\nMore.\n\n- c\n"
+            ))
+        };
+        assert_eq!(of("- b\n  - `tests/b.rs::b`\n"), Ok(vec![]));
+        let lacking = "no test shows what is forbidden to: b".to_owned();
+        assert_eq!(of("- b\n  - `write`\n"), Ok(vec![lacking.clone()]));
+        let unknown = "nothing is forbidden to: a".to_owned();
+        assert_eq!(of("- a\n  - `tests/b.rs`\n"), Ok(vec![lacking, unknown]));
+        assert!(unshown("no table").is_err());
     }
 
     #[test]

@@ -60,6 +60,13 @@ fn what_the_map_the_rules_and_the_threat_model_point_to_exists() {
     }
 }
 
+/// The threat model's table has no paths: they stand in the list behind it.
+#[test]
+fn everything_that_is_forbidden_is_shown_by_a_test() {
+    let document = std::fs::read_to_string(workspace::root().join("docs/security.md")).unwrap();
+    no(&references::unshown(&document).unwrap());
+}
+
 #[test]
 fn cited_sections_of_the_semantics_reference_exist() {
     let reference = workspace::root().join("docs/semantics.md");
