@@ -15,6 +15,7 @@ use crate::postgres::call::Call;
 use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
 use crate::postgres::result_set::ResultSet;
+use crate::postgres::settings::filter_dialect;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, TextArg, TextArrayArg};
 
@@ -42,7 +43,7 @@ fn execute_batch(
             let properties = row.properties.map(|properties| properties.get());
             let [operation, row_key, if_match] =
                 [row.operation, row.row_key, row.if_match].map(|text| text.map(TextArg::get));
-            Operation::new(operation, row_key, properties, if_match)
+            Operation::new(operation, row_key, properties, if_match, filter_dialect())
         });
         let batch = Batch::new(partition_key.get(), rows)?;
         execute(table_name, partition_key, &batch, call)
@@ -60,7 +61,11 @@ fn execute_batch_json(
 ) -> BatchResults {
     let execute = || {
         let (table_name, partition_key) = target(c"execute_batch_json()", table_name, partition_key)?;
-        let batch = Batch::parse(partition_key.get(), required("operations", operations)?.get())?;
+        let batch = Batch::parse(
+            partition_key.get(),
+            required("operations", operations)?.get(),
+            filter_dialect(),
+        )?;
         execute(table_name, partition_key, &batch, call)
     };
     execute().or_raise()
@@ -141,7 +146,8 @@ fn operation(
     if_match: Option<TextArg<'_>>,
 ) -> BatchOperationOut {
     let bag = properties.map(|properties| properties.get());
-    Operation::new(Some(name), row_key.map(TextArg::get), bag, if_match.map(TextArg::get)).or_raise();
+    let (row_key_text, tag) = (row_key.map(TextArg::get), if_match.map(TextArg::get));
+    Operation::new(Some(name), row_key_text, bag, tag, filter_dialect()).or_raise();
     BatchOperationOut::new(name, row_key, properties, if_match)
 }
 

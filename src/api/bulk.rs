@@ -6,7 +6,7 @@ use std::time::Duration;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 use table_service_model::Error;
-use table_service_model::filter::Plan;
+use table_service_model::filter::{Dialect, Plan};
 use table_service_model::patch::Patch;
 use table_service_model::token::{ContinuationToken, Operation};
 
@@ -271,6 +271,11 @@ impl<'a> Work<'a> {
             Given::Update { properties, remove } => (b"update", *properties, remove.as_ref()),
         };
         let removed = remove.into_iter().flat_map(TextArrayArg::iter).map(text);
+        // Nothing stands for the service's dialect, which is that of all tokens of earlier versions.
+        let dialect = match settings::filter_dialect() {
+            Dialect::Service => None,
+            Dialect::Extended => Some(Some(b"extended".as_slice())),
+        };
         let parts = [
             Some(kind),
             Some(oid.as_slice()),
@@ -279,7 +284,7 @@ impl<'a> Work<'a> {
             bag(properties),
             remove.map(|_| b"remove".as_slice()),
         ];
-        Operation::new(parts.into_iter().chain(removed))
+        Operation::new(dialect.into_iter().chain(parts).chain(removed))
     }
 
     fn at_once(&self, top: Option<i64>) -> i64 {

@@ -2,15 +2,16 @@
 
 use pgrx::prelude::*;
 use table_service_model::entity::Entity;
-use table_service_model::filter::{Filter, Plan};
+use table_service_model::filter::{Dialect, Filter, Plan};
 use table_service_model::{Error, Ticks, property_name};
 
-use crate::engine::matches::{COST, implied, selectivity};
+use crate::engine::matches::{COST, selectivity, simplified};
 use crate::engine::residual::{ScannedEntity, ScannedProperties, parsed};
 use crate::postgres::arguments::required;
 use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
 use crate::postgres::planner::Request;
+use crate::postgres::settings::filter_dialect;
 use crate::postgres::statement::{passes, range_to_sql};
 use crate::postgres::types::{EntityArg, PlannerRequestArg, PropertiesArg, TextArg};
 
@@ -22,7 +23,7 @@ STRICT LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
 fn matches_support(request: PlannerRequestArg<'_>) -> pgrx::Internal {
     let answer = match Request::of(&request) {
-        Some(Request::Simplify(call)) => implied(&call).map(|(conditions, implied)| call.and(&conditions, implied)),
+        Some(Request::Simplify(request)) => simplified(&request),
         Some(Request::Selectivity(request)) => selectivity(&request).map(|selectivity| request.answer(selectivity)),
         Some(Request::Cost(request)) => Some(request.answer(COST)),
         None => None,
@@ -43,10 +44,11 @@ fn matches(
     let entity = entity.filter(|entity| !entity.is_null())?;
     let filter = required("filter", filter).or_raise();
     let parameters = parameters.map(|parameters| parameters.get());
-    Some(parsed(&mut call, filter.get(), parameters).matches(&entity.get()))
+    Some(parsed(&mut call, filter.get(), parameters, filter_dialect()).matches(&entity.get()))
 }
 
-/// Returns whether the entity in these columns passes a filter. `filter_to_sql` writes calls of this function.
+/// Returns whether the entity in these columns passes a filter. `filter_to_sql` writes calls of this function. They mean what the
+/// filter meant there, so its dialect is the extended one, whatever the setting is.
 #[pg_extern(immutable, strict, parallel_safe)]
 fn entity_passes(
     partition_key: TextArg<'_>,
@@ -62,7 +64,7 @@ fn entity_passes(
         timestamp: Ticks::from_postgres_micros(timestamp.into_inner()),
         properties: properties.get(),
     };
-    parsed(&mut call, filter.get(), None).matches(&entity)
+    parsed(&mut call, filter.get(), None, Dialect::Extended).matches(&entity)
 }
 
 /// Tests the residual filter of a scan that looks only at properties.
@@ -109,11 +111,12 @@ fn filter_to_sql(
     to_sql().or_raise()
 }
 
-/// Parses a filter. Every entity passes the filter NULL.
+/// Parses a filter in the session's dialect. Every entity passes the filter NULL.
 pub fn parse(filter: Option<TextArg<'_>>, parameters: Option<PropertiesArg<'_>>) -> Result<Filter, Error> {
     Filter::parse(
         filter.map_or("", TextArg::get),
         parameters.map(|parameters| parameters.get()),
+        filter_dialect(),
     )
 }
 

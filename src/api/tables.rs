@@ -21,6 +21,7 @@ use crate::postgres::error::OrRaise;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::raised::{has_sqlstate, message, rethrow_with};
 use crate::postgres::result_set::ResultSet;
+use crate::postgres::settings;
 use crate::postgres::spi::connect;
 use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::{Text, Value};
@@ -201,6 +202,7 @@ fn query(
     let filter = TableFilter::parse(
         filter.map_or("", TextArg::get),
         parameters.map(|parameters| parameters.get()),
+        settings::filter_dialect(),
     )?;
     let top = top
         .map(|top| usize::try_from(top).map_err(|_| top_out_of_range()))

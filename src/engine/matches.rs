@@ -1,25 +1,44 @@
 //! What a call of `matches` says to the planner: the conditions that it implies, by which the planner finds indexes, and
 //! which part of the entities passes.
 
+use pgrx::pg_sys;
 use table_service_model::filter::{
-    Column, Expression as FilterExpression, Filter, KeyRange, Operator as FilterOperator, Plan,
+    Column, Dialect, Expression as FilterExpression, Filter, KeyRange, Operator as FilterOperator, Plan,
 };
 use table_service_model::property_index::Condition;
 
 use super::property_index::FilterIndexes;
 use super::table::Table;
-use crate::postgres::planner::{Expression, Implied, Key, MatchesCall, Operator, SelectivityRequest, all_of, any_of};
+use crate::postgres::planner::{
+    Expression, Implied, Key, MatchesCall, Operator, SelectivityRequest, SimplifyRequest, all_of, any_of,
+};
+use crate::postgres::settings::filter_dialect;
 
 /// How many key ranges become conditions. The planner looks at each of them.
 const RANGES: usize = 64;
 
-/// Returns the conditions on keys and on entries of property indexes that every entity meets that passes the filter of a
-/// call, if there are any. There are none if the filter is not valid: then the call itself raises when it runs.
-pub fn implied(call: &MatchesCall<'_>) -> Option<(Vec<Expression>, Implied)> {
-    let parameters = call.parameters.map(|parameters| parameters.get());
-    let (Some(table), Ok(filter)) = (Table::of(call.table), Filter::parse(call.filter.get(), parameters)) else {
-        return None;
-    };
+/// Returns what stands for a call of `matches` in a plan, if not the call itself: the call and the conditions that its filter
+/// implies. If the filter is not valid there are none, and the call raises when it runs.
+///
+/// A filter that only the other dialect has must not be proved by a partial index that was made under that one: then the call
+/// would not run, and not raise.
+pub fn simplified(request: &SimplifyRequest<'_>) -> Option<pg_sys::Datum> {
+    let parameters = request.parameters.map(|parameters| parameters.get());
+    let parse = |dialect| Filter::parse(request.filter.get(), parameters, dialect);
+    match parse(filter_dialect()) {
+        Ok(filter) => {
+            let call = request.on_row.as_ref()?;
+            let (conditions, implied) = implied(call, filter)?;
+            Some(request.and(&conditions, implied))
+        }
+        Err(_) => parse(Dialect::Extended).is_ok().then(|| request.unlike_others()),
+    }
+}
+
+/// Returns the conditions on keys and on entries of property indexes that every entity meets that passes a filter, if there are
+/// any.
+fn implied(call: &MatchesCall<'_>, filter: Filter) -> Option<(Vec<Expression>, Implied)> {
+    let table = Table::of(call.table)?;
     let plan = Plan::new(filter);
     let (mut conditions, mut implied) = (Vec::new(), Implied::default());
     if plan.ranges.len() <= RANGES {
@@ -50,7 +69,7 @@ pub const COST: f64 = 20.0;
 /// statistics. Returns `None` if the filter is not valid.
 pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
     let parameters = request.parameters.map(|parameters| parameters.get());
-    let filter = Filter::parse(request.filter.get(), parameters).ok()?;
+    let filter = Filter::parse(request.filter.get(), parameters, filter_dialect()).ok()?;
     let Some(table) = request.table.and_then(Table::of) else {
         return Some(part(filter.expression(), &|_| false));
     };
@@ -92,6 +111,8 @@ pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
 fn part(expression: &FilterExpression, is_known: &dyn Fn(&Column) -> bool) -> f64 {
     const EQUAL: f64 = 0.005;
     const LESS: f64 = 1.0 / 3.0;
+    // As for LIKE.
+    const PART_OF_TEXT: f64 = 0.005;
     if columns_are_known(expression, is_known) {
         return 1.0;
     }
@@ -100,6 +121,7 @@ fn part(expression: &FilterExpression, is_known: &dyn Fn(&Column) -> bool) -> f6
         FilterExpression::Or(terms) => 1.0 - terms.iter().map(|term| 1.0 - part(term, is_known)).product::<f64>(),
         FilterExpression::Not(term) => 1.0 - part(term, &|_| false),
         FilterExpression::Constant(value) => f64::from(u8::from(*value)),
+        FilterExpression::Text(_) => PART_OF_TEXT,
         FilterExpression::Property(_) => 0.5,
         FilterExpression::Comparison(comparison) => match comparison.operator {
             FilterOperator::Eq => EQUAL,
@@ -118,6 +140,8 @@ fn columns_are_known(expression: &FilterExpression, is_known: &dyn Fn(&Column) -
         FilterExpression::Not(term) => columns_are_known(term, is_known),
         FilterExpression::Constant(_) => false,
         FilterExpression::Property(property) => is_known(&property.column),
+        // Conditions on entries and keys do not know what a text has within.
+        FilterExpression::Text(_) => false,
         FilterExpression::Comparison(comparison) => is_known(&comparison.property.column),
     }
 }

@@ -4,7 +4,7 @@
 use pgrx::prelude::*;
 use pgrx::{FromDatum, PgMemoryContexts};
 use table_service_model::entity::Entity;
-use table_service_model::filter::{Columns, Filter, Predicate};
+use table_service_model::filter::{Columns, Dialect, Filter, Predicate};
 use table_service_model::{Error, Properties, Ticks};
 
 use crate::postgres::call::{Call, call_argument};
@@ -97,21 +97,28 @@ unsafe fn argument(call: &Call<'_>, number: usize) -> pg_sys::Datum {
 struct Kept {
     source: Box<[u8]>,
     parameters: Option<Box<[u8]>>,
+    dialect: Dialect,
     predicate: Predicate,
     /// The columns that its filter looks at.
     columns: Columns,
 }
 
-/// Returns the predicate of a filter. It is parsed once per call site, as long as the filter stays the same.
-pub fn parsed<'c>(call: &'c mut Call<'_>, filter: &str, parameters: Option<Properties<'_>>) -> &'c Predicate {
+/// Returns the predicate of a filter. It is parsed once per call site, as long as the filter and its dialect stay the same.
+pub fn parsed<'c>(
+    call: &'c mut Call<'_>,
+    filter: &str,
+    parameters: Option<Properties<'_>>,
+    dialect: Dialect,
+) -> &'c Predicate {
     let bytes = parameters.map(|parameters| parameters.as_bytes());
-    let make = || Filter::parse(filter, parameters).map(|filter| Predicate::new(&filter));
-    &kept(call, filter.as_bytes(), bytes, make).predicate
+    let make = || Filter::parse(filter, parameters, dialect).map(|filter| Predicate::new(&filter));
+    &kept(call, filter.as_bytes(), bytes, dialect, make).predicate
 }
 
 /// Returns the predicate in the bytes that a scan passes.
 fn compiled<'c>(call: &'c mut Call<'_>, bytes: &[u8]) -> &'c Kept {
-    kept(call, bytes, None, || Predicate::from_bytes(bytes))
+    // What is compiled has no dialect any more.
+    kept(call, bytes, None, Dialect::default(), || Predicate::from_bytes(bytes))
 }
 
 /// Returns the predicate that the call site keeps, and makes a new one if its source has changed.
@@ -119,6 +126,7 @@ fn kept<'c>(
     call: &'c mut Call<'_>,
     source: &[u8],
     parameters: Option<&[u8]>,
+    dialect: Dialect,
     make: impl Fn() -> Result<Predicate, Error>,
 ) -> &'c Kept {
     let new = || {
@@ -126,6 +134,7 @@ fn kept<'c>(
         Kept {
             source: source.into(),
             parameters: parameters.map(Box::from),
+            dialect,
             columns: predicate.columns_of_filter(),
             predicate,
         }
@@ -139,7 +148,10 @@ fn kept<'c>(
         if kept.is_null() {
             kept = PgMemoryContexts::For((*site).fn_mcxt).leak_and_drop_on_delete(new());
             (*site).fn_extra = kept.cast();
-        } else if *(*kept).source != *source || (*kept).parameters.as_deref() != parameters {
+        } else if *(*kept).source != *source
+            || (*kept).parameters.as_deref() != parameters
+            || (*kept).dialect != dialect
+        {
             *kept = new();
         }
         &*kept

@@ -11,15 +11,21 @@ use super::nodes::{elements, of_type};
 use super::types::{PlannerRequestArg, PropertiesArg, TextArg};
 use super::varlena;
 
-/// A call of `matches` whose entity is the row of a table and whose filter is known when the query is planned.
-pub struct MatchesCall<'p> {
+/// A request for what stands in a plan for a call of `matches` whose filter is known when the query is planned.
+pub struct SimplifyRequest<'p> {
     call: *mut pg_sys::FuncExpr,
+    pub filter: TextArg<'p>,
+    pub parameters: Option<PropertiesArg<'p>>,
+    /// `None` if the entity is not the row of a table.
+    pub on_row: Option<MatchesCall<'p>>,
+}
+
+/// A call of `matches` whose entity is the row of a table.
+pub struct MatchesCall<'p> {
     row: &'p pg_sys::Var,
     columns: ColumnNumbers,
     /// The table. The planner has locked it.
     pub table: pg_sys::Oid,
-    pub filter: TextArg<'p>,
-    pub parameters: Option<PropertiesArg<'p>>,
     /// Whether its query may end before it has all rows that pass.
     pub ends_early: bool,
 }
@@ -73,7 +79,7 @@ pub enum Key {
 /// A request of the planner about a call of `matches`.
 pub enum Request<'p> {
     /// To simplify it. The answer may have the conditions that it implies.
-    Simplify(MatchesCall<'p>),
+    Simplify(SimplifyRequest<'p>),
     /// To estimate which part of the entities passes.
     Selectivity(SelectivityRequest<'p>),
     /// To estimate how long a call takes.
@@ -110,19 +116,23 @@ impl<'p> Request<'p> {
         unsafe {
             if let Some(simplify) = of_type::<pg_sys::SupportRequestSimplify>(request, T_SupportRequestSimplify) {
                 let arguments = Arguments::of((*simplify.fcall).args, simplify.root)?;
-                if arguments.has.is_some() {
+                // Without a query, an expression of an index is looked at, which stays as it is.
+                if arguments.has.is_some() || simplify.root.is_null() {
                     return None;
                 }
-                let (table, row) = arguments.row?;
-                let columns = ColumnNumbers::of(table)?;
-                return Some(Request::Simplify(MatchesCall {
+                let on_row = arguments.row.and_then(|(table, row)| {
+                    Some(MatchesCall {
+                        row,
+                        columns: ColumnNumbers::of(table)?,
+                        table,
+                        ends_early: ends_early(simplify.root),
+                    })
+                });
+                return Some(Request::Simplify(SimplifyRequest {
                     call: simplify.fcall,
-                    row,
-                    columns,
-                    table,
                     filter: arguments.filter,
                     parameters: arguments.parameters,
-                    ends_early: ends_early(simplify.root),
+                    on_row,
                 }));
             }
             if of_type::<pg_sys::SupportRequestCost>(request, T_SupportRequestCost).is_some() {
@@ -359,6 +369,54 @@ unsafe fn row<'p>(node: *mut pg_sys::Node, root: *mut pg_sys::PlannerInfo) -> Op
     }
 }
 
+impl SimplifyRequest<'_> {
+    /// Returns the call and conditions that it implies.
+    pub fn and(&self, conditions: &[Expression], implied: Implied) -> pg_sys::Datum {
+        let call = self.copy(|filter| {
+            // SAFETY: the copy of a constant is a constant.
+            unsafe { (*filter).location = implied.place() };
+            filter.cast()
+        });
+        let mut all = vec![call];
+        all.extend_from_slice(conditions);
+        pg_sys::Datum::from(combined(pg_sys::BoolExprType::AND_EXPR, &all).0)
+    }
+
+    /// Returns the call in a form that does the same and that the planner finds equal to no other call.
+    pub fn unlike_others(&self) -> pg_sys::Datum {
+        let call = self.copy(|filter| {
+            let (collation, form) = (
+                pg_sys::DEFAULT_COLLATION_OID,
+                pg_sys::CoercionForm::COERCE_IMPLICIT_CAST,
+            );
+            // SAFETY: a constant is an expression, here of the type text.
+            unsafe { pg_sys::makeRelabelType(filter.cast(), pg_sys::TEXTOID, -1, collation, form).cast() }
+        });
+        pg_sys::Datum::from(call.0)
+    }
+
+    /// Returns a copy of the call whose filter is changed.
+    fn copy(&self, change: impl Fn(*mut pg_sys::Const) -> *mut pg_sys::Node) -> Expression {
+        // SAFETY: the call is that of the request, which is copied with its arguments. `Arguments` has found that the
+        // second one is a constant.
+        let call = unsafe {
+            let call = &*self.call;
+            let arguments = pg_sys::copyObjectImpl(call.args.cast()).cast::<pg_sys::List>();
+            let filter = (*arguments).elements.add(1);
+            (*filter).ptr_value = change((*filter).ptr_value.cast()).cast();
+            pg_sys::makeFuncExpr(
+                call.funcid,
+                call.funcresulttype,
+                arguments,
+                call.funccollid,
+                call.inputcollid,
+                call.funcformat,
+            )
+        };
+        Expression(call.cast())
+    }
+}
+
 impl<'p> MatchesCall<'p> {
     /// Returns a condition on a column of the primary key.
     pub fn compare_key(&self, key: Key, operator: Operator, value: &str) -> Expression {
@@ -403,29 +461,6 @@ impl<'p> MatchesCall<'p> {
             value,
             (pg_sys::BYTEA_BTREE_FAM_OID, pg_sys::BYTEAOID, pg_sys::InvalidOid),
         )
-    }
-
-    /// Returns the call and conditions that it implies.
-    pub fn and(&self, conditions: &[Expression], implied: Implied) -> pg_sys::Datum {
-        // SAFETY: the call is that of the request, which is copied with its arguments. `Arguments` has found that the
-        // second one is a constant.
-        let call = unsafe {
-            let call = &*self.call;
-            let arguments = pg_sys::copyObjectImpl(call.args.cast()).cast::<pg_sys::List>();
-            let filter = (*(*arguments).elements.add(1)).ptr_value.cast::<pg_sys::Const>();
-            (*filter).location = implied.place();
-            pg_sys::makeFuncExpr(
-                call.funcid,
-                call.funcresulttype,
-                arguments,
-                call.funccollid,
-                call.inputcollid,
-                call.funcformat,
-            )
-        };
-        let mut all = vec![Expression(call.cast())];
-        all.extend_from_slice(conditions);
-        pg_sys::Datum::from(combined(pg_sys::BoolExprType::AND_EXPR, &all).0)
     }
 
     /// Returns a column of the row.

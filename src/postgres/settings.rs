@@ -1,12 +1,24 @@
 //! The extension's settings, `table_service.*`.
 
+use std::ffi::{c_int, c_void};
 use std::sync::Once;
 use std::time::Duration;
 
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
+use pgrx::guc::GucEnum;
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum, pg_guard, pg_sys};
+use table_service_model::filter::Dialect;
 
 static DIRECT_ACCESS: GucSetting<bool> = GucSetting::<bool>::new(true);
+static FILTER_DIALECT: GucSetting<FilterDialect> = GucSetting::<FilterDialect>::new(FilterDialect::Service);
 static PAGE_TIME_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5000);
+
+#[derive(Clone, Copy, PostgresGucEnum)]
+enum FilterDialect {
+    #[name = c"service"]
+    Service,
+    #[name = c"extended"]
+    Extended,
+}
 
 /// Defines the settings. If a step fails, the next call goes on with it: PostgreSQL refuses to define a setting twice.
 pub fn define() {
@@ -32,8 +44,41 @@ pub fn define() {
         GucContext::Userset,
         GucFlags::empty(),
     ));
+    static FILTER_DIALECT_DEFINED: Once = Once::new();
+    // SAFETY: the hook is guarded.
+    FILTER_DIALECT_DEFINED.call_once_force(|_| unsafe {
+        GucRegistry::define_enum_guc_with_hooks(
+            c"table_service.filter_dialect",
+            c"Whether filters say what the service's can, or also startswith, endswith, contains, in, and eq null.",
+            c"",
+            &FILTER_DIALECT,
+            GucContext::Userset,
+            GucFlags::empty(),
+            None,
+            Some(discard_plans),
+            None,
+        )
+    });
     // SAFETY: the prefix is a C string. It reserves the prefix: PostgreSQL rejects other settings that begin with it.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"table_service".as_ptr()) };
+}
+
+/// Discards the plans that the session keeps when filters get another dialect: they may rest on what a filter said in the
+/// one before.
+#[pg_guard]
+unsafe extern "C-unwind" fn discard_plans(new: c_int, _extra: *mut c_void) {
+    if new != FILTER_DIALECT.get().to_ordinal() {
+        // SAFETY: it only marks the session's plans, which it may do at any time.
+        unsafe { pg_sys::ResetPlanCache() };
+    }
+}
+
+/// Returns the dialect of the session's filters.
+pub fn filter_dialect() -> Dialect {
+    match FILTER_DIALECT.get() {
+        FilterDialect::Service => Dialect::Service,
+        FilterDialect::Extended => Dialect::Extended,
+    }
 }
 
 /// Returns how long a page may take.

@@ -1,6 +1,6 @@
 //! What a filter selects.
 
-use table_service_model::filter::{AccessClass, Expression, Filter, Plan, Predicate};
+use table_service_model::filter::{AccessClass, Dialect, Expression, Filter, Plan, Predicate};
 
 use crate::failure::Failure;
 use crate::record::{Record, reason};
@@ -25,7 +25,7 @@ impl Selection {
     /// Why it is none.
     pub fn read(text: Option<&str>) -> Result<Selection, Failure> {
         let text = text.unwrap_or_default().trim();
-        let filter = Filter::parse(text, None)
+        let filter = Filter::parse(text, None, Dialect::Service)
             .map_err(|error| Failure::usage(format!("--filter cannot be read: {}", reason(&error))))?;
         let is_all = filter == Filter::EVERYTHING;
         Ok(Selection {
@@ -59,7 +59,7 @@ fn comparisons(expression: &Expression) -> usize {
     match expression {
         Expression::And(terms) | Expression::Or(terms) => terms.iter().map(comparisons).sum(),
         Expression::Not(term) => comparisons(term),
-        Expression::Comparison(_) | Expression::Property(_) | Expression::Constant(_) => 1,
+        Expression::Comparison(_) | Expression::Text(_) | Expression::Property(_) | Expression::Constant(_) => 1,
     }
 }
 
@@ -80,6 +80,19 @@ mod tests {
                 said.exit_code() == 2 && said.to_string().contains("InvalidInput"),
                 "{said}"
             );
+        }
+    }
+
+    /// Any place must take the filter, and the service is one.
+    #[test]
+    fn filters_are_the_services() {
+        for (extended, code) in [
+            ("startswith(A, 'x')", "NotImplemented"),
+            ("A in ('x')", "InvalidInput"),
+            ("A eq null", "InvalidInput"),
+        ] {
+            let said = Selection::read(Some(extended)).err().unwrap();
+            assert!(said.exit_code() == 2 && said.to_string().contains(code), "{said}");
         }
     }
 

@@ -230,6 +230,7 @@ fn accounts_of(text: &str) -> Result<Vec<AccountSettings>, String> {
                 keys,
                 database_url: Vec::new(),
                 secondary_url: Vec::new(),
+                filter_dialect: None,
                 bearer: None,
             }),
             number => Err(format!(

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use table_service_model::access::Account;
+use table_service_model::filter::Dialect;
 
 use crate::bearer::Bearer;
 use crate::config::{AccountConfig, Config};
@@ -17,6 +18,8 @@ pub struct Tenant {
     pub number: usize,
     pub account: Account,
     pub database: Database,
+    /// What `$filter` may say.
+    pub filter_dialect: Dialect,
     /// Whose tokens it accepts, if any.
     pub bearer: Option<Bearer>,
     pub cors: CorsRules,
@@ -32,13 +35,14 @@ impl Tenants {
     /// # Errors
     /// For a database URL that needs TLS without certificates, and for keys of an issuer that cannot be read.
     pub fn new(config: &Config, tls: Option<Arc<rustls::ClientConfig>>) -> Result<Tenants, String> {
-        let settings = PoolSettings {
-            size: config.pool_size,
-            timeout: config.pool_timeout,
-            statement_timeout: config.statement_timeout,
-        };
         let tenant = |(number, account): (usize, &AccountConfig)| {
             let name = account.account.name();
+            let settings = PoolSettings {
+                size: config.pool_size,
+                timeout: config.pool_timeout,
+                statement_timeout: config.statement_timeout,
+                filter_dialect: account.filter_dialect,
+            };
             let secondary = (!account.standbys.is_empty()).then(|| {
                 let names = account.standbys.iter().map(node_name).collect();
                 Arc::new(Secondary::new(names, config.max_staleness))
@@ -61,6 +65,7 @@ impl Tenants {
                 number,
                 account: account.account.clone(),
                 database,
+                filter_dialect: account.filter_dialect,
                 bearer: bearer.map_err(|problem| format!("the account {name}: {problem}"))?,
                 cors: CorsRules::default(),
             };

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use table_service_command_line::files;
+use table_service_model::filter::Dialect;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot::{self, error::RecvError};
@@ -91,6 +92,15 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     let database_tls = tls::database(config.database_ca.as_deref())?;
     let explorer = Explorer::new(&config, database_tls.as_ref())?;
     let tenants = Tenants::new(&config, database_tls)?;
+    for tenant in tenants
+        .iter()
+        .filter(|tenant| tenant.filter_dialect == Dialect::Extended)
+    {
+        tracing::warn!(
+            account = tenant.account.name(),
+            "filters may say more than the service's can: a program that passes here may fail there"
+        );
+    }
     tenants.iter().for_each(|tenant| tenant.database.start());
     explorer.iter().for_each(Explorer::start);
     let checks: Vec<_> = tenants

@@ -4,7 +4,7 @@
 
 use divan::{Bencher, black_box};
 use table_service_model::entity::Entity;
-use table_service_model::filter::{Filter, Plan, Predicate};
+use table_service_model::filter::{Dialect, Filter, Plan, Predicate};
 use table_service_model::json::{self, Metadata};
 use table_service_model::{PropertiesBuf, Ticks};
 
@@ -91,12 +91,12 @@ const FILTERS: [&str; 3] = [
 
 #[divan::bench(args = FILTERS)]
 fn parse_and_plan(filter: &str) -> Plan {
-    Plan::new(Filter::parse(black_box(filter), None).unwrap())
+    Plan::new(Filter::parse(black_box(filter), None, Dialect::Service).unwrap())
 }
 
 #[divan::bench(args = FILTERS)]
 fn evaluate_filter(bencher: Bencher<'_, '_>, filter: &str) {
-    let predicate = Predicate::new(&Filter::parse(filter, None).unwrap());
+    let predicate = Predicate::new(&Filter::parse(filter, None, Dialect::Service).unwrap());
     let bag = bag("small");
     let entity = Entity {
         partition_key: None,

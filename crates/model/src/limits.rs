@@ -58,8 +58,9 @@ pub const FILTER_RANGES: usize = 100_000;
 /// ranges are fewer and coarser.
 pub const RANGE_BYTES: usize = 8 * FILTER_BYTES;
 
-/// Most bytes that the values of a filter's `@name`s have together. A value counts wherever its name stands.
-pub const FILTER_PARAMETER_BYTES: usize = 8 * FILTER_BYTES;
+/// Most bytes of a filter's copies: the value of an `@name` counts wherever its name stands, and what stands before an `in`
+/// for each member of the list.
+pub const FILTER_COPIED_BYTES: usize = 8 * FILTER_BYTES;
 
 /// Most bytes that an entry of a property index has. An index tuple of PostgreSQL has 2704 bytes at most, 12 of them
 /// headers. Two keys of 1 KiB fit behind the longest value. Permanent: indexes on disk hold entries of this length.

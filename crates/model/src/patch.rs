@@ -193,7 +193,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::filter::Filter;
+    use crate::filter::{Dialect, Filter};
     use crate::json::parse_properties;
     use crate::{Code, Ticks};
 
@@ -344,7 +344,7 @@ mod tests {
         let add = parse_properties(r#"{"n": 1}"#).unwrap();
         let stored = parse_properties(r#"{"n": 1}"#).unwrap();
         let patched = |condition: &str, timestamp, properties| {
-            let condition = Predicate::new(&Filter::parse(condition, None).unwrap());
+            let condition = Predicate::new(&Filter::parse(condition, None, Dialect::Service).unwrap());
             let patch = Patch::new(None, Some(add.as_properties()), None).unwrap();
             let entity = Entity {
                 partition_key: Some("p"),

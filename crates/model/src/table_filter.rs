@@ -2,7 +2,7 @@
 
 use crate::entity::Entity;
 use crate::error::Error;
-use crate::filter::{Column, Comparison, Expression, Filter, Literal};
+use crate::filter::{Column, Dialect, Expression, Filter};
 use crate::properties::{Properties, PropertiesBuilder};
 use crate::table_name::fold;
 
@@ -17,9 +17,10 @@ impl TableFilter {
     ///
     /// # Errors
     /// As there; `InternalError`, as the service has it, for any property but `TableName`.
-    pub fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<TableFilter, Error> {
-        let filter = Filter::parse(text, parameters)?;
-        folded(filter.expression()).map(|expression| TableFilter(Filter::new(expression)))
+    pub fn parse(text: &str, parameters: Option<Properties<'_>>, dialect: Dialect) -> Result<TableFilter, Error> {
+        let filter = Filter::parse_folded(text, parameters, dialect, fold)?;
+        check(filter.expression())?;
+        Ok(TableFilter(filter))
     }
 
     /// Returns whether a table of this name passes.
@@ -39,24 +40,16 @@ impl TableFilter {
     }
 }
 
-/// Returns the expression with its strings in the form in which names are compared.
-fn folded(expression: &Expression) -> Result<Expression, Error> {
-    let all = |terms: &[Expression]| terms.iter().map(folded).collect::<Result<Vec<_>, _>>();
-    Ok(match expression {
-        Expression::And(terms) => Expression::And(all(terms)?),
-        Expression::Or(terms) => Expression::Or(all(terms)?),
-        Expression::Not(term) => Expression::Not(Box::new(folded(term)?)),
-        Expression::Comparison(comparison) => Expression::Comparison(Comparison {
-            literal: match &comparison.literal {
-                Literal::String(text) => Literal::String(fold(text).into()),
-                other => other.clone(),
-            },
-            property: known(&comparison.property.column).map(|()| comparison.property.clone())?,
-            operator: comparison.operator,
-        }),
-        Expression::Property(property) => Expression::Property(known(&property.column).map(|()| property.clone())?),
-        Expression::Constant(value) => Expression::Constant(*value),
-    })
+/// Checks that an expression names no other property.
+fn check(expression: &Expression) -> Result<(), Error> {
+    match expression {
+        Expression::And(terms) | Expression::Or(terms) => terms.iter().try_for_each(check),
+        Expression::Not(term) => check(term),
+        Expression::Comparison(comparison) => known(&comparison.property.column),
+        Expression::Text(test) => known(&test.property.column),
+        Expression::Property(property) => known(&property.column),
+        Expression::Constant(_) => Ok(()),
+    }
 }
 
 fn known(column: &Column) -> Result<(), Error> {
@@ -72,8 +65,8 @@ fn known(column: &Column) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn passing<'n>(filter: &str, names: &[&'n str]) -> Vec<&'n str> {
-        let filter = TableFilter::parse(filter, None).unwrap();
+    fn passing<'n>(filter: &str, dialect: Dialect, names: &[&'n str]) -> Vec<&'n str> {
+        let filter = TableFilter::parse(filter, None, dialect).unwrap();
         names
             .iter()
             .copied()
@@ -92,8 +85,19 @@ mod tests {
             ("'beta' eq TableName", &["beta"]),
             ("TableName eq 7", &[]),
         ] {
-            assert_eq!(passing(filter, &names), expected, "{filter}");
+            assert_eq!(passing(filter, Dialect::Service, &names), expected, "{filter}");
         }
+        for (filter, expected) in [
+            ("startswith(TableName, 'GAM')", &["Gamma", "gamut"][..]),
+            ("startswith(TableName, 'Z')", &["Zeta"]),
+            ("contains(TableName, 'ET')", &["beta", "Zeta"]),
+            ("TableName in ('ALPHA', 'BETA', null)", &["Alpha", "beta"]),
+            ("TableName eq null", &[]),
+        ] {
+            let names = ["Alpha", "beta", "Gamma", "gamut", "Zeta"];
+            assert_eq!(passing(filter, Dialect::Extended, &names), expected, "{filter}");
+        }
+        assert!(TableFilter::parse("endswith(Name, 'x')", None, Dialect::Extended).is_err());
     }
 
     #[test]
@@ -104,7 +108,7 @@ mod tests {
             "TableName eq 'x' or tablename eq 'x'",
             "Flag",
         ] {
-            let error = TableFilter::parse(filter, None).unwrap_err();
+            let error = TableFilter::parse(filter, None, Dialect::Service).unwrap_err();
             assert_eq!(
                 error.report(),
                 "InternalError: Server encountered an internal error. Please try again after some time.",

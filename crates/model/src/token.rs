@@ -153,7 +153,7 @@ impl ContinuationToken {
             }) if of == operation => Ok((partition_key, row_key)),
             Some(ContinuationToken::Step { .. }) => Err(Error::ArgumentInvalid {
                 reason: "The continuation token is that of another operation. The next step has the same function, table, filter, \
-                         parameters, properties and remove"
+                         parameters, properties, remove and table_service.filter_dialect"
                     .to_owned(),
             }),
             _ => Err(invalid()),

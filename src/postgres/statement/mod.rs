@@ -457,7 +457,7 @@ impl Kind {
 #[pgrx::pg_schema]
 mod tests {
     use pgrx::prelude::*;
-    use table_service_model::filter::{Filter, Plan, Predicate};
+    use table_service_model::filter::{Dialect, Filter, Plan, Predicate};
 
     use super::*;
     use crate::postgres::types::value::Array;
@@ -524,10 +524,12 @@ mod tests {
         ];
         let mut kinds = Vec::new();
         for (range, is_partition) in ranges {
-            let plan = Plan::new(Filter::parse(range, None).unwrap());
+            let plan = Plan::new(Filter::parse(range, None, Dialect::Service).unwrap());
             let range = RangeKeys::new(plan.ranges.first().unwrap());
             for filter in filters {
-                let filter = filter.map(|text| ScanFilter::new(&Predicate::new(&Filter::parse(text, None).unwrap())));
+                let filter = filter.map(|text| {
+                    ScanFilter::new(&Predicate::new(&Filter::parse(text, None, Dialect::Service).unwrap()))
+                });
                 kinds.push((Kind::Scan(Shape::new(&range, filter.as_ref(), extent)), is_partition));
             }
         }
@@ -603,9 +605,11 @@ mod tests {
 
     #[pg_test]
     fn texts_have_as_many_parameters_as_statements_have_values() {
-        let plan = Plan::new(Filter::parse("PartitionKey eq 'a' and RowKey gt 'b'", None).unwrap());
+        let plan = Plan::new(Filter::parse("PartitionKey eq 'a' and RowKey gt 'b'", None, Dialect::Service).unwrap());
         let keys = RangeKeys::new(plan.ranges.first().unwrap());
-        let filter = ScanFilter::new(&Predicate::new(&Filter::parse("N eq 1", None).unwrap()));
+        let filter = ScanFilter::new(&Predicate::new(
+            &Filter::parse("N eq 1", None, Dialect::Service).unwrap(),
+        ));
         let first = Some(First { rows: 7, until: 0 });
         let key = Text::new("a");
         let rows = [("a", &[][..]), ("b", &[][..])].map(|(key, bag)| {

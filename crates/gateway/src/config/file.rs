@@ -7,6 +7,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use table_service_model::Secret;
 
+use super::filter_dialect::FilterDialect;
 use super::secrets::exposed;
 
 /// One of `[[accounts]]` in the file.
@@ -27,6 +28,9 @@ pub struct AccountSettings {
         deserialize_with = "one_or_more"
     )]
     pub secondary_url: Vec<Secret>,
+    /// What `$filter` may say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter_dialect: Option<FilterDialect>,
     /// Whose bearer tokens the account accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer: Option<BearerSettings>,

@@ -3,6 +3,7 @@
 mod command_line;
 mod error;
 mod file;
+mod filter_dialect;
 mod secrets;
 mod settings;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use table_service_model::Secret;
 
 use super::file::{AccountSettings, BearerSettings, one_or_more};
+use super::filter_dialect::FilterDialect;
 use super::secrets::exposed;
 
 /// Every setting, as it may stand in the file, in the environment and on the command line.
@@ -86,6 +87,11 @@ pub struct Settings {
         deserialize_with = "one_or_more"
     )]
     pub secondary_url: Vec<Secret>,
+
+    /// Whether $filter says only what the service's can, or also startswith, endswith, contains, in, and eq null [default: service]
+    #[arg(long, env = "TABLE_SERVICE_FILTER_DIALECT", value_name = "DIALECT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter_dialect: Option<FilterDialect>,
 
     /// How far a standby may be behind the database and still serve reads [default: without a limit]
     #[arg(long, env = "TABLE_SERVICE_MAX_STALENESS", value_name = "SECONDS")]

@@ -1,5 +1,6 @@
 //! How settings are read, from every source.
 
+use table_service_model::filter::Dialect;
 use tokio_postgres::config::Host;
 
 use super::command_line::CommandLine;
@@ -433,4 +434,40 @@ fn an_issuer_belongs_to_one_account() {
         account("two")
     );
     assert!(with_file(&for_all, &[]).unwrap_err().contains("accounts.bearer"));
+}
+
+#[test]
+fn a_dialect_belongs_to_one_account() {
+    let account = |name: &str, dialect: &str| {
+        format!(
+            "[[accounts]]\nname = \"{name}\"\nkeys = [\"a2V5\"]\ndatabase_url = \"postgresql://localhost/{name}\"\n{dialect}\n"
+        )
+    };
+    let extended = "filter_dialect = \"extended\"\n";
+    let dialects = |file: &str, arguments: &[&str]| {
+        let config = with_file(file, arguments).unwrap();
+        let dialects = config.accounts.iter().map(|account| account.filter_dialect);
+        dialects.collect::<Vec<_>>()
+    };
+    let (service, one) = (Dialect::Service, ["--database-url", "postgresql://localhost/d"]);
+    assert_eq!(
+        dialects(&(account("one", extended) + &account("two", "")), &[]),
+        [Dialect::Extended, service]
+    );
+    assert_eq!(dialects("", &one), [service]);
+    assert_eq!(dialects(extended, &one), [Dialect::Extended]);
+    assert_eq!(
+        dialects(extended, &[&one[..], &["--filter-dialect", "service"]].concat()),
+        [service]
+    );
+    let for_all = with_file(&(extended.to_owned() + &account("one", "")), &[]).unwrap_err();
+    assert!(
+        for_all.contains("filter_dialect") && for_all.contains("[[accounts]]"),
+        "{for_all}"
+    );
+    let wrong = with_file("filter_dialect = \"odata\"", &[]).unwrap_err();
+    assert!(
+        wrong.contains("filter_dialect") && wrong.contains("not one of service, extended"),
+        "{wrong}"
+    );
 }

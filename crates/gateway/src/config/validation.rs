@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use table_service_model::access::{Account, AccountKey};
+use table_service_model::filter::Dialect;
 use table_service_model::{Secret, connection};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
@@ -73,6 +74,7 @@ pub struct AccountConfig {
     pub other_databases: Vec<tokio_postgres::Config>,
     /// The standbys that serve the secondary endpoint, one host each. Without any the database serves it.
     pub standbys: Vec<tokio_postgres::Config>,
+    pub filter_dialect: Dialect,
     pub bearer: Option<BearerSettings>,
 }
 
@@ -210,6 +212,7 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
             database,
             other_databases,
             standbys,
+            filter_dialect: account.filter_dialect.unwrap_or_default().into(),
             bearer: account.bearer.clone(),
         });
     }
@@ -241,6 +244,12 @@ fn accounts(settings: &Settings) -> Result<Vec<AccountConfig>, ConfigError> {
             "belongs to one account: with several of them write [accounts.bearer] behind its [[accounts]]",
         ));
     }
+    if settings.filter_dialect.is_some() && !settings.accounts.is_empty() {
+        return Err(ConfigError::new(
+            "filter_dialect",
+            "belongs to one account: the accounts of the file have a filter_dialect of their own, in their [[accounts]]",
+        ));
+    }
     let mut names: Vec<&str> = accounts.iter().map(|account| account.account.name()).collect();
     names.sort_unstable();
     if let Some([twice, _]) = names.array_windows().find(|[a, b]| a == b) {
@@ -264,6 +273,7 @@ fn single_account(settings: &Settings) -> Result<AccountConfig, ConfigError> {
         database,
         other_databases,
         standbys,
+        filter_dialect: settings.filter_dialect.unwrap_or_default().into(),
         bearer: settings.bearer.clone(),
     })
 }

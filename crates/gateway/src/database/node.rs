@@ -10,6 +10,7 @@ use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
 use rustls::ClientConfig;
 use table_service_model::connection;
 use table_service_model::extension::Extension;
+use table_service_model::filter::Dialect;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -22,13 +23,14 @@ use super::standbys::Secondary;
 use super::version::usable;
 use super::watch::keep_looking;
 
-/// The size and the time limits of a pool.
+/// The size and the time limits of a pool, and the dialect of its connections' filters.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolSettings {
     pub size: usize,
     /// How long a request waits for a connection.
     pub timeout: Duration,
     pub statement_timeout: Duration,
+    pub filter_dialect: Dialect,
 }
 
 /// The state of a node.
@@ -468,7 +470,14 @@ fn prepare(
     let milliseconds = settings.statement_timeout.as_millis();
     let mut options = config.get_options().unwrap_or_default().to_owned();
     // `jit` costs more than our statements gain from it.
-    options.push_str(&format!(" -c statement_timeout={milliseconds} -c jit=off"));
+    // A role or a database may have another dialect: the account's decides.
+    let dialect = match settings.filter_dialect {
+        Dialect::Service => "service",
+        Dialect::Extended => "extended",
+    };
+    options.push_str(&format!(
+        " -c statement_timeout={milliseconds} -c jit=off -c table_service.filter_dialect={dialect}"
+    ));
     config.options(options.trim());
     if config.get_application_name().is_none() {
         config.application_name("table-service-gateway");

@@ -37,14 +37,15 @@ impl Databases {
     /// # Errors
     /// For a database URL that needs TLS without certificates.
     pub fn new(config: &Config, tls: Option<&Arc<rustls::ClientConfig>>) -> Result<Databases, String> {
-        let settings = PoolSettings {
-            size: CONNECTIONS,
-            timeout: TIME,
-            statement_timeout: TIME,
-        };
         let mut nodes = HashMap::new();
         let mut names = Vec::new();
         for account in &config.accounts {
+            let settings = PoolSettings {
+                size: CONNECTIONS,
+                timeout: TIME,
+                statement_timeout: TIME,
+                filter_dialect: account.filter_dialect,
+            };
             let mut database = account.database.clone();
             let mut options = database.get_options().unwrap_or_default().to_owned();
             for more in [

@@ -98,7 +98,8 @@ pub async fn get(
     } = address;
     context.grant.permits_key(partition_key, row_key)?;
     let projection = Projection::parse(select.unwrap_or_default())?;
-    let filter = query.get("$filter").map(|text| Filter::parse(text, None)).transpose()?;
+    let parse = |text: &str| Filter::parse(text, None, context.tenant.filter_dialect);
+    let filter = query.get("$filter").map(parse).transpose()?;
     let row = context.session.get_entity(table, partition_key, row_key).await?;
     let row = row.ok_or(Error::EntityNotFound)?;
     let Timestamp(timestamp) = column(&row, 0)?;

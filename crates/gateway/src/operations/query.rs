@@ -37,11 +37,17 @@ pub async fn query(context: &Context<'_>, table: &str, memory: &mut Share) -> Re
     check_options(query)?;
     let top = top(query)?;
     let from = continuation(query)?;
-    let filter = context.grant.clip(query.get("$filter"))?;
+    let filter = context
+        .grant
+        .clip(query.get("$filter"), context.tenant.filter_dialect)?;
     let select = query.get("$select");
     let projection = Projection::parse(select.unwrap_or_default())?;
     if let Err(error) = check_table_name(table) {
-        Filter::parse(filter.as_deref().unwrap_or_default(), None)?;
+        Filter::parse(
+            filter.as_deref().unwrap_or_default(),
+            None,
+            context.tenant.filter_dialect,
+        )?;
         return Err(error.into());
     }
     let metadata = context.metadata;

@@ -1,8 +1,11 @@
 //! Queries (semantics 4.8, 6).
 
 use serde_json::Value;
+use table_service_model::Ticks;
+use table_service_model::access::{GrantedRange, Permissions, TableSas};
 
-use crate::gateway::Service;
+use crate::access::with_query;
+use crate::gateway::{Gateway, Service, url};
 use raw_http::{ACCOUNT, Answer};
 
 fn filled() -> Service {
@@ -198,4 +201,89 @@ fn bad_queries_have_the_services_errors() {
         .collect::<Vec<_>>()
         .join("%20or%20");
     client.get(&format!("Things?$filter={long}")).expect(200);
+}
+
+/// Whatever the database says: its users may have another dialect.
+#[test]
+fn filters_are_the_services_unless_the_account_says_otherwise() {
+    let service = filled();
+    let database = &service.database;
+    database.session("owner").run(&format!(
+        "ALTER DATABASE \"{}\" SET table_service.filter_dialect = extended",
+        database.name()
+    ));
+    let url = url(database.cluster(), database.name(), "postgres");
+    let told = "filters may say more than the service's can";
+    let ranges = GrantedRange {
+        start_partition: Some("b".to_owned()),
+        ..GrantedRange::default()
+    };
+    let filters = [
+        ("startswith(s,'b')", "b1b2", "NotImplemented"),
+        (
+            "contains(s,'1') and PartitionKey in ('b','c')",
+            "b1c1",
+            "NotImplemented",
+        ),
+        ("substringof('c',s)", "c1", "NotImplemented"),
+        ("PartitionKey in ('b','x')", "b1b2", "InvalidInput"),
+        ("s ne null and RowKey eq '1'", "a1b1c1", "InvalidInput"),
+        ("t eq null and RowKey eq '2'", "a2b2", "InvalidInput"),
+    ];
+    for (arguments, is_extended) in [
+        (&[][..], false),
+        (&["--filter-dialect", "service"], false),
+        (&["--filter-dialect", "extended"], true),
+    ] {
+        let gateway = Gateway::start(&[&["--database-url", &url], arguments].concat());
+        let client = gateway.client();
+        let sas = TableSas::new("2019-02-02", "things")
+            .permissions(Permissions::parse("r").unwrap())
+            .expiry(Ticks::parse("2099-01-01").unwrap())
+            .range(ranges.clone())
+            .unwrap()
+            .sign(&client.account)
+            .unwrap();
+        for (filter, found, code) in filters {
+            let filter = filter.replace(' ', "%20");
+            let one = format!("Things(PartitionKey='b',RowKey='1')?$filter={filter}");
+            let answers = [
+                client.get(&format!("Things?$filter={filter}")),
+                client.get(&format!("Things?$filter={filter}&$select=PartitionKey,RowKey")),
+                with_query(
+                    &client,
+                    "GET",
+                    &format!("Things?$filter={filter}&{}", sas.to_query()),
+                    &[],
+                    "",
+                ),
+            ];
+            if !is_extended {
+                let status = if code == "NotImplemented" { 501 } else { 400 };
+                for answer in answers.iter().chain([&client.get(&one)]) {
+                    answer.fails_with(status, code, "");
+                }
+                // What SQL says of it is no business of the service's clients.
+                assert!(answers.iter().all(|answer| !answer.text().contains("filter_dialect")));
+                continue;
+            }
+            let found: Vec<_> = found
+                .as_bytes()
+                .chunks(2)
+                .map(|row| String::from_utf8(row.to_vec()).unwrap())
+                .collect();
+            let granted = found.iter().filter(|row| !row.starts_with('a')).cloned().collect();
+            let rows = answers.map(|answer| rows(&answer.expect(200)));
+            assert_eq!(rows, [found.clone(), found.clone(), granted], "{filter}");
+            client
+                .get(&one)
+                .expect(if found.contains(&"b1".to_owned()) { 200 } else { 404 });
+        }
+        assert_eq!(gateway.log().contains(told), is_extended);
+        assert!(
+            !is_extended || gateway.log().contains("account=\"devstoreaccount1\""),
+            "{}",
+            gateway.log()
+        );
+    }
 }

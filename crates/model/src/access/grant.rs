@@ -5,6 +5,7 @@ use strum::VariantArray;
 use super::granted_range::GrantedRange;
 use super::permissions::{AccountPermissions, Permissions, ResourceTypes};
 use crate::error::Error;
+use crate::filter::Dialect;
 use crate::table_name::fold;
 
 /// What a request, or one operation of an entity group transaction, wants to do.
@@ -112,9 +113,9 @@ impl Grant {
     ///
     /// # Errors
     /// Those of the filter itself.
-    pub fn clip(&self, filter: Option<&str>) -> Result<Option<String>, Error> {
+    pub fn clip(&self, filter: Option<&str>, dialect: Dialect) -> Result<Option<String>, Error> {
         match self {
-            Grant::Table { range, .. } if !range.is_everything() => range.clip(filter),
+            Grant::Table { range, .. } if !range.is_everything() => range.clip(filter, dialect),
             _ => Ok(filter.map(str::to_owned)),
         }
     }

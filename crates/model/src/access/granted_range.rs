@@ -1,7 +1,7 @@
 //! The entities that a table SAS reaches (semantics 7.2).
 
 use crate::error::Error;
-use crate::filter::Filter;
+use crate::filter::{Dialect, Filter};
 
 /// A range of keys, in key order, with both ends included: from (`spk`, `srk`) to (`epk`, `erk`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,10 +44,10 @@ impl GrantedRange {
     /// # Errors
     /// Those of [`Filter::parse`] for the query's own filter. It is parsed on its own, so that no text in it can change
     /// what the range's part means.
-    pub fn clip(&self, filter: Option<&str>) -> Result<Option<String>, Error> {
+    pub fn clip(&self, filter: Option<&str>, dialect: Dialect) -> Result<Option<String>, Error> {
         let mut terms = Vec::new();
         if let Some(filter) = filter {
-            Filter::parse(filter, None)?;
+            Filter::parse(filter, None, dialect)?;
             if !filter.trim().is_empty() {
                 terms.push(format!("({filter})"));
             }

@@ -22,8 +22,9 @@ impl<'a> Batch<'a> {
     ///
     /// ```
     /// use table_service_model::batch::{Batch, Operation};
+    /// use table_service_model::filter::Dialect;
     ///
-    /// let delete = |row_key| Operation::new(Some("delete"), Some(row_key), None, Some("*"));
+    /// let delete = |row_key| Operation::new(Some("delete"), Some(row_key), None, Some("*"), Dialect::Service);
     /// assert!(Batch::new("Sales", [delete("1"), delete("2")].into_iter()).is_ok());
     /// let twice = Batch::new("Sales", [delete("1"), delete("1")].into_iter()).unwrap_err();
     /// assert!(twice.report().starts_with("InvalidDuplicateRow: 1:"), "{}", twice.report());

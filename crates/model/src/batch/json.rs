@@ -7,22 +7,23 @@ use super::operation::{Action, Operation, condition, unknown_operation};
 use super::patch;
 use crate::error::Error;
 use crate::etag::IfMatch;
+use crate::filter::Dialect;
 use crate::json::operation_entity;
 use crate::json::reader::{Kind, Reader};
 use crate::limits;
 
 impl<'a> Batch<'a> {
     /// Reads a batch from JSON: an array of `{"<action>": {entity}, "if_match": "…"}`. The payload is this text. A patch has
-    /// its other arguments beside `if_match`, by their names.
+    /// its other arguments beside `if_match`, by their names, and its condition in this dialect.
     ///
     /// # Errors
     /// As [`Batch::new`]; `InvalidInput` for text that is not such an array and for unknown members;
     /// `CommandsInBatchActOnDifferentPartitions` for an entity with another PartitionKey.
-    pub fn parse(partition_key: &str, json: &'a str) -> Result<Batch<'a>, Error> {
+    pub fn parse(partition_key: &str, json: &'a str, dialect: Dialect) -> Result<Batch<'a>, Error> {
         let parsed = if json.len() > limits::BATCH_BYTES {
             Err(Error::BatchTooLarge)
         } else {
-            parse_operations(partition_key, json)
+            parse_operations(partition_key, json, dialect)
         };
         match parsed {
             Ok(batch) => Ok(batch),
@@ -35,7 +36,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn parse_operations<'a>(partition_key: &str, json: &'a str) -> Result<Batch<'a>, Error> {
+fn parse_operations<'a>(partition_key: &str, json: &'a str, dialect: Dialect) -> Result<Batch<'a>, Error> {
     let mut reader = Reader::new(json);
     let mut collected = Collector::default();
     let mut more = first_operation(&mut reader)?;
@@ -43,7 +44,7 @@ fn parse_operations<'a>(partition_key: &str, json: &'a str) -> Result<Batch<'a>,
         if collected.operations.len() == limits::BATCH_OPERATIONS {
             return Err(Error::TooManyOperations);
         }
-        match parse_operation(partition_key, &mut reader) {
+        match parse_operation(partition_key, &mut reader, dialect) {
             Err(error @ Error::MalformedJson { .. }) => return Err(error),
             operation => collected.push(operation)?,
         }
@@ -62,7 +63,7 @@ fn first_operation(reader: &mut Reader<'_>) -> Result<bool, Error> {
     reader.first_element()
 }
 
-fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>) -> Result<Operation<'a>, Error> {
+fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>, dialect: Dialect) -> Result<Operation<'a>, Error> {
     const FORM: &str = "An operation is an object {\"<operation>\": {entity}, \"if_match\": \"...\"}";
     let invalid = |reason: String| Error::ArgumentInvalid { reason };
     if reader.peek()? != Kind::Object {
@@ -103,7 +104,7 @@ fn parse_operation<'a>(partition_key: &str, reader: &mut Reader<'a>) -> Result<O
         (_, tag) => condition(action, tag)?,
     };
     let patch = if action == Action::Patch {
-        Some(Box::new(arguments.compile()?))
+        Some(Box::new(arguments.compile(dialect)?))
     } else if arguments.is_empty() {
         None
     } else {

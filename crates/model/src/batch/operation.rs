@@ -8,6 +8,7 @@ use super::patch::{CompiledPatch, Members};
 use crate::entity::{self, Entity};
 use crate::error::Error;
 use crate::etag::IfMatch;
+use crate::filter::Dialect;
 use crate::key::ROW_KEY;
 use crate::properties::{Properties, PropertiesBuf};
 
@@ -59,7 +60,7 @@ pub struct Operation<'a> {
 
 impl<'a> Operation<'a> {
     /// Makes an operation from its parts as SQL has them; `None` is NULL. For a patch, `action` is what
-    /// [`PatchArguments::pack`](super::PatchArguments::pack) gives.
+    /// [`PatchArguments::pack`](super::PatchArguments::pack) gives; `dialect` is that of its condition.
     ///
     /// # Errors
     /// `InvalidInput` for an unknown action, for `if_match` where it has no meaning or is missing, and for missing
@@ -69,10 +70,15 @@ impl<'a> Operation<'a> {
         row_key: Option<&'a str>,
         properties: Option<Properties<'a>>,
         if_match: Option<&str>,
+        dialect: Dialect,
     ) -> Result<Operation<'a>, Error> {
         let action = action.ok_or_else(|| Error::null_argument("operation"))?;
         let (action, patch, packed_bytes) = match Members::unpack(action) {
-            Some(arguments) => (Action::Patch, Some(Box::new(arguments?.compile()?)), action.len()),
+            Some(arguments) => (
+                Action::Patch,
+                Some(Box::new(arguments?.compile(dialect)?)),
+                action.len(),
+            ),
             None => {
                 let action = Action::from_name(action).ok_or_else(|| unknown_operation(action))?;
                 (action, None, 0)

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::error::Error;
-use crate::filter::{Filter, Predicate};
+use crate::filter::{Dialect, Filter, Predicate};
 use crate::json::reader::{Kind, Reader};
 use crate::json::{properties_to_json, read_properties};
 use crate::patch::Patch;
@@ -35,6 +35,7 @@ impl PatchArguments<'_> {
     ///
     /// ```
     /// use table_service_model::batch::{Operation, PatchArguments};
+    /// use table_service_model::filter::Dialect;
     ///
     /// let arguments = PatchArguments {
     ///     increment: None,
@@ -45,7 +46,7 @@ impl PatchArguments<'_> {
     /// };
     /// let packed = arguments.pack();
     /// assert_eq!(packed, r#"patch {"remove":["Reserved"],"condition":"Stock gt 0"}"#);
-    /// assert!(Operation::new(Some(&packed), Some("1"), None, Some("*")).is_ok());
+    /// assert!(Operation::new(Some(&packed), Some("1"), None, Some("*"), Dialect::Service).is_ok());
     /// ```
     pub fn pack(&self) -> String {
         let string = |text: &str| serde_json::Value::from(text).to_string();
@@ -167,9 +168,11 @@ impl<'j> Members<'j> {
     ///
     /// # Errors
     /// Those of filters.
-    pub(super) fn compile(self) -> Result<CompiledPatch, Error> {
+    pub(super) fn compile(self, dialect: Dialect) -> Result<CompiledPatch, Error> {
         let parameters = self.parameters.as_ref().map(PropertiesBuf::as_properties);
-        let filter = self.condition.map(|condition| Filter::parse(&condition, parameters));
+        let filter = self
+            .condition
+            .map(|condition| Filter::parse(&condition, parameters, dialect));
         Ok(CompiledPatch {
             increment: self.increment,
             remove: self.remove,

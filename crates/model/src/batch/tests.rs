@@ -1,21 +1,24 @@
 use super::*;
 use crate::entity::Entity;
 use crate::etag::IfMatch;
+use crate::filter::Dialect;
 use crate::json::parse_properties;
 use crate::{Code, Error, PropertiesBuf, limits};
 
 fn parse(json: &str) -> Result<Vec<(Action, String, String, IfMatch)>, String> {
-    Batch::parse("p", json).map_err(|error| error.report()).map(|batch| {
-        let parts = |operation: &Operation<'_>| {
-            (
-                operation.action,
-                operation.row_key.to_string(),
-                format!("{:?}", operation.properties()),
-                operation.if_match,
-            )
-        };
-        batch.operations().iter().map(parts).collect()
-    })
+    Batch::parse("p", json, Dialect::Service)
+        .map_err(|error| error.report())
+        .map(|batch| {
+            let parts = |operation: &Operation<'_>| {
+                (
+                    operation.action,
+                    operation.row_key.to_string(),
+                    format!("{:?}", operation.properties()),
+                    operation.if_match,
+                )
+            };
+            batch.operations().iter().map(parts).collect()
+        })
 }
 
 fn error(json: &str) -> String {
@@ -93,7 +96,7 @@ fn a_typo_does_not_lose_a_check() {
         (r#"[{}]"#, "An operation is an object"),
         (r#"[7]"#, "An operation is an object"),
     ] {
-        let error = Batch::parse("p", json).unwrap_err();
+        let error = Batch::parse("p", json, Dialect::Service).unwrap_err();
         assert_eq!(
             (error.code(), error.sqlstate()),
             (Code::InvalidInput, "22023"),
@@ -157,7 +160,7 @@ fn text_that_is_no_batch_is_malformed() {
         "[] x",
         "[{\"insert\": {\"RowKey\": \"1\"}},]",
     ] {
-        let error = Batch::parse("p", json).unwrap_err();
+        let error = Batch::parse("p", json, Dialect::Service).unwrap_err();
         assert_eq!(
             (error.code(), error.sqlstate()),
             (Code::InvalidInput, "22P02"),
@@ -180,7 +183,7 @@ fn too_many_operations_are_reported_before_anything_else() {
         "{\"nonsense\": 1}",
         "{\"insert\": {\"RowKey\": \"1\", \"A\": {}}}",
     ] {
-        let error = Batch::parse("p", &operations(101, first)).unwrap_err();
+        let error = Batch::parse("p", &operations(101, first), Dialect::Service).unwrap_err();
         assert_eq!(error, Error::TooManyOperations, "{first}");
         assert_eq!(error.sqlstate(), "54000");
         assert_eq!(
@@ -195,7 +198,7 @@ fn a_payload_ends_at_4_mebibytes() {
     let batch = |padding: usize| format!("[{{\"insert\": {{\"RowKey\": \"0\"}}}}{}]", " ".repeat(padding));
     let fits = limits::BATCH_BYTES - batch(0).len();
     assert!(parse(&batch(fits)).is_ok());
-    let error = Batch::parse("p", &batch(fits + 1)).unwrap_err();
+    let error = Batch::parse("p", &batch(fits + 1), Dialect::Service).unwrap_err();
     assert_eq!((error.code(), error.sqlstate()), (Code::RequestBodyTooLarge, "54000"));
 
     let bag = parse_properties(&format!("{{\"A\": \"{}\"}}", "x".repeat(30_000))).unwrap();
@@ -204,9 +207,15 @@ fn a_payload_ends_at_4_mebibytes() {
         let partition_key = "p".repeat(padding);
         Batch::new(
             &partition_key,
-            keys.iter()
-                .take(count)
-                .map(|key| Operation::new(Some("insert"), Some(key), Some(bag.as_properties()), None)),
+            keys.iter().take(count).map(|key| {
+                Operation::new(
+                    Some("insert"),
+                    Some(key),
+                    Some(bag.as_properties()),
+                    None,
+                    Dialect::Service,
+                )
+            }),
         )
         .map(|batch| batch.operations().len())
     };
@@ -218,9 +227,15 @@ fn a_payload_ends_at_4_mebibytes() {
 fn operations_are_checked_again_when_they_come_as_rows() {
     let bag = PropertiesBuf::empty();
     let new = |action, row_key, with_bag: bool, if_match| {
-        Operation::new(action, row_key, with_bag.then(|| bag.as_properties()), if_match)
-            .err()
-            .map(|error| (error.code(), error.sqlstate()))
+        Operation::new(
+            action,
+            row_key,
+            with_bag.then(|| bag.as_properties()),
+            if_match,
+            Dialect::Service,
+        )
+        .err()
+        .map(|error| (error.code(), error.sqlstate()))
     };
     let (invalid, missing) = (Code::InvalidInput, Code::PropertiesNeedValue);
     for (action, row_key, with_bag, if_match, expected) in [
@@ -243,7 +258,7 @@ fn operations_are_checked_again_when_they_come_as_rows() {
 fn limits_are_checked_for_the_whole_batch() {
     let long = "k".repeat(1025);
     let limits = |json: &str| {
-        let batch = Batch::parse("p", json).unwrap();
+        let batch = Batch::parse("p", json, Dialect::Service).unwrap();
         batch.check_limits("p").map_err(|error| error.report())
     };
     let insert = format!(r#"[{{"insert": {{"RowKey": "1"}}}}, {{"insert": {{"RowKey": "{long}"}}}}]"#);
@@ -284,7 +299,14 @@ fn a_patch_is_packed_into_its_operation() {
     ]
     .map(|json| parse_properties(json).unwrap());
     let packed = arguments(&increment, &parameters).pack();
-    let operation = Operation::new(Some(&packed), Some("r"), Some(set.as_properties()), Some("*")).unwrap();
+    let operation = Operation::new(
+        Some(&packed),
+        Some("r"),
+        Some(set.as_properties()),
+        Some("*"),
+        Dialect::Service,
+    )
+    .unwrap();
     assert_eq!((operation.action, operation.may_insert()), (Action::Patch, true));
     assert_eq!(operation.changed(&entity(&stored)), Ok(expected.clone()));
     // The condition is that of the stored entity.
@@ -294,7 +316,7 @@ fn a_patch_is_packed_into_its_operation() {
     );
     // With a version the entity must exist.
     let tag = crate::etag::format(crate::Ticks::parse("2026-01-01").unwrap());
-    let of_version = Operation::new(Some(&packed), Some("r"), None, Some(&tag)).unwrap();
+    let of_version = Operation::new(Some(&packed), Some("r"), None, Some(&tag), Dialect::Service).unwrap();
     assert!(!of_version.may_insert());
 }
 
@@ -343,7 +365,7 @@ fn a_patch_that_is_made_by_hand_is_checked() {
         ),
         ("patch {\"remove\": [\"\u{0}\"]}", "malformed"),
     ] {
-        let error = Operation::new(Some(operation), Some("r"), None, Some("*")).unwrap_err();
+        let error = Operation::new(Some(operation), Some("r"), None, Some("*"), Dialect::Service).unwrap_err();
         assert_eq!(error.code(), Code::InvalidInput, "{operation}");
         assert!(error.hint().unwrap().contains(hint), "{operation}: {:?}", error.hint());
     }
@@ -352,12 +374,13 @@ fn a_patch_that_is_made_by_hand_is_checked() {
         Some("r"),
         None,
         Some("*"),
+        Dialect::Service,
     );
     assert!(matches!(wrong, Err(Error::FilterSyntax { .. })));
     // A patch that sets nothing has no properties, and one without if_match is a mistake.
     let nothing = r#"patch {"remove": []}"#;
-    assert!(Operation::new(Some(nothing), Some("r"), None, Some("*")).is_ok());
-    let error = Operation::new(Some(nothing), Some("r"), None, None).unwrap_err();
+    assert!(Operation::new(Some(nothing), Some("r"), None, Some("*"), Dialect::Service).is_ok());
+    let error = Operation::new(Some(nothing), Some("r"), None, None, Dialect::Service).unwrap_err();
     assert!(error.hint().unwrap().contains("patch needs if_match"));
 }
 
@@ -377,7 +400,7 @@ fn the_arguments_of_patches_count_for_the_size_of_a_batch() {
         .map(|i| i.to_string())
         .collect();
     let batch = |count: usize| {
-        let operation = |key| Operation::new(Some(&packed), Some(key), None, Some("*"));
+        let operation = |key| Operation::new(Some(&packed), Some(key), None, Some("*"), Dialect::Service);
         Batch::new("p", keys.iter().take(count).map(|key| operation(key))).map(|batch| batch.operations().len())
     };
     assert_eq!(batch(keys.len() - 2), Ok(keys.len() - 2));

@@ -17,6 +17,7 @@ impl Filter {
     pub const EVERYTHING: Filter = Filter(Expression::Constant(true));
 
     /// Returns the filter of an expression that has the form of a parsed one.
+    #[cfg(test)]
     pub(crate) fn new(expression: Expression) -> Filter {
         Filter(expression)
     }
@@ -37,6 +38,7 @@ pub enum Expression {
     Or(Vec<Expression>),
     Not(Box<Expression>),
     Comparison(Comparison),
+    Text(TextTest),
     /// A bare property: whether its value is Boolean true.
     Property(Property),
     Constant(bool),
@@ -95,6 +97,39 @@ pub struct Comparison {
     pub property: Property,
     pub operator: Operator,
     pub literal: Literal,
+}
+
+/// A property against a part of its text. It holds for Strings alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextTest {
+    pub property: Property,
+    pub function: TextFunction,
+    pub text: Box<str>,
+}
+
+/// What a [`TextTest`] asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
+pub enum TextFunction {
+    Contains,
+    EndsWith,
+}
+
+impl TextFunction {
+    pub(crate) const ALL: &[TextFunction] = TextFunction::VARIANTS;
+
+    /// Returns the name in a filter, e.g. `contains`.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Returns whether it holds for a value. Parts of texts are parts of their UTF-8 and of their UTF-16 alike.
+    pub(super) fn holds(self, value: &str, text: &str) -> bool {
+        match self {
+            TextFunction::Contains => value.contains(text),
+            TextFunction::EndsWith => value.ends_with(text),
+        }
+    }
 }
 
 /// A column or property that a filter names.

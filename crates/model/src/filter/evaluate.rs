@@ -22,6 +22,10 @@ fn matches(expression: &Expression, entity: &Entity<'_>) -> bool {
         Expression::Or(terms) => terms.iter().any(|term| matches(term, entity)),
         Expression::Not(term) => !matches(term, entity),
         Expression::Comparison(comparison) => holds(comparison, entity),
+        Expression::Text(test) => {
+            let value = value_of(&test.property.column, entity);
+            matches!(value, Some(Value::String(value)) if test.function.holds(value, &test.text))
+        }
         Expression::Property(property) => value_of(&property.column, entity) == Some(Value::Boolean(true)),
         Expression::Constant(value) => *value,
     }

@@ -6,10 +6,10 @@
 //!
 //! ```
 //! use table_service_model::entity::Entity;
-//! use table_service_model::filter::{Filter, Plan, Predicate};
+//! use table_service_model::filter::{Dialect, Filter, Plan, Predicate};
 //! use table_service_model::json::parse_properties;
 //!
-//! let filter = Filter::parse("PartitionKey eq 'Sales' and Age gt 30", None)?;
+//! let filter = Filter::parse("PartitionKey eq 'Sales' and Age gt 30", None, Dialect::Service)?;
 //! let properties = parse_properties(r#"{"Age": 34}"#)?;
 //! let entity = Entity {
 //!     partition_key: Some("Sales"),
@@ -28,6 +28,7 @@
 //! ```
 
 mod ast;
+mod dialect;
 mod evaluate;
 mod key_range;
 mod key_set;
@@ -37,7 +38,8 @@ mod plan;
 mod predicate;
 mod print;
 
-pub use ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property};
+pub use ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property, TextFunction, TextTest};
+pub use dialect::Dialect;
 pub use key_range::{AccessClass, Bound, KeyRange};
 pub(crate) use outcomes::Outcomes;
 pub use plan::Plan;

@@ -3,6 +3,7 @@
 use crate::edm::{EdmType, Value, parse_double, parse_guid};
 use crate::error::Error;
 use crate::filter::ast::{Column, Comparison, Expression, Filter, Literal, Operator, Position, Property};
+use crate::filter::dialect::{Dialect, Function, exists};
 use crate::lexer::{QUOTED_TEXT, Spanned, Token, Tokens};
 use crate::limits;
 use crate::properties::Properties;
@@ -13,18 +14,36 @@ use crate::ticks::Ticks;
 const QUOTED_LITERAL: usize = 256;
 
 impl Filter {
-    /// Reads a filter (semantics 6.2). Text that is empty or blank is [`Filter::EVERYTHING`]. An `@name` takes its
+    /// Reads a filter (semantics 6.2 and 6.7). Text that is empty or blank is [`Filter::EVERYTHING`]. An `@name` takes its
     /// value from `parameters`.
     ///
     /// # Errors
     /// Those of semantics 6.4; `InvalidInput` for an `@name` without a value, and for a filter beyond the limits
-    /// `FILTER_BYTES`, `FILTER_PARENTHESES` or `FILTER_DEPTH` of [`crate::limits`].
-    pub fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Filter, Error> {
-        parse(text, parameters).map(Filter)
+    /// `FILTER_BYTES`, `FILTER_PARENTHESES`, `FILTER_DEPTH` or `FILTER_COPIED_BYTES` of [`crate::limits`].
+    pub fn parse(text: &str, parameters: Option<Properties<'_>>, dialect: Dialect) -> Result<Filter, Error> {
+        parse(text, parameters, dialect, None).map(Filter)
+    }
+
+    /// Reads a filter whose Strings are compared in the form that `fold` gives them.
+    ///
+    /// # Errors
+    /// Those of [`Filter::parse`].
+    pub(crate) fn parse_folded(
+        text: &str,
+        parameters: Option<Properties<'_>>,
+        dialect: Dialect,
+        fold: fn(&str) -> String,
+    ) -> Result<Filter, Error> {
+        parse(text, parameters, dialect, Some(fold)).map(Filter)
     }
 }
 
-fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Expression, Error> {
+fn parse(
+    text: &str,
+    parameters: Option<Properties<'_>>,
+    dialect: Dialect,
+    fold: Option<fn(&str) -> String>,
+) -> Result<Expression, Error> {
     if text.len() > limits::FILTER_BYTES {
         return Err(Error::FilterBeyondLimit {
             reason: format!("A filter has at most {} bytes", limits::FILTER_BYTES),
@@ -40,7 +59,9 @@ fn parse(text: &str, parameters: Option<Properties<'_>>) -> Result<Expression, E
         tokens,
         current,
         parameters,
-        parameter_bytes: 0,
+        dialect,
+        fold,
+        copied_bytes: 0,
         unsupported: None,
         groups: Vec::new(),
         terms: Vec::new(),
@@ -86,12 +107,31 @@ mod expected {
         "Expected there: a property or a literal, such as 30, 5L, 1.5, 'text', true or datetime'2026-01-31T12:00:00Z'";
     pub const CONDITION: &str = "A filter is a condition, such as Age gt 30";
     pub const SPACE: &str = "Expected there: a space between two words";
+    pub const LIST: &str = "Expected there: a list of literals in parentheses, as in Name in ('a', 'b')";
+    pub const ARGUMENTS: &str = "Expected there: two arguments in parentheses, as in startswith(Name, 'x')";
+    pub const LIST_IN_SERVICE: &str = "The service's filters have no lists: write P eq 'a' or P eq 'b'. \
+        In SQL, SET table_service.filter_dialect = 'extended' lets a filter say P in ('a', 'b')";
 }
 
+#[derive(Clone)]
 enum Operand {
     Property(Property),
     Literal(Literal),
     Null,
+    /// A function, whose arguments come next.
+    Call(Function),
+}
+
+impl Operand {
+    /// Returns how many bytes a copy has beside the operand itself.
+    fn bytes(&self) -> usize {
+        match self {
+            Operand::Property(property) => property.column.name().len(),
+            Operand::Literal(Literal::String(text)) => text.len(),
+            Operand::Literal(Literal::Binary(bytes)) => bytes.len(),
+            Operand::Literal(_) | Operand::Null | Operand::Call(_) => 0,
+        }
+    }
 }
 
 struct Parser<'f> {
@@ -99,8 +139,12 @@ struct Parser<'f> {
     tokens: Tokens<'f>,
     current: Spanned<'f>,
     parameters: Option<Properties<'f>>,
-    /// How many bytes the values of parameters have so far: a literal owns a copy of its value.
-    parameter_bytes: usize,
+    dialect: Dialect,
+    /// What makes of a String the form in which it is compared.
+    fold: Option<fn(&str) -> String>,
+    /// How many bytes the copies have so far: of the value of a parameter in each literal, and of what stands before `in`
+    /// for each member of its list.
+    copied_bytes: usize,
     /// The first error of the back end.
     unsupported: Option<Error>,
     groups: Vec<Group>,
@@ -149,9 +193,14 @@ impl<'f> Parser<'f> {
             }
             let expression = self.comparison()?;
             let mut is_property = matches!(expression, Expression::Property(_));
-            let expression = if negated { expression.negated() } else { expression };
-            let depth = usize::from(matches!(expression, Expression::Not(_)));
-            self.terms.push(Term { expression, depth });
+            group = match expression {
+                Expression::And(terms) => self.add_group(group, negated, terms, false)?,
+                Expression::Or(terms) => self.add_group(group, negated, terms, true)?,
+                leaf => {
+                    self.add(if negated { leaf.negated() } else { leaf });
+                    group
+                }
+            };
 
             while self.current.token == Token::Close
                 && let Some(parent) = self.groups.pop()
@@ -177,12 +226,43 @@ impl<'f> Parser<'f> {
                     };
                 }
                 Token::Word("add" | "sub" | "mul" | "div" | "mod") => return arithmetic(),
+                Token::Word("in") if is_property => return self.syntax_error(connective, expected::LIST_IN_SERVICE),
                 _ if is_property => return self.syntax_error(connective, expected::OPERATOR),
                 _ if self.groups.is_empty() => return self.syntax_error(connective, expected::CONNECTIVE),
                 _ => return self.syntax_error(connective, expected::CONNECTIVE_OR_CLOSE),
             }
             self.advance()?;
         }
+    }
+
+    /// Adds a term that is a leaf, or its negation.
+    fn add(&mut self, expression: Expression) {
+        let depth = usize::from(matches!(expression, Expression::Not(_)));
+        self.terms.push(Term { expression, depth });
+    }
+
+    /// Adds terms as if they stood in parentheses of their own, joined by `or` if it `is_any`, else by `and`.
+    fn add_group(
+        &mut self,
+        parent: Group,
+        negated: bool,
+        terms: Vec<Expression>,
+        is_any: bool,
+    ) -> Result<Group, Error> {
+        let or_start = self.terms.len();
+        let mut and_start = or_start;
+        for term in terms {
+            if is_any {
+                and_start = self.terms.len();
+            }
+            self.add(term);
+        }
+        let group = Group {
+            negated,
+            or_start,
+            and_start,
+        };
+        self.close(group, parent)
     }
 
     /// Makes the terms of a group, whose closing parenthesis has been read, part of its parent.
@@ -255,10 +335,13 @@ impl<'f> Parser<'f> {
         Ok(())
     }
 
-    /// `operand [ op operand ]`
+    /// `operand [ op operand ]`, and in the extended dialect what stands for a few comparisons.
     fn comparison(&mut self) -> Result<Expression, Error> {
         let start = self.current;
         let left = self.operand(expected::TERM)?;
+        if self.current.token == Token::Word("in") && self.dialect == Dialect::Extended {
+            return self.list(&left);
+        }
         let operator = match self.current.token {
             Token::Word(word) => Operator::of_keyword(word),
             _ => None,
@@ -271,19 +354,35 @@ impl<'f> Parser<'f> {
                     reason: expected::CONDITION,
                 }),
                 Operand::Literal(_) => self.syntax_error(start, expected::OPERATOR_OF_LITERAL),
-                Operand::Null => Ok(self.unsupported(null_is_no_value())),
+                Operand::Null => Ok(self.unsupported(null_is_no_value(self.dialect))),
+                Operand::Call(function) => self.call(function),
             };
         };
         self.advance()?;
         if self.current.token == Token::Word("not") {
             // OData reads this as a comparison with a negation.
-            return Err(not_implemented("A comparison with a predicate is not supported"));
+            return predicate_compared();
         }
         let right = self.operand(expected::OPERAND)?;
+        self.compared(left, operator, right)
+    }
+
+    fn compared(&mut self, left: Operand, operator: Operator, right: Operand) -> Result<Expression, Error> {
         Ok(match (left, right) {
+            (Operand::Call(_), _) | (_, Operand::Call(_)) => return predicate_compared(),
+            (Operand::Property(property), Operand::Null) | (Operand::Null, Operand::Property(property))
+                if self.dialect == Dialect::Extended && matches!(operator, Operator::Eq | Operator::Ne) =>
+            {
+                let exists = exists(property);
+                if operator == Operator::Ne {
+                    exists
+                } else {
+                    exists.negated()
+                }
+            }
             (Operand::Null, _) | (_, Operand::Null) => {
                 let name = match operator {
-                    Operator::Eq | Operator::Ne => return Ok(self.unsupported(null_is_no_value())),
+                    Operator::Eq | Operator::Ne => return Ok(self.unsupported(null_is_no_value(self.dialect))),
                     Operator::Lt => "LessThan",
                     Operator::Le => "LessThanOrEqual",
                     Operator::Gt => "GreaterThan",
@@ -308,6 +407,69 @@ impl<'f> Parser<'f> {
                 "A comparison of a constant with a constant is not supported",
             )),
         })
+    }
+
+    /// `in (operand, ...)`: the comparisons by `eq` of what stands before it, any of which may hold.
+    fn list(&mut self, left: &Operand) -> Result<Expression, Error> {
+        self.advance()?;
+        self.take(Token::Open, expected::LIST)?;
+        let mut any = Vec::new();
+        loop {
+            let member = self.operand(expected::LIST)?;
+            self.copied(left.bytes())?;
+            any.push(self.compared(left.clone(), Operator::Eq, member)?);
+            if self.current.token != Token::Comma {
+                break;
+            }
+            self.advance()?;
+        }
+        self.take(Token::Close, expected::LIST)?;
+        Ok(Expression::any_of(any))
+    }
+
+    /// `(operand, operand)`: the arguments of a function.
+    fn call(&mut self, function: Function) -> Result<Expression, Error> {
+        self.take(Token::Open, expected::ARGUMENTS)?;
+        let first = self.operand(expected::ARGUMENTS)?;
+        self.take(Token::Comma, expected::ARGUMENTS)?;
+        let second = self.operand(expected::ARGUMENTS)?;
+        self.take(Token::Close, expected::ARGUMENTS)?;
+        if matches!(self.current.token, Token::Word(word) if Operator::of_keyword(word).is_some()) {
+            return predicate_compared();
+        }
+        let (property, text) = match function {
+            Function::SubstringOf => (second, first),
+            Function::StartsWith | Function::EndsWith | Function::Contains => (first, second),
+        };
+        Ok(match (property, text) {
+            (Operand::Property(property), Operand::Literal(Literal::String(text))) => {
+                function.condition(property, text)
+            }
+            _ => self.unsupported(Error::ArgumentInvalid {
+                reason: format!("A function takes a property and a text, as in {}", function.example()),
+            }),
+        })
+    }
+
+    fn function(&self, name: &str) -> Result<Function, Error> {
+        match (Function::of_name(name), self.dialect) {
+            (Some(function), Dialect::Extended) => Ok(function),
+            (Some(_), Dialect::Service) => Err(not_implemented(format!(
+                "The service's filters have no functions. {}",
+                in_sql(name)
+            ))),
+            (None, _) => Err(not_implemented(format!(
+                "The function {} is not supported",
+                Error::quoted(name)
+            ))),
+        }
+    }
+
+    fn take(&mut self, token: Token<'_>, expected: &'static str) -> Result<(), Error> {
+        if self.current.token != token {
+            return self.syntax_error(self.current, expected);
+        }
+        self.advance().map(drop)
     }
 
     /// Returns whether the operand that has just been read is all of the filter.
@@ -337,12 +499,7 @@ impl<'f> Parser<'f> {
             _ => self.advance()?,
         };
         let operand = match token.token {
-            Token::Word(_) if self.current.token == Token::Open => {
-                return Err(not_implemented(format!(
-                    "The function {} is not supported",
-                    Error::quoted(token.text)
-                )));
-            }
+            Token::Word(name) if self.current.token == Token::Open => return self.function(name).map(Operand::Call),
             Token::Word("null") => Operand::Null,
             // Programs print them in any case.
             Token::Word(word) if word.eq_ignore_ascii_case("true") => Operand::Literal(Literal::Boolean(true)),
@@ -363,9 +520,12 @@ impl<'f> Parser<'f> {
             Token::Quoted(edm, body) => Operand::Literal(self.literal(token, quoted(edm, body).ok_or(edm))?),
             _ => return self.syntax_error(token, expected),
         };
-        match self.current.token {
-            Token::Word("add" | "sub" | "mul" | "div" | "mod") => arithmetic(),
-            _ => Ok(operand),
+        match (self.current.token, operand, self.fold) {
+            (Token::Word("add" | "sub" | "mul" | "div" | "mod"), ..) => arithmetic(),
+            (_, Operand::Literal(Literal::String(text)), Some(fold)) => {
+                Ok(Operand::Literal(Literal::String(fold(&text).into())))
+            }
+            (_, operand, _) => Ok(operand),
         }
     }
 
@@ -379,20 +539,26 @@ impl<'f> Parser<'f> {
                     Error::quoted(name)
                 ),
             })?;
-        self.parameter_bytes += match value {
+        self.copied(match value {
             Value::String(text) => text.len(),
             Value::Binary(bytes) => bytes.len(),
             _ => 0,
-        };
-        if self.parameter_bytes > limits::FILTER_PARAMETER_BYTES {
+        })?;
+        Ok(value.into())
+    }
+
+    fn copied(&mut self, bytes: usize) -> Result<(), Error> {
+        self.copied_bytes += bytes;
+        if self.copied_bytes > limits::FILTER_COPIED_BYTES {
             return Err(Error::FilterBeyondLimit {
                 reason: format!(
-                    "The values of the filter's parameters have at most {} bytes, each counted wherever it stands",
-                    limits::FILTER_PARAMETER_BYTES
+                    "The values of the filter's parameters have at most {} bytes, each counted wherever it stands. So has \
+                     what stands before an in, counted for each member of the list",
+                    limits::FILTER_COPIED_BYTES
                 ),
             });
         }
-        Ok(value.into())
+        Ok(())
     }
 
     fn literal(&self, token: Spanned<'_>, literal: Result<Literal, EdmType>) -> Result<Literal, Error> {
@@ -460,9 +626,23 @@ fn arithmetic<T>() -> Result<T, Error> {
     Err(not_implemented("Arithmetic in a filter is not supported"))
 }
 
-fn null_is_no_value() -> Error {
+fn predicate_compared<T>() -> Result<T, Error> {
+    Err(not_implemented("A comparison with a predicate is not supported"))
+}
+
+fn null_is_no_value(dialect: Dialect) -> Error {
     Error::ArgumentInvalid {
-        reason: "No property is null: one without a value is absent, and a filter cannot compare it with null"
-            .to_owned(),
+        reason: match dialect {
+            Dialect::Service => format!(
+                "No property is null: one without a value is absent, and the service cannot compare it with null. {}",
+                in_sql("P eq null")
+            ),
+            Dialect::Extended => "null is no condition and no value: P eq null says that an entity lacks P".to_owned(),
+        },
     }
+}
+
+/// Says how a filter in SQL may say something.
+fn in_sql(what: &str) -> String {
+    format!("In SQL, SET table_service.filter_dialect = 'extended' lets a filter say {what}")
 }

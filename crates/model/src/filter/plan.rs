@@ -144,7 +144,7 @@ impl<'f> Literals<'f> {
                     }
                 }
             }
-            Expression::Property(_) | Expression::Constant(_) => {}
+            Expression::Text(_) | Expression::Property(_) | Expression::Constant(_) => {}
         }
     }
 }
@@ -228,7 +228,7 @@ impl<'f> Planner<'f> {
         }
     }
 
-    /// Returns the keys for which a leaf holds; `None` if that depends on properties or the Timestamp.
+    /// Returns the keys for which a leaf holds; `None` if that depends on properties, the Timestamp or a part of a key's text.
     fn leaf(&self, expression: &Expression, negated: bool) -> Option<KeySet> {
         let known = |holds: bool| Some(if holds { self.space.all() } else { KeySet::EMPTY });
         match expression {
@@ -251,6 +251,10 @@ impl<'f> Planner<'f> {
                     }
                 }
             }
+            Expression::Text(test) => match test.property.column {
+                Column::Property(_) | Column::PartitionKey | Column::RowKey => None,
+                Column::Timestamp => known(negated),
+            },
             // No system property is a Boolean.
             Expression::Property(property) => match property.column {
                 Column::Property(_) => None,

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::edm::EdmType;
 use crate::entity::Entity;
 use crate::expiry::Alive;
-use crate::filter::ast::{Column, Expression, Filter, Literal};
+use crate::filter::ast::{Column, Expression, Filter, Literal, TextFunction};
 use crate::filter::outcomes::Outcomes;
 use crate::ticks::Ticks;
 
@@ -28,11 +28,19 @@ pub struct Predicate {
 #[derive(Debug, Clone, PartialEq)]
 struct Test {
     column: Column,
-    literal: Literal,
+    operand: Operand,
     holds_for: Outcomes,
     then: Jump,
     otherwise: Jump,
     last_index: LastIndex,
+}
+
+/// What a value is tested against.
+#[derive(Debug, Clone, PartialEq)]
+enum Operand {
+    Literal(Literal),
+    /// The outcome is `EQUAL` if the function holds, else `LESS`.
+    Text(TextFunction, Box<str>),
 }
 
 /// The index of a test's property in the last bag. It only speeds up the search in the next one.
@@ -222,15 +230,23 @@ impl Compiler {
             }
             Expression::Comparison(comparison) => self.test(Test {
                 column: comparison.property.column.clone(),
-                literal: comparison.literal.clone(),
+                operand: Operand::Literal(comparison.literal.clone()),
                 holds_for: Outcomes::of(comparison.operator).negated_if(negated),
+                then,
+                otherwise,
+                last_index: LastIndex::default(),
+            }),
+            Expression::Text(test) => self.test(Test {
+                column: test.property.column.clone(),
+                operand: Operand::Text(test.function, test.text.clone()),
+                holds_for: Outcomes::EQUAL.negated_if(negated),
                 then,
                 otherwise,
                 last_index: LastIndex::default(),
             }),
             Expression::Property(property) => self.test(Test {
                 column: property.column.clone(),
-                literal: Literal::Boolean(true),
+                operand: Operand::Literal(Literal::Boolean(true)),
                 holds_for: Outcomes::EQUAL.negated_if(negated),
                 then,
                 otherwise,
@@ -254,33 +270,49 @@ impl Test {
         match &self.column {
             Column::PartitionKey => self.outcome_of_key(entity.partition_key),
             Column::RowKey => self.outcome_of_key(entity.row_key),
-            Column::Timestamp => match (entity.timestamp, &self.literal) {
+            Column::Timestamp => match (entity.timestamp, &self.operand) {
                 (None, _) => Outcomes::ABSENT,
-                (Some(timestamp), Literal::DateTime(literal)) => timestamp.cmp(literal).into(),
+                (Some(timestamp), Operand::Literal(Literal::DateTime(literal))) => timestamp.cmp(literal).into(),
                 (Some(_), _) => Outcomes::LESS,
             },
             Column::Property(name) => match entity.properties.stored(name.as_bytes(), self.last_index.get()) {
                 None => Outcomes::ABSENT,
                 Some((index, edm, bytes)) => {
                     self.last_index.set(index);
-                    compare(edm, bytes, &self.literal).unwrap_or(Outcomes::LESS)
+                    compare(edm, bytes, &self.operand).unwrap_or(Outcomes::LESS)
                 }
             },
         }
     }
 
     fn outcome_of_key(&self, key: Option<&str>) -> Outcomes {
-        match (key, &self.literal) {
+        match (key, &self.operand) {
             (None, _) => Outcomes::ABSENT,
             // Keys have the order in which they are stored, which is that of their bytes.
-            (Some(key), Literal::String(literal)) => key.as_bytes().cmp(literal.as_bytes()).into(),
+            (Some(key), Operand::Literal(Literal::String(literal))) => key.as_bytes().cmp(literal.as_bytes()).into(),
+            (Some(key), Operand::Text(function, text)) => text_outcome(*function, key, text),
             (Some(_), _) => Outcomes::LESS,
         }
     }
 }
 
-/// Returns a stored value against a literal; `None` when their types do not compare.
-fn compare(edm: EdmType, bytes: &[u8], literal: &Literal) -> Option<Outcomes> {
+fn text_outcome(function: TextFunction, value: &str, text: &str) -> Outcomes {
+    if function.holds(value, text) {
+        Outcomes::EQUAL
+    } else {
+        Outcomes::LESS
+    }
+}
+
+/// Returns a stored value against an operand; `None` when their types do not compare.
+fn compare(edm: EdmType, bytes: &[u8], operand: &Operand) -> Option<Outcomes> {
+    let literal = match operand {
+        Operand::Literal(literal) => literal,
+        Operand::Text(function, text) if edm == EdmType::String => {
+            return Some(text_outcome(*function, std::str::from_utf8(bytes).ok()?, text));
+        }
+        Operand::Text(..) => return None,
+    };
     let int32 = || bytes.try_into().ok().map(i32::from_le_bytes);
     let int64 = || bytes.try_into().ok().map(i64::from_le_bytes);
     let double = || bytes.try_into().ok().map(f64::from_le_bytes);

@@ -1,9 +1,9 @@
-//! The canonical text of a filter.
+//! The canonical text of a filter. It is in the dialect of the service as far as that can say it.
 
 use std::fmt::{self, Display, Formatter, Write};
 
 use crate::edm::{format_double, write_guid};
-use crate::filter::ast::{Comparison, Expression, Filter, Literal};
+use crate::filter::ast::{Comparison, Expression, Filter, Literal, TextTest};
 
 impl Display for Filter {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -19,6 +19,15 @@ impl Display for Expression {
             Expression::Not(term) if matches!(**term, Expression::Property(_)) => write!(f, "not {term}"),
             Expression::Not(term) => write!(f, "not ({term})"),
             Expression::Comparison(comparison) => comparison.fmt(f),
+            Expression::Text(TextTest {
+                property,
+                function,
+                text,
+            }) => {
+                write!(f, "{}({}, ", function.name(), property.column.name())?;
+                write_quoted(f, text)?;
+                f.write_char(')')
+            }
             Expression::Property(property) => f.write_str(property.column.name()),
             Expression::Constant(value) => value.fmt(f),
         }

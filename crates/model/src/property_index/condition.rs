@@ -132,6 +132,13 @@ impl<N: AsRef<str>> Reader<'_, N> {
                 let outcomes = Outcomes::of(comparison.operator).negated_if(negated);
                 self.leaf(&comparison.property.column, &comparison.literal, outcomes)
             }
+            // Entries have the start of a text, so they only tell that there is one: nothing else is `ge ''`.
+            Expression::Text(_) if negated => Implication::Values(KnownValues::default()),
+            Expression::Text(test) => self.leaf(
+                &test.property.column,
+                &Literal::String("".into()),
+                Outcomes::of(Operator::Ge),
+            ),
             Expression::Property(property) => self.leaf(
                 &property.column,
                 &Literal::Boolean(true),

@@ -7,7 +7,7 @@ mod laws;
 
 use super::{Condition, condition, entry};
 use crate::edm::Value;
-use crate::filter::Filter;
+use crate::filter::{Dialect, Filter};
 use crate::properties::{PropertiesBuf, PropertiesBuilder};
 
 fn bag(properties: &[(&str, Value<'_>)]) -> PropertiesBuf {
@@ -34,5 +34,5 @@ fn meets(condition: &Condition, entries: &[Option<Vec<u8>>]) -> bool {
 }
 
 fn parse(text: &str) -> Filter {
-    Filter::parse(text, None).unwrap()
+    Filter::parse(text, None, Dialect::Extended).unwrap()
 }

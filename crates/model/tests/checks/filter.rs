@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use table_service_model::entity::Entity;
-use table_service_model::filter::{Filter, Plan, Predicate};
+use table_service_model::filter::{Dialect, Filter, Plan, Predicate};
 use table_service_model::json::parse_properties;
 use table_service_model::{Code, Ticks};
 
@@ -15,23 +15,39 @@ const BAGS: [&str; 4] = [
 ];
 const KEYS: [&str; 5] = ["", "a", "b", "\u{ff21}", "\u{1f600}"];
 
-/// Any text is a filter or refused. A filter prints as an equal one, and its compiled form and its plan agree with it.
+/// Any text is a filter or refused. A filter prints as an equal one, and its compiled form and its plan agree with it. What
+/// the service's dialect reads means the same in the other one.
 pub fn filter(text: &str) {
+    let extended = read(text, Dialect::Extended);
+    if let Some(filter) = read(text, Dialect::Service) {
+        assert_eq!(extended.as_ref(), Some(&filter), "{text}");
+    }
+    extended.as_ref().map(check);
+}
+
+fn read(text: &str, dialect: Dialect) -> Option<Filter> {
     let parameters = parse_properties(BAGS[1]).unwrap();
-    let filter = match Filter::parse(text, Some(parameters.as_properties())) {
-        Ok(filter) => filter,
+    match Filter::parse(text, Some(parameters.as_properties()), dialect) {
+        Ok(filter) => Some(filter),
         Err(error) => {
             assert!(
                 matches!(error.code(), Code::InvalidInput | Code::NotImplemented),
                 "{error:?}"
             );
             assert!(error.report().len() + error.hint().unwrap_or_default().len() < 32 * 1024);
-            return;
+            None
         }
-    };
+    }
+}
+
+fn check(filter: &Filter) {
     let printed = filter.to_string();
-    assert_eq!(Filter::parse(&printed, None).as_ref(), Ok(&filter), "{printed}");
-    let predicate = Predicate::new(&filter);
+    assert_eq!(
+        Filter::parse(&printed, None, Dialect::Extended).as_ref(),
+        Ok(filter),
+        "{printed}"
+    );
+    let predicate = Predicate::new(filter);
     assert_eq!(Predicate::from_bytes(&predicate.to_bytes()).as_ref(), Ok(&predicate));
     let plan = Plan::new(filter.clone());
     for bag in BAGS.map(|json| parse_properties(json).unwrap()) {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use percent_encoding::percent_decode_str;
 use table_service_model::access::{AccessPolicies, Account, AccountKey, Client, Grant, Sas, ServiceOperation};
 use table_service_model::entity::Entity;
-use table_service_model::filter::Filter;
+use table_service_model::filter::{Dialect, Filter};
 use table_service_model::{Code, PropertiesBuf, Ticks};
 
 const KEYS: [&str; 5] = ["", "a", "b'", "\u{ff21}", "\u{1f600}"];
@@ -58,8 +58,8 @@ pub fn sas(query: &str) {
     let Grant::Table { range, .. } = &grant else {
         return;
     };
-    let clipped = grant.clip(Some("RowKey ge ''")).unwrap().unwrap();
-    let filter = Filter::parse(&clipped, None).unwrap();
+    let clipped = grant.clip(Some("RowKey ge ''"), Dialect::Service).unwrap().unwrap();
+    let filter = Filter::parse(&clipped, None, Dialect::Service).unwrap();
     let mut keys = KEYS.to_vec();
     keys.extend(
         [

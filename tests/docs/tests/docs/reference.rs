@@ -234,8 +234,8 @@ fn the_limits_are_the_models() {
         ("key ranges of a filter", limits::FILTER_RANGES),
         ("bytes of all keys of these ranges", limits::RANGE_BYTES),
         (
-            "bytes of a filter's `@name` values, counted wherever they occur",
-            limits::FILTER_PARAMETER_BYTES,
+            "bytes of a filter's `@name` values, counted wherever they occur, and of what stands before `in`, for each member of its list",
+            limits::FILTER_COPIED_BYTES,
         ),
         ("names in a projection", limits::PROJECTION_NAMES),
         ("operations of a batch", limits::BATCH_OPERATIONS),

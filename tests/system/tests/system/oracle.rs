@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use system_tests::{Database, Session};
 use table_service_model::entity::Entity;
-use table_service_model::filter::Filter;
+use table_service_model::filter::{Dialect, Filter};
 use table_service_model::json::properties_to_json;
 use table_service_model::{PropertiesBuf, PropertiesBuilder, Ticks, Value};
 
@@ -334,12 +334,11 @@ fn property(random: &mut Random) -> &'static str {
 }
 
 fn comparison(random: &mut Random, out: &mut String) {
+    if random.chance(7) {
+        return extended(random, out);
+    }
     let property = property(random);
-    let edm = match property {
-        "PartitionKey" | "RowKey" if random.chance(92) => "String",
-        "Timestamp" if random.chance(80) => "DateTime",
-        _ => one(random, &TYPES),
-    };
+    let edm = type_of_literal(property, random);
     let (operator, literal) = (one(random, &OPERATORS), literal(edm, random));
     let written = if random.chance(15) {
         write!(out, "{literal} {operator} {property}")
@@ -347,6 +346,36 @@ fn comparison(random: &mut Random, out: &mut String) {
         write!(out, "{property} {operator} {literal}")
     };
     written.unwrap();
+}
+
+fn type_of_literal(property: &str, random: &mut Random) -> &'static str {
+    match property {
+        "PartitionKey" | "RowKey" if random.chance(92) => "String",
+        "Timestamp" if random.chance(80) => "DateTime",
+        _ => one(random, &TYPES),
+    }
+}
+
+/// What only the extended dialect has.
+fn extended(random: &mut Random, out: &mut String) {
+    let property = property(random);
+    let text = literal("String", random);
+    match random.below(6) {
+        0 => write!(out, "startswith({property}, {text})").unwrap(),
+        1 => write!(out, "endswith({property}, {text})").unwrap(),
+        2 => write!(out, "contains({property}, {text})").unwrap(),
+        3 => write!(out, "substringof({text}, {property})").unwrap(),
+        4 => {
+            let members: Vec<_> = (0..1 + random.below(4))
+                .map(|_| match random.below(10) {
+                    0 => "null".to_owned(),
+                    _ => literal(type_of_literal(property, random), random),
+                })
+                .collect();
+            write!(out, "{property} in ({})", members.join(", ")).unwrap();
+        }
+        _ => write!(out, "{property} {} null", one(random, &["eq", "ne"])).unwrap(),
+    }
 }
 
 /// Writes a random filter, with parentheses that it needs and some that it does not.
@@ -400,7 +429,7 @@ fn compare(
     top: usize,
     random: &mut Random,
 ) -> Result<usize, String> {
-    let filter = Filter::parse(text, None).map_err(|error| format!("{text}: {error}"))?;
+    let filter = Filter::parse(text, None, Dialect::Extended).map_err(|error| format!("{text}: {error}"))?;
     let passing: Vec<String> = entities
         .iter()
         .filter(|entity| entity.passes(&filter))
@@ -495,6 +524,7 @@ fn run(seed: u64) -> (usize, usize) {
         }
     }
     let with_indexes = random.chance(75);
+    let mut is_extended = false;
     let mut telling = 0;
     for _ in 0..size.filters {
         if with_indexes && random.chance(10) {
@@ -503,6 +533,12 @@ fn run(seed: u64) -> (usize, usize) {
         let mut text = String::new();
         let depth = random.below(5);
         filter(&mut random, depth, &mut text);
+        let needs_extended = Filter::parse(&text, None, Dialect::Service).is_err();
+        if needs_extended != is_extended && (needs_extended || random.chance(30)) {
+            is_extended = needs_extended;
+            let dialect = if is_extended { "extended" } else { "service" };
+            session.run(&format!("SET table_service.filter_dialect = {dialect}"));
+        }
         match compare(&session, &entities, &text, size.top, &mut random) {
             Ok(passing) => telling += usize::from(passing > 0 && passing < entities.len()),
             Err(difference) => panic!("SEED={seed}: {difference}"),

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use system_tests::random::{Random, rounds, seeds};
 use system_tests::{Database, Failure, Session};
 use table_service_model::entity::Entity;
-use table_service_model::filter::Filter;
+use table_service_model::filter::{Dialect, Filter};
 use table_service_model::json::{parse_properties, properties_to_json};
 use table_service_model::{Properties, PropertiesBuf, PropertiesBuilder, Value};
 
@@ -222,12 +222,14 @@ impl Patch {
             return Err("ResourceNotFound");
         }
         let before = stored.map_or(Properties::from_stored(&[]), PropertiesBuf::as_properties);
-        let passes = Filter::parse(self.condition, None).unwrap().matches(&Entity {
-            partition_key: Some("p"),
-            row_key: Some(self.row_key),
-            timestamp: stored.map(|_| table_service_model::Ticks::parse("2026-01-01").unwrap()),
-            properties: before,
-        });
+        let passes = Filter::parse(self.condition, None, Dialect::Service)
+            .unwrap()
+            .matches(&Entity {
+                partition_key: Some("p"),
+                row_key: Some(self.row_key),
+                timestamp: stored.map(|_| table_service_model::Ticks::parse("2026-01-01").unwrap()),
+                properties: before,
+            });
         if !passes {
             return Err("UpdateConditionNotSatisfied");
         }

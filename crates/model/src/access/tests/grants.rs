@@ -1,4 +1,5 @@
 use super::*;
+use crate::filter::Dialect;
 
 /// The operations that a grant permits on the table `t`, and the codes with which it refuses the others.
 fn permitted(grant: &Grant) -> Vec<ServiceOperation> {
@@ -149,9 +150,10 @@ fn ranges_and_their_filters_agree_on_every_key() {
                     if !range.is_complete() {
                         continue;
                     }
-                    let filter = range.clip(None).unwrap();
+                    let filter = range.clip(None, Dialect::Service).unwrap();
                     assert_eq!(filter.is_none(), range.is_everything());
-                    let filter = crate::filter::Filter::parse(&filter.unwrap_or_default(), None).unwrap();
+                    let filter =
+                        crate::filter::Filter::parse(&filter.unwrap_or_default(), None, Dialect::Service).unwrap();
                     for pk in keys {
                         for rk in keys {
                             let bag = crate::PropertiesBuf::empty();
@@ -199,15 +201,21 @@ fn bounds_are_pairs_and_inclusive() {
 fn a_query_is_cut_down_to_the_range() {
     let range = range(Some("O'B"), None, Some("x"), Some("1"));
     assert_eq!(
-        range.clip(Some("A eq 1 or B eq 2")).unwrap().unwrap(),
+        range.clip(Some("A eq 1 or B eq 2"), Dialect::Service).unwrap().unwrap(),
         "(A eq 1 or B eq 2) and PartitionKey ge 'O''B' and \
          (PartitionKey lt 'x' or (PartitionKey eq 'x' and RowKey le '1'))"
     );
-    assert_eq!(range.clip(Some(" ")).unwrap(), range.clip(None).unwrap());
+    assert_eq!(
+        range.clip(Some(" "), Dialect::Service).unwrap(),
+        range.clip(None, Dialect::Service).unwrap()
+    );
     // Text that would get out of its parentheses is no filter.
-    let error = range.clip(Some("A eq 1) or (B eq 2")).unwrap_err();
+    let error = range.clip(Some("A eq 1) or (B eq 2"), Dialect::Service).unwrap_err();
     assert!(error.to_string().ends_with("in 'A eq 1) or (B eq 2'."), "{error}");
     let all = table_grant("r");
-    assert_eq!(all.clip(Some("not parsed")).unwrap().as_deref(), Some("not parsed"));
-    assert_eq!(Grant::Owner.clip(None), Ok(None));
+    assert_eq!(
+        all.clip(Some("not parsed"), Dialect::Service).unwrap().as_deref(),
+        Some("not parsed")
+    );
+    assert_eq!(Grant::Owner.clip(None, Dialect::Service), Ok(None));
 }

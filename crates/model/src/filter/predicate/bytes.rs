@@ -1,10 +1,10 @@
 //! Compiled filters as bytes.
 
-use super::{Jump, LastIndex, Predicate, Test};
+use super::{Jump, LastIndex, Operand, Predicate, Test};
 use crate::edm::EdmType;
 use crate::error::Error;
 use crate::expiry::{Alive, Expiry};
-use crate::filter::ast::{Column, Literal};
+use crate::filter::ast::{Column, Literal, TextFunction};
 use crate::filter::outcomes::Outcomes;
 use crate::ticks::Ticks;
 
@@ -23,6 +23,8 @@ const FAIL: u32 = u32::MAX - 1;
 const PARTITION_KEY: u32 = u32::MAX;
 const ROW_KEY: u32 = u32::MAX - 1;
 const TIMESTAMP: u32 = u32::MAX - 2;
+/// The bit of a function, in place of a literal's type.
+const TEXT: u8 = 0x80;
 
 /// ```text
 /// u8   format
@@ -40,7 +42,7 @@ const TIMESTAMP: u32 = u32::MAX - 2;
 ///   u8   outcomes for which it holds, as bits
 ///   u32  next test if it holds
 ///   u32  next test if not
-///   u8   type of the literal, as its place in EdmType::ALL
+///   u8   type of the literal, as its place in EdmType::ALL; or a mark and the place of a function in TextFunction::ALL
 ///   literal: 4, 8, 1 or 16 bytes, or u32 length and bytes
 /// ```
 ///
@@ -63,7 +65,13 @@ impl Predicate {
             out.0.push(test.holds_for.0);
             out.target(test.then);
             out.target(test.otherwise);
-            out.literal(&test.literal);
+            match &test.operand {
+                Operand::Literal(literal) => out.literal(literal),
+                Operand::Text(function, text) => {
+                    out.0.push(TEXT | place(TextFunction::ALL, function));
+                    out.text(text.as_bytes());
+                }
+            }
         }
         out.0
     }
@@ -118,9 +126,7 @@ impl Writer {
     }
 
     fn literal(&mut self, literal: &Literal) {
-        let edm = literal.edm_type();
-        let tag = EdmType::ALL.iter().position(|&e| e == edm).unwrap_or_default();
-        self.0.push(u8::try_from(tag).unwrap_or_default());
+        self.0.push(place(EdmType::ALL, &literal.edm_type()));
         match literal {
             Literal::String(text) => self.text(text.as_bytes()),
             Literal::Int32(n) => self.0.extend_from_slice(&n.to_le_bytes()),
@@ -132,6 +138,12 @@ impl Writer {
             Literal::Binary(bytes) => self.text(bytes),
         }
     }
+}
+
+/// Returns the place of one of few values among all.
+fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
+    let place = all.iter().position(|each| each == one).unwrap_or_default();
+    u8::try_from(place).unwrap_or_default()
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -151,7 +163,7 @@ impl<'a> Reader<'a> {
                 holds_for: Outcomes(self.u8().filter(|&bits| bits <= Outcomes::ALL.0)?),
                 then: self.target()?,
                 otherwise: self.target()?,
-                literal: self.literal()?,
+                operand: self.operand()?,
                 last_index: LastIndex::default(),
             });
         }
@@ -225,9 +237,18 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn literal(&mut self) -> Option<Literal> {
-        let tag = usize::from(self.u8()?);
-        Some(match EdmType::ALL.get(tag)? {
+    fn operand(&mut self) -> Option<Operand> {
+        let tag = self.u8()?;
+        if tag & TEXT == 0 {
+            return self.literal(tag).map(Operand::Literal);
+        }
+        let function = *TextFunction::ALL.get(usize::from(tag & !TEXT))?;
+        let length = self.u32()?;
+        Some(Operand::Text(function, self.text(length)?.into()))
+    }
+
+    fn literal(&mut self, tag: u8) -> Option<Literal> {
+        Some(match EdmType::ALL.get(usize::from(tag))? {
             EdmType::String => {
                 let length = self.u32()?;
                 Literal::String(self.text(length)?.into())

@@ -2,7 +2,7 @@
 
 use super::{Sample, error, explain, holds, invalid_input, parse, passes};
 use crate::error::Stage;
-use crate::filter::{Filter, Plan};
+use crate::filter::{Dialect, Filter, Plan};
 use crate::json::parse_properties;
 use crate::{Code, Error};
 
@@ -82,7 +82,7 @@ golden! {
             ("a eq 1and b eq 2", "a space between two words"),
         ] {
             if expected.is_empty() {
-                assert!(Filter::parse(text, None).is_ok(), "{text}");
+                assert!(Filter::parse(text, None, Dialect::Service).is_ok(), "{text}");
                 continue;
             }
             let hint = error(text).hint().unwrap_or_default();
@@ -583,7 +583,7 @@ fn parameters_are_literals() {
         r#"{"name": "O'Brien' or 'a' eq 'a", "n": 5, "l@odata.type": "Edm.Int64", "l": "5", "yes": true, "名": 1.5}"#,
     )
     .unwrap();
-    let parse = |text: &str| Filter::parse(text, Some(parameters.as_properties()));
+    let parse = |text: &str| Filter::parse(text, Some(parameters.as_properties()), Dialect::Service);
     assert_eq!(
         parse("LastName eq @name and @n lt a or b eq @l and @yes or c eq @名")
             .unwrap()

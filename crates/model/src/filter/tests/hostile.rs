@@ -1,7 +1,7 @@
 //! Hostile text: a result or an error of the catalog, on the stack that PostgreSQL guarantees and in bounded work.
 
 use super::{Sample, parse};
-use crate::filter::{Filter, Plan, Predicate};
+use crate::filter::{Dialect, Filter, Plan, Predicate};
 use crate::{Code, Error};
 
 /// PostgreSQL's default `max_stack_depth`.
@@ -13,10 +13,14 @@ fn survive(name: &'static str, text: String) -> Result<Plan, Error> {
     std::thread::Builder::new()
         .stack_size(STACK / 4)
         .spawn(move || {
-            let filter = Filter::parse(&text, None)?;
+            let filter = Filter::parse(&text, None, Dialect::Service)?;
             let printed = filter.to_string();
             if printed.len() <= crate::limits::FILTER_BYTES {
-                assert_eq!(Filter::parse(&printed, None).as_ref(), Ok(&filter), "{name}");
+                assert_eq!(
+                    Filter::parse(&printed, None, Dialect::Service).as_ref(),
+                    Ok(&filter),
+                    "{name}"
+                );
             }
             let predicate = Predicate::new(&filter);
             let read = Predicate::from_bytes(&predicate.to_bytes()).unwrap();
@@ -179,7 +183,7 @@ fn counted_work_is_linear() {
         " or ",
     );
     for text in [&format!("({points}) and a"), &others, &each] {
-        let filter = Filter::parse(text, None).unwrap();
+        let filter = Filter::parse(text, None, Dialect::Service).unwrap();
         let cells = crate::limits::FILTER_RANGES;
         let plan = Plan::within(&filter, STEPS_PER_TERM * count, cells);
         assert_eq!(plan, Plan::within(&filter, usize::MAX, cells), "{}", &text[..40]);
@@ -193,7 +197,12 @@ fn a_residual_is_simplified_in_bounded_work() {
     let list = |term: &dyn Fn(usize) -> String| (0..count).map(term).collect::<Vec<_>>().join(" or ");
     let partitions = list(&|i| format!("PartitionKey eq 'p{i}'"));
     let terms = list(&|i| format!("RowKey ne 'r' and a eq {i}"));
-    let filter = Filter::parse(&format!("({partitions}) and RowKey eq 'r' and ({terms} or b)"), None).unwrap();
+    let filter = Filter::parse(
+        &format!("({partitions}) and RowKey eq 'r' and ({terms} or b)"),
+        None,
+        Dialect::Service,
+    )
+    .unwrap();
     let cells = crate::limits::FILTER_RANGES;
     let terms_of = |plan: &Plan| plan.residual.as_ref().unwrap().to_string().matches("a eq").count();
 
@@ -243,11 +252,11 @@ fn parameters_do_not_multiply_their_values() {
     let bag = crate::json::parse_properties(&format!(r#"{{"p": "{}", "q": 1}}"#, "x".repeat(32_000))).unwrap();
     let parse = |name: &str, count: usize| {
         let text = vec![format!("a eq @{name}"); count].join(" or ");
-        Filter::parse(&text, Some(bag.as_properties()))
+        Filter::parse(&text, Some(bag.as_properties()), Dialect::Service)
             .err()
             .map(|error| error.sqlstate())
     };
-    let most = crate::limits::FILTER_PARAMETER_BYTES / 32_000;
+    let most = crate::limits::FILTER_COPIED_BYTES / 32_000;
     assert_eq!(parse("p", most), None);
     assert_eq!(parse("p", most + 1), Some("54000"));
     assert_eq!(parse("q", 100_000), None);

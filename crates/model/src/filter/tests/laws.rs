@@ -6,7 +6,10 @@ use proptest::test_runner::{Config, FileFailurePersistence};
 use super::{Sample, passes, planned};
 use crate::edm::Value;
 use crate::expiry::{Alive, Expiry};
-use crate::filter::{Column, Comparison, Expression, Filter, Literal, Operator, Plan, Position, Predicate, Property};
+use crate::filter::{
+    Column, Comparison, Dialect, Expression, Filter, Literal, Operator, Plan, Position, Predicate, Property,
+    TextFunction, TextTest,
+};
 use crate::key;
 use crate::properties::PropertiesBuilder;
 use crate::ticks::Ticks;
@@ -76,6 +79,9 @@ fn leaf() -> impl Strategy<Value = Expression> {
         // Keys against Strings are what plans are made of.
         12 => (property(), operator(), prop::sample::select(&TEXTS[..]))
             .prop_map(move |(p, o, text)| comparison(p, o, Literal::String(text.into()))),
+        4 => (property(), prop::sample::select(TextFunction::ALL), prop::sample::select(&TEXTS[..])).prop_map(
+            |(property, function, text)| Expression::Text(TextTest { property, function, text: text.into() })
+        ),
         2 => property().prop_map(Expression::Property),
         1 => any::<bool>().prop_map(Expression::Constant),
     ]
@@ -192,10 +198,13 @@ proptest! {
     fn a_filter_prints_and_reads_back(expression in expression(), mut seed: u64) {
         prop_assert!(is_canonical(&expression));
         let filter = Filter(expression);
-        prop_assert_eq!(Filter::parse(&filter.to_string(), None), Ok(filter.clone()));
+        let printed = filter.to_string();
+        prop_assert_eq!(Filter::parse(&printed, None, Dialect::Extended), Ok(filter.clone()));
+        let has_functions = printed.contains("contains(") || printed.contains("endswith(");
+        prop_assert_eq!(Filter::parse(&printed, None, Dialect::Service).is_err(), has_functions);
         let mut text = String::new();
         decorated(filter.expression(), &mut seed, &mut text);
-        prop_assert_eq!(Filter::parse(&text, None), Ok(filter.clone()), "{}", text);
+        prop_assert_eq!(Filter::parse(&text, None, Dialect::Extended), Ok(filter.clone()), "{}", text);
     }
 
     #[test]
@@ -288,11 +297,69 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "([ ()'@a1eE.LX-]|and |or |not |eq |null|datetime'|😀){0,30}|.{0,40}") {
-        if let Ok(filter) = Filter::parse(&text, None) {
+    fn any_text_is_read_or_refused(
+        text in "([ (),'@a1eE.LX-]|and |or |not |eq |ne |a in \\(|a|'a'|contains\\(|startswith\\(|null|datetime'|😀){0,30}|.{0,40}"
+    ) {
+        let extended = Filter::parse(&text, None, Dialect::Extended);
+        if let Ok(filter) = &extended {
             prop_assert!(is_canonical(filter.expression()));
-            prop_assert_eq!(Filter::parse(&filter.to_string(), None), Ok(filter.clone()));
+            prop_assert_eq!(Filter::parse(&filter.to_string(), None, Dialect::Extended), Ok(filter.clone()));
             Plan::new(filter.clone());
+        }
+        // What the service reads means the same in both dialects.
+        if let Ok(filter) = Filter::parse(&text, None, Dialect::Service) {
+            prop_assert_eq!(extended, Ok(filter));
+        }
+    }
+
+    /// The extended dialect against what it says, on texts whose neighbours differ by the order of keys and of values.
+    #[test]
+    fn the_extended_dialect_means_what_it_says(
+        name in prop::sample::select(&["PartitionKey", "RowKey", "p"][..]),
+        text in "[a\u{10}'\u{d7ff}\u{e000}\u{ffff}\u{10000}\u{10ffff}]{0,3}",
+        before in "[a\u{d7ff}\u{ffff}\u{10ffff}]{0,2}",
+        after in "[ab\u{e000}\u{10ffff}]{0,2}",
+        is_part: bool,
+        value in prop::option::weighted(0.3, literal()),
+        list in prop::collection::vec(literal(), 1..4),
+        negated: bool,
+    ) {
+        // A value that has the text, or another one.
+        let whole = if is_part { format!("{before}{text}{after}") } else { after.clone() };
+        let value = match (name, value) {
+            ("p", Some(value)) => Some(value),
+            ("p", None) if before.len() > 3 => None,
+            _ => Some(Literal::String(whole.as_str().into())),
+        };
+        let mut properties = PropertiesBuilder::new();
+        if let (Some(value), "p") = (&value, name) {
+            properties.push("p".into(), value.value()).unwrap();
+        }
+        let sample = Sample { properties: properties.finish().unwrap(), ..Sample::new(&whole, &whole, "{}") };
+        let string = match &value {
+            Some(Literal::String(value)) => Some(&**value),
+            _ => None,
+        };
+        let quoted = Literal::String(text.as_str().into());
+        let members: Vec<String> = list.iter().map(ToString::to_string).collect();
+        let equals = |literal: &Literal| {
+            let filter = Filter::parse(&format!("{name} eq {literal}"), None, Dialect::Service).unwrap();
+            filter.matches(&sample.entity())
+        };
+        for (filter, expected) in [
+            (format!("startswith({name}, {quoted})"), string.is_some_and(|value| value.starts_with(&text))),
+            (format!("endswith({name},{quoted})"), string.is_some_and(|value| value.ends_with(&text))),
+            (format!("contains({name}, {quoted})"), string.is_some_and(|value| value.contains(&text))),
+            (format!("substringof({quoted}, {name} )"), string.is_some_and(|value| value.contains(&text))),
+            (format!("{name} in ({})", members.join(", ")), list.iter().any(equals)),
+            (format!("{name} ne null"), value.is_some()),
+            (format!("null eq {name}"), value.is_none()),
+            (format!("{name} in (null, {quoted})"), value.is_none() || equals(&quoted)),
+        ] {
+            let text = if negated { format!("not ({filter})") } else { filter };
+            let filter = Filter::parse(&text, None, Dialect::Extended).unwrap();
+            prop_assert!(is_canonical(filter.expression()));
+            prop_assert_eq!(passes(&filter, &sample), expected != negated, "{} for {:?}", text, sample);
         }
     }
 

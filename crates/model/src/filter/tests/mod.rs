@@ -1,6 +1,7 @@
 //! Tests of filters: golden cases for each row of semantics 6, the table of type pairs, laws on random
 //! filters, and hostile text.
 
+mod dialect;
 mod golden;
 mod guides;
 mod hostile;
@@ -8,7 +9,7 @@ mod laws;
 mod plans;
 mod types;
 
-use super::{Filter, Plan, Predicate};
+use super::{Dialect, Filter, Plan, Predicate};
 use crate::entity::Entity;
 use crate::error::Error;
 use crate::json::parse_properties;
@@ -45,11 +46,11 @@ impl Sample {
 }
 
 fn parse(text: &str) -> Filter {
-    Filter::parse(text, None).unwrap_or_else(|error| panic!("{text:.1000}: {error}"))
+    Filter::parse(text, None, Dialect::Service).unwrap_or_else(|error| panic!("{text:.1000}: {error}"))
 }
 
 fn error(text: &str) -> Error {
-    match Filter::parse(text, None) {
+    match Filter::parse(text, None, Dialect::Service) {
         Err(error) => error,
         Ok(filter) => panic!("{text} is read as {filter}"),
     }

@@ -1,7 +1,7 @@
 //! What `explain_query` shows: key ranges, residuals and classes.
 
 use super::{Sample, assert_plan, parse, planned};
-use crate::filter::{AccessClass, Filter, Plan};
+use crate::filter::{AccessClass, Dialect, Filter, Plan};
 
 const NONE: &str = "";
 
@@ -359,7 +359,7 @@ fn a_range_of_rows_counts_as_one() {
         "PartitionKey eq 'p' and RowKey le 'b'",
         "PartitionKey eq 'p' and RowKey ge 'b'",
     ] {
-        let filter = Filter::parse(text, None).unwrap();
+        let filter = Filter::parse(text, None, Dialect::Service).unwrap();
         assert_eq!(
             Plan::within(&filter, usize::MAX, 1),
             Plan::new(filter.clone()),

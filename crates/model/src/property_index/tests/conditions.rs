@@ -58,6 +58,17 @@ fn an_equality_is_one_value() {
 }
 
 #[test]
+fn a_prefix_is_one_span_and_other_parts_are_all_texts() {
+    assert_eq!(explain("startswith(A, 'Ab')"), explain("A ge 'Ab' and A lt 'Ac'"));
+    for part in ["contains(A, 'b')", "endswith(A, 'b')"] {
+        assert_eq!(explain(part), explain("A ge ''"));
+        assert_eq!(explain(&format!("not {part}")), "-");
+    }
+    assert_eq!(explain("A ne null"), explain("A le true"));
+    assert_eq!(explain("A eq null"), "-");
+}
+
+#[test]
 fn a_range_with_both_ends_is_one_span() {
     assert_eq!(explain("A ge 'Ab' and A lt 'Ac'"), r"A in \x06Ab\x00..\x06Ac\x00");
     assert_eq!(explain("A gt 'Ab' and A le 'Ac'"), r"A in \x06Ab\x01..\x06Ac\x01");

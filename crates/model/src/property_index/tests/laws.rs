@@ -6,7 +6,7 @@ use proptest::test_runner::{Config, FileFailurePersistence};
 use super::{entry_of, meets};
 use crate::edm::Value;
 use crate::entity::Entity;
-use crate::filter::{Column, Comparison, Expression, Filter, Literal, Operator, Plan, Position, Property};
+use crate::filter::{Column, Comparison, Dialect, Expression, Filter, Literal, Operator, Plan, Position, Property};
 use crate::properties::PropertiesBuilder;
 use crate::property_index::{condition, entry};
 use crate::ticks::Ticks;
@@ -177,6 +177,11 @@ fn comparison() -> impl Strategy<Value = Expression> {
             .prop_map(move |(name, operator, literal)| build(Column::of_name(name), operator, literal)),
         2 => (prop::sample::select(&["PartitionKey", "RowKey"][..]), operator(), foreign_key())
             .prop_map(move |(name, operator, key)| build(Column::of_name(name), operator, Literal::String(key.into()))),
+        2 => (prop::sample::select(&NAMES[..]), prop::sample::select(&["contains", "endswith"][..]), prop::sample::select(texts()))
+            .prop_map(|(name, function, text)| {
+                let text = format!("{function}({name}, {})", Literal::String(text.into()));
+                Filter::parse(&text, None, Dialect::Extended).unwrap().expression().clone()
+            }),
         1 => prop::sample::select(&NAMES[..]).prop_map(|name| Expression::Property(Property {
             column: Column::of_name(name),
             position: Position(0),
