@@ -14,7 +14,7 @@ use crate::regress::{GOLDEN, ISOLATION, Suite, options};
 use crate::temporary::{Server, TemporaryDirectory, lock};
 
 /// The golden tests that look for mutants. The others look at nothing that a mutant breaks.
-const GOLDEN_TESTS: [&str; 22] = [
+const GOLDEN_TESTS: [&str; 23] = [
     "00_install",
     "access",
     "bulk",
@@ -26,6 +26,7 @@ const GOLDEN_TESTS: [&str; 22] = [
     "delete",
     "etags",
     "expiry",
+    "filter_dialect",
     "insert",
     "merge",
     "pages",
@@ -57,7 +58,7 @@ const SYSTEM_TESTS: [&str; 13] = [
 ];
 
 /// The tests of a gateway with a server that do.
-const GATEWAY_TESTS: [&str; 16] = [
+const GATEWAY_TESTS: [&str; 17] = [
     "explorer::",
     "faults::whoever_leads",
     "memory::",
@@ -67,6 +68,7 @@ const GATEWAY_TESTS: [&str; 16] = [
     "failover::a_write_whose_connection_broke",
     "failover::all_addresses",
     "failover::no_write_goes",
+    "pages::filters_are",
     "standbys::a_promoted_server",
     "standbys::a_standby_whose_library",
     "standbys::another_database",
