@@ -126,7 +126,7 @@ pub fn parse(filter: Option<TextArg<'_>>, parameters: Option<PropertiesArg<'_>>)
 /// # Errors
 /// `InvalidInput`.
 pub fn refuse_filter(argument: &str, text: Option<TextArg<'_>>, order: &str) -> Result<(), Error> {
-    let is_filter = |text: &str| match Filter::parse(text, None) {
+    let is_filter = |text: &str| match Filter::parse(text, None, Dialect::Extended) {
         Ok(_) | Err(Error::NotImplemented { .. }) => true,
         Err(_) => false,
     };
