@@ -5,6 +5,7 @@
 #   image.sh [RELEASE]     Debian's release (default: the one of this machine)
 #
 #   target/packages/table-service-emulator.tar   the emulator
+#   target/packages/table-service-azurite.tar    the same in the place of azurite's image
 #   target/packages/table-service.tar            PostgreSQL with the extension, and the gateway
 set -euo pipefail
 
@@ -31,10 +32,9 @@ work=$(mktemp -d "$packages/image.XXXXXX")
 storage=(--root "$work/storage" --runroot "$work/run")
 trap 'rm -rf "$work"' EXIT
 
-# image NAME PACKAGE...: a root file system with these packages and Debian's of $include, as an image that "${files[@]}" (FROM:TO), the
-# directories "${directories[@]}" of its user and the configuration in "${config[@]}" complete.
-image() {
-  local name=$1 container image hooks=() package file mode directory
+# system NAME PACKAGE...: a root file system with these packages and Debian's of $include.
+system() {
+  local name=$1 hooks=() package
   shift
   for package; do hooks+=("--customize-hook=copy-in $(compgen -G "$packages/${package}_*.deb") /root"); done
   # No cluster is made by the server's package.
@@ -44,9 +44,15 @@ image() {
     --customize-hook='chroot "$1" sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /root/*.deb >/dev/null && rm /root/*.deb"' \
     --customize-hook='rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/*' \
     "$release" "$work/$name.rootfs.tar" "$mirror"
+}
+
+# image NAME SYSTEM: an image of that system, which "${files[@]}" (FROM:TO), "${links[@]}" (FROM:TO), the directories "${directories[@]}" of
+# its user and the configuration in "${config[@]}" complete.
+image() {
+  local name=$1 container image file link mode directory
   # Images of the format `oci` have no health check.
   container=$(buildah "${storage[@]}" from --format docker scratch)
-  buildah "${storage[@]}" add --quiet "$container" "$work/$name.rootfs.tar" / >/dev/null
+  buildah "${storage[@]}" add --quiet "$container" "$work/$2.rootfs.tar" / >/dev/null
   # A machine makes it when it starts.
   buildah "${storage[@]}" run "$container" install --directory --owner=postgres --group=postgres --mode=2775 /run/postgresql
   for directory in "${directories[@]}"; do
@@ -58,12 +64,14 @@ image() {
     buildah "${storage[@]}" add --quiet --chmod "$mode" "$container" "${file%%:*}" "${file#*:}" >/dev/null
   done
   buildah "${storage[@]}" config --created-by "packaging/image.sh" --label "org.opencontainers.image.version=$version" "${config[@]}" "$container"
+  for link in "${links[@]}"; do
+    buildah "${storage[@]}" run "$container" ln -s "${link%%:*}" "${link#*:}"
+  done
   # Without a name here: it would be another name in the file.
   image=$(buildah "${storage[@]}" commit --quiet --format docker --timestamp "$SOURCE_DATE_EPOCH" "$container")
   rm -f "$packages/$name.tar"
   buildah "${storage[@]}" push --quiet "$image" "docker-archive:$packages/$name.tar:$name:$version"
   buildah "${storage[@]}" rm "$container" >/dev/null
-  rm "$work/$name.rootfs.tar"
   echo "target/packages/$name.tar"
 }
 
@@ -72,13 +80,20 @@ image() {
 files=()
 # Compose files for azurite's image keep the tables in /data, and their health checks call nc.
 directories=(/data)
+# What starts azurite's image names its program.
+links=(table-service-emulator:/usr/bin/azurite table-service-emulator:/usr/bin/azurite-table)
 include=netcat-openbsd
-# As azurite-table it would take a free port for operators, and the current directory for its tables.
-config=(--user postgres --port 10002 --env TABLE_SERVICE_EMULATOR_EXPOSE=true
-  --env TABLE_SERVICE_EMULATOR_ADMIN_PORT=10003 --workingdir /data
-  --entrypoint '["table-service-emulator"]' --healthcheck 'CMD table-service-emulator healthcheck'
-  --healthcheck-interval 5s --healthcheck-start-period 10s)
-image table-service-emulator "postgresql-$PG-table-service" table-service-emulator
+# As azurite or azurite-table it would take a free port for operators, and the current directory for its tables.
+emulator=(--user postgres --env TABLE_SERVICE_EMULATOR_ADMIN_PORT=10003 --workingdir /data
+  --healthcheck 'CMD table-service-emulator healthcheck' --healthcheck-interval 5s --healthcheck-start-period 10s)
+system emulator "postgresql-$PG-table-service" table-service-emulator
+config=("${emulator[@]}" --port 10002 --env TABLE_SERVICE_EMULATOR_EXPOSE=true --entrypoint '["table-service-emulator"]')
+image table-service-emulator emulator
+# As azurite's image it has no entry point, and a command that others may replace.
+config=("${emulator[@]}" --port 10000 --port 10001 --port 10002
+  --cmd 'azurite -l /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0')
+image table-service-azurite emulator
+rm "$work/emulator.rootfs.tar"
 
 # The tables are in /var/lib/postgresql, which outlives the container if it is a volume. The gateway does not start before
 # TABLE_SERVICE_ACCOUNT and TABLE_SERVICE_KEY name an account of yours: the development account's key is public.
@@ -87,8 +102,10 @@ image table-service-emulator "postgresql-$PG-table-service" table-service-emulat
 files=(packaging/start.sh:/usr/bin/table-service-start packaging/pg_hba.conf:/usr/share/table-service/pg_hba.conf
   packaging/pg_ident.conf:/usr/share/table-service/pg_ident.conf)
 directories=()
+links=()
 include=
+system gateway "postgresql-$PG-table-service" table-service-gateway
 config=(--user postgres --port 10002 --env TABLE_SERVICE_LISTEN=0.0.0.0:10002 --volume /var/lib/postgresql
   --entrypoint '["table-service-start"]' --healthcheck 'CMD table-service-start healthcheck'
   --healthcheck-interval 5s --healthcheck-start-period 10s)
-image table-service "postgresql-$PG-table-service" table-service-gateway
+image table-service gateway

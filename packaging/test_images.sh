@@ -102,6 +102,28 @@ waits "$health" healthy
 same "the volume has kept the entities; the current directory is the place" "[7, 8, 9]" "$(by_sdk devstoreaccount1 "$key" again)"
 docker rm --force server >/dev/null
 
+# --- In the place of azurite's image ------------------------------------------------------------------------------------------------
+
+loads table-service-azurite
+# What waits for its container sees: a line of each service, and an answer to who lists containers, as a check of health does.
+as_azurite() {
+  local service
+  for service in Blob:10000 Queue:10001 Table:10002; do
+    waits "docker logs server 2>&1 | grep -c '^Azurite ${service%:*} service is successfully listening at http://0.0.0.0:${service#*:}$'" 1
+  done
+  same "no containers, $1" 1 "$(curl -sf 'http://127.0.0.1:10000/devstoreaccount1?comp=list' | grep -c '<Containers />')"
+  same "a session of the SDK, $1" "[7, 8, 9]" "$(by_sdk devstoreaccount1 "$key")"
+  docker rm --force server >/dev/null
+}
+hosts=(--blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0)
+starts "table-service-azurite:$version"
+waits "$health" healthy
+as_azurite "without a command"
+starts "table-service-azurite:$version" azurite -l /data "${hosts[@]}" --skipApiVersionCheck
+as_azurite "as Aspire starts it"
+starts --entrypoint azurite "table-service-azurite:$version" "${hosts[@]}" --inMemoryPersistence
+as_azurite "as Testcontainers starts it"
+
 # --- PostgreSQL with the gateway ------------------------------------------------------------------------------------------------
 
 loads table-service
@@ -126,4 +148,4 @@ waits "$health" healthy
 same "the volume has kept the entities, though its server was killed" "[7, 8, 9]" "$(by_sdk images "$key" again)"
 docker stop --time 60 server >/dev/null
 same "its exit status when it is stopped" 0 "$(docker inspect --format '{{.State.ExitCode}}' server)"
-echo "Passed: table-service-emulator:$version table-service:$version"
+echo "Passed: table-service-emulator:$version table-service-azurite:$version table-service:$version"

@@ -1,16 +1,17 @@
-//! The command line of azurite-table 3.37, the emulator that test set-ups start today.
+//! The command lines of azurite-table and azurite 3.37, the emulators that test set-ups start today.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser};
-use table_service_gateway::config::AccountSettings;
+use clap::{ArgAction, Args, Parser, ValueEnum};
+use table_service_gateway::config::{AccountSettings, OtherService};
 
 use crate::voice::Voice;
 use crate::wanted::{Certificate, More, Wanted};
 
-/// The name of the command, and of this program where it stands for azurite-table.
-pub const NAME: &str = "azurite-table";
+/// The names of the commands, and of this program where it stands for one of them.
+pub const TABLE: &str = "azurite-table";
+pub const ALL: &str = "azurite";
 /// Where the tables are kept, in the directory of --location.
 const DATA: &str = "table-service-emulator";
 /// Accounts with their keys, instead of the development account.
@@ -32,7 +33,7 @@ const SWITCHES: [&str; 8] = [
 /// The environment variable AZURITE_ACCOUNTS may name accounts instead of the development account, as
 /// `account1:key1[:key2];account2:key1`.
 #[derive(Debug, Parser)]
-#[command(name = NAME, version, args_override_self = true, disable_version_flag = true)]
+#[command(name = TABLE, version, args_override_self = true, disable_version_flag = true)]
 pub struct AzuriteTable {
     /// Where to listen for clients. With another address than one of this machine's own, other machines can connect
     #[arg(long = "tableHost", value_name = "HOST", default_value = "127.0.0.1")]
@@ -63,9 +64,9 @@ pub struct AzuriteTable {
     #[arg(short = 'd', long, value_name = "FILE")]
     debug: Option<PathBuf>,
 
-    /// Not supported: bearer tokens are not checked here
-    #[arg(long, value_name = "LEVEL")]
-    oauth: Option<Option<String>>,
+    /// Take bearer tokens over HTTPS: basic looks at their times, issuer and audience, and at no signature
+    #[arg(long, value_name = "LEVEL", ignore_case = true)]
+    oauth: Option<OAuth>,
 
     /// Serve HTTPS with this PEM certificate
     #[arg(long, value_name = "FILE")]
@@ -99,6 +100,51 @@ pub struct AzuriteTable {
     more: More,
 }
 
+/// Takes the options of azurite, prints what it prints, and serves tables only.
+///
+/// The ports of blobs and queues say that there are none, and refuse everything else with NotImplemented. The environment variable
+/// AZURITE_ACCOUNTS may name accounts instead of the development account, as `account1:key1[:key2];account2:key1`.
+#[derive(Debug, Parser)]
+#[command(name = ALL, version, args_override_self = true, disable_version_flag = true)]
+pub struct Azurite {
+    #[command(flatten)]
+    table: AzuriteTable,
+
+    /// Where to refuse clients of the Blob service
+    #[arg(long = "blobHost", value_name = "HOST", default_value = "127.0.0.1")]
+    blob_host: String,
+
+    /// The port for clients of the Blob service; 0 takes a free one
+    #[arg(long = "blobPort", value_name = "PORT", default_value_t = 10000)]
+    blob_port: u16,
+
+    /// Where to refuse clients of the Queue service
+    #[arg(long = "queueHost", value_name = "HOST", default_value = "127.0.0.1")]
+    queue_host: String,
+
+    /// The port for clients of the Queue service; 0 takes a free one
+    #[arg(long = "queuePort", value_name = "PORT", default_value_t = 10001)]
+    queue_port: u16,
+
+    /// Taken, and not needed: there are no blobs
+    #[arg(long = "blobKeepAliveTimeout", value_name = "SECONDS")]
+    blob_keep_alive_timeout: Option<u64>,
+
+    /// Taken, and not needed: there are no queues
+    #[arg(long = "queueKeepAliveTimeout", value_name = "SECONDS")]
+    queue_keep_alive_timeout: Option<u64>,
+
+    /// Taken, and not needed: it is a limit of blobs and queues
+    #[arg(long = "extentMemoryLimit", value_name = "MEGABYTES")]
+    extent_memory_limit: Option<f64>,
+}
+
+/// How bearer tokens are looked at.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OAuth {
+    Basic,
+}
+
 /// Options that ask for what is so anyway.
 #[derive(Debug, Args)]
 struct NotNeeded {
@@ -129,10 +175,6 @@ impl AzuriteTable {
     /// # Errors
     /// For an option that is not supported, and for accounts that cannot be read.
     pub fn wanted(self) -> Result<Wanted, String> {
-        if self.oauth.is_some() {
-            let instead = "table-service-gateway can check them";
-            return Err(format!("--oauth: bearer tokens are not checked here; {instead}"));
-        }
         if self.pwd.is_some() {
             return Err("--pwd: there are no .pfx files here; give --cert and --key in PEM files".to_owned());
         }
@@ -145,10 +187,6 @@ impl AzuriteTable {
             true => None,
             false => Some(self.location.unwrap_or_else(|| PathBuf::from(".")).join(DATA)),
         };
-        let listen = match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
-        };
         let accounts = std::env::var_os(ACCOUNTS).unwrap_or_default();
         let accounts = accounts
             .to_str()
@@ -157,23 +195,50 @@ impl AzuriteTable {
         let accounts = accounts.map_err(|problem| format!("{ACCOUNTS}: {problem}"))?;
         let log = if self.debug.is_some() { "debug" } else { "warn" };
         Ok(Wanted {
-            listen,
+            listen: address(&self.host, self.port),
             admin_port: self.admin_port,
             data,
             accounts,
             // Who names the address wants what it means.
             expose: true,
             certificate,
+            other_services: Vec::new(),
+            unsigned_tokens: self.oauth.is_some(),
             idle_seconds: self.keep_alive_timeout.filter(|seconds| *seconds > 0),
             log,
             log_file: self.debug,
-            voice: Voice::Azurite {
+            voice: Voice::AzuriteTable {
                 host: self.host,
                 port: self.port,
             },
             names: option_of,
             more: self.more,
         })
+    }
+}
+
+impl Azurite {
+    /// What it asks for.
+    ///
+    /// # Errors
+    /// Those of azurite-table.
+    pub fn wanted(self) -> Result<Wanted, String> {
+        Ok(Wanted {
+            other_services: vec![
+                (OtherService::Blob, address(&self.blob_host, self.blob_port)),
+                (OtherService::Queue, address(&self.queue_host, self.queue_port)),
+            ],
+            voice: Voice::Azurite,
+            ..self.table.wanted()?
+        })
+    }
+}
+
+/// HOST:PORT, also of an address with colons.
+fn address(host: &str, port: u16) -> String {
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
     }
 }
 
@@ -188,6 +253,8 @@ fn option_of(setting: &str) -> Option<String> {
         "tls_certificate" => "--cert",
         "tls_key" => "--key",
         "account" => ACCOUNTS,
+        "blob_listen" => "--blobHost and --blobPort",
+        "queue_listen" => "--queueHost and --queuePort",
         _ if setting.starts_with("accounts[") => return Some(format!("{ACCOUNTS}, {setting}")),
         _ => return None,
     };
@@ -288,6 +355,25 @@ mod tests {
     }
 
     #[test]
+    fn the_options_of_the_other_services_are_taken_too() {
+        let line = "azurite --blobHost 0.0.0.0 --queueHost ::1 --tableHost 0.0.0.0 --blobPort 7777 --blobKeepAliveTimeout 5 \
+                    --queueKeepAliveTimeout=5 --inMemoryPersistence --extentMemoryLimit 64 --oauth BASIC --skipApiVersionCheck -sL";
+        let wanted = Azurite::try_parse_from(line.split_whitespace())
+            .unwrap()
+            .wanted()
+            .unwrap();
+        assert_eq!(
+            wanted.other_services,
+            [
+                (OtherService::Blob, "0.0.0.0:7777".to_owned()),
+                (OtherService::Queue, "[::1]:10001".to_owned())
+            ]
+        );
+        assert_eq!(wanted.listen, "0.0.0.0:10002");
+        assert!(wanted.unsigned_tokens && wanted.data.is_none());
+    }
+
+    #[test]
     fn switches_may_have_values() {
         let line = "azurite-table -s true --loose=false --disableTelemetry true --location /tmp/x --skipApiVersionCheck -sL \
                     --tablePort=0";
@@ -305,16 +391,15 @@ mod tests {
     #[test]
     fn what_is_not_supported_is_said() {
         let problem = |arguments: &[&str]| {
-            let all = [NAME].iter().chain(arguments);
+            let all = [TABLE].iter().chain(arguments);
             match AzuriteTable::try_parse_from(all) {
                 Ok(line) => line.wanted().map(|_| ()).unwrap_err(),
                 Err(error) => error.to_string(),
             }
         };
         for (arguments, expected) in [
-            (&["--oauth", "basic"][..], "bearer tokens are not checked here"),
-            (&["--oauth"], "bearer tokens are not checked here"),
-            (&["--oauth", "--silent"], "bearer tokens are not checked here"),
+            (&["--oauth", "full"][..], "[possible values: basic]"),
+            (&["--oauth"], "a value is required"),
             (&["--pwd", "secret"], "no .pfx files here"),
             (&["--pwd=secret"], "no .pfx files here"),
             (&["--pwd"], "no .pfx files here"),

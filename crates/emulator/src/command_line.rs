@@ -86,6 +86,8 @@ pub enum Command {
     Healthcheck,
     /// Take the options of azurite-table, print what it prints, and keep the tables as it does; --help behind it lists them
     AzuriteTable,
+    /// The same under the options of azurite: its ports of blobs and queues answer that only tables are served
+    Azurite,
     /// Waits for the end of an emulator and removes what it leaves
     #[command(hide = true)]
     CleanUp { directory: PathBuf },
@@ -105,6 +107,8 @@ impl CommandLine {
             accounts: Vec::new(),
             expose: self.expose,
             certificate: None,
+            other_services: Vec::new(),
+            unsigned_tokens: false,
             idle_seconds: None,
             log: "warn",
             log_file: None,

@@ -225,5 +225,7 @@ fn gateway(wanted: Wanted, socket: &Path) -> Result<Config, String> {
     config.allow_reset = wanted.data.is_none();
     config.faults = Some(wanted.more.faults);
     config.log_file = wanted.log_file;
+    config.other_services = wanted.other_services;
+    config.unsigned_tokens = wanted.unsigned_tokens;
     Ok(config)
 }

@@ -9,35 +9,51 @@ use table_service_gateway::run::Addresses;
 /// The port that SDKs connect to with `UseDevelopmentStorage=true`.
 const DEVELOPMENT_PORT: u16 = 10002;
 
+const TABLE: &str = "Table";
+
 /// Which words are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Voice {
     Quiet,
     Own,
     /// The words of azurite-table, for which test set-ups wait. Host and port are those of the command line.
-    Azurite {
+    AzuriteTable {
         host: String,
         port: u16,
     },
+    /// The words of azurite.
+    Azurite,
 }
 
 impl Voice {
     /// Before the start. If the port is a free one, it is not known yet.
     pub fn starts(&self) {
-        if let Voice::Azurite { host, port: port @ 1.. } = self {
+        if let Voice::AzuriteTable { host, port: port @ 1.. } = self {
             say(&is_starting(host, *port));
         }
     }
 
     pub fn listens(&self, addresses: &Addresses) {
         let port = addresses.clients.port();
-        if let (Voice::Own | Voice::Azurite { .. }, Some(address)) = (self, &addresses.explorer) {
+        if let Some(address) = addresses.explorer.as_ref().filter(|_| *self != Voice::Quiet) {
             explorer::print(address);
         }
         match self {
             Voice::Quiet => {}
             Voice::Own => say(&ready(addresses)),
-            Voice::Azurite { host, port: asked } => {
+            Voice::Azurite => {
+                let others = addresses
+                    .others
+                    .iter()
+                    .map(|(service, address)| (service.to_string(), *address));
+                for (service, address) in others.chain([(TABLE.to_owned(), addresses.clients)]) {
+                    let url = format!("{}://{address}", addresses.scheme);
+                    say(&format!("Azurite {service} service is starting at {url}"));
+                    say(&format!("Azurite {service} service is successfully listening at {url}"));
+                }
+                say("Only tables are served here: requests to the Blob and Queue services get NotImplemented.");
+            }
+            Voice::AzuriteTable { host, port: asked } => {
                 if *asked == 0 {
                     say(&is_starting(host, port));
                 }
@@ -51,14 +67,23 @@ impl Voice {
     }
 
     pub fn closes(&self) {
-        if let Voice::Azurite { .. } = self {
-            say("Azurite Table service is closing...");
+        for service in self.services() {
+            say(&format!("Azurite {service} service is closing..."));
         }
     }
 
     pub fn closed(&self) {
-        if let Voice::Azurite { .. } = self {
-            say("Azurite Table service successfully closed");
+        for service in self.services() {
+            say(&format!("Azurite {service} service successfully closed"));
+        }
+    }
+
+    /// The services that azurite would have.
+    fn services(&self) -> &'static [&'static str] {
+        match self {
+            Voice::Quiet | Voice::Own => &[],
+            Voice::AzuriteTable { .. } => &[TABLE],
+            Voice::Azurite => &["Blob", "Queue", TABLE],
         }
     }
 }

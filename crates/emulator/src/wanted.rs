@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use table_service_gateway::config::{AccountSettings, ConfigError, ExplorerMode};
+use table_service_gateway::config::{AccountSettings, ConfigError, ExplorerMode, OtherService};
 use table_service_gateway::faults::FaultSettings;
 
 use crate::voice::Voice;
@@ -21,6 +21,10 @@ pub struct Wanted {
     pub expose: bool,
     /// Of HTTPS.
     pub certificate: Option<Certificate>,
+    /// HOST:PORT of services that are not here, which refuse requests.
+    pub other_services: Vec<(OtherService, String)>,
+    /// Whether bearer tokens are taken that nobody has signed.
+    pub unsigned_tokens: bool,
     /// How long a connection may be idle.
     pub idle_seconds: Option<u64>,
     /// The level of the log.

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use clap::CommandFactory;
 use raw_http::{Answer, Client, raw};
-use table_service_emulator::azurite::AzuriteTable;
+use system_tests::tls::Certificate;
+use table_service_emulator::azurite::{Azurite, AzuriteTable};
 use table_service_emulator::command_line::CommandLine;
 use tempfile::TempDir;
 
@@ -437,7 +438,7 @@ fn healthcheck_says_whether_it_is_ready() {
 #[test]
 fn an_empty_variable_is_an_unset_option() {
     let temporary = Temporary::new();
-    let lines = [CommandLine::command(), AzuriteTable::command()];
+    let lines = [CommandLine::command(), AzuriteTable::command(), Azurite::command()];
     let variables: BTreeSet<_> = lines
         .iter()
         .flat_map(clap::Command::get_arguments)
@@ -966,36 +967,228 @@ fn it_stands_for_azurite_table() {
     assert_eq!(temporary.entries(), [PathBuf::from(location)]);
 }
 
+/// The addresses in what an emulator in the place of azurite prints, of its Blob, Queue and Table service. Test set-ups wait for these
+/// lines.
+fn services(said: &mut impl Iterator<Item = String>, scheme: &str) -> [SocketAddr; 3] {
+    let addresses = ["Blob", "Queue", "Table"].map(|service| {
+        let starting = said.next().unwrap();
+        let address = starting
+            .strip_prefix(&format!("Azurite {service} service is starting at {scheme}://"))
+            .unwrap_or_else(|| panic!("{starting}"));
+        assert_eq!(
+            said.next().unwrap(),
+            format!("Azurite {service} service is successfully listening at {scheme}://{address}")
+        );
+        address.parse().unwrap()
+    });
+    assert!(said.next().unwrap().starts_with("Only tables are served here"));
+    addresses
+}
+
+const FREE_PORTS: [&str; 3] = ["--blobPort=0", "--queuePort=0", "--tablePort=0"];
+
+#[test]
+fn it_stands_for_azurite_and_has_only_tables() {
+    let temporary = Temporary::new();
+    // As Aspire gives them.
+    let hosts = [
+        "--blobHost",
+        "127.0.0.1",
+        "--queueHost",
+        "127.0.0.1",
+        "--tableHost",
+        "127.0.0.1",
+    ];
+    let location = temporary.path().join("data");
+    let options = [
+        &["azurite", "-l", location.to_str().unwrap()][..],
+        &hosts,
+        &["--skipApiVersionCheck"],
+        &FREE_PORTS,
+    ];
+    let mut child = program(&temporary, &options.concat()).spawn().unwrap();
+    let mut said = lines(&mut child);
+    let [blob, queue, table] = services(&mut said, "http");
+    Client::new(table)
+        .post("Tables", "{\"TableName\":\"Things\"}")
+        .expect(201);
+
+    // What checks of the health of a container ask.
+    for (address, kind) in [(blob, "Containers"), (queue, "Queues")] {
+        let list = Client::new(address).get("?comp=list&maxresults=1").expect(200);
+        assert_eq!(
+            list.text(),
+            format!(
+                "<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ServiceEndpoint=\"http://{address}/devstoreaccount1/\">\
+                 <{kind} /><NextMarker /></EnumerationResults>"
+            )
+        );
+    }
+    for (address, service, method, target) in [
+        (blob, "Blob", "PUT", "container?restype=container"),
+        (blob, "Blob", "GET", "container?restype=container&comp=list"),
+        (blob, "Blob", "GET", "?restype=service&comp=properties"),
+        (queue, "Queue", "PUT", "queue"),
+        (queue, "Queue", "POST", "queue/messages"),
+    ] {
+        let refused = Client::new(address).send(method, target, &[], b"a body").expect(501);
+        assert_eq!(refused.header("x-ms-error-code"), Some("NotImplemented"));
+        assert_eq!(refused.header("content-type"), Some("application/xml"));
+        let begin = format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>NotImplemented</Code><Message>This emulator serves tables only: it \
+             has no {service} service.\nRequestId:{}\nTime:",
+            refused.header("x-ms-request-id").unwrap()
+        );
+        let text = refused.text();
+        assert!(
+            text.starts_with(&begin) && text.ends_with("Z</Message></Error>"),
+            "{text}"
+        );
+    }
+    // Without a signature too: only this machine can ask.
+    let plain = raw("GET", "/", &[("Host", "localhost")], b"");
+    Client::new(blob).exchange(&plain).expect(501);
+
+    kill("TERM", child.id());
+    let services = ["Blob", "Queue", "Table"];
+    let closing = services.map(|service| format!("Azurite {service} service is closing..."));
+    let closed = services.map(|service| format!("Azurite {service} service successfully closed"));
+    assert_eq!(said.collect::<Vec<_>>(), [closing, closed].concat());
+    assert!(child.wait().unwrap().success());
+    assert_eq!(temporary.entries(), [location]);
+}
+
+#[test]
+fn a_port_of_another_service_that_is_in_use_is_named() {
+    let temporary = Temporary::new();
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for service in ["blob", "queue"] {
+        let option = format!("--{service}Port");
+        let options = [
+            &["azurite", "--inMemoryPersistence"][..],
+            &FREE_PORTS,
+            &[&option, &port],
+        ]
+        .concat();
+        let refused = program(&temporary, &options).output().unwrap();
+        let said = error(&refused);
+        let expected = format!("--{service}Host and --{service}Port: cannot listen on 127.0.0.1:{port}");
+        assert!(!refused.status.success() && said.contains(&expected), "{said}");
+    }
+}
+
+/// A token of the cloud that nobody has signed.
+fn token(change: impl FnOnce(&mut serde_json::Value)) -> String {
+    use base64::Engine;
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    let mut claims = serde_json::json!({
+        "iss": "https://sts.windows.net/ab1f708d-50f6-404c-a006-d71b2ac7a606/", "aud": "https://storage.azure.com",
+        "iat": now - 60, "nbf": now - 60, "exp": now + 600,
+    });
+    change(&mut claims);
+    let part = |text: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text);
+    format!(
+        "{}.{}.{}",
+        part("{\"alg\":\"RS256\",\"typ\":\"JWT\"}"),
+        part(&claims.to_string()),
+        part("signed")
+    )
+}
+
+#[test]
+fn bearer_tokens_are_taken_as_azurite_takes_them() {
+    let temporary = Temporary::new();
+    let elsewhere = Temporary::new();
+    let certificate = Certificate::new(elsewhere.path(), "server");
+    let oauth = ["azurite", "--inMemoryPersistence", "--oauth", "basic"];
+    let files = ["--cert", &certificate.certificate, "--key", &certificate.key];
+    let authorized = |token: &str, method: &str, target: &str, body: &str| {
+        let (length, bearer) = (body.len().to_string(), format!("Bearer {token}"));
+        let target = format!("/devstoreaccount1/{target}");
+        let headers = [
+            ("Host", "localhost"),
+            ("Connection", "close"),
+            ("Content-Length", &length),
+            ("Authorization", &bearer),
+        ];
+        raw(method, &target, &headers, body.as_bytes())
+    };
+    let create = |token: &str| authorized(token, "POST", "Tables", "{\"TableName\":\"Things\"}");
+    for scheme in ["https", "http"] {
+        let files = if scheme == "https" { &files[..] } else { &[] };
+        let mut child = program(&temporary, &[&oauth[..], files, &FREE_PORTS].concat())
+            .spawn()
+            .unwrap();
+        let [blob, _, table] = services(&mut lines(&mut child), scheme);
+        if scheme == "http" {
+            // Anybody could have read it on its way.
+            let refused = Client::new(table).exchange(&create(&token(|_| {}))).expect(403);
+            refused.fails_with(403, "AuthenticationFailed", "");
+        } else {
+            let send = |request: &[u8]| certificate.exchange(table, request);
+            let past = 1_500_000_000;
+            for wrong in [
+                token(|claims| claims["exp"] = past.into()),
+                token(|claims| claims["iss"] = "https://example.com".into()),
+                token(|claims| claims["aud"] = "https://another.table.core.windows.net".into()),
+                "nonsense".to_owned(),
+            ] {
+                let (status, text) = send(&create(&wrong));
+                assert!(status == 403 && text.contains("AuthenticationFailed"), "{text}");
+            }
+            let good = token(|claims| claims["aud"] = "https://devstoreaccount1.table.core.windows.net/".into());
+            let (status, text) = send(&create(&good));
+            assert_eq!(status, 201, "{text}");
+            // As in the cloud, a token is not enough for policies.
+            assert_eq!(send(&authorized(&good, "GET", "Things?comp=acl", "")).0, 403);
+            let (status, text) = certificate.exchange(blob, &authorized(&good, "GET", "container", ""));
+            assert_eq!(status, 501, "{text}");
+        }
+        kill("TERM", child.id());
+        child.wait().unwrap();
+    }
+}
+
 #[test]
 fn the_set_ups_of_the_guide_start() {
-    const COMMAND: &str = "azurite-table ";
     let guide = guide();
-    let section = guide.split("## In the place of azurite-table\n").nth(1).unwrap();
+    let section = guide.split("## In the place of azurite\n").nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
-    let commands: BTreeSet<&str> = section
-        .lines()
-        .filter(|line| line.starts_with("| "))
-        .filter_map(|line| line.rsplit_once(COMMAND)?.1.split(['`', '"']).next())
-        .map(|options| options.trim_end_matches(['&', ' ']))
+    let rows = section.lines().filter(|line| line.starts_with("| "));
+    let commands: BTreeSet<(&str, &str)> = rows
+        .flat_map(|row| {
+            ["azurite-table", "azurite"].into_iter().filter_map(move |name| {
+                let (_, behind) = row.rsplit_once(&format!("{name} "))?;
+                Some((name, behind.split(['`', '"']).next()?.trim_end_matches(['&', ' '])))
+            })
+        })
         .collect();
-    assert!(commands.len() >= 5, "{commands:?}");
+    assert!(commands.len() >= 8, "{commands:?}");
     let temporary = Temporary::new();
     let data = temporary.path().join("data");
     fs::create_dir(&data).unwrap();
-    for options in commands {
+    for (name, options) in commands {
         let options = options.replace("/data", &format!("{}/in-a-volume", data.display()));
-        let mut arguments = vec!["azurite-table"];
+        let (free_ports, says) = match name {
+            "azurite" => (&FREE_PORTS[..], 13),
+            _ => (&FREE_PORTS[2..], 5),
+        };
+        let mut arguments = vec![name];
         arguments.extend(options.split_whitespace());
-        arguments.push("--tablePort=0");
+        arguments.extend(free_ports);
         let mut child = program(&temporary, &arguments).current_dir(&data).spawn().unwrap();
         let said: Vec<String> = lines(&mut child)
             .inspect(|line| {
-                if line.contains("successfully listening") {
+                if line.contains("Table service is successfully listening") {
                     kill("TERM", child.id());
                 }
             })
             .collect();
-        assert_eq!(said.len(), 5, "{options}: {said:?}");
+        assert_eq!(said.len(), says, "{name} {options}: {said:?}");
     }
 }
 

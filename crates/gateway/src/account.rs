@@ -22,6 +22,8 @@ pub struct Tenant {
     pub filter_dialect: Dialect,
     /// Whose tokens it accepts, if any.
     pub bearer: Option<Bearer>,
+    /// Whether it accepts tokens that nobody has signed.
+    pub unsigned_tokens: bool,
     pub cors: CorsRules,
 }
 
@@ -67,6 +69,7 @@ impl Tenants {
                 database,
                 filter_dialect: account.filter_dialect,
                 bearer: bearer.map_err(|problem| format!("the account {name}: {problem}"))?,
+                unsigned_tokens: config.unsigned_tokens,
                 cors: CorsRules::default(),
             };
             Ok((name.to_owned(), Arc::new(tenant)))

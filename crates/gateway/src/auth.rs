@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::request::Head;
 use crate::request::target::Target;
 use crate::shares::Share;
+use crate::unsigned_token;
 
 /// Checks the credentials of a request and returns what they allow. `challenged` says whether refused clients are told where
 /// they get a token. `place` takes a place for a request that needs the database. Only one with a right signature does, so that
@@ -51,6 +52,9 @@ pub async fn authenticate(
             }
             Authorization::Bearer(token) => match &tenant.bearer {
                 Some(bearer) => Ok(bearer.grant(token, head.peer.https)?),
+                None if tenant.unsigned_tokens => {
+                    Ok(unsigned_token::grant(token, head.peer.https, tenant.account.name())?)
+                }
                 None => Err(no_issuer(head, challenged)),
             },
         };

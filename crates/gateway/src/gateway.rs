@@ -357,7 +357,8 @@ fn plain_error(error: Error, form: Form, id: Uuid) -> Reply {
 #[error("an injected fault")]
 pub struct NoAnswer;
 
-fn into_http(reply: Reply) -> Response<Full<Bytes>> {
+/// Returns the response as it is sent.
+pub fn into_http(reply: Reply) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(reply.body));
     *response.status_mut() = reply.status;
     *response.headers_mut() = reply.headers;

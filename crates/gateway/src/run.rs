@@ -20,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::account::{Tenant, Tenants};
 use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
-use crate::config::{Config, ConfigError, ExplorerMode, LogFormat};
+use crate::config::{Config, ConfigError, ExplorerMode, LogFormat, OtherService};
 use crate::database::{Node, OF_CITUS, usable};
 use crate::explorer::{self, Explorer};
 use crate::faults::Faults;
@@ -29,6 +29,7 @@ use crate::gateway::{Gateway, TimeLimits};
 use crate::head_limit::LONG_BYTES;
 use crate::needs::ONE_REQUEST;
 use crate::observe::Metrics;
+use crate::other_services::OtherPort;
 use crate::server::Server;
 use crate::shares::Shares;
 use crate::sweeper;
@@ -78,6 +79,8 @@ pub struct Addresses {
     pub scheme: &'static str,
     pub clients: SocketAddr,
     pub admin: SocketAddr,
+    /// Of services that are refused.
+    pub others: Vec<(OtherService, SocketAddr)>,
     /// The address of the explorer, which has a secret, if there is one and no file was named for it.
     pub explorer: Option<String>,
 }
@@ -128,6 +131,14 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
             ),
         )
         .into());
+    }
+    let mut others = Vec::new();
+    for (service, listen) in &config.other_services {
+        others.push(OtherPort {
+            service: *service,
+            listener: bind(service.setting(), listen).await?,
+            tls: tls.clone(),
+        });
     }
     let admin_listener = bind("admin_listen", &config.admin_listen).await?;
     let admin_address = admin_listener.local_addr()?;
@@ -186,10 +197,16 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     {
         explorer::write(&address, path).map_err(|problem| ConfigError::new("explorer_address_file", problem))?;
     }
+    let mut other_addresses = Vec::new();
+    for port in others {
+        other_addresses.push((port.service, port.address()?));
+        tokio::spawn(port.run());
+    }
     announce(&Addresses {
         scheme: if tls.is_some() { "https" } else { "http" },
         clients: address,
         admin: admin_address,
+        others: other_addresses,
         explorer: explorer_address,
     });
     let server = Server {

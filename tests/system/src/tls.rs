@@ -1,9 +1,12 @@
 //! Certificates for servers of tests.
 
 use std::fs::{Permissions, metadata, set_permissions, write};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 /// A certificate for `localhost` that nobody has signed but itself, and its key.
 pub struct Certificate {
@@ -27,6 +30,28 @@ impl Certificate {
         let key = file("key", made.signing_key.serialize_pem());
         make_servers_own(&key);
         Certificate { made, certificate, key }
+    }
+
+    /// Status and text of the answer to a request over HTTPS, from a client that trusts this certificate.
+    pub fn exchange(&self, address: SocketAddr, request: &[u8]) -> (u16, String) {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.made.cert.der().clone()).unwrap();
+        let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = "localhost".try_into().unwrap();
+        let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut tcp = TcpStream::connect(address).unwrap();
+        let mut stream = rustls::Stream::new(&mut client, &mut tcp);
+        stream.write_all(request).unwrap();
+        let mut bytes = Vec::new();
+        // If the peer closes TCP without closing TLS, that is an error after all bytes.
+        let _ = stream.read_to_end(&mut bytes);
+        let text = String::from_utf8(bytes).unwrap();
+        let status = text.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, text)
     }
 }
 

@@ -4,6 +4,7 @@ mod command_line;
 mod error;
 mod file;
 mod filter_dialect;
+mod other_service;
 mod secrets;
 mod settings;
 #[cfg(test)]
@@ -13,5 +14,6 @@ mod validation;
 pub use command_line::CommandLine;
 pub use error::ConfigError;
 pub use file::{AccountSettings, BearerSettings};
+pub use other_service::OtherService;
 pub use settings::{ExplorerMode, LogFormat, Settings};
 pub use validation::{AccountConfig, Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TlsFiles, check};

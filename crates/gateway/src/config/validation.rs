@@ -10,6 +10,7 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::error::ConfigError;
 use super::file::BearerSettings;
+use super::other_service::OtherService;
 use super::settings::{ExplorerMode, LogFormat, Settings};
 use crate::database::split_hosts;
 use crate::faults::FaultSettings;
@@ -62,6 +63,10 @@ pub struct Config {
     /// The faults that are injected from the start, and whether `POST /faults` on the admin port changes them. Only the emulator
     /// sets it too.
     pub faults: Option<FaultSettings>,
+    /// Where other services than tables refuse requests. Only the emulator sets it.
+    pub other_services: Vec<(OtherService, String)>,
+    /// Whether bearer tokens are taken that nobody has signed (`unsigned_token.rs`). Only the emulator sets it.
+    pub unsigned_tokens: bool,
     /// A file for the log instead of standard error. Only the emulator sets it.
     pub log_file: Option<PathBuf>,
 }
@@ -160,6 +165,8 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         log_format: settings.log_format.unwrap_or_default(),
         allow_reset: false,
         faults: None,
+        other_services: Vec::new(),
+        unsigned_tokens: false,
         log_file: None,
     })
 }

@@ -1,8 +1,6 @@
 //! Start, admin port, shutdown, TLS.
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
@@ -283,7 +281,7 @@ fn the_database_can_be_reached_over_tcp_with_tls() {
 /// A gateway with HTTPS that accepts the tokens of an issuer.
 struct Tls {
     service: Service,
-    config: Arc<rustls::ClientConfig>,
+    certificate: Certificate,
     issuer: rcgen::KeyPair,
     directory: std::path::PathBuf,
 }
@@ -342,16 +340,9 @@ impl Tls {
             "--tls-key",
             &server.key,
         ]);
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(server.made.cert.der().clone()).unwrap();
-        let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         Tls {
             service,
-            config: Arc::new(config),
+            certificate: server,
             issuer,
             directory,
         }
@@ -363,17 +354,7 @@ impl Tls {
 
     /// Status and text of an answer over HTTPS.
     fn send(&self, request: &[u8]) -> (u16, String) {
-        let name = "localhost".try_into().unwrap();
-        let mut client = rustls::ClientConnection::new(self.config.clone(), name).unwrap();
-        let mut tcp = TcpStream::connect(self.service.client.address).unwrap();
-        let mut stream = rustls::Stream::new(&mut client, &mut tcp);
-        stream.write_all(request).unwrap();
-        let mut bytes = Vec::new();
-        // If the peer closes TCP without closing TLS, that is an error after all bytes.
-        let _ = stream.read_to_end(&mut bytes);
-        let text = String::from_utf8(bytes).unwrap();
-        let status = text.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, text)
+        self.certificate.exchange(self.service.client.address, request)
     }
 
     fn with_token(&self, method: &str, target: &str, token: &str, body: &str) -> (u16, String) {

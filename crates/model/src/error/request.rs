@@ -98,6 +98,12 @@ catalog! {
             hint: "{reason}.",
         }
 
+        /// A request to a service that azurite has beside its tables, and the emulator in its place has not.
+        ServiceNotEmulated { service: &'static str } => {
+            code: NotImplemented, stage: FrontEnd,
+            message: "This emulator serves tables only: it has no {service} service.",
+        }
+
         WriteOnSecondary => {
             code: InsufficientAccountPermissions, stage: FrontEnd,
             message: "Write operations are not allowed.",

@@ -1,0 +1,34 @@
+//! Services that only azurite has, and an emulator in its place refuses.
+
+use std::fmt;
+
+/// A service that is not the Table service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherService {
+    Blob,
+    Queue,
+}
+
+impl OtherService {
+    /// The name of the setting that says where it listens.
+    pub fn setting(self) -> &'static str {
+        match self {
+            OtherService::Blob => "blob_listen",
+            OtherService::Queue => "queue_listen",
+        }
+    }
+
+    /// Its name, as the service writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            OtherService::Blob => "Blob",
+            OtherService::Queue => "Queue",
+        }
+    }
+}
+
+impl fmt::Display for OtherService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,170 @@
+//! The other services of an account, on the ports where azurite has them: only an emulator listens there. It has no blobs and no queues,
+//! says so to those that list them, as checks of a container's health do, and refuses everything else.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, EXPECT, HeaderValue};
+use http::{Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use quick_xml::escape::escape;
+use table_service_model::error::RequestError;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use uuid::Uuid;
+
+use crate::body::Pending;
+use crate::config::OtherService;
+use crate::failure::Failure;
+use crate::gateway::into_http;
+use crate::request::Host;
+use crate::response::error::{ERROR_CODE, with_id_and_time};
+use crate::response::{Echo, Reply};
+use crate::server::refuse;
+
+const CONNECTIONS: usize = 64;
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const TLS_TIME: Duration = Duration::from_secs(10);
+const HEAD_TIME: Duration = Duration::from_secs(60);
+
+/// The port of another service.
+pub struct OtherPort {
+    pub service: OtherService,
+    pub listener: TcpListener,
+    pub tls: Option<TlsAcceptor>,
+}
+
+impl OtherPort {
+    /// The address of the port.
+    ///
+    /// # Errors
+    /// The operating system does not say it.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until the process ends.
+    pub async fn run(self) {
+        let connections = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let Ok((stream, _)) = self.listener.accept().await else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let Ok(permit) = connections.clone().try_acquire_owned() else {
+                refuse(stream);
+                continue;
+            };
+            let (service, tls) = (self.service, self.tls.clone());
+            tokio::spawn(async move {
+                let _permit = permit;
+                match tls {
+                    None => serve(service, "http", stream).await,
+                    Some(tls) => {
+                        if let Ok(Ok(stream)) = timeout(TLS_TIME, tls.accept(stream)).await {
+                            serve(service, "https", stream).await;
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
+
+async fn serve(service: OtherService, scheme: &'static str, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let answer = service_fn(async |request| Ok::<_, Infallible>(answer(service, scheme, request).await));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .serve_connection(TokioIo::new(stream), answer);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, %service, "a connection ended");
+    }
+}
+
+async fn answer(service: OtherService, scheme: &str, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let id = Uuid::new_v4();
+    let (head, body) = request.into_parts();
+    let reply = match Host::of(&head.uri, &head.headers) {
+        Ok(host) if head.method == Method::GET && is_list(head.uri.path(), head.uri.query().unwrap_or_default()) => {
+            let path = head.uri.path().trim_end_matches('/');
+            nothing(service, &format!("{scheme}://{}{path}", host.as_str()))
+        }
+        _ => refusal(service, id),
+    };
+    if !head.headers.contains_key(EXPECT) {
+        Pending::new(body).drain().await;
+    }
+    into_http(reply.finish(id, Echo::of(&head.headers)))
+}
+
+/// Returns whether a request lists the containers or the queues of an account. Such a list within one of them has another path, or a
+/// `restype`.
+fn is_list(path: &str, query: &str) -> bool {
+    let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
+    let has = |name: &str| pairs.iter().any(|(given, _)| given == name);
+    let is_of_the_account = path.trim_matches('/').split('/').count() == 1;
+    is_of_the_account && pairs.iter().any(|(name, value)| name == "comp" && value == "list") && !has("restype")
+}
+
+fn nothing(service: OtherService, endpoint: &str) -> Reply {
+    let list = match service {
+        OtherService::Blob => "Containers",
+        OtherService::Queue => "Queues",
+    };
+    Reply::xml(format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ServiceEndpoint=\"{}/\"><{list} /><NextMarker /></EnumerationResults>",
+        escape(endpoint)
+    ))
+}
+
+/// Returns the error in the form of these services.
+fn refusal(service: OtherService, id: Uuid) -> Reply {
+    let failure = Failure::from(RequestError::ServiceNotEmulated {
+        service: service.name(),
+    });
+    let message = with_id_and_time(&failure.message, id);
+    Reply::new(failure.status())
+        .with(CONTENT_TYPE, HeaderValue::from_static("application/xml"))
+        .with(ERROR_CODE, HeaderValue::from_static(failure.code.as_str()))
+        .with_body(format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>{}</Code><Message>{}</Message></Error>",
+            failure.code,
+            escape(&message)
+        ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_the_account_are_told_from_those_within() {
+        for (path, query) in [
+            ("/devstoreaccount1", "comp=list"),
+            ("/devstoreaccount1/", "maxresults=1&comp=list&include=metadata"),
+            ("/", "comp=list"),
+        ] {
+            assert!(is_list(path, query), "{path}?{query}");
+        }
+        for (path, query) in [
+            ("/devstoreaccount1/container", "restype=container&comp=list"),
+            ("/container", "restype=container&comp=list"),
+            ("/devstoreaccount1/queue/messages", "comp=list"),
+            ("/devstoreaccount1", "restype=service&comp=properties"),
+            ("/devstoreaccount1", ""),
+        ] {
+            assert!(!is_list(path, query), "{path}?{query}");
+        }
+    }
+}
