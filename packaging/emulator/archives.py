@@ -44,6 +44,8 @@ def wheel():
     entries = {}
     for path in files(here / "python"):
         entries[str(path)] = ((here / "python" / path).read_bytes(), False)
+    module = "table_service_emulator/__init__.py"
+    entries[module] = (entries[module][0].replace(b'__version__ = "0.0.0"', f'__version__ = "{version}"'.encode()), False)
     for path in files(tree / "bin"):
         entries[f"{name}.data/scripts/{path}"] = ((tree / "bin" / path).read_bytes(), True)
     for path in files(tree / "share"):

@@ -1,13 +1,24 @@
 """Tests as users of the wheel write them."""
 
 import copy
+import importlib.metadata
 import os
 import pickle
 import signal
+import subprocess
+import sys
 
 import pytest
+import table_service_emulator
 from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableServiceClient, UpdateMode
+
+
+def test_the_module_runs_the_command_and_has_its_version():
+    version = table_service_emulator.__version__
+    assert version == importlib.metadata.version("table-service-emulator")
+    said = subprocess.run([sys.executable, "-m", "table_service_emulator", "--version"], capture_output=True, check=True, text=True)
+    assert said.stdout == f"table-service-emulator {version}\n"
 
 
 @pytest.mark.parametrize("number", range(8))

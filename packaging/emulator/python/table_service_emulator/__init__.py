@@ -17,7 +17,10 @@ import tempfile
 import urllib.error
 import urllib.request
 
-__all__ = ["Emulator", "start"]
+__all__ = ["Emulator", "__version__", "start"]
+
+# The wheel has that of the command.
+__version__ = "0.0.0"
 
 _NAME = "table-service-emulator"
 _READY = re.compile(r"on http://(\S+)\.$")
