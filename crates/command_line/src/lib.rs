@@ -4,12 +4,17 @@
 pub mod files;
 
 use std::any::TypeId;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
 
 use clap::builder::{BoolishValueParser, Resettable};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Command, Parser};
+use clap::{Arg, Command, Parser, ValueEnum};
+use clap_complete::Shell;
 use table_service_model::secret;
+
+/// With this option and the name of a shell, a program prints what completes its arguments there. Packages are made with it.
+const COMPLETIONS: &str = "--completions";
 
 /// Reads the arguments of a program.
 ///
@@ -25,8 +30,31 @@ pub fn read<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<
 /// What is wrong, or what is asked for (`--help`, `--version`).
 pub fn read_with_values<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, clap::Error> {
     let mut command = command::<C>();
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let [_, option, shell] = arguments.as_slice()
+        && option == COMPLETIONS
+    {
+        let script = completions(&mut command, shell)?;
+        let written = std::io::stdout().lock().write_all(&script);
+        std::process::exit(i32::from(written.is_err()));
+    }
     let mut matches = command.try_get_matches_from_mut(arguments)?;
     C::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Returns the script with which a shell completes the arguments of a program.
+fn completions(command: &mut Command, shell: &OsStr) -> Result<Vec<u8>, clap::Error> {
+    let known = Shell::from_str(shell.to_str().unwrap_or_default(), true);
+    let shell = known.map_err(|_| {
+        command.error(
+            ErrorKind::InvalidValue,
+            format!("{COMPLETIONS} is for bash, fish or zsh"),
+        )
+    })?;
+    let mut script = Vec::new();
+    let name = command.get_name().to_owned();
+    clap_complete::generate(shell, command, name, &mut script);
+    Ok(script)
 }
 
 fn command<C: Parser>() -> Command {
@@ -175,6 +203,22 @@ mod tests {
             let read = line("program").unwrap();
             assert_eq!((read.flag, read.switch), (true, Some(false)));
         }
+    }
+
+    #[test]
+    fn shells_complete_what_the_program_has() {
+        let script = |shell: &str| completions(&mut command::<Program>(), OsStr::new(shell));
+        for shell in ["bash", "fish", "zsh"] {
+            let script = String::from_utf8(script(shell).unwrap()).unwrap();
+            for word in ["number", "count", "retry-the-service-for-at-most-so-many-seconds"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+        }
+        let problem = script("s3cret").unwrap_err().to_string();
+        assert!(
+            problem.contains("--completions is for bash, fish or zsh") && !problem.contains("s3cret"),
+            "{problem}"
+        );
     }
 
     #[test]

@@ -809,6 +809,25 @@ fn the_guide_has_every_option() {
     assert_eq!(options(&table), expected);
 }
 
+#[test]
+fn bash_completes_its_options() {
+    let script = Command::new(PROGRAM).args(["--completions", "bash"]).output().unwrap();
+    assert!(script.status.success(), "{}", error(&script));
+    let script = String::from_utf8(script.stdout).unwrap();
+    let complete = "completer=$(complete -p table-service-emulator); completer=${completer#*-F }; COMP_WORDS=(table-service-emulator --thr) COMP_CWORD=1
+        ${completer%% *} table-service-emulator --thr table-service-emulator; echo \"${COMPREPLY[@]}\"";
+    let completed = Command::new("bash")
+        .args(["-c", &format!("{script}\n{complete}")])
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&completed.stdout),
+        "--throttle\n",
+        "{}",
+        error(&completed)
+    );
+}
+
 /// Also nothing of faults that were asked for. Those are counted.
 #[test]
 fn quiet_prints_nothing() {
