@@ -3,7 +3,7 @@
 PG ?= 15
 PG_CONFIG ?= pg_config
 
-.PHONY: help setup run quick test bench install packages test-packages clean
+.PHONY: help setup run quick test bench install emulator packages test-packages clean
 
 help:
 	@echo 'make run        build, start a throwaway PostgreSQL, load data and take the tour'
@@ -13,6 +13,7 @@ help:
 	@echo 'make bench      speed beside hand-written SQL, and of the gateway beside azurite (15 minutes)'
 	@echo 'make install PG_CONFIG=/path/to/pg_config'
 	@echo '                install the extension into a PostgreSQL server of yours'
+	@echo 'make emulator   the emulator of the last commit for pip and npm, in target/packages'
 	@echo 'make packages   Debian packages of the last commit, and the emulator for pip and npm, in target/packages'
 	@echo 'make test-packages'
 	@echo '                use these packages in bare systems (root; 20 minutes)'
@@ -43,6 +44,9 @@ bench:
 
 install:
 	@pgrx-config/install.sh "$(PG_CONFIG)"
+
+emulator:
+	@packaging/build.sh emulator
 
 packages:
 	@packaging/build.sh

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Builds the Debian packages of the last commit into target/packages, and the emulator's packages for Python and Node.js.
+# Builds the Debian packages of the last commit into target/packages, and the emulator's packages for Python and Node.js. It installs what
+# it needs, and says how long each step has taken.
 #
 #   build.sh [MAJOR ...]   for these majors of PostgreSQL; by default for all that this machine has: Debian's, and those that
 #                          `make setup PG=MAJOR` has built
+#   build.sh emulator      only the emulator's packages for Python and Node.js; they are the same, byte for byte
 #
-# Packages: postgresql-MAJOR-table-service, table-service-gateway (with table-service-copy), table-service-emulator. The wheel and the npm
-# package have a PostgreSQL of their own. Times and paths of the build are not in them.
-# BUNDLE=only leaves the Debian packages out; the others are the same, byte for byte.
+# Packages: postgresql-MAJOR-table-service, table-service-gateway (with table-service-copy), table-service-emulator, table-service-doc. The
+# wheel and the npm package have a PostgreSQL of their own. Times and paths of the build are not in them.
 # Cargo's results stay in target/packages/build.
 set -euo pipefail
 
@@ -15,45 +16,44 @@ project=$PWD
 # shellcheck source=pgrx-config/env.sh
 . pgrx-config/env.sh ''
 unset PG_CONFIG
-pgrx-config/setup.sh tools
-
-programs=(python3 strip objdump bison flex dpkg-buildflags)
-[[ ${BUNDLE:-} == only ]] || programs+=(dpkg-buildpackage dh help2man)
-for program in "${programs[@]}"; do
-  command -v "$program" >/dev/null || {
-    echo "build.sh: $program is missing: apt-get install dpkg-dev debhelper help2man python3 binutils bison flex" >&2
-    exit 1
-  }
-done
-
-pg_config_of() {
-  local program
-  for program in "/usr/lib/postgresql/$1/bin/pg_config" "$cache/pg$1/bin/pg_config"; do
-    if [[ -x $program && -e $("$program" --includedir-server)/postgres.h ]]; then
-      echo "$program"
-      return
-    fi
-  done
-  return 1
-}
-
-majors=("$@")
-if ((${#majors[@]} == 0)); then
-  for major in $supported_pg; do
-    if pg_config_of "$major" >/dev/null; then majors+=("$major"); fi
-  done
-fi
-((${#majors[@]})) || {
-  echo "build.sh: no PostgreSQL with server headers here: apt-get install postgresql-server-dev-$default_pg, or make setup" >&2
+die() {
+  printf 'build.sh: %s\n' "$*" >&2
   exit 1
 }
-for major in "${majors[@]}"; do
-  pg_config=$(pg_config_of "$major") || {
-    echo "build.sh: there are no headers of PostgreSQL $major: apt-get install postgresql-server-dev-$major, or make setup PG=$major" >&2
-    exit 1
-  }
-  export "PG_CONFIG_$major=$pg_config"
-done
+# step WHAT: what comes next, after how long the step before has taken.
+step=
+step() {
+  if [[ -n $step ]]; then printf '   %d:%02d  %s\n' $(((SECONDS - begun) / 60)) $(((SECONDS - begun) % 60)) "$step"; fi
+  step=$1
+  begun=$SECONDS
+  [[ -z $step ]] || printf '\033[1m==\033[0m %s\n' "$step"
+}
+
+want=packages
+if [[ ${1:-} == emulator ]]; then want=emulator; fi
+# The names of wheels have the machine.
+bundled=yes
+if [[ $(uname -m) != x86_64 ]]; then
+  bundled=no
+  echo "The emulator's packages for Python and Node.js are made on x86_64 only; this machine is $(uname -m)."
+  [[ $want == packages ]] || exit 1
+fi
+step "What is needed"
+pgrx-config/setup.sh "$want"
+
+majors=()
+if [[ $want == packages ]]; then
+  majors=("$@")
+  if ((${#majors[@]} == 0)); then
+    for major in $supported_pg; do
+      if pg_config_of "$major" >/dev/null; then majors+=("$major"); fi
+    done
+  fi
+  for major in "${majors[@]}"; do
+    pg_config_of "$major" >/dev/null ||
+      die "there are no headers of PostgreSQL $major: apt-get install postgresql-server-dev-$major, or make setup PG=$major"
+  done
+fi
 export MAJORS="${majors[*]}"
 
 packages=$project/target/packages
@@ -61,7 +61,7 @@ source=$packages/source
 export BUILD=$packages/build
 mkdir -p "$packages" "$BUILD"/{sbom,licences}
 rm -rf "$source"
-[[ ${BUNDLE:-} == only ]] || rm -f "$packages"/*.deb
+[[ $want == emulator ]] || rm -f "$packages"/*.deb
 mkdir "$source"
 [[ -z $(git status --porcelain --untracked-files=no) ]] || echo "Changes that are not committed are not in the packages."
 git archive HEAD | tar x -C "$source"
@@ -77,38 +77,9 @@ maintainer="${DEBFULLNAME:-The table_service developers} <${DEBEMAIL:-table-serv
 export SOURCE_DATE_EPOCH
 SOURCE_DATE_EPOCH=$(git -C "$project" log -1 --format=%ct)
 
-cp -r packaging/debian debian
-{
-  names=$(printf 'postgresql-%s-table-service | ' "${majors[@]}")
-  while IFS= read -r line; do
-    if [[ $line == @EXTENSION_PACKAGES@ ]]; then
-      for major in "${majors[@]}"; do sed "s/@PG@/$major/g" debian/extension-package.in && echo; done
-    else
-      line=${line//@EXTENSION_NAMES@/${names% | }}
-      echo "${line//@MAINTAINER@/$maintainer}"
-    fi
-  done <debian/control.in
-} >debian/control
-for package in $(sed -n 's/^Package: //p' debian/control); do
-  {
-    echo '# The project has no mail address of its own; SECURITY.md says how to reach its maintainers.'
-    echo "$package: bogus-mail-host"
-    echo "$package: bogus-mail-host-in-debian-changelog"
-  } >>"debian/$package.lintian-overrides"
-done
-cat >debian/changelog <<CHANGES
-table-service ($version) unstable; urgency=medium
-
-  * See CHANGELOG.md in the source.
-
- -- $maintainer  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")
-CHANGES
+step "Bills of materials and licences"
 # What is in each program, for those who look for components with known errors, and under which licences.
-cyclonedx=$cache/cargo-cyclonedx-$cargo_cyclonedx_version
-if ! command -v cargo-cyclonedx >/dev/null && [[ ! -x $cyclonedx/bin/cargo-cyclonedx ]]; then
-  cargo install --quiet --locked --root "$cyclonedx" "cargo-cyclonedx@$cargo_cyclonedx_version"
-fi
-PATH=$PATH:$cyclonedx/bin cargo cyclonedx --format json --spec-version 1.5 --override-filename bom --quiet
+cargo cyclonedx --format json --spec-version 1.5 --override-filename bom --quiet
 rust=$(rustc --version | cut -d' ' -f2)
 for part in .:table_service crates/gateway:table_service_gateway crates/copy:table_service_copy crates/emulator:table_service_emulator; do
   # Serial number, time and paths differ between builds.
@@ -116,16 +87,62 @@ for part in .:table_service crates/gateway:table_service_gateway crates/copy:tab
     >"$BUILD/sbom/${part##*:}.cdx.json"
   python3 packaging/licences.py "$BUILD/sbom/${part##*:}.cdx.json" >"$BUILD/licences/${part##*:}"
 done
-if [[ ${BUNDLE:-} == only ]]; then
-  # The emulator with Debian's flags of the compiler, and the features of crates that it has beside the other programs.
+
+# build ARGUMENT...: with Debian's flags of the compiler, and the same bytes wherever the source, Cargo's crates and what they generate are.
+build() {
   (
     eval "$(dpkg-buildflags --export=sh)"
-    MAJORS='' debian/rules override_dh_auto_build
+    export RUSTFLAGS="--remap-path-prefix=$source=. --remap-path-prefix=$BUILD=/build --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+    CARGO_TARGET_DIR=$BUILD/programs cargo build --release --locked "$@"
   )
-else
+}
+# extension MAJOR PG_CONFIG NAME: the library, as $BUILD/NAME/table_service.so.
+extension() {
+  PGRX_PG_CONFIG_PATH=$2 build -p table_service --lib --no-default-features --features "pg$1"
+  install -D -m 644 "$BUILD/programs/release/libtable_service.so" "$BUILD/$3/table_service.so"
+}
+step "The gateway, the copy program and the emulator"
+# Together: the emulator alone would have other features of crates.
+build -p table_service_gateway -p table_service_copy -p table_service_emulator
+for major in "${majors[@]}"; do
+  step "The extension for PostgreSQL $major"
+  extension "$major" "$(pg_config_of "$major")" "$major"
+done
+
+if [[ $want == packages ]]; then
+  step "Debian's packages"
+  cp -r packaging/debian debian
+  {
+    names=$(printf 'postgresql-%s-table-service | ' "${majors[@]}")
+    while IFS= read -r line; do
+      if [[ $line == @EXTENSION_PACKAGES@ ]]; then
+        for major in "${majors[@]}"; do sed "s/@PG@/$major/g" debian/extension-package.in && echo; done
+      else
+        line=${line//@EXTENSION_NAMES@/${names% | }}
+        echo "${line//@MAINTAINER@/$maintainer}"
+      fi
+    done <debian/control.in
+  } >debian/control
+  sed -n 's/^Package: //p' debian/control | while read -r package; do
+    {
+      echo '# The project has no mail address of its own; SECURITY.md says how to reach its maintainers.'
+      echo "$package: bogus-mail-host"
+      echo "$package: bogus-mail-host-in-debian-changelog"
+    } >>"debian/$package.lintian-overrides"
+  done
+  python3 packaging/debian_changelog.py "$project" "$maintainer" "$SOURCE_DATE_EPOCH" >debian/changelog
   dpkg-buildpackage --build=binary --no-sign --no-check-builddeps
 fi
-packaging/bundle.sh
+if [[ $bundled == yes ]]; then
+  step "The PostgreSQL of the wheel and the npm package"
+  POSTGRESQL=$(packaging/postgresql.sh)
+  export POSTGRESQL
+  step "The extension for it"
+  extension 18 "$POSTGRESQL/bin/pg_config" bundle
+  step "The wheel and the npm package"
+  packaging/bundle.sh
+fi
+step ""
 cd "$packages"
 rm -rf "$source"
 rm -f ./*.buildinfo ./*.changes

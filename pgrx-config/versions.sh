@@ -31,6 +31,18 @@ else
   cache=${XDG_CACHE_HOME:-$HOME/.cache}/table_service
 fi
 
+# The pg_config of a PostgreSQL with headers: the system's, or one that setup.sh has made.
+pg_config_of() {
+  local program
+  for program in "/usr/lib/postgresql/$1/bin/pg_config" "$cache/pg$1/bin/pg_config"; do
+    if [[ -x $program && -e $("$program" --includedir-server)/postgres.h ]]; then
+      echo "$program"
+      return
+    fi
+  done
+  return 1
+}
+
 check_pg() {
   [[ " $supported_pg " == *" $1 "* ]] && return
   echo "PostgreSQL '$1' is not supported; choose one of: $supported_pg" >&2
