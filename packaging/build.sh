@@ -71,7 +71,6 @@ commit=$(git rev-parse HEAD)
 [[ $(cat "$BUILD/commit" 2>/dev/null) == "$commit" ]] || echo "$commit" >"$BUILD/commit"
 find "$source" -exec touch --no-dereference --reference="$BUILD/commit" {} +
 cd "$source"
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 # Debian's variables for it. The project has no mail address of its own.
 maintainer="${DEBFULLNAME:-The table_service developers} <${DEBEMAIL:-table-service@localhost}>"
 export SOURCE_DATE_EPOCH

