@@ -187,6 +187,21 @@ for file in "postgresql-$PG-table-service/licences" table-service-gateway/licenc
 done
 ok "the licences of what is in them"
 
+for name in gateway copy emulator; do
+  name=table-service-$name
+  same "bash completes $name" "--version" "$(inside ". /usr/share/bash-completion/completions/$name; completer=\$(complete -p $name); completer=\${completer#*-F }
+    COMP_WORDS=($name --versi) COMP_CWORD=1; \${completer%% *} $name --versi $name; echo \${COMPREPLY[@]}")"
+  inside "test -s /usr/share/zsh/vendor-completions/_$name -a -s /usr/share/fish/vendor_completions.d/$name.fish" || die "zsh and fish do not complete $name"
+done
+inside "test -s /usr/share/table-service-gateway/grafana/dashboard.json" || die "there is no dashboard"
+guide=$(dpkg-deb --fsys-tarfile "$packages"/table-service-doc_*.deb | tar t | grep -c '/docs/guide/.*\.md$')
+same "the pages of the guide" "$(git ls-files docs/guide | grep -c '\.md$')" "$guide"
+for deb in "$packages"/*.deb; do
+  changelog=$(dpkg-deb --fsys-tarfile "$deb" | tar x --to-stdout --wildcards '*/changelog.gz' | zcat)
+  [[ $changelog == "table-service ($version) "* && $changelog == *"table-service (0.1.0) "* ]] || die "$deb lacks a changelog"
+done
+ok "changelogs"
+
 # --- Nothing is left ----------------------------------------------------------------------------------------------------------
 
 inside "DEBIAN_FRONTEND=noninteractive apt-get purge -y -qq table-service-emulator table-service-gateway postgresql-$PG-table-service" >"$work/log" 2>&1 ||

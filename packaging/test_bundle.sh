@@ -103,13 +103,13 @@ with table_service_emulator.start() as one, table_service_emulator.start() as tw
 PROGRAM")"
 nothing_is_left "two at a time"
 pytest="'$installed/bin/python' -m pytest -q -p no:cacheprovider test_service.py"
-offline somebody "$pytest" | tail -n 1 | grep -E '^12 passed, 1 skipped' >/dev/null || die "pytest fails"
+offline somebody "$pytest" | tail -n 1 | grep -E '^13 passed, 1 skipped' >/dev/null || die "pytest fails"
 ok "pytest"
-offline somebody "$pytest -n 4" | tail -n 1 | grep -E '^12 passed, 1 skipped' >/dev/null || die "pytest-xdist fails"
+offline somebody "$pytest -n 4" | tail -n 1 | grep -E '^13 passed, 1 skipped' >/dev/null || die "pytest-xdist fails"
 ok "pytest-xdist with 4 workers"
 nothing_is_left "pytest"
 ! offline somebody "FAIL=yes $pytest" >"$work/log" || die "the failing test passes"
-grep -E '^1 failed, 12 passed' "$work/log" >/dev/null || die "a failing test harms others: $(<"$work/log")"
+grep -E '^1 failed, 13 passed' "$work/log" >/dev/null || die "a failing test harms others: $(<"$work/log")"
 ok "a failing test fails alone"
 # What a killed run leaves ends a moment later.
 offline somebody "FAIL=abort $pytest || for i in {1..600}; do grep -qsE '^(table-service|postgres)' /proc/[0-9]*/comm || break; sleep 0.1; done" >"$work/log" 2>&1
