@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_refusal_names_the_property_whose_absence_is_why() {
         let hint = |condition: &str, timestamp| {
-            let condition = Predicate::new(&Filter::parse(condition, None).unwrap());
+            let condition = Predicate::new(&Filter::parse(condition, None, Dialect::Service).unwrap());
             let stored = parse_properties(r#"{"n": 1}"#).unwrap();
             let entity = Entity {
                 timestamp,
