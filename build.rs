@@ -8,6 +8,7 @@ fn main() {
         "FreeErrorData",
         "errstart",
         "errfinish",
+        "pg_re_throw",
         "_Unwind_RaiseException",
         "__cxa_thread_atexit_impl",
     ] {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # Pinned versions, and where tools are kept. Sourced by the other scripts, from the root of the project.
 
-cargo_pgrx_version=0.18.1 # the same as pgrx in Cargo.toml
+cargo_pgrx_version=0.19.3 # the same as pgrx in Cargo.toml
 default_pg=15
 supported_pg="15 16 17 18"
 cargo_deny_version=0.20.2 # checks the licences of dependencies, and where they come from

@@ -20,6 +20,7 @@ use crate::postgres::error::OrRaise;
 use crate::postgres::expired::oldest;
 use crate::postgres::indexes::{KnownIndex, of_index, of_table};
 use crate::postgres::property_index::{concurrent_creation, qualified_name};
+use crate::postgres::raised::rethrow;
 use crate::postgres::result_set::ResultSet;
 use crate::postgres::spi::connect;
 use crate::postgres::statement::expiry_expression;
@@ -136,7 +137,7 @@ fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>
                 Err(Error::ExpiryNotFound)
             };
         }
-        drop_objects(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| error.rethrow());
+        drop_objects(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| rethrow(error));
         Ok(true)
     };
     drop().or_raise()

@@ -15,6 +15,7 @@ use crate::postgres::definition::drop_objects;
 use crate::postgres::error::OrRaise;
 use crate::postgres::indexes::{KnownIndex, of_index};
 use crate::postgres::property_index::{concurrent_creation, qualified_name};
+use crate::postgres::raised::rethrow;
 use crate::postgres::result_set::ResultSet;
 use crate::postgres::spi::connect;
 use crate::postgres::statement::index_expression;
@@ -121,7 +122,7 @@ fn drop_property_index(
                 })
             };
         }
-        drop_objects(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| error.rethrow());
+        drop_objects(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| rethrow(error));
         Ok(true)
     };
     drop().or_raise()

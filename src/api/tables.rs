@@ -19,7 +19,7 @@ use crate::postgres::catalog::{self, DATA_SCHEMA};
 use crate::postgres::definition::drop_objects;
 use crate::postgres::error::OrRaise;
 use crate::postgres::name::QualifiedName;
-use crate::postgres::raised::{has_sqlstate, message, rethrow_with};
+use crate::postgres::raised::{has_sqlstate, message, rethrow, rethrow_with};
 use crate::postgres::result_set::ResultSet;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
@@ -82,7 +82,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
                 });
             }
             Err(error) if !Table::may_be_created() => rethrow_with(*error, &what_to_grant()),
-            Err(error) => error.rethrow(),
+            Err(error) => rethrow(error),
         }
         pgrx::check_for_interrupts!();
     }
@@ -163,7 +163,7 @@ fn delete(table_name: Option<TextArg<'_>>, if_exists: Option<bool>) -> Result<bo
         }
         // Another session dropped the table first.
         Err(error) if has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE]) => absent(),
-        Err(error) => error.rethrow(),
+        Err(error) => rethrow(error),
     }
 }
 

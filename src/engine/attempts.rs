@@ -12,7 +12,7 @@ use super::expiry::Expiries;
 use super::table::Table;
 use crate::postgres::arguments::EntityKeys;
 use crate::postgres::clock::now;
-use crate::postgres::raised::has_sqlstate;
+use crate::postgres::raised::{has_sqlstate, rethrow};
 use crate::postgres::row::broken_entity;
 use crate::postgres::spi::{Connection, Rows, connect};
 use crate::postgres::statement::Statement;
@@ -43,7 +43,7 @@ pub fn in_attempts(
             stamp.settle(table, keys, written).map_err(Undone::Late)
         };
         let outcome = if needs_attempts {
-            in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| error.rethrow())
+            in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| rethrow(error))
         } else {
             attempt()
         };
@@ -196,7 +196,7 @@ pub fn not_inserted(table: &Table, keys: EntityKeys<'_>, properties: PropertiesA
         Ok(Err(0)) => suppressed(),
         Ok(_) => Error::EntityAlreadyExists,
         Err(error) if is_conflict(&error) => Error::EntityAlreadyExists,
-        Err(error) => error.rethrow(),
+        Err(error) => rethrow(error),
     }
 }
 

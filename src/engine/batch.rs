@@ -20,7 +20,7 @@ use super::expiry::Expiries;
 use super::table::Table;
 use super::write::with_primary_key;
 use crate::postgres::arguments::KeyTexts;
-use crate::postgres::raised::has_sqlstate;
+use crate::postgres::raised::{has_sqlstate, rethrow};
 use crate::postgres::row::broken;
 use crate::postgres::spi::{Connection, Rows, Tuple, connect};
 use crate::postgres::statement::{Statement, UpdateMode, WriteMany};
@@ -85,7 +85,7 @@ pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Re
     loop {
         let attempt = || BatchAttempt::new(table, partition_key, batch.operations(), &earlier).run();
         let outcome = if earlier.is_undoable {
-            in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| error.rethrow())
+            in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| rethrow(error))
         } else {
             attempt()
         };
@@ -124,7 +124,7 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
         match in_subtransaction(AssertUnwindSafe(insert)) {
             Ok(inserted) => inserted.ok(),
             Err(error) if has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION]) => None,
-            Err(error) => error.rethrow(),
+            Err(error) => rethrow(error),
         }
     })?;
     // Direct access only inserts where the Timestamp can be written again in place.

@@ -19,7 +19,7 @@ use super::table::{Table, not_found};
 use crate::postgres::cursor::Cursor;
 use crate::postgres::definition::drop_objects;
 use crate::postgres::property_index::qualified_name;
-use crate::postgres::raised::{has_sqlstate, rethrow_with};
+use crate::postgres::raised::{has_sqlstate, rethrow, rethrow_with};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::table_locks::{Mode, lock_all};
 use crate::postgres::types::value::{Text, Value};
@@ -288,7 +288,7 @@ impl ChangeFeed {
             return Ok(());
         }
         drop_objects(&format!("DROP PUBLICATION {}", quote_identifier(&publication.name)))
-            .unwrap_or_else(|error| error.rethrow());
+            .unwrap_or_else(|error| rethrow(error));
         Ok(())
     }
 
@@ -619,7 +619,7 @@ fn with_hints<R>(feed: &str, f: impl FnOnce() -> R) -> R {
             replication_slot::release();
             match hint(feed, &error) {
                 Some(hint) => rethrow_with(error, &hint),
-                None => error.rethrow(),
+                None => rethrow(error),
             }
         })
         .execute()

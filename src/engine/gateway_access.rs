@@ -7,6 +7,7 @@ use table_service_model::Error;
 
 use crate::postgres::citus;
 use crate::postgres::definition::grant;
+use crate::postgres::raised::rethrow;
 use crate::postgres::spi::connect;
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
@@ -94,7 +95,7 @@ pub fn grant_to(role: TextArg<'_>) -> Result<(), Error> {
         });
     };
     for privileges in grants(&OBJECTS) {
-        grant(&format!("{privileges} TO {name}")).unwrap_or_else(|error| error.rethrow());
+        grant(&format!("{privileges} TO {name}")).unwrap_or_else(|error| rethrow(error));
     }
     // For what the caller may not grant, PostgreSQL gives only a warning.
     let check = format!("SELECT true WHERE {}", has_all(&OBJECTS, "$1"));

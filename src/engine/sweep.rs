@@ -12,7 +12,7 @@ use crate::postgres::catalog::ExpiryIndex;
 use crate::postgres::clock::now;
 use crate::postgres::expired::{Part, Removal, Removed, deletes_run_nothing, oldest, parts, remove};
 use crate::postgres::indexes::of_table;
-use crate::postgres::raised::{is_cancel, message};
+use crate::postgres::raised::{is_cancel, message, rethrow};
 use crate::postgres::spi::{connect, run_on, with_new_snapshot};
 use crate::postgres::statement::IndexScan;
 use crate::postgres::subtransaction::in_subtransaction;
@@ -81,7 +81,7 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     let reason = match in_subtransaction(AssertUnwindSafe(work)) {
         Ok(Ok(swept)) => return Some(swept),
         Ok(Err(refused)) => refused.0,
-        Err(error) if is_cancel(&error) => error.rethrow(),
+        Err(error) if is_cancel(&error) => rethrow(error),
         Err(error) => message(&error).to_owned(),
     };
     Some(Swept {

@@ -19,7 +19,7 @@ use super::table::Table;
 use crate::postgres::arguments::EntityKeys;
 use crate::postgres::clock::now;
 use crate::postgres::error::raise;
-use crate::postgres::raised::says;
+use crate::postgres::raised::{rethrow, says};
 use crate::postgres::row::Row;
 use crate::postgres::spi::{Rows, connect};
 use crate::postgres::statement::{Statement, UpdateMode};
@@ -50,7 +50,7 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
         // The existing entity may have expired. A direct insert that met it has left its row, which is undone here.
         let insert = || table.insert(keys, clock, properties);
         let inserted = has_room().then(|| in_subtransaction(AssertUnwindSafe(insert)))?;
-        match inserted.unwrap_or_else(|error| error.rethrow()) {
+        match inserted.unwrap_or_else(|error| rethrow(error)) {
             Err(Error::EntityAlreadyExists) => None,
             inserted => Some(inserted),
         }
@@ -203,7 +203,7 @@ pub fn with_primary_key<R>(upsert: impl FnOnce() -> R) -> R {
     PgTryBuilder::new(AssertUnwindSafe(upsert))
         .catch_others(|error| {
             if !WITHOUT_KEY.iter().any(|message| says(&error, message)) {
-                error.rethrow()
+                rethrow(error)
             }
             raise(Error::StoredEntityInvalid {
                 reason: "An upsert needs the primary key that create_table gives a table: PRIMARY KEY (partition_key, row_key), not deferrable".to_owned(),

@@ -1,12 +1,13 @@
 //! Errors of PostgreSQL on their way through Rust.
 //!
-//! pgrx turns an error into a panic at the call that raised it, and the panic into an error at the end of the SQL
-//! function. The panic carries only some of the error's fields, and only those SQLSTATEs that PostgreSQL knows. So the
-//! error is kept here, whole, when pgrx copies it, and raised again from here when pgrx has made an error of the panic.
-//! The panic carries the number of the kept error, in the place of the line in PostgreSQL's source.
+//! pgrx turns an error into a panic at the call that raised it. The panic carries only some of the error's fields, and only those
+//! SQLSTATEs that PostgreSQL knows. At the end of the SQL function pgrx has PostgreSQL raise its current error once more. But it
+//! names statements of ours, and it is not there any more if it was caught on its way. So the error is kept here, whole, when pgrx
+//! copies it, and raised again from here. The panic carries the number of the kept error, in the place of the line in PostgreSQL's
+//! source.
 //!
-//! `build.rs` lets the linker direct all calls of `CopyErrorData` and `errfinish` in this library, which are pgrx's, to
-//! the functions of this file. (Not in the test's own program, which has no PostgreSQL to link with.)
+//! `build.rs` lets the linker direct all calls of `CopyErrorData`, `pg_re_throw` and `errfinish` in this library, which are pgrx's,
+//! to the functions of this file. (Not in the test's own program, which has no PostgreSQL to link with.)
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -29,6 +30,7 @@ const KEPT: usize = 8;
 
 unsafe extern "C-unwind" {
     fn __real_errfinish(file: *const c_char, line: c_int, function: *const c_char);
+    fn __real_pg_re_throw() -> !;
     fn FlushErrorState();
     fn ReThrowError(error: *mut pg_sys::ErrorData) -> !;
 }
@@ -52,6 +54,8 @@ unsafe impl Sync for Errors {}
 
 thread_local! {
     static LAST: Cell<c_int> = const { Cell::new(0) };
+    /// The number of PostgreSQL's current error, if that is kept.
+    static CURRENT: Cell<Option<c_int>> = const { Cell::new(None) };
     static RUNNING: Cell<*const Running<'static>> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -63,12 +67,14 @@ thread_local! {
 #[cfg_attr(test, allow(dead_code, non_snake_case))]
 unsafe extern "C-unwind" fn __wrap_CopyErrorData() -> *mut pg_sys::ErrorData {
     let copy = copy_error();
+    CURRENT.set(None);
     if copy != out_of_memory() {
         // SAFETY: it is a copy, whose texts are C strings or NULL.
         unsafe {
             if let Some(number) = reserve::aside(|| keep(&*copy)) {
                 (*copy).filename = MARK.as_ptr();
                 (*copy).lineno = number;
+                CURRENT.set(Some(number));
             }
             make_fit(copy);
         }
@@ -76,23 +82,49 @@ unsafe extern "C-unwind" fn __wrap_CopyErrorData() -> *mut pg_sys::ErrorData {
     copy
 }
 
-/// Finishes an error that pgrx reports. If it was kept, it is raised as it was.
+/// Raises PostgreSQL's current error once more: as it was kept.
+///
+/// # Safety
+/// As PostgreSQL's function: an error must have been caught.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+unsafe extern "C-unwind" fn __wrap_pg_re_throw() -> ! {
+    // SAFETY: an error was caught. Nothing needs dropping when it leaves this.
+    unsafe {
+        if let Some(number) = CURRENT.get() {
+            raise_kept(number);
+        }
+        __real_pg_re_throw()
+    }
+}
+
+/// Raises a kept error, if it is still there.
+///
+/// # Safety
+/// Nothing in the frames up to PostgreSQL may need dropping. PostgreSQL's current errors are discarded.
+unsafe fn raise_kept(number: c_int) {
+    if let Some(mut error) = find(number, |kept| kept.error) {
+        // SAFETY: the caller's promise. The kept error stays where it is until PostgreSQL has copied it.
+        unsafe {
+            FlushErrorState();
+            ReThrowError(&mut error);
+        }
+    }
+}
+
+/// Finishes an error that pgrx reports. If it is one that was kept, and caught on its way ([`rethrow`]), it is raised as it was.
 ///
 /// # Safety
 /// As PostgreSQL's function: an error must have been started.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 unsafe extern "C-unwind" fn __wrap_errfinish(file: *const c_char, line: c_int, function: *const c_char) {
-    // SAFETY: the file is NULL or a C string. Nothing needs dropping when an error leaves this. What is flushed is the
-    // error that pgrx has begun, and pgrx flushes all errors when it catches one. The kept error stays where it is
-    // until PostgreSQL has copied it.
+    // SAFETY: the file is NULL or a C string. Nothing needs dropping when an error leaves this. What is discarded is the error
+    // that pgrx has begun, and those of which it is made.
     unsafe {
         let name = (!file.is_null()).then(|| CStr::from_ptr(file));
-        if name == Some(MARK)
-            && let Some(mut error) = find(line, |kept| kept.error)
-        {
-            FlushErrorState();
-            ReThrowError(&mut error);
+        if name == Some(MARK) {
+            raise_kept(line);
         }
         match panic_location() {
             Some((place, line)) if name == Some(UNKNOWN) => __real_errfinish(place, line, function),
@@ -291,6 +323,17 @@ fn sentences(hint: &str, more: &str) -> String {
     format!("{hint}{stop} {more}")
 }
 
+/// Raises an error that was caught once more.
+pub fn rethrow(error: impl Into<Box<CaughtError>>) -> ! {
+    let again = match *error.into() {
+        // For its own kind pgrx would have PostgreSQL raise its current error, which need not be this one any more.
+        CaughtError::PostgresError(report) => CaughtError::ErrorReport(report),
+        error => error,
+    };
+    #[allow(clippy::disallowed_methods)]
+    again.rethrow()
+}
+
 /// Adds this to the hint of an error that was caught, and raises it again.
 pub fn rethrow_with(error: CaughtError, more: &str) -> ! {
     let report = report(&error);
@@ -305,7 +348,7 @@ pub fn rethrow_with(error: CaughtError, more: &str) -> ! {
             kept.error.hint = hint.as_ptr().cast_mut();
             kept.hint = Some(hint);
         }
-        error.rethrow()
+        rethrow(error)
     }
     let again = ErrorReport::new(report.sql_error_code(), report.message().to_owned(), "table_service");
     again.set_hint(joined(report.hint())).report(PgLogLevel::ERROR);

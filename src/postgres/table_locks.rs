@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use super::guc::with_lock_timeout;
-use super::raised::has_sqlstate;
+use super::raised::{has_sqlstate, rethrow};
 use super::spi::connect;
 use super::subtransaction::in_subtransaction;
 use super::waiting::wait;
@@ -70,7 +70,7 @@ pub fn lock_all(mut tables: Vec<String>, mode: Mode) {
         };
         let is_over = last.is_some_and(|last| Instant::now() >= last);
         if is_over || !has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE]) {
-            error.rethrow();
+            rethrow(error);
         }
         tables.rotate_left(locked);
         wait(PAUSE);
