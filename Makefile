@@ -21,7 +21,7 @@ help:
 	@echo '                the PostgreSQL of PG from this source, if Debian does not have it'
 	@echo 'make clean      remove what was built here'
 	@echo
-	@echo 'PG=15|16|17|18 chooses the PostgreSQL major for all but `install` (default: 15).'
+	@echo 'PG=15|16|17|18|19 chooses the PostgreSQL major for all but `install` (default: 15).'
 	@echo '`cargo xtask --help` lists everything else.'
 
 # A compiler and a linker come first. Cargo need not be on the path.

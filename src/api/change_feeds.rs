@@ -97,13 +97,16 @@ fn query_change_feeds(call: Call<'_>) -> ChangeFeeds {
                 let names: Vec<&str> = rows.iter().filter_map(|row| row.text(1)).map(TextArg::get).collect();
                 Array::of_texts(names.into_iter())
             });
+            // In the form of query_changes, which is not PostgreSQL's from 19 on.
+            let position = row.text(6).and_then(|text| Position::parse(text.get()).ok());
+            let position = position.map(|position| Text::new(&position.to_string()));
             result.push([
                 Some(Value::text(feed)),
                 tables.as_ref().map(Array::value),
                 row.boolean(3).map(Value::boolean),
                 row.text(4).map(Value::text),
                 row.int8(5).map(Value::int8),
-                row.text(6).map(Value::text),
+                position.as_ref().map(Text::value),
             ]);
         }
     });

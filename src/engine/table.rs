@@ -79,9 +79,9 @@ impl Table {
         // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one.
         unsafe {
             let user = pg_sys::GetUserId();
-            #[cfg(feature = "pg15")]
+            #[cfg(not(since_pg16))]
             let is_owner = pg_sys::pg_class_ownercheck(self.oid, user);
-            #[cfg(not(feature = "pg15"))]
+            #[cfg(since_pg16)]
             let is_owner = pg_sys::object_ownercheck(pg_sys::RelationRelationId, self.oid, user);
             is_owner
         }
@@ -380,7 +380,7 @@ pub fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
 pub fn is_table(oid: pg_sys::Oid) -> bool {
     // SAFETY: a non-NULL tuple of RELOID is a row of `pg_class`. It is released after its last use.
     let (schema, of_type) = unsafe {
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, pg_sys::Datum::from(oid));
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as _, pg_sys::Datum::from(oid));
         if tuple.is_null() {
             return false;
         }

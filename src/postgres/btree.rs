@@ -17,10 +17,12 @@ without_guards! {
         table: pg_sys::Relation,
         index: pg_sys::Relation,
         snapshot: pg_sys::Snapshot,
-        #[cfg(feature = "pg18")]
+        #[cfg(since_pg18)]
         instrument: *mut pg_sys::IndexScanInstrumentation,
         number: c_int,
-        number_of_orders: c_int
+        number_of_orders: c_int,
+        #[cfg(since_pg19)]
+        flags: u32
     ) -> pg_sys::IndexScanDesc;
     fn index_rescan(
         scan: pg_sys::IndexScanDesc,
@@ -171,9 +173,11 @@ impl Scan {
                     table,
                     index,
                     snapshot,
-                    #[cfg(feature = "pg18")]
+                    #[cfg(since_pg18)]
                     std::ptr::null_mut(),
                     number,
+                    0,
+                    #[cfg(since_pg19)]
                     0,
                 );
                 index_rescan(scan, keys, number, std::ptr::null_mut(), 0);

@@ -10,11 +10,11 @@ pub(super) unsafe fn type_of(descriptor: pg_sys::TupleDesc, column: usize) -> pg
     // SAFETY: the caller promises that the descriptor has this column. `attrs` is an array with an element for each
     // column. PostgreSQL 18 stores a shorter form of each column first, and the array after them.
     unsafe {
-        #[cfg(feature = "pg18")]
+        #[cfg(since_pg18)]
         let columns = (&raw const (*descriptor).compact_attrs)
             .cast::<pg_sys::CompactAttribute>()
             .add((*descriptor).natts as usize);
-        #[cfg(not(feature = "pg18"))]
+        #[cfg(not(since_pg18))]
         let columns = &raw const (*descriptor).attrs;
         (*columns.cast::<pg_sys::FormData_pg_attribute>().add(column)).atttypid
     }

@@ -106,10 +106,16 @@ pub fn with_kept_plans<R>(f: impl FnOnce() -> R) -> R {
 /// Runs `f`, which executes a statement that may be sent to other servers with its values. Citus writes them in the form of
 /// this session's settings, and the other servers read them with their own.
 pub fn with_sendable_values<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: the hook and the settings are globals of this process, which has one thread.
+    // PostgreSQL 19 has no other strings.
+    #[cfg(since_pg19)]
+    let has_standard_strings = true;
+    // SAFETY: the setting is a global of this process, which has one thread.
+    #[cfg(not(since_pg19))]
+    let has_standard_strings = unsafe { pg_sys::standard_conforming_strings };
+    // SAFETY: as above, and so is the hook.
     let is_sendable = unsafe {
         { pg_sys::planner_hook }.is_none()
-            || (pg_sys::standard_conforming_strings && pg_sys::DateStyle == pg_sys::USE_ISO_DATES as i32)
+            || (has_standard_strings && pg_sys::DateStyle == pg_sys::USE_ISO_DATES as i32)
     };
     if is_sendable {
         return f();

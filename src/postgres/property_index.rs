@@ -252,7 +252,7 @@ pub fn primary_key(table: pg_sys::Oid) -> Option<pg_sys::Oid> {
         let relation = pg_sys::table_open(table, no_lock);
         let index = pg_sys::RelationGetPrimaryKeyIndex(
             relation,
-            #[cfg(feature = "pg18")]
+            #[cfg(since_pg18)]
             false,
         );
         pg_sys::table_close(relation, no_lock);

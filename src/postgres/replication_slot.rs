@@ -58,9 +58,9 @@ pub fn make(slot: &str, from_commit: bool) {
     // subtransactions, and leaves the resource owner of another one behind, so it is not called by a statement.
     unsafe {
         let (owner, context) = (pg_sys::CurrentResourceOwner, pg_sys::CurrentMemoryContext);
-        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        #[cfg(not(since_pg17))]
         pg_sys::OidFunctionCall4Coll(function, collation, name, plugin, no, no);
-        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        #[cfg(since_pg17)]
         pg_sys::OidFunctionCall5Coll(function, collation, name, plugin, no, no, pg_sys::Datum::from(true));
         pg_sys::CurrentResourceOwner = owner;
         pg_sys::MemoryContextSwitchTo(context);
@@ -218,7 +218,14 @@ fn is_free(slot: &CStr) -> bool {
     // SAFETY: the name is a C string. Slots are in shared memory that is never freed.
     unsafe {
         let found = pg_sys::SearchNamedReplicationSlot(slot.as_ptr(), true);
-        !found.is_null() && (*found).active_pid == 0
+        if found.is_null() {
+            return false;
+        }
+        #[cfg(not(since_pg19))]
+        let (user, nobody) = ((*found).active_pid, 0);
+        #[cfg(since_pg19)]
+        let (user, nobody) = ((*found).active_proc, pg_sys::INVALID_PROC_NUMBER);
+        user == nobody
     }
 }
 
@@ -229,9 +236,9 @@ fn is_free(slot: &CStr) -> bool {
 unsafe fn acquire(slot: &CStr) {
     // SAFETY: the name is a C string, and the caller promises the rest.
     unsafe {
-        #[cfg(not(feature = "pg18"))]
+        #[cfg(not(since_pg18))]
         pg_sys::ReplicationSlotAcquire(slot.as_ptr(), true);
-        #[cfg(feature = "pg18")]
+        #[cfg(since_pg18)]
         pg_sys::ReplicationSlotAcquire(slot.as_ptr(), true, false);
     }
 }

@@ -67,16 +67,18 @@ impl TimestamptzColumn<'_> {
     }
 
     /// Returns the row after the update with another value in the column.
-    pub fn set(mut self, value: i64) -> TriggerRow {
-        // SAFETY: a trigger that fires for an updated row has the new one, and the value is of the column's type.
+    pub fn set(self, value: i64) -> TriggerRow {
+        let (value, is_null) = (pg_sys::Datum::from(value), false);
+        // SAFETY: a trigger that fires for an updated row has the new one, and the value is of the column's type. The function only
+        // reads what it is given, whatever it declares before PostgreSQL 19.
         unsafe {
             TriggerRow::new(pg_sys::heap_modify_tuple_by_cols(
                 self.update.0.tg_newtuple,
                 self.update.descriptor(),
                 1,
-                &mut self.number,
-                &mut pg_sys::Datum::from(value),
-                &mut false,
+                (&raw const self.number).cast_mut(),
+                (&raw const value).cast_mut(),
+                (&raw const is_null).cast_mut(),
             ))
         }
     }

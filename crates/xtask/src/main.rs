@@ -37,7 +37,7 @@ use requests::Seeds;
     about = "What is done with this repository."
 )]
 struct Arguments {
-    /// The PostgreSQL major: 15 (the default), 16, 17 or 18
+    /// The PostgreSQL major: 15 (the default), 16, 17, 18 or 19
     #[arg(long, global = true, value_name = "MAJOR")]
     pg: Option<u32>,
     #[command(subcommand)]

@@ -79,7 +79,7 @@ impl Suite {
         option("bindir", Path::new(&pg_config("--bindir")?));
         // Since PostgreSQL 16.
         if text(environment.command(&program).arg("--help"))?.contains("--expecteddir") {
-            option("expecteddir", input);
+            option("expecteddir", &expected(environment, input, results)?);
         }
         option("host", Path::new(&server.connection("PGHOST")?));
         option("port", Path::new(&server.connection("PGPORT")?));
@@ -121,6 +121,12 @@ impl Run<'_> {
         let expected = input.join("expected");
         std::fs::create_dir_all(&expected).map_err(about(&expected))?;
         if self.accept {
+            if let Some(patch) = differences(environment, &input).first() {
+                return Err(format!(
+                    "accept on an earlier PostgreSQL: {} has the differences",
+                    patch.display()
+                ));
+            }
             touch(&expected, &tests)?;
         }
         let server = Server::start(environment, work.directory.join(suite.name), self.server)?;
@@ -148,6 +154,32 @@ impl Run<'_> {
         }
         ended
     }
+}
+
+/// What differs from the expected results on this major, `since-MAJOR.patch` beside the tests.
+fn differences(environment: &Environment, input: &Path) -> Vec<PathBuf> {
+    (16..=environment.pg)
+        .map(|major| input.join(format!("since-{major}.patch")))
+        .filter(|patch| patch.exists())
+        .collect()
+}
+
+/// Where the results that are expected on this major are, in a directory `expected`.
+fn expected(environment: &Environment, input: &Path, results: &Path) -> Result<PathBuf> {
+    let differences = differences(environment, input);
+    if differences.is_empty() {
+        return Ok(input.to_owned());
+    }
+    run(environment
+        .command("cp")
+        .arg("-r")
+        .arg(input.join("expected"))
+        .arg(results))?;
+    let directory = results.strip_prefix(root()).unwrap_or(results);
+    let mut apply = environment.command("git");
+    apply.args(["apply", "--directory"]).arg(directory);
+    run(apply.args(&differences))?;
+    Ok(results.to_owned())
 }
 
 /// Makes empty expected results: the drivers give up at a test without one.

@@ -49,7 +49,16 @@ pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
         catalog,
     };
     for (release, commit) in releases()? {
-        upgrades.from(&release, &commit, accept)?;
+        // Only pg_upgrade leads to a major that a release does not know.
+        let manifest = text(
+            environment
+                .command("git")
+                .arg("show")
+                .arg(format!("{commit}:Cargo.toml")),
+        )?;
+        if manifest.contains(&format!("\npg{} = ", environment.pg)) {
+            upgrades.from(&release, &commit, accept)?;
+        }
         if environment.pg > 15 {
             upgrades.by_pg_upgrade(&release)?;
         }

@@ -480,6 +480,8 @@ impl Direct {
                     &mut (*self.stored).tts_tid,
                     slot,
                     command,
+                    #[cfg(since_pg19)]
+                    0,
                     snapshot,
                     std::ptr::null_mut(),
                     true,
@@ -625,12 +627,12 @@ unsafe fn new_version(descriptor: pg_sys::TupleDesc, values: [pg_sys::Datum; 4])
     }
 }
 
-#[cfg(feature = "pg15")]
+#[cfg(not(since_pg16))]
 fn needs_index_entry(update_indexes: bool) -> bool {
     update_indexes
 }
 
-#[cfg(not(feature = "pg15"))]
+#[cfg(since_pg16)]
 fn needs_index_entry(update_indexes: pg_sys::TU_UpdateIndexes::Type) -> bool {
     update_indexes == pg_sys::TU_UpdateIndexes::TU_All
 }

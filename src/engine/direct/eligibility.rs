@@ -25,13 +25,13 @@ without_guards! {
         how: pg_sys::AclMaskHow::Type
     ) -> pg_sys::AclMode;
     fn check_enable_rls(table: pg_sys::Oid, user: pg_sys::Oid, no_error: bool) -> c_int;
-    #[cfg(feature = "pg15")]
+    #[cfg(not(since_pg16))]
     fn pg_namespace_aclcheck(
         schema: pg_sys::Oid,
         user: pg_sys::Oid,
         rights: pg_sys::AclMode
     ) -> pg_sys::AclResult::Type;
-    #[cfg(not(feature = "pg15"))]
+    #[cfg(since_pg16)]
     fn object_aclcheck(
         class: pg_sys::Oid,
         schema: pg_sys::Oid,
@@ -116,11 +116,11 @@ unsafe fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
     let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
     // SAFETY: the caller's promise.
     let result = unsafe {
-        #[cfg(feature = "pg15")]
+        #[cfg(not(since_pg16))]
         {
             pg_namespace_aclcheck(schema, user, usage)
         }
-        #[cfg(not(feature = "pg15"))]
+        #[cfg(since_pg16)]
         {
             object_aclcheck(pg_sys::NamespaceRelationId, schema, user, usage)
         }
@@ -165,9 +165,9 @@ unsafe fn has_only_stored_columns(descriptor: pg_sys::TupleDesc) -> bool {
     // SAFETY: the descriptor of an open relation is valid. Its constraints are valid or NULL.
     unsafe {
         (*descriptor).constr.as_ref().is_none_or(|constraints| {
-            #[cfg(feature = "pg18")]
+            #[cfg(since_pg18)]
             let is_generated = constraints.has_generated_stored || constraints.has_generated_virtual;
-            #[cfg(not(feature = "pg18"))]
+            #[cfg(not(since_pg18))]
             let is_generated = constraints.has_generated_stored;
             !is_generated && constraints.missing.is_null()
         })

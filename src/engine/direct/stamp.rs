@@ -17,9 +17,9 @@ pub fn completed_transactions() -> u64 {
     // SAFETY: the variable is in shared memory, which exists as long as this process. The counter only grows. A process
     // that has waited for a transaction's end sees it counted: the transaction is counted before it releases its locks.
     unsafe {
-        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        #[cfg(not(since_pg17))]
         let variables = pg_sys::ShmemVariableCache;
-        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        #[cfg(since_pg17)]
         let variables = pg_sys::TransamVariables;
         std::ptr::read_volatile(&raw const (*variables).xactCompletionCount)
     }

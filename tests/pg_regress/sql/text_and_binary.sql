@@ -29,7 +29,14 @@ $$;
 SELECT text_is_equal, jsonb_is_equal, payload_is_equal, texts = :'texts' AS texts_are_equal FROM pg_temp.check_all();
 -- Settings that change how other types print.
 SET datestyle = 'SQL, DMY'; SET timezone = 'Pacific/Chatham'; SET intervalstyle = 'sql_standard';
-SET extra_float_digits = -15; SET bytea_output = 'escape'; SET xmlbinary = 'hex'; SET standard_conforming_strings = off; SET escape_string_warning = off; SET backslash_quote = off;
+SET extra_float_digits = -15; SET bytea_output = 'escape'; SET xmlbinary = 'hex'; SET backslash_quote = off;
+-- (PostgreSQL 19 has only one setting of strings.)
+DO $$BEGIN
+    IF current_setting('server_version_num')::int < 190000 THEN
+        SET standard_conforming_strings = off;
+        SET escape_string_warning = off;
+    END IF;
+END$$;
 SELECT text_is_equal, jsonb_is_equal, payload_is_equal, texts = :'texts' AS texts_are_equal FROM pg_temp.check_all();
 SET datestyle = 'German'; SET timezone = 'America/New_York'; SET extra_float_digits = 3;
 SELECT text_is_equal, jsonb_is_equal, payload_is_equal, texts = :'texts' AS texts_are_equal FROM pg_temp.check_all();
