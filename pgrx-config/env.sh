@@ -10,8 +10,7 @@ _project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 for _name in "${!PG@}"; do
   [[ $_name == PG ]] || unset "$_name"
 done
-# With a backtrace wanted, every error that crosses SPI carries one in its DETAIL.
-unset _name RUST_BACKTRACE RUST_LIB_BACKTRACE
+unset _name
 
 _there=$PWD
 cd "$_project" || return 1
