@@ -175,10 +175,14 @@ fn end_of_records(next: u64, segment: u64) -> u64 {
     if next % PAGE == header { next - header } else { next }
 }
 
-/// Returns whether the server writes what logical decoding needs.
+/// Returns whether the server writes what logical decoding needs, or does as long as there is a slot.
 pub fn is_log_logical() -> bool {
+    #[cfg(not(since_pg19))]
+    let needed = pg_sys::WalLevel::WAL_LEVEL_LOGICAL;
+    #[cfg(since_pg19)]
+    let needed = pg_sys::WalLevel::WAL_LEVEL_REPLICA;
     // SAFETY: the setting is a global of this process, which has one thread.
-    unsafe { pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32 }
+    unsafe { pg_sys::wal_level >= needed as i32 }
 }
 
 /// Releases the slot that a function of PostgreSQL had acquired when it raised an error. PostgreSQL itself does so only after errors

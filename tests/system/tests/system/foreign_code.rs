@@ -142,6 +142,12 @@ const PLACES: &[(&str, Planting)] = &[
             CREATE INDEX ON {t} USING gist ((span(length(row_key), 1 + length(row_key))))",
         ),
     ),
+    // PostgreSQL 19: the functions that make ranges are called by expressions, which are other places.
+    ("pg_range.rngconstruct2", Planting::BuiltInOnly),
+    ("pg_range.rngconstruct3", Planting::BuiltInOnly),
+    ("pg_range.rngmltconstruct0", Planting::BuiltInOnly),
+    ("pg_range.rngmltconstruct1", Planting::BuiltInOnly),
+    ("pg_range.rngmltconstruct2", Planting::BuiltInOnly),
     ("pg_transform.trffromsql", Planting::SuperuserOnly),
     ("pg_transform.trftosql", Planting::SuperuserOnly),
     ("pg_ts_parser.prsstart", Planting::SuperuserOnly),
