@@ -177,7 +177,8 @@ fn expected(environment: &Environment, input: &Path, results: &Path) -> Result<P
         .arg(results))?;
     let directory = results.strip_prefix(root()).unwrap_or(results);
     let mut apply = environment.command("git");
-    apply.args(["apply", "--directory"]).arg(directory);
+    // Without `tests` and the suite's name.
+    apply.args(["apply", "-p3", "--directory"]).arg(directory);
     run(apply.args(&differences))?;
     Ok(results.to_owned())
 }
