@@ -94,9 +94,9 @@ impl Table {
         // SAFETY: as above.
         let result = unsafe {
             let user = pg_sys::GetUserId();
-            #[cfg(feature = "pg15")]
+            #[cfg(not(since_pg16))]
             let result = pg_sys::pg_namespace_aclcheck(schema, user, right);
-            #[cfg(not(feature = "pg15"))]
+            #[cfg(since_pg16)]
             let result = pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, user, right);
             result
         };
