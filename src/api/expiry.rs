@@ -10,7 +10,7 @@ use super::results::{ExpiryIndexes, Sweeps};
 use crate::engine::direct::{has_one_snapshot, reads_every_row};
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::free_index_name;
-use crate::engine::sweep::{BEGINNING, sweep_all, sweep_named, sweep_unnamed};
+use crate::engine::sweep::{BEGINNING, look, sweep_all, sweep_named, sweep_unnamed};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
@@ -174,15 +174,18 @@ fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_
         let tables = tables_with_expiry(table_name)?;
         let mut result = ResultSet::open(call);
         for (table, indexes) in tables {
-            // Entities on other servers do not expire. Nobody waits for a table that is not named.
-            let may_look = !table.is_distributed()
-                && table
-                    .try_lock(TableLock::Read)
+            // Entities on other servers do not expire. Nobody waits for a table that is not named, and its locks are given back.
+            let oldest: Vec<Option<i64>> = look(|| {
+                let readable = (!table.is_distributed())
+                    .then(|| table.try_lock(TableLock::Read))
+                    .flatten()
                     .is_some_and(|table| reads_every_row(&table).is_some());
-            for index in indexes {
+                let of = |index: &ExpiryIndex| (readable && index.is_valid).then(|| oldest(table.oid(), index));
+                indexes.iter().map(|index| of(index).flatten().flatten()).collect()
+            });
+            for (number, index) in indexes.iter().enumerate() {
                 let property = index.expiry.property().map(Text::new);
                 let time_to_live = index.expiry.time_to_live().map(interval);
-                let oldest = (may_look && index.is_valid).then(|| oldest(table.oid(), &index));
                 let name = Text::new(table.name().name());
                 result.push([
                     Some(name.value()),
@@ -190,7 +193,7 @@ fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_
                     time_to_live.as_ref().map(Value::interval),
                     Some(Value::regclass(index.oid)),
                     Some(Value::boolean(index.is_valid)),
-                    oldest.flatten().flatten().map(Value::timestamptz),
+                    oldest.get(number).copied().flatten().map(Value::timestamptz),
                 ]);
             }
         }

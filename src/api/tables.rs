@@ -10,6 +10,7 @@ use table_service_model::token::ContinuationToken;
 use table_service_model::{Error, table_name};
 
 use super::results::Tables;
+use crate::engine::direct::has_our_functions;
 use crate::engine::distribution;
 use crate::engine::policies;
 use crate::engine::table::{Table, free_primary_key_name, is_table, not_found, same_name};
@@ -63,6 +64,11 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
         let create = || {
             let definition = definition(name, &free_primary_key_name(name)?);
             distribution::define(name, &definition);
+            // Citus moves the trigger to the shards.
+            let is_foreign = |table: &Table| !table.is_distributed() && !has_our_functions(table);
+            if Table::find(name).as_ref().is_some_and(is_foreign) {
+                catalog::refuse_name(c"entity_is_valid");
+            }
             Ok::<_, Error>(())
         };
         match in_subtransaction(AssertUnwindSafe(create)) {

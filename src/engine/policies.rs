@@ -10,7 +10,7 @@ use super::table::Table;
 
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Text, Value};
-use crate::postgres::visit::visit_own;
+use crate::postgres::visit::{Use, visit_own};
 
 const ACCESS_POLICIES: &CStr = c"access_policies";
 const SERVICE_PROPERTIES: &CStr = c"service_properties";
@@ -33,7 +33,7 @@ pub fn get(table: &Table) -> Result<AccessPolicies, Error> {
             reason: "Reading a table's access policies needs a right to its entities".to_owned(),
         });
     }
-    visit_own(ACCESS_POLICIES, CHECKED, |spi| {
+    visit_own(ACCESS_POLICIES, Use::Read, CHECKED, |spi| {
         let rows = spi.read(GET, &[relation]);
         match rows.first().and_then(|row| row.text(1)).map(TextArg::get) {
             Some(json) => AccessPolicies::from_json(json),
@@ -61,7 +61,7 @@ pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
         forget(table);
     } else {
         let json = Text::new(&policies.to_json());
-        visit_own(ACCESS_POLICIES, CHECKED, |spi| {
+        visit_own(ACCESS_POLICIES, Use::Write, CHECKED, |spi| {
             spi.write(SET, &[relation, json.value()])
         });
     }
@@ -72,7 +72,7 @@ pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
 /// a plain DROP TABLE dropped, and DROP TABLE does not remove the policies.
 pub fn forget(table: &Table) {
     const FORGET: &str = "DELETE FROM table_service.access_policies AS p WHERE p.relation OPERATOR(pg_catalog.=) $1";
-    visit_own(ACCESS_POLICIES, CHECKED, |spi| {
+    visit_own(ACCESS_POLICIES, Use::Write, CHECKED, |spi| {
         spi.write(FORGET, &[Value::oid(table.oid())])
     });
 }
@@ -82,7 +82,9 @@ pub fn carry_over(from: pg_sys::Oid, to: pg_sys::Oid) {
     const CARRY_OVER: &str =
         "UPDATE table_service.access_policies AS p SET relation = $2 WHERE p.relation OPERATOR(pg_catalog.=) $1";
     let relations = [Value::oid(from), Value::regclass(to)];
-    visit_own(ACCESS_POLICIES, CHECKED, |spi| spi.write(CARRY_OVER, &relations));
+    visit_own(ACCESS_POLICIES, Use::Write, CHECKED, |spi| {
+        spi.write(CARRY_OVER, &relations)
+    });
 }
 
 /// Returns the properties of the service.
@@ -91,7 +93,7 @@ pub fn carry_over(from: pg_sys::Oid, to: pg_sys::Oid) {
 /// Those of the model for what is stored. Raises PostgreSQL's own error (42501) if the caller may not read them.
 pub fn service_properties() -> Result<ServiceProperties, Error> {
     const GET: &str = "SELECT s.properties::pg_catalog.text FROM table_service.service_properties AS s";
-    visit_own(SERVICE_PROPERTIES, pg_sys::ACL_SELECT, |spi| {
+    visit_own(SERVICE_PROPERTIES, Use::Read, pg_sys::ACL_SELECT, |spi| {
         let rows = spi.read(GET, &[]);
         match rows.first().and_then(|row| row.text(1)).map(TextArg::get) {
             Some(json) => ServiceProperties::from_json(json),
@@ -108,7 +110,10 @@ pub fn change_service_properties(change: &ServicePropertiesChange) {
         VALUES ($1::pg_catalog.jsonb) \
         ON CONFLICT (is_only) DO UPDATE SET properties = s.properties OPERATOR(pg_catalog.||) excluded.properties";
     let json = Text::new(&change.to_json());
-    visit_own(SERVICE_PROPERTIES, pg_sys::ACL_INSERT | pg_sys::ACL_UPDATE, |spi| {
-        spi.write(SET, &[json.value()])
-    });
+    visit_own(
+        SERVICE_PROPERTIES,
+        Use::Write,
+        pg_sys::ACL_INSERT | pg_sys::ACL_UPDATE,
+        |spi| spi.write(SET, &[json.value()]),
+    );
 }

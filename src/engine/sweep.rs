@@ -1,5 +1,6 @@
 //! Removes entities that have expired. Nobody sees them any more; this gives their room back.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys;
@@ -63,7 +64,7 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     }
     let until = now();
     let reads_every_row = reads_every_row(table).is_some();
-    let first = with_new_snapshot(|| reads_every_row.then(|| oldest_of_all(table)).flatten());
+    let first = look(|| with_new_snapshot(|| reads_every_row.then(|| oldest_of_all(table)).flatten()));
     if first.is_some_and(|first| first.is_none_or(|first| first > until)) {
         return Some(Swept {
             deleted: 0,
@@ -74,9 +75,16 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     }
     let window = (since, until);
     let runs_nothing = reads_every_row && deletes_run_nothing(table.oid());
-    let work = || match runs_nothing && parts_of_all(table)?.iter().all(|part| deletes_run_nothing(part.table)) {
-        true => remove_all(table, window, top, None),
-        false => visit(table.oid(), |relations| remove_all(table, window, top, Some(relations))),
+    let work = || {
+        // A part that is attached from now on has not been looked at, and is left to the next sweep.
+        let parts = parts_of_all(table)?;
+        let mut all = parts.iter().flat_map(|(_, parts)| parts);
+        match runs_nothing && all.all(|part| deletes_run_nothing(part.table)) {
+            true => remove_all(table, &parts, window, top, None),
+            false => visit(table.oid(), |relations| {
+                remove_all(table, &parts, window, top, Some(relations))
+            }),
+        }
     };
     let reason = match in_subtransaction(AssertUnwindSafe(work)) {
         Ok(Ok(swept)) => return Some(swept),
@@ -113,20 +121,28 @@ fn valid_indexes(table: &Table) -> Vec<ExpiryIndex> {
     indexes
 }
 
-/// Locks the parts of a table that have entities, and returns them.
+/// Locks the parts of a table that have entities, and returns them with each index that says when they expire.
 ///
 /// # Errors
 /// If another session has locked one.
-fn parts_of_all(table: &Table) -> Result<Vec<Part>, Refused> {
-    let mut all = Vec::new();
-    for index in valid_indexes(table) {
-        all.extend(parts_of(table, &index)?);
-    }
-    Ok(all)
+fn parts_of_all(table: &Table) -> Result<Vec<(ExpiryIndex, Vec<Part>)>, Refused> {
+    let parts_of = |index: ExpiryIndex| match parts(table.oid(), &index) {
+        Some(parts) => Ok((index, parts)),
+        None => Err(Refused(
+            "another session has locked a partition, or a partition is no table of this server".to_owned(),
+        )),
+    };
+    valid_indexes(table).into_iter().map(parts_of).collect()
 }
 
-fn parts_of(table: &Table, index: &ExpiryIndex) -> Result<Vec<Part>, Refused> {
-    parts(table.oid(), index).ok_or_else(|| Refused("another session has locked a partition".to_owned()))
+/// Runs `f`, which only reads. Its locks are released, and its error reaches nobody, unless it is a cancel: then `f` has read nothing.
+pub fn look<R: Default>(f: impl Fn() -> R) -> R {
+    let outcome = in_subtransaction(AssertUnwindSafe(|| Err::<Infallible, R>(f())));
+    match outcome {
+        Ok(Err(read)) => read,
+        Err(error) if is_cancel(&error) => rethrow(error),
+        Ok(Ok(_)) | Err(_) => R::default(),
+    }
 }
 
 /// Removes at most `top` of the entities of a table that have expired in a window of time, of each part those first that expired first. It
@@ -138,6 +154,7 @@ fn parts_of(table: &Table, index: &ExpiryIndex) -> Result<Vec<Part>, Refused> {
 /// If another session has locked an index, an index is younger than the snapshot, or the table's name leads elsewhere.
 fn remove_all(
     table: &Table,
+    indexes: &[(ExpiryIndex, Vec<Part>)],
     (since, until): (i64, i64),
     top: u64,
     code_of: Option<&[pg_sys::Oid]>,
@@ -153,9 +170,8 @@ fn remove_all(
         reason: None,
     };
     let (mut oldest, mut left) = (until, top);
-    for index in valid_indexes(table) {
-        let parts = parts_of(table, &index)?;
-        for (number, part) in (0..).zip(&parts) {
+    for (index, parts) in indexes {
+        for (number, part) in (0..).zip(parts) {
             // Every part gets its share, else one with many expired entities would keep the others from being swept.
             let share = left.div_ceil(parts.len() as u64 - number);
             let removed = with_new_snapshot(|| remove(*part, &index.expiry, (since, until), share, removal));

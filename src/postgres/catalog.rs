@@ -386,7 +386,8 @@ fn of_extension(class: pg_sys::Oid, oid: pg_sys::Oid, name: &CStr) -> pg_sys::Oi
     oid
 }
 
-fn refuse_name(name: &CStr) -> ! {
+/// Raises 55000 for an object of somebody else, to which the name of one of the extension leads.
+pub fn refuse_name(name: &CStr) -> ! {
     ereport!(
         ERROR,
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

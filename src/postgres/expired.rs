@@ -9,6 +9,7 @@ use super::btree::{Comparison, ScanCondition, each_row};
 use super::catalog::ExpiryIndex;
 use super::columns::ColumnNumbers;
 use super::guarded::guarded;
+use super::memory::new_context;
 use super::property_index::{self, Wait, is_complete};
 use super::row::bag;
 use super::types::value::Value;
@@ -191,7 +192,10 @@ fn each_expiring(
         let index = pg_sys::index_open(part.index, NO_LOCK);
         let done = is_complete(index).then(|| {
             let slot = pg_sys::table_slot_create(relation, std::ptr::null_mut());
+            // What is made of one bag is freed before the next one: a compressed bag is larger in memory than in its table.
+            let context = new_context(c"table_service expiry");
             each_row(relation, index, pg_sys::GetActiveSnapshot(), conditions, slot, || {
+                let caller = pg_sys::MemoryContextSwitchTo(context);
                 let value = |column: i16| {
                     let mut is_null = false;
                     let datum = pg_sys::slot_getattr(slot, column.into(), &mut is_null);
@@ -204,8 +208,11 @@ fn each_expiring(
                             let properties = bag(properties, || "of a table with an expiry".to_owned());
                             expiry.expires_at(timestamp.value() as i64, properties)
                         });
+                pg_sys::MemoryContextSwitchTo(caller);
+                pg_sys::MemoryContextReset(context);
                 moment.is_none_or(|moment| take(relation, slot, moment))
             });
+            pg_sys::MemoryContextDelete(context);
             pg_sys::ExecDropSingleTupleTableSlot(slot);
         });
         pg_sys::index_close(index, NO_LOCK);

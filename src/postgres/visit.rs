@@ -60,6 +60,19 @@ pub fn visit<R>(table: pg_sys::Oid, f: impl FnOnce(&[pg_sys::Oid]) -> Result<R, 
         refuse_foreign_code(table)?;
         f(&relations)
     })
+    .and_then(|done| leaves_no_cursors(role, done))
+}
+
+/// Refuses what has been done as another role, if that role's code has left a cursor open: it would keep the caller from the next table.
+///
+/// # Errors
+/// If there is one. The caller rolls back what has been done, and the cursor is gone.
+fn leaves_no_cursors<R>(role: pg_sys::Oid, done: R) -> Result<R, Refused> {
+    // SAFETY: the function reads a global of this process.
+    match role != unsafe { pg_sys::GetUserId() } && has_open_cursors() {
+        true => Err(Refused("code of the table has left a cursor open".to_owned())),
+        false => Ok(done),
+    }
 }
 
 /// Returns the role with whose rights code of an owner runs: the caller, if the owner has all of the caller's rights anyway, else the owner.
@@ -111,14 +124,26 @@ fn joined(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     })
 }
 
-/// Visits a table of the extension: runs `f` with a connection as its owner.
+/// What is done with a table of the extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    Read,
+    Write,
+}
+
+/// Visits a table of the extension: runs `f` with a connection as its owner. The table is locked before it is looked at, so that nobody
+/// creates a trigger meanwhile.
 ///
 /// Raises PostgreSQL's own error (42501) if the caller lacks one of these privileges on it. Without privileges, the caller of this function
 /// has checked what the caller of the SQL function may do. The same SQLSTATE says that code stands there which may not run.
-pub fn visit_own<R>(relation: &CStr, privileges: u32, f: impl FnOnce(&Connection) -> R) -> R {
-    let (oid, owner) = catalog::own_table(relation);
+pub fn visit_own<R>(relation: &CStr, how: Use, privileges: u32, f: impl FnOnce(&Connection) -> R) -> R {
+    let (oid, _) = catalog::own_table(relation);
+    let lock = match how {
+        Use::Read => pg_sys::AccessShareLock,
+        Use::Write => pg_sys::RowExclusiveLock,
+    } as pg_sys::LOCKMODE;
     // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The name is a C string.
-    let is_above_database = unsafe {
+    unsafe {
         let missing = privileges as pg_sys::AclMode
             & !pg_sys::pg_class_aclmask(
                 oid,
@@ -130,9 +155,12 @@ pub fn visit_own<R>(relation: &CStr, privileges: u32, f: impl FnOnce(&Connection
             let (denied, kind) = (pg_sys::AclResult::ACLCHECK_NO_PRIV, pg_sys::ObjectType::OBJECT_TABLE);
             pg_sys::aclcheck_error(denied, kind, relation.as_ptr());
         }
-        !pg_sys::has_privs_of_role(catalog::database_owner(), owner)
-    };
-    let is_as_created = is_as_created(oid);
+        pg_sys::LockRelationOid(oid, lock);
+    }
+    let owner = owner(oid);
+    // SAFETY: as above.
+    let is_above_database = unsafe { !pg_sys::has_privs_of_role(catalog::database_owner(), owner) };
+    let is_as_created = is_as_created(oid, lock);
     let role = match is_above_database {
         // The owner of the database can put another schema in the place of the extension's, and so other code under the table's name.
         true => Err(Refused(format!(
@@ -149,6 +177,10 @@ pub fn visit_own<R>(relation: &CStr, privileges: u32, f: impl FnOnce(&Connection
             }
             Ok(connect(f))
         })
+        .and_then(|done| match is_as_created {
+            true => Ok(done),
+            false => leaves_no_cursors(role, done),
+        })
     });
     result.unwrap_or_else(|Refused(reason)| {
         ereport!(ERROR, PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, reason);
@@ -156,20 +188,17 @@ pub fn visit_own<R>(relation: &CStr, privileges: u32, f: impl FnOnce(&Connection
 }
 
 /// Returns whether a statement on a table of the extension runs nothing that its owner has stored: no trigger, rule, policy or expression
-/// has been added, and the columns have the types that they were created with.
-fn is_as_created(table: pg_sys::Oid) -> bool {
+/// has been added, and the columns have the types that they were created with. The caller has locked it.
+fn is_as_created(table: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> bool {
     const OWN_TYPES: [[pg_sys::Oid; 2]; 2] = [
         [pg_sys::REGCLASSOID, pg_sys::JSONBOID],
         [pg_sys::BOOLOID, pg_sys::JSONBOID],
     ];
-    let (no_lock, lock) = (
-        pg_sys::NoLock as pg_sys::LOCKMODE,
-        pg_sys::AccessShareLock as pg_sys::LOCKMODE,
-    );
-    // SAFETY: the table is open, and so are its indexes, while their entries of the relation cache are read. The optional parts of an entry
+    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+    // SAFETY: the caller has locked the table. It is open, and so are its indexes, while their entries of the relation cache are read. The optional parts of an entry
     // are valid or NULL. Defaults and constraints are C strings: expressions as text, which begins with the kind of their first node.
     unsafe {
-        let relation = pg_sys::table_open(table, lock);
+        let relation = pg_sys::table_open(table, no_lock);
         let class = &*(*relation).rd_rel;
         let descriptor = (*relation).rd_att;
         let has_own_types =

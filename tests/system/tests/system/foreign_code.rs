@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use system_tests::{Database, Expect, Session};
+use system_tests::{Database, Expect, Session, wait_until};
 
 /// Every place of PostgreSQL's catalogs that holds an expression or refers to a function, and how a role without privileges puts its code
 /// there. The statements are about the table {t}; `spy_…` are functions of the tenant that note who runs them. A place that is missing
@@ -691,6 +691,123 @@ fn who_only_uses_the_type_of_a_table_keeps_nobody_from_sweeping_it() {
     others.run("ROLLBACK");
     let sweep = "SELECT deleted || coalesce(reason, '') FROM table_service.expire_entities('Place0', as_owner => true)";
     assert_eq!(superuser.text(sweep), "1");
+}
+
+/// Waits until one session waits for another one.
+fn wait_for(watch: &Session, waiting: &Session, holder: &Session) {
+    let waits = format!("SELECT {} = ANY (pg_blocking_pids({}))", holder.pid(), waiting.pid());
+    wait_until("one session waits for the other one", || watch.text(&waits) == "t");
+}
+
+/// A definition finds types and functions by their names, one after the other, and waits for others in between.
+#[test]
+fn no_table_gets_the_functions_of_a_schema_that_is_exchanged_meanwhile() {
+    let db = Database::empty();
+    let owner = db.role("owner");
+    let (superuser, watch) = (db.session("superuser"), db.session("watch"));
+    superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
+    let session = |name: &str| db.session_as(&owner, name);
+    let (exchange, table, key) = (session("exchange"), session("table"), session("key"));
+    exchange.run(
+        "CREATE EXTENSION table_service; CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO PUBLIC;
+        CREATE FUNCTION evil.entity_is_valid(text, text, timestamptz, table_service.properties) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN true",
+    );
+    table.run("BEGIN; CREATE TABLE table_service_data.\"Loot\" ()");
+    key.run("BEGIN; CREATE TABLE table_service_data.loot_pkey ()");
+    let creation = superuser.start("SELECT table_service.create_table('Loot')");
+    wait_for(&watch, &superuser, &table);
+    exchange.run("ALTER SCHEMA table_service RENAME TO hidden; ALTER SCHEMA evil RENAME TO table_service");
+    table.run("ROLLBACK");
+    wait_for(&watch, &superuser, &key);
+    exchange.run("ALTER SCHEMA table_service RENAME TO evil; ALTER SCHEMA hidden RENAME TO table_service");
+    key.run("ROLLBACK");
+    creation.finish().fails_in_postgres("55000");
+    assert_eq!(superuser.text("SELECT count(*) FROM table_service.query_tables()"), "0");
+}
+
+/// A trigger that is being created is seen before the table is looked at, and not after it.
+#[test]
+fn a_trigger_that_is_created_meanwhile_reads_no_cursors() {
+    let db = Database::new();
+    let owner = db.role("owner");
+    let (superuser, watch) = (db.session("superuser"), db.session("watch"));
+    superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
+    superuser.run("SELECT table_service.create_table('Orders')");
+    let owners = db.session_as(&owner, "owner");
+    owners.run("CREATE SCHEMA mine; SET search_path = mine; GRANT USAGE ON SCHEMA mine TO PUBLIC");
+    owners.run(SPIES);
+    owners.run(
+        "BEGIN; CREATE TRIGGER t BEFORE INSERT OR UPDATE OR DELETE ON table_service.access_policies
+        FOR EACH ROW EXECUTE FUNCTION mine.spy_trigger('late')",
+    );
+    superuser.run("BEGIN; DECLARE secret CURSOR FOR SELECT 1");
+    let set = superuser.start("SELECT table_service.set_access_policies('Orders', '[{\"Id\": \"a\"}]')");
+    wait_for(&watch, &superuser, &owners);
+    owners.run("COMMIT");
+    set.finish().fails_in_postgres("42501");
+    assert_eq!(runs(&db).get("late"), None);
+}
+
+/// What one owner's code leaves in the session does not keep the table of another owner from being swept, and looks keep no locks.
+#[test]
+fn no_owner_keeps_the_table_of_another_one_from_being_swept() {
+    let db = Database::new();
+    let (tenant, other, nobody) = (db.role("tenant"), db.role("other"), db.role("nobody"));
+    let superuser = db.session("superuser");
+    superuser.run(&format!(
+        "GRANT CREATE ON SCHEMA table_service_data TO {tenant}, {other}; GRANT CREATE ON DATABASE {} TO {tenant}",
+        db.name()
+    ));
+    let (tenants, others) = (db.session_as(&tenant, "tenant"), db.session_as(&other, "other"));
+    fill(&tenants, 0);
+    fill(&others, 1);
+    tenants.run(
+        "CREATE SCHEMA of_tenant; CREATE FUNCTION of_tenant.leave() RETURNS trigger LANGUAGE plpgsql AS $$
+        DECLARE c refcursor := 'mine'; BEGIN OPEN c FOR SELECT 1; RETURN OLD; END $$;
+        CREATE TRIGGER t BEFORE DELETE ON table_service_data.\"Place0\" FOR EACH ROW EXECUTE FUNCTION of_tenant.leave()",
+    );
+    others.run(
+        "CREATE TRIGGER t BEFORE DELETE ON table_service_data.\"Place1\" FOR EACH ROW WHEN (OLD.row_key = '')
+        EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    );
+    let nobodys = db.session_as(&nobody, "nobody");
+    nobodys.run("BEGIN; SELECT * FROM table_service.query_expiry()");
+    assert_eq!(
+        superuser.text("SELECT count(*) FROM pg_locks WHERE relation = 'table_service_data.\"Place0\"'::regclass"),
+        "0"
+    );
+    let swept = superuser.run("SELECT table_name, deleted, reason FROM table_service.expire_entities() ORDER BY 1");
+    let reason = swept[0][2].as_deref().unwrap_or_default();
+    assert!(reason.contains("left a cursor open"), "{swept:?}");
+    assert_eq!(swept[1][1].as_deref(), Some("1"), "{swept:?}");
+    assert_eq!(superuser.text("SELECT count(*) FROM pg_cursors"), "0");
+}
+
+/// Bags of repeated text are small in their table. A sweep has one of them in memory at a time.
+#[test]
+fn the_memory_of_a_sweep_does_not_grow_with_the_entities() {
+    let db = Database::new();
+    let session = db.session("session");
+    session.run(
+        "SELECT table_service.create_table('Big'); SELECT table_service.set_expiry('Big', 'E');
+        SELECT table_service.insert_entity('Big', 'p', n::text, (jsonb_build_object('E@odata.type', 'Edm.DateTime', 'E', '2020-01-01T00:00:00Z')
+            || (SELECT jsonb_object_agg('P' || k, repeat('a', 30000)) FROM generate_series(1, 13) AS k))::text::table_service.properties)
+        FROM generate_series(1, 300) AS n",
+    );
+    let sweeper = db.session("sweeper");
+    let most = || -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", sweeper.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    sweeper.run("SELECT * FROM table_service.query_expiry()");
+    let before = most();
+    assert_eq!(
+        sweeper.text("SELECT deleted FROM table_service.expire_entities()"),
+        "300"
+    );
+    let grown = most() - before;
+    assert!(grown < 60 * 1024, "the session has grown by {grown} KiB");
 }
 
 /// Makes a table of the service in which an entity has expired.
