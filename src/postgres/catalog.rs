@@ -326,15 +326,11 @@ pub fn own_relation(name: &CStr) -> Option<pg_sys::Oid> {
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
-/// Returns a table of the extension, and its owner.
-pub fn own_table(relation: &CStr) -> (pg_sys::Oid, pg_sys::Oid) {
-    let oid = own_relation(relation).unwrap_or(pg_sys::InvalidOid);
-    let oid = of_extension(pg_sys::RelationRelationId, oid, relation);
-    // SAFETY: a transaction is running. A non-NULL tuple of RELOID is a row of `pg_class`, and it is released after its
-    // last use.
-    unsafe {
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as c_int, pg_sys::Datum::from(oid));
-        if tuple.is_null() {
+/// Returns a table of the extension.
+pub fn own_table(relation: &CStr) -> pg_sys::Oid {
+    match own_relation(relation) {
+        Some(oid) => of_extension(pg_sys::RelationRelationId, oid, relation),
+        None => {
             ereport!(
                 ERROR,
                 PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
@@ -344,9 +340,6 @@ pub fn own_table(relation: &CStr) -> (pg_sys::Oid, pg_sys::Oid) {
                 )
             );
         }
-        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
-        pg_sys::ReleaseSysCache(tuple);
-        (oid, owner)
     }
 }
 

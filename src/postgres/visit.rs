@@ -137,7 +137,7 @@ pub enum Use {
 /// Raises PostgreSQL's own error (42501) if the caller lacks one of these privileges on it. Without privileges, the caller of this function
 /// has checked what the caller of the SQL function may do. The same SQLSTATE says that code stands there which may not run.
 pub fn visit_own<R>(relation: &CStr, how: Use, privileges: u32, f: impl FnOnce(&Connection) -> R) -> R {
-    let (oid, _) = catalog::own_table(relation);
+    let oid = catalog::own_table(relation);
     let lock = match how {
         Use::Read => pg_sys::AccessShareLock,
         Use::Write => pg_sys::RowExclusiveLock,
