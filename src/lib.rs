@@ -100,6 +100,7 @@ pub extern "C-unwind" fn _PG_init() {
     }
     postgres::settings::define();
     postgres::catalog::watch();
+    postgres::analysis::watch();
     postgres::out_of_memory::prepared();
 }
 

@@ -15,7 +15,7 @@ use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, ExpiryIndex};
-use crate::postgres::definition::drop_objects;
+use crate::postgres::definition::{drop_objects, hold_names};
 use crate::postgres::error::OrRaise;
 use crate::postgres::expired::oldest;
 use crate::postgres::indexes::{KnownIndex, of_index, of_table};
@@ -72,6 +72,7 @@ fn set_expiry(
                 Err(Error::ExpiryExists)
             };
         }
+        hold_names();
         connect(|spi| spi.run_definition(&definition(&table, &expiry, "CREATE INDEX")));
         match in_force(&table) {
             Some(index) => Ok(RegClass(index.oid)),

@@ -11,7 +11,7 @@ use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
-use crate::postgres::definition::drop_objects;
+use crate::postgres::definition::{drop_objects, hold_names};
 use crate::postgres::error::OrRaise;
 use crate::postgres::indexes::{KnownIndex, of_index};
 use crate::postgres::property_index::{concurrent_creation, qualified_name};
@@ -63,6 +63,7 @@ fn create_property_index(
             };
         }
         let statement = definition(&table, property, "CREATE INDEX");
+        hold_names();
         connect(|spi| {
             spi.run_definition(&statement);
             // The planner knows how often values occur only after this: PostgreSQL does not collect statistics of an

@@ -10,14 +10,14 @@ use table_service_model::token::ContinuationToken;
 use table_service_model::{Error, table_name};
 
 use super::results::Tables;
-use crate::engine::direct::has_our_functions;
 use crate::engine::distribution;
 use crate::engine::policies;
-use crate::engine::table::{Table, free_primary_key_name, is_table, not_found, same_name};
+use crate::engine::table::{Table, free_primary_key_name, not_found, same_name};
 use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, DATA_SCHEMA};
-use crate::postgres::definition::drop_objects;
+use crate::postgres::citus::is_table;
+use crate::postgres::definition::{drop_objects, hold_names};
 use crate::postgres::error::OrRaise;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::raised::{has_sqlstate, message, rethrow, rethrow_with};
@@ -62,13 +62,10 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
             return exists(table);
         }
         let create = || {
+            prevent_if_read_only(c"CREATE TABLE");
+            hold_names();
             let definition = definition(name, &free_primary_key_name(name)?);
             distribution::define(name, &definition);
-            // Citus moves the trigger to the shards.
-            let is_foreign = |table: &Table| !table.is_distributed() && !has_our_functions(table);
-            if Table::find(name).as_ref().is_some_and(is_foreign) {
-                catalog::refuse_name(c"entity_is_valid");
-            }
             Ok::<_, Error>(())
         };
         match in_subtransaction(AssertUnwindSafe(create)) {

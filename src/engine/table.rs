@@ -11,7 +11,7 @@ use pgrx::prelude::*;
 use table_service_model::{Error, table_name};
 
 use crate::postgres::catalog::{self, KnownTable};
-use crate::postgres::citus;
+use crate::postgres::citus::{self, is_table};
 use crate::postgres::indexes;
 use crate::postgres::name::QualifiedName;
 use crate::postgres::types::name_bytes;
@@ -374,25 +374,6 @@ pub fn relation_in_data_schema(name: &str) -> Option<pg_sys::Oid> {
     // SAFETY: the name is a C string, and the function takes any schema's OID.
     let oid = unsafe { pg_sys::get_relname_relid(name.as_ptr(), catalog::data_schema()) };
     (oid != pg_sys::InvalidOid).then_some(oid)
-}
-
-/// Returns whether the relation is `OF table_service.entity`, or distributed with the columns of an entity.
-pub fn is_table(oid: pg_sys::Oid) -> bool {
-    // SAFETY: a non-NULL tuple of RELOID is a row of `pg_class`. It is released after its last use.
-    let (schema, of_type) = unsafe {
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as _, pg_sys::Datum::from(oid));
-        if tuple.is_null() {
-            return false;
-        }
-        let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
-        let found = ((*class).relnamespace, (*class).reloftype);
-        pg_sys::ReleaseSysCache(tuple);
-        found
-    };
-    if of_type == pg_sys::InvalidOid {
-        return schema == catalog::data_schema() && citus::is_distributed_entity_table(oid);
-    }
-    of_type == catalog::entity_type()
 }
 
 /// Returns what the catalogs say about a table of the service.

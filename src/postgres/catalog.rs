@@ -10,9 +10,10 @@ use std::sync::Arc;
 use pgrx::prelude::*;
 use table_service_model::expiry::Expiry;
 
-const SCHEMA: &CStr = c"table_service";
+pub const SCHEMA: &CStr = c"table_service";
 /// The schema of the tables of the service.
 pub const DATA_SCHEMA: &str = "table_service_data";
+pub const DATA_SCHEMA_NAME: &CStr = c"table_service_data";
 
 /// How many tables' names are kept.
 const TABLES_KEPT: usize = 1000;
@@ -228,17 +229,24 @@ pub fn own_objects() -> OwnObjects {
     own
 }
 
+/// Looks up the extension's own objects as they are now.
+///
+/// Raises 55000 if others stand in their place.
+pub fn look_again() {
+    look_up();
+}
+
 fn look_up() -> OwnObjects {
     // SAFETY: a transaction is running, and the names are C strings.
     let (schema, data_schema) = unsafe {
         (
             pg_sys::get_namespace_oid(SCHEMA.as_ptr(), false),
-            pg_sys::get_namespace_oid(c"table_service_data".as_ptr(), true),
+            pg_sys::get_namespace_oid(DATA_SCHEMA_NAME.as_ptr(), true),
         )
     };
     let properties_type = type_oid(schema, c"properties");
     if properties_type != pg_sys::InvalidOid && !is_base_type(properties_type) {
-        refuse_name(c"properties");
+        refuse_name(SCHEMA, c"properties");
     }
     let check_arguments = [
         pg_sys::TEXTOID,
@@ -368,24 +376,50 @@ fn of_extension(class: pg_sys::Oid, oid: pg_sys::Oid, name: &CStr) -> pg_sys::Oi
     if oid == pg_sys::InvalidOid {
         return oid;
     }
-    // SAFETY: a transaction is running, and the functions take any OID. The name is a C string.
-    let is_member = unsafe {
-        let extension = pg_sys::get_extension_oid(c"table_service".as_ptr(), true);
-        extension != pg_sys::InvalidOid && pg_sys::getExtensionOfObject(class, oid) == extension
-    };
-    if !is_member {
-        refuse_name(name);
+    if !is_member(class, oid) {
+        refuse_name(SCHEMA, name);
     }
     oid
 }
 
-/// Raises 55000 for an object of somebody else, to which the name of one of the extension leads.
-pub fn refuse_name(name: &CStr) -> ! {
+/// Returns whether the extension has an object.
+fn is_member(class: pg_sys::Oid, oid: pg_sys::Oid) -> bool {
+    // SAFETY: a transaction is running, and the functions take any OID. The name is a C string.
+    unsafe {
+        let extension = pg_sys::get_extension_oid(c"table_service".as_ptr(), true);
+        extension != pg_sys::InvalidOid && pg_sys::getExtensionOfObject(class, oid) == extension
+    }
+}
+
+/// Returns whether a function is one of the extension's: a member in C. The owner of the extension can add functions to it, but only
+/// superusers create functions in C.
+pub fn is_own_function(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a transaction is running. A non-NULL tuple of PROCOID is a row of `pg_proc`. It is released after its last use.
+    let is_in_c = unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::PROCOID as c_int, pg_sys::Datum::from(oid));
+        if tuple.is_null() {
+            return false;
+        }
+        let language = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_proc>()).prolang;
+        pg_sys::ReleaseSysCache(tuple);
+        language.to_u32() == pg_sys::ClanguageId
+    };
+    is_in_c && is_member(pg_sys::ProcedureRelationId, oid)
+}
+
+/// Returns whether a relation is one of the extension's.
+pub fn is_own_relation(oid: pg_sys::Oid) -> bool {
+    is_member(pg_sys::RelationRelationId, oid)
+}
+
+/// Raises 55000 for an object of somebody else, to which a name in one of the extension's schemas leads.
+pub fn refuse_name(schema: &CStr, name: &CStr) -> ! {
     ereport!(
         ERROR,
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         format!(
-            "table_service.{} does not belong to the extension table_service",
+            "{}.{} does not belong to the extension table_service",
+            schema.to_string_lossy(),
             name.to_string_lossy()
         ),
         "Another schema stands in the place of the extension's schema. Rename both back."

@@ -65,9 +65,28 @@ pub fn is_distributed(relation: pg_sys::Oid) -> bool {
     }
 }
 
+/// Returns whether the relation is a table of the service: `OF table_service.entity`, or distributed with the columns of an entity.
+pub fn is_table(oid: pg_sys::Oid) -> bool {
+    // SAFETY: a non-NULL tuple of RELOID is a row of `pg_class`. It is released after its last use.
+    let (schema, of_type) = unsafe {
+        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as _, pg_sys::Datum::from(oid));
+        if tuple.is_null() {
+            return false;
+        }
+        let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
+        let found = ((*class).relnamespace, (*class).reloftype);
+        pg_sys::ReleaseSysCache(tuple);
+        found
+    };
+    if of_type == pg_sys::InvalidOid {
+        return schema == catalog::data_schema() && is_distributed_entity_table(oid);
+    }
+    of_type == catalog::entity_type()
+}
+
 /// Returns whether this relation in the schema of the tables of the service is a distributed one with the columns of an
 /// entity. The other servers know a distributed table without the type that it is `OF`.
-pub fn is_distributed_entity_table(relation: pg_sys::Oid) -> bool {
+fn is_distributed_entity_table(relation: pg_sys::Oid) -> bool {
     let types = [
         pg_sys::TEXTOID,
         pg_sys::TEXTOID,

@@ -1,14 +1,62 @@
-//! DDL that runs again if PostgreSQL finds an old row of its catalogs.
+//! DDL whose names stay what they are, and DDL that runs again if PostgreSQL finds an old row of its catalogs.
 
 use std::convert::Infallible;
+use std::ffi::{CStr, c_int};
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
+use super::catalog;
 use super::raised::{has_sqlstate, says};
 use super::spi::connect;
 use super::subtransaction::in_subtransaction;
+
+/// Keeps both schemas of the extension as they are until the end of the transaction, and looks at what is in them. PostgreSQL looks up the
+/// names in a definition more than once, and evaluates what it finds, so nobody may exchange a schema meanwhile.
+///
+/// Raises 55000 if another schema stands in the place of the extension's.
+pub fn hold_names() {
+    for schema in [catalog::SCHEMA, catalog::DATA_SCHEMA_NAME] {
+        while !hold_schema(schema) {
+            pgrx::check_for_interrupts!();
+        }
+    }
+    catalog::look_again();
+}
+
+/// Locks the row of a schema against a change of its name. Returns false if the row has changed meanwhile.
+fn hold_schema(name: &CStr) -> bool {
+    let lock = pg_sys::RowShareLock as pg_sys::LOCKMODE;
+    // SAFETY: a transaction is running. `get_namespace_oid` raises an error if there is no such schema. The row is a copy, which
+    // `heap_lock_tuple` fills, and the buffer that it pins is released.
+    unsafe {
+        pg_sys::AcceptInvalidationMessages();
+        let schemas = pg_sys::table_open(pg_sys::NamespaceRelationId, lock);
+        let key = pg_sys::Datum::from(pg_sys::get_namespace_oid(name.as_ptr(), false));
+        let cache = pg_sys::SysCacheIdentifier::NAMESPACEOID as c_int;
+        let none = pg_sys::Datum::null();
+        let row = pg_sys::SearchSysCacheCopy(cache, key, none, none, none);
+        let mut is_held = false;
+        if !row.is_null() {
+            let (mut buffer, mut failure) = (0, pg_sys::TM_FailureData::default());
+            let outcome = pg_sys::heap_lock_tuple(
+                schemas,
+                row,
+                pg_sys::GetCurrentCommandId(true),
+                pg_sys::LockTupleMode::LockTupleKeyShare,
+                pg_sys::LockWaitPolicy::LockWaitBlock,
+                false,
+                &mut buffer,
+                &mut failure,
+            );
+            pg_sys::ReleaseBuffer(buffer);
+            is_held = outcome == pg_sys::TM_Result::TM_Ok;
+        }
+        pg_sys::table_close(schemas, pg_sys::NoLock as pg_sys::LOCKMODE);
+        is_held
+    }
+}
 
 /// Runs a DROP, in a subtransaction. All names in it must be quoted. Returns the error that it raised.
 ///

@@ -3,6 +3,7 @@
 //! It knows the extension's own types, tables and functions, and how the rows and the statements of an entity look. What a call
 //! does with them is decided above, and the rules of the Table service are those of the model.
 
+pub mod analysis;
 pub mod arguments;
 pub mod btree;
 pub mod call;

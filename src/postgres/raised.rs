@@ -238,7 +238,7 @@ pub fn while_running<R>(sql: &CStr, f: impl FnOnce() -> R) -> R {
 }
 
 /// Returns whether this is the text of a statement that runs.
-fn is_own_statement(sql: &CStr) -> bool {
+pub fn is_own_statement(sql: &CStr) -> bool {
     let mut next = RUNNING.get();
     // SAFETY: a pointer that is not NULL is to a value in the frame of a `while_running` that has not returned.
     while let Some(running) = unsafe { next.as_ref() } {

@@ -7,7 +7,7 @@ use table_service_model::Properties;
 
 use crate::engine::table::Table;
 use crate::postgres::arguments::EntityKeys;
-use crate::postgres::catalog::{self, OwnObjects};
+use crate::postgres::catalog::OwnObjects;
 use crate::postgres::guarded::{guarded, without_guards};
 use crate::postgres::indexes::indexes;
 use crate::postgres::row::is_entity;
@@ -198,27 +198,6 @@ unsafe fn is_ours(check: &pg_sys::ConstrCheck, own: &OwnObjects) -> bool {
     let rest = expression.strip_prefix(b"{FUNCEXPR :funcid ").unwrap_or_default();
     let digits = rest.split(|&byte| byte == b' ').next().unwrap_or_default();
     std::str::from_utf8(digits).is_ok_and(|oid| oid.parse() == Ok(own.check_function.to_u32()))
-}
-
-/// Returns whether a table that this transaction has just created has the CHECK constraint and the trigger of the extension. While it was
-/// created, the names in its definition can have led to other functions: the owner of a schema can put another one in its place.
-pub fn has_our_functions(table: &Table) -> bool {
-    let own = catalog::own_objects();
-    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-    // SAFETY: the transaction that has created the table holds a lock on it. An open relation points to a valid entry of the relation cache,
-    // whose optional parts are valid or NULL. The arrays have as many elements as they say.
-    unsafe {
-        let relation = pg_sys::table_open(table.oid(), no_lock);
-        let has_check = (*(*relation).rd_att).constr.as_ref().is_some_and(|constraints| {
-            (0..usize::from(constraints.num_check)).any(|number| is_ours(&*constraints.check.add(number), &own))
-        });
-        let has_trigger = (*relation).trigdesc.as_ref().is_some_and(|triggers| {
-            let count = usize::try_from(triggers.numtriggers).unwrap_or_default();
-            (0..count).any(|number| (*triggers.triggers.add(number)).tgfoid == own.trigger_function)
-        });
-        pg_sys::table_close(relation, no_lock);
-        has_check && has_trigger
-    }
 }
 
 /// Returns whether no trigger fires on UPDATE that does more than set the Timestamp.

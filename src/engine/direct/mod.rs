@@ -11,5 +11,5 @@ mod index_entries;
 mod stamp;
 
 pub use access::{Direct, NewProperties, has_one_snapshot, with};
-pub use eligibility::{EveryRow, Purpose, has_our_functions, may_read, reads_every_row};
+pub use eligibility::{EveryRow, Purpose, may_read, reads_every_row};
 pub use stamp::{completed_transactions, needs_attempts, settle};

@@ -23,7 +23,7 @@ pub fn expiry_expression(alias: &str, expiry: &Expiry) -> String {
 /// Returns a call of `entity_passes` that tests a row against a filter, for SQL that users see.
 pub fn passes(alias: &str, filter: &Filter) -> String {
     format!(
-        "table_service.entity_passes({alias}partition_key, {alias}row_key, {alias}\"timestamp\", {alias}properties, {})",
+        "table_service.entity_passes({alias}partition_key, {alias}row_key, {alias}\"timestamp\", {alias}properties, {}::pg_catalog.text)",
         quote_literal(filter.to_string())
     )
 }

@@ -429,15 +429,22 @@ fn a_schema_that_is_exchanged_during_a_sweep_leads_to_no_other_table() {
     superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
     let owners = db.session_as(&owner, "owner");
     owners.run("CREATE EXTENSION table_service; GRANT CREATE ON SCHEMA table_service_data TO PUBLIC");
-    for (session, table) in [(&owners, "Aaa"), (&superuser, "Plain"), (&superuser, "Triggered")] {
+    for (session, table) in [
+        (&owners, "Aaa"),
+        (&superuser, "Plain"),
+        (&superuser, "Triggered"),
+        (&superuser, "Typed"),
+    ] {
         session.run(&format!(
             "SELECT table_service.create_table('{table}'); SELECT table_service.set_expiry('{table}', 'E');
             SELECT table_service.insert_entity('{table}', 'p', 'x', {EXPIRED})"
         ));
     }
-    superuser.run(
-        "CREATE TRIGGER t BEFORE DELETE ON table_service_data.\"Triggered\" FOR EACH ROW WHEN (OLD.row_key = '') EXECUTE FUNCTION suppress_redundant_updates_trigger()",
-    );
+    for table in ["Triggered", "Typed"] {
+        superuser.run(&format!(
+            "CREATE TRIGGER t BEFORE DELETE ON table_service_data.\"{table}\" FOR EACH ROW WHEN (OLD.row_key = '') EXECUTE FUNCTION suppress_redundant_updates_trigger()"
+        ));
+    }
     owners.run(&format!(
         "CREATE SCHEMA mine; CREATE SCHEMA evil; GRANT USAGE ON SCHEMA mine, evil TO PUBLIC; SET search_path = mine, table_service;
         {SPIES}
@@ -449,10 +456,15 @@ fn a_schema_that_is_exchanged_during_a_sweep_leads_to_no_other_table() {
         END $$;
         CREATE TRIGGER t BEFORE DELETE ON table_service_data.\"Aaa\" FOR EACH ROW EXECUTE FUNCTION mine.exchange()"
     ));
-    for table in ["Plain", "Triggered"] {
+    let like = "(LIKE table_service_data.\"Aaa\")";
+    for (table, columns) in [
+        ("Plain", like),
+        ("Triggered", like),
+        ("Typed", "OF table_service.entity"),
+    ] {
         // What the planner would evaluate is in an index.
         owners.run(&format!(
-            "CREATE TABLE evil.\"{table}\" (LIKE table_service_data.\"Aaa\"); GRANT ALL ON evil.\"{table}\" TO PUBLIC;
+            "CREATE TABLE evil.\"{table}\" {columns}; GRANT ALL ON evil.\"{table}\" TO PUBLIC;
             INSERT INTO evil.\"{table}\" VALUES ('p', 'x', now(), {EXPIRED});
             CREATE TRIGGER t BEFORE DELETE ON evil.\"{table}\" FOR EACH ROW EXECUTE FUNCTION mine.spy_trigger('exchanged');
             CREATE INDEX ON evil.\"{table}\" (mine.spy('exchanged', 'x'))"
@@ -470,7 +482,12 @@ fn a_schema_that_is_exchanged_during_a_sweep_leads_to_no_other_table() {
     };
     assert_eq!(said(1), ["Plain", "1", ""]);
     assert_eq!(said(2)[..2], ["Triggered", "0"]);
-    assert!(said(2)[2].contains("exchanged"), "{swept:?}");
+    assert!(
+        said(2)[2].contains("table_service_data.Triggered does not belong to the extension"),
+        "{swept:?}"
+    );
+    assert_eq!(said(3)[..2], ["Typed", "0"]);
+    assert!(said(3)[2].contains("exchanged"), "{swept:?}");
     assert_eq!(runs(&db).get("exchanged"), before.as_ref());
     assert_eq!(superuser.text("SELECT count(*) FROM moved.\"Plain\""), "0");
     assert_eq!(superuser.text("SELECT count(*) FROM table_service_data.\"Plain\""), "1");
@@ -699,7 +716,46 @@ fn wait_for(watch: &Session, waiting: &Session, holder: &Session) {
     wait_until("one session waits for the other one", || watch.text(&waits) == "t");
 }
 
-/// A definition finds types and functions by their names, one after the other, and waits for others in between.
+/// The owner of the database keeps a call of a superuser waiting, and exchanges the schema of the extension meanwhile. The names in the next
+/// statement of that call lead to functions of that owner, whether its plan has been kept or not.
+#[test]
+fn no_call_goes_on_with_the_functions_of_a_schema_that_is_exchanged_meanwhile() {
+    let db = Database::empty();
+    let owner = db.role("owner");
+    let (superuser, watch) = (db.session("superuser"), db.session("watch"));
+    superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
+    let exchange = db.session_as(&owner, "exchange");
+    exchange.run(&format!(
+        "CREATE EXTENSION table_service; CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO PUBLIC;
+        SET search_path = evil, table_service; {SPIES}
+        CREATE FUNCTION next_timestamp(a timestamptz, b timestamptz) RETURNS timestamptz LANGUAGE plpgsql AS
+          $$ BEGIN PERFORM table_service.spy('exchanged', 'x'); RETURN b; END $$;
+        ALTER EXTENSION table_service ADD FUNCTION next_timestamp"
+    ));
+    superuser.run(&format!(
+        "SELECT table_service.create_table('Orders'); SELECT table_service.insert_entity('Orders', 'p', 'x', '{{\"A\": 1}}');
+        GRANT SELECT, UPDATE ON table_service_data.\"Orders\" TO {owner}"
+    ));
+    let update = "SELECT table_service.update_entities('Orders', 'A eq 1', '{\"B\": 2}')";
+    let kept = db.session("kept");
+    kept.run(update);
+    for session in [&superuser, &kept] {
+        exchange.run(
+            "BEGIN; SELECT FROM table_service_data.\"Orders\" FOR UPDATE;
+            ALTER SCHEMA table_service RENAME TO hidden; ALTER SCHEMA evil RENAME TO table_service",
+        );
+        let call = session.start(update);
+        wait_for(&watch, session, &exchange);
+        exchange.run("COMMIT");
+        call.finish().fails_in_postgres("55000");
+        exchange.run("ALTER SCHEMA table_service RENAME TO evil; ALTER SCHEMA hidden RENAME TO table_service");
+        assert_eq!(session.text(update), "1");
+    }
+    assert_eq!(runs(&db).get("exchanged"), None);
+}
+
+/// A definition finds types and functions by their names, one after the other, and waits for others in between. The schemas stay where
+/// they are meanwhile.
 #[test]
 fn no_table_gets_the_functions_of_a_schema_that_is_exchanged_meanwhile() {
     let db = Database::empty();
@@ -707,22 +763,35 @@ fn no_table_gets_the_functions_of_a_schema_that_is_exchanged_meanwhile() {
     let (superuser, watch) = (db.session("superuser"), db.session("watch"));
     superuser.run(&format!("ALTER DATABASE {} OWNER TO {owner}", db.name()));
     let session = |name: &str| db.session_as(&owner, name);
-    let (exchange, table, key) = (session("exchange"), session("table"), session("key"));
-    exchange.run(
-        "CREATE EXTENSION table_service; CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO PUBLIC;
-        CREATE FUNCTION evil.entity_is_valid(text, text, timestamptz, table_service.properties) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN true",
+    let (exchange, key) = (session("exchange"), session("key"));
+    exchange.run("CREATE EXTENSION table_service; CREATE SCHEMA evil; CREATE TYPE evil.entity AS (key text)");
+    superuser
+        .run("SELECT table_service.create_table('Loot'); SELECT table_service.insert_entity('Loot', 'p', 'x', '{}')");
+    for (name, call) in [
+        ("loot2_pkey", "SELECT table_service.create_table('Loot2')"),
+        ("\"Loot_A\"", "SELECT table_service.create_property_index('Loot', 'A')"),
+        ("\"Loot_expiry\"", "SELECT table_service.set_expiry('Loot', 'E')"),
+    ] {
+        key.run(&format!("BEGIN; CREATE TABLE table_service_data.{name} ()"));
+        let call = superuser.start(call);
+        wait_for(&watch, &superuser, &key);
+        let renamed = exchange.start("ALTER SCHEMA table_service RENAME TO hidden");
+        wait_for(&watch, &exchange, &superuser);
+        key.run("ROLLBACK");
+        call.finish().unwrap();
+        renamed.finish().unwrap();
+        exchange.run("ALTER SCHEMA evil RENAME TO table_service");
+        superuser
+            .start(&format!("SELECT hidden.create_table('Table{}')", name.len()))
+            .finish()
+            .fails_in_postgres("55000");
+        exchange.run("ALTER SCHEMA table_service RENAME TO evil; ALTER SCHEMA hidden RENAME TO table_service");
+    }
+    assert_eq!(superuser.text("SELECT count(*) FROM table_service.query_tables()"), "2");
+    assert_eq!(
+        superuser.text("SELECT count(*) FROM table_service.query_property_indexes()"),
+        "1"
     );
-    table.run("BEGIN; CREATE TABLE table_service_data.\"Loot\" ()");
-    key.run("BEGIN; CREATE TABLE table_service_data.loot_pkey ()");
-    let creation = superuser.start("SELECT table_service.create_table('Loot')");
-    wait_for(&watch, &superuser, &table);
-    exchange.run("ALTER SCHEMA table_service RENAME TO hidden; ALTER SCHEMA evil RENAME TO table_service");
-    table.run("ROLLBACK");
-    wait_for(&watch, &superuser, &key);
-    exchange.run("ALTER SCHEMA table_service RENAME TO evil; ALTER SCHEMA hidden RENAME TO table_service");
-    key.run("ROLLBACK");
-    creation.finish().fails_in_postgres("55000");
-    assert_eq!(superuser.text("SELECT count(*) FROM table_service.query_tables()"), "0");
 }
 
 /// A trigger that is being created is seen before the table is looked at, and not after it.
