@@ -147,10 +147,13 @@ unsafe fn take(
                 relation,
                 &mut place,
                 command,
+                #[cfg(since_pg19)]
+                0,
                 snapshot,
                 no_check,
                 false,
                 &mut failure,
+                #[cfg(not(since_pg19))]
                 false,
             ),
             Removal::Lock => lock(
