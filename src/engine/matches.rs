@@ -31,7 +31,7 @@ pub fn simplified(request: &SimplifyRequest<'_>) -> Option<pg_sys::Datum> {
             let (conditions, implied) = implied(call, filter)?;
             Some(request.and(&conditions, implied))
         }
-        Err(_) => parse(Dialect::Extended).is_ok().then(|| request.unlike_others()),
+        Err(_) => (request.is_in_text && parse(Dialect::Extended).is_ok()).then(|| request.unlike_others()),
     }
 }
 

@@ -18,6 +18,8 @@ pub struct SimplifyRequest<'p> {
     pub parameters: Option<PropertiesArg<'p>>,
     /// `None` if the entity is not the row of a table.
     pub on_row: Option<MatchesCall<'p>>,
+    /// Whether the call is sure to stand in the query's text, and not in an expression of an index.
+    pub is_in_text: bool,
 }
 
 /// A call of `matches` whose entity is the row of a table.
@@ -116,8 +118,10 @@ impl<'p> Request<'p> {
         unsafe {
             if let Some(simplify) = of_type::<pg_sys::SupportRequestSimplify>(request, T_SupportRequestSimplify) {
                 let arguments = Arguments::of((*simplify.fcall).args, simplify.root)?;
-                // Without a query, an expression of an index is looked at, which stays as it is.
-                if arguments.has.is_some() || simplify.root.is_null() {
+                // Without a query, an expression of an index is looked at, which stays as it is. From PostgreSQL 19 on it is
+                // looked at with a query too, when the tables of its text are gathered.
+                let root = simplify.root.as_ref()?;
+                if arguments.has.is_some() {
                     return None;
                 }
                 let on_row = arguments.row.and_then(|(table, row)| {
@@ -133,6 +137,7 @@ impl<'p> Request<'p> {
                     filter: arguments.filter,
                     parameters: arguments.parameters,
                     on_row,
+                    is_in_text: root.simple_rel_array.is_null(),
                 }));
             }
             if of_type::<pg_sys::SupportRequestCost>(request, T_SupportRequestCost).is_some() {
