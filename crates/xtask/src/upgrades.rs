@@ -1,7 +1,7 @@
 //! Upgrades from released versions, with the libraries and gateways of these versions (see `pgrx-config/release.sh`).
 //!
 //! `tests/upgrade/data.sql` is what a database holds, `answers.sql` and `matches.sql` what it answers: the same before, during and
-//! after the upgrade. `catalog.sql` lists every object of the extension. `tests/system/tests/system/upgrade.rs` tests what needs no
+//! after the upgrade. `features.sql` is what only this version knows, for `pg_upgrade`. `catalog.sql` lists every object of the extension. `tests/system/tests/system/upgrade.rs` tests what needs no
 //! library of another version.
 
 use std::fs::File;
@@ -23,7 +23,11 @@ const FIRST: &str = "0.1.0";
 const NEEDS_THE_NEW_LIBRARY: &str =
     "psql:tests/upgrade/matches.sql:3: ERROR:  could not find function \"matches_support_wrapper\"";
 
-/// Upgrades from every release; on a PostgreSQL after 15 also with `pg_upgrade` from 15.
+/// What `feed.sql` prints where the feed goes on.
+const FEED_GOES_ON: &str = "0\n1\ninsert|new|{\"State\":\"sent\"}|t\n\n0";
+
+/// Upgrades from every release; on a PostgreSQL after 15 also with `pg_upgrade` from the major before, which keeps change feeds from
+/// 17 on.
 ///
 /// # Errors
 /// What fails.
@@ -48,6 +52,9 @@ pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
         new,
         catalog,
     };
+    let mut major_before = (environment.pg > 15)
+        .then(|| Runner::with_postgres(Some(environment.pg - 1), false))
+        .transpose()?;
     for (release, commit) in releases()? {
         // Only pg_upgrade leads to a major that a release does not know.
         let manifest = text(
@@ -56,12 +63,21 @@ pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
                 .arg("show")
                 .arg(format!("{commit}:Cargo.toml")),
         )?;
-        if manifest.contains(&format!("\npg{} = ", environment.pg)) {
+        let knows = |pg: u32| manifest.contains(&format!("\npg{pg} = "));
+        if knows(environment.pg) {
             upgrades.from(&release, &commit, accept)?;
         }
-        if environment.pg > 15 {
-            upgrades.by_pg_upgrade(&release)?;
+        if let Some(before) = &major_before
+            && knows(before.environment.pg)
+        {
+            upgrades.by_pg_upgrade(&release, before.environment.pg)?;
         }
+    }
+    if let Some(before) = &mut major_before
+        && before.environment.pg >= 17
+    {
+        before.install_extension()?;
+        upgrades.with_a_feed_by_pg_upgrade(&before.environment)?;
     }
     Ok(())
 }
@@ -317,22 +333,63 @@ impl Upgrades<'_> {
         )
     }
 
-    /// From the extension of a release on PostgreSQL 15 to this one on the PostgreSQL of this environment.
-    fn by_pg_upgrade(&self, release: &str) -> Result {
-        let environment = self.environment;
-        headline(&format!(
-            "pg_upgrade from {release} on PostgreSQL 15 to {THIS} on PostgreSQL {}",
-            environment.pg
-        ));
-        run(environment.command("pgrx-config/setup.sh").args(["15", "run"]))?;
-        let old = self.postgres_with(release, 15)?;
-        let server = Server::start(&old, self.work.join(format!("old15-{release}")), &[])?;
+    /// From the extension of a release on another PostgreSQL to this one on the PostgreSQL of this environment.
+    fn by_pg_upgrade(&self, release: &str, pg: u32) -> Result {
+        self.headline_of_pg_upgrade(release, pg);
+        let old = self.postgres_with(release, pg)?;
+        let server = Server::start(&old, self.work.join(format!("old{pg}-{release}")), &[])?;
         create_database(&server)?;
         file(&server, "tests/upgrade/data.sql")?;
         let before = answers(&server, DATABASE)?;
-        server.stop_and_keep()?;
+        let upgraded = self.pg_upgraded(&server, release)?;
+        self.same("answers after pg_upgrade", &before, &answers(&upgraded, DATABASE)?)?;
+        upgraded.sql("postgres", DATABASE, &["ALTER EXTENSION table_service UPDATE"])?;
+        self.same("answers after ALTER EXTENSION", &before, &answers(&upgraded, DATABASE)?)?;
+        self.is_like_new(&upgraded, "the database that pg_upgrade made")
+    }
 
-        let directory = self.work.join(format!("upgraded-{release}"));
+    /// From another PostgreSQL that has the extension of this version, with what only this version knows.
+    fn with_a_feed_by_pg_upgrade(&self, old: &Environment) -> Result {
+        self.headline_of_pg_upgrade(THIS, old.pg);
+        // A transaction of autovacuum counts as a change that the feed has not read.
+        let server = Server::start(old, self.work.join("old"), &["autovacuum=off"])?;
+        create_database(&server)?;
+        file(&server, "tests/upgrade/data.sql")?;
+        file(&server, "tests/upgrade/features.sql")?;
+        let features = "tests/upgrade/features_answers.sql";
+        let (before, before_of_features) = (answers(&server, DATABASE)?, file(&server, features)?);
+        let confirm = [
+            "SELECT table_service.confirm_changes('orders', pg_current_wal_flush_lsn()::text)",
+            "SELECT \"position\" FROM table_service.query_change_feeds()",
+        ];
+        let confirmed = server.sql("postgres", DATABASE, &confirm)?;
+        let upgraded = self.pg_upgraded(&server, THIS)?;
+        self.same("answers after pg_upgrade", &before, &answers(&upgraded, DATABASE)?)?;
+        self.same(
+            "a property index, an expiry and a change feed after pg_upgrade",
+            &before_of_features,
+            &file(&upgraded, features)?,
+        )?;
+        let mut feed = upgraded.psql("postgres", DATABASE)?;
+        feed.args(["-f", "tests/upgrade/feed.sql", "-v"])
+            .arg(format!("confirmed={confirmed}"));
+        self.same("the change feed goes on", FEED_GOES_ON, &text(&mut feed)?)?;
+        self.is_like_new(&upgraded, "the database that pg_upgrade made")
+    }
+
+    fn headline_of_pg_upgrade(&self, version: &str, pg: u32) {
+        headline(&format!(
+            "pg_upgrade from {version} on PostgreSQL {pg} to {THIS} on PostgreSQL {}",
+            self.environment.pg
+        ));
+    }
+
+    /// Stops a server, and starts what pg_upgrade makes of it on the PostgreSQL of this environment.
+    fn pg_upgraded(&self, server: &Server, version: &str) -> Result<Server<'_>> {
+        let environment = self.environment;
+        let has_checksums = server.sql("postgres", DATABASE, &["SHOW data_checksums"])? == "on";
+        server.stop_and_keep()?;
+        let directory = self.work.join(format!("upgraded-{version}"));
         environment.make_directory_of_server(&directory)?;
         let data = directory.join("data");
         let mut init = environment.command_of_server(environment.of_postgres("initdb"));
@@ -346,15 +403,22 @@ impl Upgrades<'_> {
             "--locale=C.UTF-8",
             "--no-sync",
         ]);
-        if environment.pg >= 18 {
+        // From PostgreSQL 18 on they are the default.
+        if environment.pg >= 18 && !has_checksums {
             init.arg("--no-data-checksums");
         }
         text(init.arg("-D").arg(&data))?;
+        let settings = root().join("pgrx-config/server.conf");
+        let settings = std::fs::read_to_string(&settings).map_err(about(&settings))?;
+        let append = "printf '%s\n' \"$2\" \"include_if_exists = 'run.conf'\" >>\"$1\"";
+        let mut configure = environment.command_of_server("sh");
+        configure.args(["-c", append, "sh"]).arg(data.join("postgresql.conf"));
+        run(configure.arg(settings))?;
         let mut upgrade = environment.command_of_server(environment.of_postgres("pg_upgrade"));
         upgrade
             .current_dir(&directory)
             .args(["-U", "postgres", "-b"])
-            .arg(old.of_postgres(""));
+            .arg(server.environment().of_postgres(""));
         upgrade
             .arg("-B")
             .arg(environment.of_postgres(""))
@@ -371,14 +435,7 @@ impl Upgrades<'_> {
             run(logs.args(["-exec", "tail", "-n", "30", "{}", "+"]))?;
             return Err(error);
         }
-        let include = "printf \"include_if_exists = 'run.conf'\\n\" >>\"$1\"";
-        let mut settings = environment.command_of_server("sh");
-        run(settings.args(["-c", include, "sh"]).arg(data.join("postgresql.conf")))?;
-        let upgraded = Server::start(environment, directory, &[])?;
-        self.same("answers after pg_upgrade", &before, &answers(&upgraded, DATABASE)?)?;
-        upgraded.sql("postgres", DATABASE, &["ALTER EXTENSION table_service UPDATE"])?;
-        self.same("answers after ALTER EXTENSION", &before, &answers(&upgraded, DATABASE)?)?;
-        self.is_like_new(&upgraded, "the database that pg_upgrade made")
+        Server::start(environment, directory, &[])
     }
 
     fn same(&self, what: &str, expected: &str, got: &str) -> Result {
