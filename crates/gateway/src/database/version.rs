@@ -11,7 +11,8 @@ pub fn usable(found: Option<Extension>) -> Result<String, String> {
 }
 
 /// The first minor release of each major version of PostgreSQL whose cached plans keep to row-level security when roles change
-/// (CVE-2026-14666, and those before it: CVE-2025-8713, CVE-2024-10976, CVE-2023-2455). The guide names them too.
+/// (CVE-2026-14666, and those before it: CVE-2025-8713, CVE-2024-10976, CVE-2023-2455). The guide names them too. Every release of
+/// a major that is not here does, from PostgreSQL 19 on.
 const SAFE: [(u32, u32); 4] = [(15, 19), (16, 15), (17, 11), (18, 6)];
 
 /// What an operator should know about a server with this `server_version`, if anything.
@@ -46,8 +47,8 @@ mod tests {
             "17.11",
             "18.6",
             "18.10",
+            "19rc1 (Debian 19~rc1-1)",
             "19.0",
-            "19beta1",
             "20devel",
             "",
             "x.y",
