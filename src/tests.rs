@@ -97,12 +97,31 @@ mod tests {
         });
         match received {
             Ok(text) => text.unwrap(),
-            Err(error) => match *error {
-                CaughtError::PostgresError(report)
-                | CaughtError::ErrorReport(report)
-                | CaughtError::RustPanic { ereport: report, .. } => sqlstate(report.sql_error_code()),
-            },
+            Err(error) => state(&error),
         }
+    }
+
+    fn state(error: &CaughtError) -> String {
+        let (CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. }) = error;
+        sqlstate(report.sql_error_code())
+    }
+
+    /// The names in a statement of the extension can lead to functions of others, also to some that have been added to the extension.
+    #[pg_test]
+    fn a_statement_of_the_extension_calls_no_function_of_others() {
+        run("CREATE FUNCTION public.planted() RETURNS int LANGUAGE sql RETURN 1");
+        let call = || {
+            in_subtransaction(|| {
+                Ok::<_, table_service_model::Error>(connect(|spi| {
+                    spi.read("SELECT FROM (SELECT public.planted()) AS s", &[]).processed()
+                }))
+            })
+        };
+        assert_eq!(state(&call().unwrap_err()), "55000");
+        run("ALTER EXTENSION table_service ADD FUNCTION public.planted()");
+        assert_eq!(state(&call().unwrap_err()), "55000");
     }
 
     #[pg_test]
