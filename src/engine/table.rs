@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use md5::{Digest, Md5};
 use pgrx::prelude::*;
-use table_service_model::{Error, table_name};
+use table_service_model::Error;
+use table_service_model::table_name::{self, Slips};
 
 use crate::postgres::catalog::{self, KnownTable};
 use crate::postgres::citus::{self, is_table};
@@ -298,10 +299,9 @@ fn by_scan(name: &str) -> Option<Table> {
 /// Returns this error, which is that there is no table of this name, with the nearest name of a table whose entities the
 /// caller may read or write.
 pub fn not_found(error: Error, name: &str) -> Error {
-    let (mut compared, mut nearest) = (0, None);
+    let (mut all, mut nearest) = (Slips::of(name), None);
     scan(|oid, stored| {
-        compared += 1;
-        if let Some(slips) = table_name::slips(name, stored) {
+        if let Some(slips) = all.to(stored) {
             let found = Some((slips, stored.to_owned()));
             if (nearest.is_none() || found < nearest)
                 && table_by_oid(oid).is_some_and(|table| table.has_any_right_to_entities())
@@ -309,13 +309,10 @@ pub fn not_found(error: Error, name: &str) -> Error {
                 nearest = found;
             }
         }
-        (compared == RELATIONS_COMPARED).then_some(())
+        all.is_over().then_some(())
     });
     error.of_missing_table(name, nearest.as_ref().map(|(_, name)| name.as_str()))
 }
-
-/// How many relations are looked at for the nearest name: a hundred thousand tables do not make an error slow.
-const RELATIONS_COMPARED: u32 = 20_000;
 
 /// Calls `take` with each relation in `table_service_data` and its name, until it returns something.
 fn scan<R>(mut take: impl FnMut(pg_sys::Oid, &str) -> Option<R>) -> Option<R> {

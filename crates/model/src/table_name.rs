@@ -38,20 +38,53 @@ pub fn check_form(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns how many slips of a hand make one name of the other, if they are few for its length. Case does not count.
-///
-/// ```
-/// use table_service_model::table_name;
-///
-/// assert_eq!(table_name::slips("employes", "Employees"), Some(1));
-/// assert_eq!(table_name::slips("Offices", "Employees"), None);
-/// ```
-pub fn slips(name: &str, other: &str) -> Option<usize> {
-    let few = name.len() / 3;
-    if name.len().abs_diff(other.len()) > few {
-        return None;
+/// Looks for names that a slip of a hand makes of another one, among ever so many. It soon gives up: a hundred thousand tables do
+/// not make an error slow.
+pub struct Slips<'n> {
+    name: &'n str,
+    /// How many letters may still be compared with one another.
+    left: usize,
+}
+
+impl<'n> Slips<'n> {
+    /// Names of ten letters are compared with twenty thousand others, the longest with fourteen hundred.
+    const COMPARISONS: usize = 6_000_000;
+    /// To find a name takes about as long as so many comparisons of letters.
+    const NAME: usize = 200;
+
+    /// Returns the search for names that are nearly this one.
+    #[must_use]
+    pub const fn of(name: &'n str) -> Slips<'n> {
+        Slips {
+            name,
+            left: Slips::COMPARISONS,
+        }
     }
-    Some(strsim::osa_distance(&fold(name), &fold(other))).filter(|slips| *slips <= few)
+
+    /// Returns how many slips make the name of the other one, if they are few for its length and the other one may be a table's.
+    /// Case does not count.
+    ///
+    /// ```
+    /// use table_service_model::table_name::Slips;
+    ///
+    /// assert_eq!(Slips::of("employes").to("Employees"), Some(1));
+    /// assert_eq!(Slips::of("Offices").to("Employees"), None);
+    /// ```
+    pub fn to(&mut self, other: &str) -> Option<usize> {
+        let few = self.name.len() / 3;
+        self.left = self.left.saturating_sub(Slips::NAME);
+        if self.name.len().abs_diff(other.len()) > few || check_form(other).is_err() || self.is_over() {
+            return None;
+        }
+        self.left = self.left.saturating_sub(self.name.len().saturating_mul(other.len()));
+        Some(strsim::osa_distance(&fold(self.name), &fold(other))).filter(|slips| *slips <= few)
+    }
+
+    /// Returns whether it has given up: no other name is compared.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.left == 0
+    }
 }
 
 /// Returns the form in which names are compared: case does not count.
@@ -81,9 +114,26 @@ mod tests {
             ("abc", "ade", None),
             ("abc", "abcde", None),
             ("Packages", "Package1s2", Some(2)),
+            // An index, which is no table.
+            ("Employees", "Employees_", None),
         ] {
-            assert_eq!(slips(name, other), expected, "{name} {other}");
+            assert_eq!(Slips::of(name).to(other), expected, "{name} {other}");
         }
+    }
+
+    #[test]
+    fn long_names_are_compared_with_fewer_others() {
+        let others = |length: usize| {
+            let (name, other) = ("a".repeat(length), "b".repeat(length));
+            let mut slips = Slips::of(&name);
+            (0..100_000)
+                .take_while(|_| {
+                    let _ = slips.to(&other);
+                    !slips.is_over()
+                })
+                .count()
+        };
+        assert_eq!([3, 10, 63].map(others), [28_708, 19_999, 1_439]);
     }
 
     #[test]
