@@ -245,7 +245,11 @@ fn look_up() -> OwnObjects {
         )
     };
     let properties_type = type_oid(schema, c"properties");
-    if properties_type != pg_sys::InvalidOid && !is_base_type(properties_type) {
+    // Only the extension's own schema can have this base type. Where it is missing, nothing else is taken. CREATE EXTENSION makes the schema
+    // first.
+    // SAFETY: it is a global of this process.
+    let may_be_missing = unsafe { pg_sys::creating_extension };
+    if !is_base_type(properties_type) && !(may_be_missing && properties_type == pg_sys::InvalidOid) {
         refuse_name(SCHEMA, c"properties");
     }
     let check_arguments = [
@@ -369,7 +373,7 @@ fn type_oid(schema: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
 /// Returns an object that was found by its name, if the extension has it.
 ///
 /// The owner of a schema can rename it and put another one in its place, so a name alone proves nothing. That role can also own the
-/// extension and add objects to it, but none that passes for one of ours: only superusers create base types and functions in C.
+/// extension and add objects to it: only base types and functions in C are those of superusers.
 ///
 /// Raises 55000 for an object of somebody else.
 fn of_extension(class: pg_sys::Oid, oid: pg_sys::Oid, name: &CStr) -> pg_sys::Oid {
@@ -456,5 +460,8 @@ fn function_oid(schema: pg_sys::Oid, name: &CStr, arguments: &[pg_sys::Oid]) -> 
             pg_sys::Datum::null(),
         )
     };
-    of_extension(pg_sys::ProcedureRelationId, oid, name)
+    if oid != pg_sys::InvalidOid && !is_own_function(oid) {
+        refuse_name(SCHEMA, name);
+    }
+    oid
 }
