@@ -25,7 +25,8 @@ pub fn hold_names() {
     catalog::look_again();
 }
 
-/// Locks the row of a schema against a change of its name. Returns false if the row has changed meanwhile.
+/// Locks the row of a schema against a change of its name, and what a transaction that is still running has made of the row, such as a
+/// GRANT. Returns false if the row has changed meanwhile.
 fn hold_schema(name: &CStr) -> bool {
     let lock = pg_sys::RowShareLock as pg_sys::LOCKMODE;
     // SAFETY: a transaction is running. `get_namespace_oid` raises an error if there is no such schema. The row is a copy, which
@@ -46,7 +47,7 @@ fn hold_schema(name: &CStr) -> bool {
                 pg_sys::GetCurrentCommandId(true),
                 pg_sys::LockTupleMode::LockTupleKeyShare,
                 pg_sys::LockWaitPolicy::LockWaitBlock,
-                false,
+                true,
                 &mut buffer,
                 &mut failure,
             );

@@ -782,15 +782,23 @@ fn no_table_gets_the_functions_of_a_schema_that_is_exchanged_meanwhile() {
     exchange.run("CREATE EXTENSION table_service; CREATE SCHEMA evil; CREATE TYPE evil.entity AS (key text)");
     superuser
         .run("SELECT table_service.create_table('Loot'); SELECT table_service.insert_entity('Loot', 'p', 'x', '{}')");
-    for (name, call) in [
-        ("loot2_pkey", "SELECT table_service.create_table('Loot2')"),
-        ("\"Loot_A\"", "SELECT table_service.create_property_index('Loot', 'A')"),
-        ("\"Loot_expiry\"", "SELECT table_service.set_expiry('Loot', 'E')"),
+    // A GRANT that is not committed has made a new row of the schema, which the call has to lock too.
+    let grant = "GRANT USAGE ON SCHEMA table_service TO PUBLIC";
+    for (name, call, before) in [
+        ("loot2_pkey", "SELECT table_service.create_table('Loot2')", ""),
+        ("loot3_pkey", "SELECT table_service.create_table('Loot3')", grant),
+        (
+            "\"Loot_A\"",
+            "SELECT table_service.create_property_index('Loot', 'A')",
+            "",
+        ),
+        ("\"Loot_expiry\"", "SELECT table_service.set_expiry('Loot', 'E')", grant),
     ] {
+        exchange.run(&format!("BEGIN; {before}"));
         key.run(&format!("BEGIN; CREATE TABLE table_service_data.{name} ()"));
         let call = superuser.start(call);
         wait_for(&watch, &superuser, &key);
-        let renamed = exchange.start("ALTER SCHEMA table_service RENAME TO hidden");
+        let renamed = exchange.start("ALTER SCHEMA table_service RENAME TO hidden; COMMIT");
         wait_for(&watch, &exchange, &superuser);
         key.run("ROLLBACK");
         call.finish().unwrap();
@@ -802,7 +810,7 @@ fn no_table_gets_the_functions_of_a_schema_that_is_exchanged_meanwhile() {
             .fails_in_postgres("55000");
         exchange.run("ALTER SCHEMA table_service RENAME TO evil; ALTER SCHEMA hidden RENAME TO table_service");
     }
-    assert_eq!(superuser.text("SELECT count(*) FROM table_service.query_tables()"), "2");
+    assert_eq!(superuser.text("SELECT count(*) FROM table_service.query_tables()"), "3");
     assert_eq!(
         superuser.text("SELECT count(*) FROM table_service.query_property_indexes()"),
         "1"
