@@ -4,12 +4,12 @@
 //! nearly all heads counts, so that clients with ordinary requests are served even if the budget is used up. A head that turns
 //! out longer takes all that a head may need in one step.
 
-use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::shares::{Share, Shares};
 
@@ -83,7 +83,7 @@ impl HeadMeter {
     }
 }
 
-/// A stream that fails if the budget for unfinished heads is used up.
+/// The reading half of a stream, which fails if the budget for unfinished heads is used up.
 pub struct HeadLimited<S> {
     stream: S,
     head: HeadMeter,
@@ -106,32 +106,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadLimited<S> {
             )));
         }
         result
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for HeadLimited<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

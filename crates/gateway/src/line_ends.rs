@@ -4,7 +4,7 @@
 //! hyper shows no head as it was sent. So this stands before it: it hands out one head or body at a time, and a bare LF in a head
 //! becomes a byte that hyper refuses with 400.
 
-use std::io::{IoSlice, Result};
+use std::io::Result;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
 use hyper::body::Body;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// No part of a head (RFC 9110, 5.5).
 const REFUSED: u8 = 0;
@@ -128,7 +128,7 @@ impl Reader {
     }
 }
 
-/// A stream whose heads have lines that end with CR LF.
+/// The reading half of a stream, whose heads have lines that end with CR LF.
 pub struct StrictHeads<S> {
     stream: S,
     reader: Reader,
@@ -167,32 +167,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for StrictHeads<S> {
             buffer.set_filled(end);
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for StrictHeads<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

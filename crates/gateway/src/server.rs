@@ -11,7 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, join, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -109,20 +109,19 @@ impl Server {
                     serve(&gateway, stream, head, peer, header_timeout, watcher).await;
                 }
                 // A message of a handshake may have 64 KiB, and is kept until it is complete, as a head is.
-                Some(acceptor) => match timeout(
-                    TLS_TIMEOUT,
-                    acceptor.accept(HeadLimited::new(stream, handshake.clone())),
-                )
-                .await
-                {
-                    Ok(Ok(stream)) => {
-                        handshake.end();
-                        let stream = WriteLimited::new(stream, response_timeout);
-                        serve(&gateway, stream, head, peer, header_timeout, watcher).await;
+                Some(acceptor) => {
+                    let (reader, writer) = split(stream);
+                    let stream = join(HeadLimited::new(reader, handshake.clone()), writer);
+                    match timeout(TLS_TIMEOUT, acceptor.accept(stream)).await {
+                        Ok(Ok(stream)) => {
+                            handshake.end();
+                            let stream = WriteLimited::new(stream, response_timeout);
+                            serve(&gateway, stream, head, peer, header_timeout, watcher).await;
+                        }
+                        Ok(Err(error)) => tracing::debug!(%error, client = %peer.address, "no TLS"),
+                        Err(_) => tracing::debug!(client = %peer.address, "no TLS in time"),
                     }
-                    Ok(Err(error)) => tracing::debug!(%error, client = %peer.address, "no TLS"),
-                    Err(_) => tracing::debug!(client = %peer.address, "no TLS in time"),
-                },
+                }
             }
             gateway.metrics.connections.dec();
         });
@@ -146,7 +145,9 @@ async fn serve(
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let next_body = NextBody::default();
-    let stream = StrictHeads::new(HeadLimited::new(stream, head.clone()), next_body.clone());
+    let (reader, writer) = split(stream);
+    let reader = StrictHeads::new(HeadLimited::new(reader, head.clone()), next_body.clone());
+    let stream = join(reader, writer);
     let service = service_fn(|request: Request<Incoming>| {
         head.complete();
         next_body.is(request.body());
