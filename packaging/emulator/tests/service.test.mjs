@@ -54,7 +54,11 @@ test("what a program does after a Ctrl-C has its emulator", async () => {
   const program = `
     import { start } from "table-service-emulator";
     const emulator = await start({ port: 0, explorer: "off", data: null });
-    process.once("SIGINT", () => emulator.reset().then(() => emulator.stop()).then(() => console.log("in peace")));
+    const works = setInterval(() => {}, 1000); // the emulator does not keep the program alive
+    process.once("SIGINT", () => {
+      clearInterval(works);
+      emulator.reset().then(() => emulator.stop()).then(() => console.log("in peace"));
+    });
     console.log("ready");`;
   const child = spawn(process.execPath, ["--input-type=module", "--eval", program], {
     detached: true,
@@ -87,7 +91,8 @@ test("a program that forgets stop() ends", async () => {
 });
 
 test("it ends when its program is killed", async () => {
-  const program = `import("table-service-emulator").then(({ start }) => start({ port: 0 })).then((e) => console.log(e.adminUrl))`;
+  const program = `import("table-service-emulator").then(({ start }) => start({ port: 0 })).then((e) => console.log(e.adminUrl));
+    setInterval(() => {}, 1000);`;
   const child = spawn(process.execPath, ["--eval", program], { stdio: ["ignore", "pipe", "inherit"], cwd: import.meta.dirname });
   const url = await new Promise((resolve) => child.stdout.once("data", (text) => resolve(String(text).trim())));
   assert.equal((await fetch(`${url}/live`)).status, 200);
