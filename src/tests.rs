@@ -10,6 +10,7 @@ mod tests {
     use pgrx::pg_sys::panic::CaughtError;
     use pgrx::prelude::*;
 
+    use crate::postgres::raised::message;
     use crate::postgres::spi::connect;
     use crate::postgres::subtransaction::in_subtransaction;
 
@@ -106,6 +107,40 @@ mod tests {
         | CaughtError::ErrorReport(report)
         | CaughtError::RustPanic { ereport: report, .. }) = error;
         sqlstate(report.sql_error_code())
+    }
+
+    /// A row of an older minor release has no mark that it is a value, and no version of its type. The column of its type is another one now.
+    #[pg_test]
+    fn a_row_that_is_older_than_its_type_is_not_taken_apart() {
+        const MARK: u16 = (pg_sys::HEAP_XMAX_COMMITTED | pg_sys::HEAP_XMAX_INVALID) as u16;
+        run("CREATE TYPE public.kept AS (a text)");
+        let kept: u32 = value("SELECT 'public.kept'::regtype::oid").parse().unwrap();
+        // SAFETY: the input function of rows takes a text, a type and its modifier. The datum is a row, which nothing else uses.
+        let row = unsafe {
+            let text = c"(a)".as_ptr().cast_mut();
+            let row = pg_sys::OidInputFunctionCall(pg_sys::F_RECORD_IN.into(), text, kept.into(), -1);
+            let header = row.cast_mut_ptr::<pg_sys::HeapTupleHeaderData>();
+            if (*header).t_infomask & MARK != MARK {
+                // This server knows no versions of types.
+                return;
+            }
+            (*header).t_infomask &= !MARK;
+            (*header).t_choice.t_datum.datum_typmod = -1;
+            (*header).t_ctid.ip_posid = 0;
+            row
+        };
+        run("ALTER TYPE public.kept ALTER ATTRIBUTE a TYPE bigint");
+        let taken = in_subtransaction(|| {
+            // SAFETY: the datum is a row that is not NULL.
+            let row = unsafe { crate::postgres::types::RecordArg::from_datum(row, false) };
+            Ok::<_, table_service_model::Error>(row.unwrap().columns().len())
+        });
+        let error = taken.unwrap_err();
+        assert!(
+            message(&error).contains("altered after the datum's creation"),
+            "{}",
+            message(&error)
+        );
     }
 
     /// The names in a statement of the extension can lead to functions of others, also to some that have been added to the extension.

@@ -1,14 +1,20 @@
 //! `record`: a row of any type.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 use pgrx::PgTupleDesc;
 use pgrx::prelude::*;
 
 use super::text::{name_bytes, utf8};
 use super::{argument, external_sql_type};
+use crate::postgres::guarded::guarded;
 use crate::postgres::varlena;
+
+unsafe extern "C" {
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
 
 /// A value of any row type.
 pub struct RecordArg<'a> {
@@ -104,11 +110,37 @@ unsafe fn output<'a>(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> &'a str {
     }
 }
 
+/// Returns the header of a row, which is in place.
+///
+/// # Safety
+/// The datum must be a row that is not NULL.
+unsafe fn header(datum: pg_sys::Datum) -> pg_sys::HeapTupleHeader {
+    type Header = unsafe extern "C-unwind" fn(pg_sys::Datum) -> pg_sys::HeapTupleHeader;
+    // A row may be older than a change of its type's columns. PostgreSQL looks at that when it takes a row apart, but not for rows of
+    // minor releases before November 2026 (CVE-2026-6460). This function marks those. Older servers lack it, so the library must not
+    // need it to be loaded.
+    static MARKS: OnceLock<Option<Header>> = OnceLock::new();
+    let marks = MARKS.get_or_init(|| {
+        // SAFETY: the name is a C string. The function has this type in all servers that have it.
+        unsafe {
+            let symbol = dlsym(std::ptr::null_mut(), c"DatumGetHeapTupleHeader".as_ptr());
+            (!symbol.is_null()).then(|| std::mem::transmute::<*mut c_void, Header>(symbol))
+        }
+    });
+    // SAFETY: the caller's promise.
+    unsafe {
+        match *marks {
+            Some(marks) => guarded(|| marks(datum)),
+            None => pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast(),
+        }
+    }
+}
+
 impl FromDatum for RecordArg<'_> {
     unsafe fn from_polymorphic_datum(datum: pg_sys::Datum, is_null: bool, _: pg_sys::Oid) -> Option<Self> {
         (!is_null).then(|| RecordArg {
             // SAFETY: the caller promises a datum of a composite type that is not NULL.
-            header: unsafe { pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast() },
+            header: unsafe { header(datum) },
             source: PhantomData,
         })
     }
