@@ -231,14 +231,16 @@ pub fn own_objects() -> OwnObjects {
 
 /// Looks up the extension's own objects as they are now.
 ///
-/// Raises 55000 if others stand in their place.
+/// Raises 55000 if others stand in their place, and PostgreSQL's own errors if they have been dropped.
 pub fn look_again() {
     look_up();
 }
 
 fn look_up() -> OwnObjects {
-    // SAFETY: a transaction is running, and the names are C strings.
+    // SAFETY: a transaction is running, and the names are C strings. The first function raises PostgreSQL's own error if the extension has been
+    // dropped while a call was on its way.
     let (schema, data_schema) = unsafe {
+        pg_sys::get_extension_oid(c"table_service".as_ptr(), false);
         (
             pg_sys::get_namespace_oid(SCHEMA.as_ptr(), false),
             pg_sys::get_namespace_oid(DATA_SCHEMA_NAME.as_ptr(), true),

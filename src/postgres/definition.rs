@@ -25,19 +25,24 @@ pub fn hold_names() {
     catalog::look_again();
 }
 
-/// Locks the row of a schema against a change of its name, and what a transaction that is still running has made of the row, such as a
-/// GRANT. Returns false if the row has changed meanwhile.
+/// Locks a schema against DROP, as PostgreSQL does before it creates something there, and its row against a change of its name: also what a
+/// transaction that is still running has made of the row, such as a GRANT. Returns false if the row has changed meanwhile.
 fn hold_schema(name: &CStr) -> bool {
-    let lock = pg_sys::RowShareLock as pg_sys::LOCKMODE;
+    let (class, lock) = (pg_sys::NamespaceRelationId, pg_sys::RowShareLock as pg_sys::LOCKMODE);
     // SAFETY: a transaction is running. `get_namespace_oid` raises an error if there is no such schema. The row is a copy, which
     // `heap_lock_tuple` fills, and the buffer that it pins is released.
     unsafe {
         pg_sys::AcceptInvalidationMessages();
-        let schemas = pg_sys::table_open(pg_sys::NamespaceRelationId, lock);
-        let key = pg_sys::Datum::from(pg_sys::get_namespace_oid(name.as_ptr(), false));
+        let schema = pg_sys::get_namespace_oid(name.as_ptr(), false);
+        // DROP takes its lock before it changes the row, so two sessions that take them in another order could wait for each other.
+        pg_sys::LockDatabaseObject(class, schema, 0, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
+        if pg_sys::get_namespace_oid(name.as_ptr(), false) != schema {
+            return false;
+        }
+        let schemas = pg_sys::table_open(class, lock);
         let cache = pg_sys::SysCacheIdentifier::NAMESPACEOID as c_int;
         let none = pg_sys::Datum::null();
-        let row = pg_sys::SearchSysCacheCopy(cache, key, none, none, none);
+        let row = pg_sys::SearchSysCacheCopy(cache, pg_sys::Datum::from(schema), none, none, none);
         let mut is_held = false;
         if !row.is_null() {
             let (mut buffer, mut failure) = (0, pg_sys::TM_FailureData::default());

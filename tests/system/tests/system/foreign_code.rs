@@ -817,6 +817,27 @@ fn no_table_gets_the_functions_of_a_schema_that_is_exchanged_meanwhile() {
     );
 }
 
+/// DROP EXTENSION locks a schema before it removes its row, and so does the creation of a table.
+#[test]
+fn the_creation_of_a_table_and_a_drop_of_the_extension_are_no_deadlock() {
+    let db = Database::new();
+    let (superuser, watch, reader, drop) = (
+        db.session("superuser"),
+        db.session("watch"),
+        db.session("reader"),
+        db.session("drop"),
+    );
+    superuser.run("SELECT table_service.create_table('Loot')");
+    reader.run("BEGIN; SELECT FROM table_service_data.\"Loot\"");
+    let dropped = drop.start("DROP EXTENSION table_service CASCADE");
+    wait_for(&watch, &drop, &reader);
+    let creation = superuser.start("SELECT table_service.create_table('Loot2')");
+    wait_for(&watch, &superuser, &drop);
+    reader.run("COMMIT");
+    dropped.finish().unwrap();
+    creation.finish().fails_in_postgres("42704");
+}
+
 /// A trigger that is being created is seen before the table is looked at, and not after it.
 #[test]
 fn a_trigger_that_is_created_meanwhile_reads_no_cursors() {
