@@ -551,16 +551,14 @@ fn a_schema_in_the_place_of_the_extensions_is_refused() {
     superuser
         .sql("SELECT * FROM old.query_tables()")
         .fails_in_postgres("55000");
-    // Nor do a type and functions that have all been added to the extension, beside which no type `properties` is.
+    // Nor do a type and a function that have been added to the extension, beside which no type `properties` is.
     owners.run(
         "ALTER SCHEMA table_service RENAME TO looks_alike; CREATE SCHEMA table_service;
         CREATE TYPE table_service.entity AS (partition_key text, row_key text, \"timestamp\" timestamptz, properties text);
         CREATE FUNCTION table_service.entity_is_valid(text, text, timestamptz, text) RETURNS boolean LANGUAGE sql IMMUTABLE RETURN true;
-        CREATE FUNCTION table_service.rising_timestamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
         CREATE TABLE table_service.access_policies (relation regclass PRIMARY KEY, policies jsonb);
         ALTER EXTENSION table_service ADD TYPE table_service.entity;
         ALTER EXTENSION table_service ADD FUNCTION table_service.entity_is_valid(text, text, timestamptz, text);
-        ALTER EXTENSION table_service ADD FUNCTION table_service.rising_timestamp();
         ALTER EXTENSION table_service ADD TABLE table_service.access_policies",
     );
     for call in ["create_table('Planted')", "query_tables()", "delete_table('Real')"] {
