@@ -250,8 +250,8 @@ fn look_up() -> OwnObjects {
     // Only the extension's own schema can have this base type. Where it is missing, nothing else is taken. CREATE EXTENSION makes the schema
     // first.
     // SAFETY: it is a global of this process.
-    let may_be_missing = unsafe { pg_sys::creating_extension };
-    if !is_base_type(properties_type) && !(may_be_missing && properties_type == pg_sys::InvalidOid) {
+    let is_to_come = properties_type == pg_sys::InvalidOid && unsafe { pg_sys::creating_extension };
+    if !is_to_come && !is_base_type(properties_type) {
         refuse_name(SCHEMA, c"properties");
     }
     let check_arguments = [
