@@ -933,7 +933,7 @@ AS 'MODULE_PATHNAME', 'query_entities_wrapper';
 CREATE  FUNCTION "query_expiry"(
 	"table_name" text DEFAULT NULL /* Option < TextArg < '_ > > */
 ) RETURNS TABLE (table_name text, property text, time_to_live interval, index regclass, is_valid boolean, oldest timestamptz) /* ExpiryIndexes */
-STABLE PARALLEL RESTRICTED
+STABLE
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'query_expiry_wrapper';
 

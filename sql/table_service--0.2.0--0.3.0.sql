@@ -189,7 +189,7 @@ AS 'MODULE_PATHNAME', 'expiry_sql_wrapper';
 CREATE FUNCTION table_service."query_expiry"(
 	"table_name" text DEFAULT NULL
 ) RETURNS TABLE (table_name text, property text, time_to_live interval, index regclass, is_valid boolean, oldest timestamptz)
-STABLE PARALLEL RESTRICTED
+STABLE
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'query_expiry_wrapper';
 CREATE FUNCTION table_service."expire_entities"(

@@ -168,8 +168,9 @@ fn expiry_sql(
 }
 
 /// Returns when the entities of a table, or of all tables, expire: the property, the time to live, the index that keeps it,
-/// whether it is in force, and when the entity that expires first does or did so.
-#[pg_extern(stable, parallel_restricted)]
+/// whether it is in force, and when the entity that expires first does or did so. No plan with parallel workers calls it: it has
+/// subtransactions.
+#[pg_extern(stable)]
 fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_>) -> ExpiryIndexes {
     let query = || {
         let tables = tables_with_expiry(table_name)?;

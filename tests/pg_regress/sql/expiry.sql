@@ -336,6 +336,14 @@ DROP TRIGGER keep ON table_service_data."Mine";
 SELECT drop_expiry('Mine');
 SELECT count_entities('Mine');
 SELECT delete_table('Mine');
+-- A query with parallel workers beside it.
+SELECT create_table('Beside'), set_expiry('Beside', 'E') IS NOT NULL AS set;
+CREATE TABLE regress_expiry.many AS SELECT n FROM generate_series(1, 10000) AS n;
+SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
+SELECT m.count, e.property FROM (SELECT count(*) FROM regress_expiry.many) AS m, query_expiry('Beside') AS e;
+RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size;
+DROP TABLE regress_expiry.many;
+SELECT delete_table('Beside');
 -- A table that cannot even be read is in the result, for whoever watches the sweeps.
 SELECT create_table('Torn');
 SELECT set_expiry('Torn', 'E') IS NOT NULL AS set, insert_entity('Torn', 'p', 'x', pg_temp.expired()) IS NOT NULL AS inserted;
