@@ -194,7 +194,9 @@ COMMENT ON FUNCTION table_service.scan_passes(text, text, timestamptz, table_ser
 COMMENT ON FUNCTION table_service.property_index_key(text, text, table_service.properties, text) IS
     'Is the expression of property indexes: the value of a property, and behind it the keys.';
 COMMENT ON FUNCTION table_service.matches_support(internal) IS
-    'Tells PostgreSQL''s planner how matches can be read through indexes.';
+    'Tells PostgreSQL''s planner how matches can be read through indexes, and how many entities pass a filter.';
+COMMENT ON FUNCTION table_service.query_entities_support(internal) IS
+    'Gives PostgreSQL''s planner the query that a call of query_entities in FROM stands for, from PostgreSQL 19 on.';
 COMMENT ON TYPE table_service.properties IS
     'The typed properties of one entity.';
 COMMENT ON OPERATOR table_service.-> (table_service.properties, text) IS

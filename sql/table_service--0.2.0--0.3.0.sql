@@ -316,6 +316,11 @@ CREATE CAST (pg_catalog.json AS table_service.properties)
     WITH FUNCTION table_service.properties_from_json(pg_catalog.json) AS IMPLICIT;
 CREATE CAST (table_service.properties AS pg_catalog.json)
     WITH FUNCTION table_service.properties_to_json(table_service.properties) AS ASSIGNMENT;
+-- The planner's support for reads in FROM, and its estimates for what filter_to_sql writes.
+CREATE FUNCTION table_service.query_entities_support(internal) RETURNS internal
+STRICT LANGUAGE c AS 'MODULE_PATHNAME', 'query_entities_support_wrapper';
+ALTER FUNCTION table_service.query_entities(text, text, text, bigint, table_service.properties) SUPPORT table_service.query_entities_support;
+ALTER FUNCTION table_service.entity_passes(text, text, timestamptz, table_service.properties, text) SUPPORT table_service.matches_support;
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
     'Sets all stored access policies of a table at once.';
@@ -512,7 +517,9 @@ COMMENT ON FUNCTION table_service.scan_passes(text, text, timestamptz, table_ser
 COMMENT ON FUNCTION table_service.property_index_key(text, text, table_service.properties, text) IS
     'Is the expression of property indexes: the value of a property, and behind it the keys.';
 COMMENT ON FUNCTION table_service.matches_support(internal) IS
-    'Tells PostgreSQL''s planner how matches can be read through indexes.';
+    'Tells PostgreSQL''s planner how matches can be read through indexes, and how many entities pass a filter.';
+COMMENT ON FUNCTION table_service.query_entities_support(internal) IS
+    'Gives PostgreSQL''s planner the query that a call of query_entities in FROM stands for, from PostgreSQL 19 on.';
 COMMENT ON TYPE table_service.properties IS
     'The typed properties of one entity.';
 COMMENT ON OPERATOR table_service.-> (table_service.properties, text) IS

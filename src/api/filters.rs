@@ -1,22 +1,22 @@
 //! Filters in SQL: testing a filter on a row, and translating it into a WHERE clause.
 
 use pgrx::prelude::*;
-use table_service_model::entity::Entity;
 use table_service_model::filter::{Dialect, Filter, Plan};
-use table_service_model::{Error, Ticks, property_name};
+use table_service_model::{Error, property_name};
 
 use crate::engine::matches::{COST, selectivity, simplified};
-use crate::engine::residual::{ScannedEntity, ScannedProperties, parsed};
+use crate::engine::residual::{ScannedEntity, ScannedProperties, TestedEntity, parsed};
 use crate::postgres::arguments::required;
 use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
-use crate::postgres::planner::Request;
+use crate::postgres::planner::{self, Request};
 use crate::postgres::settings::filter_dialect;
 use crate::postgres::statement::{passes, range_to_sql};
 use crate::postgres::types::{EntityArg, PlannerRequestArg, PropertiesArg, TextArg};
 
 /// Answers the planner's requests about `matches`: to a call with a constant filter it adds the conditions on keys and on
 /// property indexes that the filter implies, and it estimates which part of the entities passes and how long a call takes.
+/// The estimates are also those of `entity_passes`.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.matches_support(internal) RETURNS internal
 STRICT LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
@@ -28,8 +28,7 @@ fn matches_support(request: PlannerRequestArg<'_>) -> pgrx::Internal {
         Some(Request::Cost(request)) => Some(request.answer(COST)),
         None => None,
     };
-    // NULL means that the function has no answer.
-    pgrx::Internal::from(Some(answer.unwrap_or(pg_sys::Datum::null())))
+    planner::answer(answer)
 }
 
 /// Returns whether an entity passes a filter, or NULL if there is no entity, as on the nullable side of an outer join.
@@ -49,22 +48,17 @@ fn matches(
 
 /// Returns whether the entity in these columns passes a filter. `filter_to_sql` writes calls of this function. They mean what the
 /// filter meant there, so its dialect is the extended one, whatever the setting is.
-#[pg_extern(immutable, strict, parallel_safe)]
-fn entity_passes(
-    partition_key: TextArg<'_>,
-    row_key: TextArg<'_>,
-    timestamp: TimestampWithTimeZone,
-    properties: PropertiesArg<'_>,
-    filter: TextArg<'_>,
-    mut call: Call<'_>,
-) -> bool {
-    let entity = Entity {
-        partition_key: Some(partition_key.get()),
-        row_key: Some(row_key.get()),
-        timestamp: Ticks::from_postgres_micros(timestamp.into_inner()),
-        properties: properties.get(),
-    };
-    parsed(&mut call, filter.get(), None, Dialect::Extended).matches(&entity)
+#[pg_extern(
+    sql = "
+CREATE FUNCTION table_service.entity_passes(
+    partition_key text, row_key text, \"timestamp\" timestamptz, properties table_service.properties, filter text)
+RETURNS boolean
+IMMUTABLE STRICT PARALLEL SAFE SUPPORT table_service.matches_support LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+",
+    requires = [matches_support]
+)]
+fn entity_passes(tested: TestedEntity<'_>) -> bool {
+    tested.passes(Dialect::Extended)
 }
 
 /// Tests the residual filter of a scan that looks only at properties.

@@ -13,23 +13,45 @@ use table_service_model::token::{ContinuationToken, TOKEN_BYTES};
 
 use super::filters::{parse, refuse_filter};
 use super::results::{Entities, Explanation, Page, PageChunks, PartitionStatistics};
+use crate::engine::inlining;
 use crate::engine::page::{self, Measure, PageRequest, PageSink};
 use crate::engine::scan::{self, RowFilter, Wanted, predicate};
 use crate::engine::table::{Table, TableLock};
 use crate::postgres::arguments::{required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
+use crate::postgres::inlining::CallInFrom;
+use crate::postgres::planner::answer;
 use crate::postgres::result_set::ResultSet;
 use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
 use crate::postgres::statement::ScanFilter;
 use crate::postgres::types::value::{Array, Text, Value};
-use crate::postgres::types::{JsonOut, PropertiesArg, TextArg};
+use crate::postgres::types::{JsonOut, PlannerRequestArg, PropertiesArg, TextArg};
+
+/// Answers the planner's request for the query that a call of `query_entities` in FROM stands for.
+#[pg_extern(sql = "
+CREATE FUNCTION table_service.query_entities_support(internal) RETURNS internal
+STRICT LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
+")]
+fn query_entities_support(request: PlannerRequestArg<'_>) -> pgrx::Internal {
+    let query = |call: CallInFrom<'_>| {
+        let table_name = call.text(0)?;
+        let (filter, projection, top, parameters) = (call.text(1)?, call.text(2)?, call.int8(3)?, call.properties(4)?);
+        let (query, top) = Query::of_entities(table_name, filter, projection, top, parameters).ok()?;
+        if !matches!(query.projection, Projection::All) {
+            return None;
+        }
+        let top = top.map(i64::try_from).transpose().ok()?;
+        inlining::query_entities(&call, query.table_name, &query.plan, top)
+    };
+    answer(CallInFrom::of(&request).filter(inlining::may_gain).and_then(query))
+}
 
 /// Returns the entities that pass a filter, in key order, at most `top` of them. `projection` is a comma-separated list
 /// of the properties to return. `parameters` has the values of `@name` in the filter.
-#[pg_extern(stable, parallel_restricted)]
+#[pg_extern(stable, parallel_restricted, support = query_entities_support)]
 fn query_entities(
     table_name: Option<TextArg<'_>>,
     filter: default!(Option<TextArg<'_>>, "NULL"),
@@ -39,12 +61,7 @@ fn query_entities(
     call: Call<'_>,
 ) -> Entities {
     let query = || {
-        let order = "query_entities(table_name, filter, projection) takes the filter first";
-        refuse_filter("projection", projection, order)?;
-        let query = Query::new(table_name, filter, projection, parameters)?;
-        let top = top
-            .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
-            .transpose()?;
+        let (query, top) = Query::of_entities(table_name, filter, projection, top, parameters)?;
         let table = query.table()?;
         let mut result = ResultSet::open(call);
         match top {
@@ -279,6 +296,23 @@ impl<'a> Query<'a> {
             plan: Plan::new(parse(filter, parameters)?),
             projection: Projection::parse(projection.map_or("", TextArg::get))?,
         })
+    }
+
+    /// Reads the arguments of `query_entities`. Also returns `top`.
+    fn of_entities(
+        table_name: Option<TextArg<'a>>,
+        filter: Option<TextArg<'_>>,
+        projection: Option<TextArg<'_>>,
+        top: Option<i64>,
+        parameters: Option<PropertiesArg<'_>>,
+    ) -> Result<(Query<'a>, Option<u64>), Error> {
+        let order = "query_entities(table_name, filter, projection) takes the filter first";
+        refuse_filter("projection", projection, order)?;
+        let query = Query::new(table_name, filter, projection, parameters)?;
+        let top = top
+            .map(|top| u64::try_from(top).map_err(|_| top_out_of_range()))
+            .transpose()?;
+        Ok((query, top))
     }
 
     fn table(&self) -> Result<Table, Error> {

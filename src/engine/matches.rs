@@ -10,12 +10,12 @@ use table_service_model::property_index::Condition;
 use super::property_index::FilterIndexes;
 use super::table::Table;
 use crate::postgres::planner::{
-    Expression, Implied, Key, MatchesCall, Operator, SelectivityRequest, SimplifyRequest, all_of, any_of,
+    Expression, Implied, Key, MatchesCall, Operator, SelectivityRequest, SimplifyRequest, TableRow, all_of, any_of,
 };
 use crate::postgres::settings::filter_dialect;
 
 /// How many key ranges become conditions. The planner looks at each of them.
-const RANGES: usize = 64;
+pub(super) const RANGES: usize = 64;
 
 /// Returns what stands for a call of `matches` in a plan, if not the call itself: the call and the conditions that its filter
 /// implies. If the filter is not valid there are none, and the call raises when it runs.
@@ -39,26 +39,37 @@ pub fn simplified(request: &SimplifyRequest<'_>) -> Option<pg_sys::Datum> {
 /// any.
 fn implied(call: &MatchesCall<'_>, filter: Filter) -> Option<(Vec<Expression>, Implied)> {
     let table = Table::of(call.table)?;
-    let plan = Plan::new(filter);
+    let (conditions, implied) = conditions(&call.row, &table, &Plan::new(filter), call.ends_early);
+    (!conditions.is_empty()).then_some((conditions, implied))
+}
+
+/// Returns the conditions on keys and on entries of property indexes that every entity meets that a plan finds, and which they are.
+/// `ends_early` says that not all of them may be wanted.
+pub(super) fn conditions(
+    row: &TableRow<'_>,
+    table: &Table,
+    plan: &Plan,
+    ends_early: bool,
+) -> (Vec<Expression>, Implied) {
     let (mut conditions, mut implied) = (Vec::new(), Implied::default());
     if plan.ranges.len() <= RANGES {
-        let ranges: Vec<_> = plan.ranges.iter().map(|range| keys(call, range)).collect();
+        let ranges: Vec<_> = plan.ranges.iter().map(|range| keys(row, range)).collect();
         if !ranges.is_empty() && ranges.iter().all(|range| !range.is_empty()) {
             let ranges: Vec<_> = ranges.iter().map(|range| all_of(range)).collect();
             conditions.push(any_of(&ranges));
             implied.keys = true;
         }
     }
-    if let Some(knowledge) = FilterIndexes::new(&table, plan.residual.as_ref()) {
+    if let Some(knowledge) = FilterIndexes::new(table, plan.residual.as_ref()) {
         let condition = knowledge.within(&plan.ranges);
-        if knowledge.helps(&condition, implied.keys.then_some(&plan.ranges), call.ends_early)
-            && let Some(entries) = entries(call, &condition, &knowledge)
+        if knowledge.helps(&condition, implied.keys.then_some(&plan.ranges), ends_early)
+            && let Some(entries) = entries(row, &condition, &knowledge)
         {
             conditions.push(entries);
             implied.entries = true;
         }
     }
-    (!conditions.is_empty()).then_some((conditions, implied))
+    (conditions, implied)
 }
 
 /// How many of PostgreSQL's operators take as long as a call, which forms a row and searches its bag. So conditions beside
@@ -69,7 +80,11 @@ pub const COST: f64 = 20.0;
 /// statistics. Returns `None` if the filter is not valid.
 pub fn selectivity(request: &SelectivityRequest<'_>) -> Option<f64> {
     let parameters = request.parameters.map(|parameters| parameters.get());
-    let filter = Filter::parse(request.filter.get(), parameters, filter_dialect()).ok()?;
+    let dialect = match request.are_columns {
+        true => Dialect::Extended,
+        false => filter_dialect(),
+    };
+    let filter = Filter::parse(request.filter.get(), parameters, dialect).ok()?;
     let Some(table) = request.table.and_then(Table::of) else {
         return Some(part(filter.expression(), &|_| false));
     };
@@ -146,15 +161,15 @@ fn columns_are_known(expression: &FilterExpression, is_known: &dyn Fn(&Column) -
     }
 }
 
-/// Returns conditions on the keys in a range. They may also hold for other keys.
-fn keys(call: &MatchesCall<'_>, range: &KeyRange) -> Vec<Expression> {
+/// Returns conditions on the keys in a range. They may also hold for other keys, if not [`keys_say_all`].
+fn keys(row: &TableRow<'_>, range: &KeyRange) -> Vec<Expression> {
     let mut conditions = Vec::new();
     let partition = range.partition();
     if let Some(partition) = partition {
-        conditions.push(call.compare_key(Key::Partition, Operator::Equal, partition));
+        conditions.push(row.compare_key(Key::Partition, Operator::Equal, partition));
     }
     if let Some((_, row_key)) = range.point() {
-        conditions.push(call.compare_key(Key::Row, Operator::Equal, row_key));
+        conditions.push(row.compare_key(Key::Row, Operator::Equal, row_key));
         return conditions;
     }
     let ends = [
@@ -165,19 +180,25 @@ fn keys(call: &MatchesCall<'_>, range: &KeyRange) -> Vec<Expression> {
         let Some(bound) = bound else { continue };
         let operator = if bound.inclusive { including } else { excluding };
         match (partition, &bound.row_key) {
-            (Some(_), Some(row_key)) => conditions.push(call.compare_key(Key::Row, operator, row_key)),
+            (Some(_), Some(row_key)) => conditions.push(row.compare_key(Key::Row, operator, row_key)),
             (Some(_), None) => {}
-            (None, Some(_)) => conditions.push(call.compare_key(Key::Partition, including, &bound.partition_key)),
-            (None, None) => conditions.push(call.compare_key(Key::Partition, operator, &bound.partition_key)),
+            (None, Some(_)) => conditions.push(row.compare_key(Key::Partition, including, &bound.partition_key)),
+            (None, None) => conditions.push(row.compare_key(Key::Partition, operator, &bound.partition_key)),
         }
     }
     conditions
 }
 
+/// Returns whether conditions on keys hold for the keys in a range alone.
+pub(super) fn keys_say_all(range: &KeyRange) -> bool {
+    let bounds = [&range.lower, &range.upper];
+    range.partition().is_some() || bounds.into_iter().flatten().all(|bound| bound.row_key.is_none())
+}
+
 /// Returns a condition on entries as an expression. `None` if no entity meets it: the call itself finds that out.
-fn entries(call: &MatchesCall<'_>, condition: &Condition, knowledge: &FilterIndexes<'_>) -> Option<Expression> {
+fn entries(row: &TableRow<'_>, condition: &Condition, knowledge: &FilterIndexes<'_>) -> Option<Expression> {
     let each = |terms: &[Condition]| -> Option<Vec<Expression>> {
-        terms.iter().map(|term| entries(call, term, knowledge)).collect()
+        terms.iter().map(|term| entries(row, term, knowledge)).collect()
     };
     match condition {
         Condition::Spans { property, spans } => {
@@ -185,8 +206,8 @@ fn entries(call: &MatchesCall<'_>, condition: &Condition, knowledge: &FilterInde
             let spans: Vec<_> = spans
                 .iter()
                 .map(|span| {
-                    let lower = call.compare_entry(property, Operator::GreaterOrEqual, &span.lower);
-                    let upper = call.compare_entry(property, Operator::Less, &span.upper);
+                    let lower = row.compare_entry(property, Operator::GreaterOrEqual, &span.lower);
+                    let upper = row.compare_entry(property, Operator::Less, &span.upper);
                     all_of(&[lower, upper])
                 })
                 .collect();

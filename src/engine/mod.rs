@@ -12,6 +12,7 @@ pub mod distribution;
 pub mod expiry;
 pub mod fan_out;
 pub mod gateway_access;
+pub mod inlining;
 pub mod matches;
 pub mod page;
 pub mod policies;

@@ -45,36 +45,58 @@ impl ScannedEntity<'_> {
     /// Returns whether the entity passes the predicate.
     pub fn passes(mut self) -> bool {
         // SAFETY: the function has these arguments.
-        let ([partition_key, row_key, timestamp, properties], predicate) = unsafe {
+        let (columns, predicate) = unsafe {
             let columns = [0, 1, 2, 3].map(|number| argument(&self.0, number));
             (columns, varlena::bytes(argument(&self.0, 4)))
         };
-        let kept = compiled(&mut self.0, predicate);
-        let key = |key: pg_sys::Datum| {
-            (kept.columns.partition_key || kept.columns.row_key)
-                // SAFETY: the argument is a text.
-                .then(|| unsafe { TextArg::from_datum(key, false) }.map(TextArg::get))
-                .flatten()
-        };
-        let timestamp = timestamp.value() as i64;
-        // SAFETY: the argument is a bag.
-        let properties = unsafe { bag(properties, || TESTED.to_owned()) };
-        let entity = Entity {
-            partition_key: key(partition_key),
-            row_key: key(row_key),
-            timestamp: kept
-                .columns
-                .timestamp
-                .then(|| Ticks::from_postgres_micros(timestamp))
-                .flatten(),
-            properties,
-        };
-        let predicate = &kept.predicate;
-        predicate.passes(&entity)
-            && predicate
-                .alive()
-                .is_none_or(|alive| alive.includes(timestamp, properties))
+        passes(columns, compiled(&mut self.0, predicate))
     }
+}
+
+/// The call of a function with the arguments `partition_key text, row_key text, "timestamp" timestamptz, properties
+/// table_service.properties, filter text`.
+pub struct TestedEntity<'f>(Call<'f>);
+call_argument!(TestedEntity, TestedEntity);
+
+impl TestedEntity<'_> {
+    /// Returns whether the entity passes the filter, which is one of this dialect.
+    pub fn passes(mut self, dialect: Dialect) -> bool {
+        // SAFETY: the function has these arguments.
+        let (columns, filter) = unsafe {
+            let columns = [0, 1, 2, 3].map(|number| argument(&self.0, number));
+            (columns, TextArg::from_datum(argument(&self.0, 4), false))
+        };
+        let filter = filter.map_or("", TextArg::get);
+        passes(columns, in_text(&mut self.0, filter, None, dialect))
+    }
+}
+
+/// Returns whether an entity with these columns passes a predicate.
+fn passes([partition_key, row_key, timestamp, properties]: [pg_sys::Datum; 4], kept: &Kept) -> bool {
+    let key = |key: pg_sys::Datum| {
+        (kept.columns.partition_key || kept.columns.row_key)
+            // SAFETY: the column is a text.
+            .then(|| unsafe { TextArg::from_datum(key, false) }.map(TextArg::get))
+            .flatten()
+    };
+    let timestamp = timestamp.value() as i64;
+    // SAFETY: the column is a bag.
+    let properties = unsafe { bag(properties, || TESTED.to_owned()) };
+    let entity = Entity {
+        partition_key: key(partition_key),
+        row_key: key(row_key),
+        timestamp: kept
+            .columns
+            .timestamp
+            .then(|| Ticks::from_postgres_micros(timestamp))
+            .flatten(),
+        properties,
+    };
+    let predicate = &kept.predicate;
+    predicate.passes(&entity)
+        && predicate
+            .alive()
+            .is_none_or(|alive| alive.includes(timestamp, properties))
 }
 
 /// The row in error messages. Its keys may not be among the arguments.
@@ -110,9 +132,13 @@ pub fn parsed<'c>(
     parameters: Option<Properties<'_>>,
     dialect: Dialect,
 ) -> &'c Predicate {
+    &in_text(call, filter, parameters, dialect).predicate
+}
+
+fn in_text<'c>(call: &'c mut Call<'_>, filter: &str, parameters: Option<Properties<'_>>, dialect: Dialect) -> &'c Kept {
     let bytes = parameters.map(|parameters| parameters.as_bytes());
     let make = || Filter::parse(filter, parameters, dialect).map(|filter| Predicate::new(&filter));
-    &kept(call, filter.as_bytes(), bytes, dialect, make).predicate
+    kept(call, filter.as_bytes(), bytes, dialect, make)
 }
 
 /// Returns the predicate in the bytes that a scan passes.

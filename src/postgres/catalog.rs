@@ -35,6 +35,8 @@ pub struct OwnObjects {
     pub index_function: pg_sys::Oid,
     /// The function in the expression of every expiry index. The same holds for it.
     pub expiry_function: pg_sys::Oid,
+    /// The function that tests a filter on the columns of an entity.
+    pub filter_function: pg_sys::Oid,
 }
 
 /// A table of the service.
@@ -267,6 +269,13 @@ fn look_up() -> OwnObjects {
         pg_sys::TEXTOID,
         pg_sys::INT8OID,
     ];
+    let filter_arguments = [
+        pg_sys::TEXTOID,
+        pg_sys::TEXTOID,
+        pg_sys::TIMESTAMPTZOID,
+        properties_type,
+        pg_sys::TEXTOID,
+    ];
     OwnObjects {
         data_schema,
         entity_type: type_oid(schema, c"entity"),
@@ -276,6 +285,7 @@ fn look_up() -> OwnObjects {
         trigger_function: function_oid(schema, c"rising_timestamp", &[]),
         index_function: function_oid(schema, c"property_index_key", &index_arguments),
         expiry_function: function_oid(schema, c"expires_at", &expiry_arguments),
+        filter_function: function_oid(schema, c"entity_passes", &filter_arguments),
     }
 }
 

@@ -20,6 +20,7 @@ pub mod guarded;
 pub mod guc;
 pub mod hash;
 pub mod indexes;
+pub mod inlining;
 pub mod memory;
 pub mod name;
 mod nodes;

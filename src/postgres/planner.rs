@@ -22,10 +22,15 @@ pub struct SimplifyRequest<'p> {
     pub is_in_text: bool,
 }
 
-/// A call of `matches` whose entity is the row of a table.
-pub struct MatchesCall<'p> {
+/// The row of a table in an expression.
+pub struct TableRow<'p> {
     row: &'p pg_sys::Var,
     columns: ColumnNumbers,
+}
+
+/// A call of `matches` whose entity is the row of a table.
+pub struct MatchesCall<'p> {
+    pub row: TableRow<'p>,
     /// The table. The planner has locked it.
     pub table: pg_sys::Oid,
     /// Whether its query may end before it has all rows that pass.
@@ -45,7 +50,7 @@ pub struct Implied {
 }
 
 impl Implied {
-    fn place(self) -> c_int {
+    pub(super) fn place(self) -> c_int {
         -16 - c_int::from(self.keys) - 2 * c_int::from(self.entries)
     }
 
@@ -59,7 +64,7 @@ impl Implied {
 
 /// A condition of the planner.
 #[derive(Clone, Copy)]
-pub struct Expression(*mut pg_sys::Expr);
+pub struct Expression(pub(super) *mut pg_sys::Expr);
 
 /// The comparisons that conditions consist of.
 #[derive(Clone, Copy)]
@@ -103,6 +108,8 @@ pub struct SelectivityRequest<'p> {
     pub parameters: Option<PropertiesArg<'p>>,
     /// The table of the entity.
     pub table: Option<pg_sys::Oid>,
+    /// Whether the call is one of `entity_passes`, which takes the columns of the entity.
+    pub are_columns: bool,
     /// Which conditions the call has. Their part is estimated by themselves.
     pub has: Implied,
 }
@@ -121,13 +128,12 @@ impl<'p> Request<'p> {
                 // Without a query, an expression of an index is looked at, which stays as it is. From PostgreSQL 19 on it is
                 // looked at with a query too, when the tables of its text are gathered.
                 let root = simplify.root.as_ref()?;
-                if arguments.has.is_some() {
+                if arguments.are_columns || arguments.has.is_some() {
                     return None;
                 }
                 let on_row = arguments.row.and_then(|(table, row)| {
                     Some(MatchesCall {
-                        row,
-                        columns: ColumnNumbers::of(table)?,
+                        row: TableRow::new(row, table)?,
                         table,
                         ends_early: ends_early(simplify.root),
                     })
@@ -153,6 +159,7 @@ impl<'p> Request<'p> {
                 filter: arguments.filter,
                 parameters: arguments.parameters,
                 table,
+                are_columns: arguments.are_columns,
                 has: arguments.has.unwrap_or_default(),
             }))
         }
@@ -208,10 +215,11 @@ impl CostRequest<'_> {
     }
 }
 
-/// The arguments of a call of `matches` whose filter is known when the query is planned.
+/// The arguments of a call of `matches`, or of `entity_passes`, whose filter is known when the query is planned.
 struct Arguments<'p> {
-    /// The entity, if it is the row of a table: the table and its variable.
+    /// The entity, if it is the row of a table: the table and its variable, or one of its columns.
     row: Option<(pg_sys::Oid, &'p pg_sys::Var)>,
+    are_columns: bool,
     filter: TextArg<'p>,
     parameters: Option<PropertiesArg<'p>>,
     has: Option<Implied>,
@@ -219,19 +227,24 @@ struct Arguments<'p> {
 
 impl<'p> Arguments<'p> {
     /// # Safety
-    /// The list must be the arguments of a call of `matches`, and `root` the planner's query, or NULL.
+    /// The list must be the arguments of a call of `matches` or `entity_passes`, and `root` the planner's query, or NULL.
     unsafe fn of(arguments: *mut pg_sys::List, root: *mut pg_sys::PlannerInfo) -> Option<Arguments<'p>> {
-        // SAFETY: a node is what its tag says. The arguments of a call are a list of expressions, three for `matches`.
-        // The constants live as long as the expression.
+        // SAFETY: a node is what its tag says. The arguments of a call are a list of expressions, three for `matches` and five for
+        // `entity_passes`. The constants live as long as the expression.
         unsafe {
-            let arguments = arguments.as_ref().filter(|arguments| arguments.length == 3)?;
-            let argument = |number: usize| (*arguments.elements.add(number)).ptr_value.cast::<pg_sys::Node>();
-            let filter = of_type::<pg_sys::Const>(argument(1), pg_sys::NodeTag::T_Const)?;
-            let parameters = of_type::<pg_sys::Const>(argument(2), pg_sys::NodeTag::T_Const)?;
+            let constant = |node| of_type::<pg_sys::Const>(node, pg_sys::NodeTag::T_Const);
+            let (row, filter, parameters, are_columns) = match *elements::<pg_sys::Node>(arguments).as_slice() {
+                [entity, filter, parameters] => {
+                    (row(entity, root), constant(filter)?, Some(constant(parameters)?), false)
+                }
+                [column, _, _, _, filter] => (column_of_row(column, root), constant(filter)?, None, true),
+                _ => return None,
+            };
             Some(Arguments {
-                row: row(argument(0), root),
+                row,
+                are_columns,
                 filter: TextArg::from_datum(filter.constvalue, filter.constisnull)?,
-                parameters: PropertiesArg::from_datum(parameters.constvalue, parameters.constisnull),
+                parameters: parameters.and_then(|it| PropertiesArg::from_datum(it.constvalue, it.constisnull)),
                 has: Implied::at(filter.location),
             })
         }
@@ -335,7 +348,7 @@ unsafe fn entry_and_bound<'p>(comparison: *mut pg_sys::Expr, function: u32) -> O
 ///
 /// # Safety
 /// `root` must be the planner's query, or NULL.
-unsafe fn ends_early(root: *mut pg_sys::PlannerInfo) -> bool {
+pub(super) unsafe fn ends_early(root: *mut pg_sys::PlannerInfo) -> bool {
     // SAFETY: the planner's query is a valid tree.
     unsafe { root.as_ref().map(|root| &*root.parse) }.is_some_and(|query| {
         let takes_all = query.hasAggs || query.hasWindowFuncs;
@@ -354,23 +367,34 @@ unsafe fn ends_early(root: *mut pg_sys::PlannerInfo) -> bool {
 /// # Safety
 /// The node must be an expression of the planner's query, which may be NULL.
 unsafe fn row<'p>(node: *mut pg_sys::Node, root: *mut pg_sys::PlannerInfo) -> Option<(pg_sys::Oid, &'p pg_sys::Var)> {
+    // SAFETY: a node is what its tag says. The rest is the caller's promise.
+    unsafe {
+        // The row of a table of the service becomes an entity by this conversion.
+        let entity = of_type::<pg_sys::ConvertRowtypeExpr>(node, pg_sys::NodeTag::T_ConvertRowtypeExpr)?;
+        column_of_row(entity.arg.cast(), root).filter(|(_, row)| row.varattno == 0)
+    }
+}
+
+/// Returns the table and the variable of a column of a table, or of its whole row.
+///
+/// # Safety
+/// As for [`row`].
+unsafe fn column_of_row<'p>(
+    node: *mut pg_sys::Node,
+    root: *mut pg_sys::PlannerInfo,
+) -> Option<(pg_sys::Oid, &'p pg_sys::Var)> {
     // SAFETY: a node is what its tag says. The planner's query has a range table, in which the variables of its
     // expressions count from 1.
     unsafe {
         let root = root.as_ref()?;
-        // The row of a table of the service becomes an entity by this conversion.
-        let entity = of_type::<pg_sys::ConvertRowtypeExpr>(node, pg_sys::NodeTag::T_ConvertRowtypeExpr)?;
-        let row = of_type::<pg_sys::Var>(entity.arg.cast(), pg_sys::NodeTag::T_Var)?;
-        if row.varattno != 0 || row.varlevelsup != 0 {
-            return None;
-        }
+        let column = of_type::<pg_sys::Var>(node, pg_sys::NodeTag::T_Var).filter(|column| column.varlevelsup == 0)?;
         let tables = (*root.parse).rtable.as_ref()?;
-        let number = usize::try_from(row.varno as i64 - 1).ok()?;
+        let number = usize::try_from(column.varno as i64 - 1).ok()?;
         if number >= usize::try_from(tables.length).ok()? {
             return None;
         }
         let entry = (*tables.elements.add(number)).ptr_value.cast::<pg_sys::RangeTblEntry>();
-        ((*entry).rtekind == pg_sys::RTEKind::RTE_RELATION).then(|| ((*entry).relid, row))
+        ((*entry).rtekind == pg_sys::RTEKind::RTE_RELATION).then(|| ((*entry).relid, column))
     }
 }
 
@@ -422,20 +446,36 @@ impl SimplifyRequest<'_> {
     }
 }
 
-impl<'p> MatchesCall<'p> {
-    /// Returns a condition on a column of the primary key.
-    pub fn compare_key(&self, key: Key, operator: Operator, value: &str) -> Expression {
+impl<'p> TableRow<'p> {
+    /// Makes the row of a table from the variable that stands for it. Returns `None` if the table lacks a column of an entity.
+    pub(super) fn new(row: &'p pg_sys::Var, table: pg_sys::Oid) -> Option<TableRow<'p>> {
+        let columns = ColumnNumbers::of(table)?;
+        Some(TableRow { row, columns })
+    }
+
+    /// Returns a column of the primary key.
+    fn key(&self, key: Key) -> Expression {
         let column = match key {
             Key::Partition => self.columns.partition_key,
             Key::Row => self.columns.row_key,
         };
-        let column = self.column(column, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID);
-        compare(
-            column,
-            operator,
-            value.as_bytes(),
-            (pg_sys::TEXT_BTREE_FAM_OID, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID),
-        )
+        self.column(column, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID)
+    }
+
+    /// Returns the columns of an entity.
+    pub(super) fn all_columns(&self) -> [Expression; 4] {
+        [
+            self.key(Key::Partition),
+            self.key(Key::Row),
+            self.column(self.columns.timestamp, pg_sys::TIMESTAMPTZOID, pg_sys::InvalidOid),
+            self.column(self.columns.properties, catalog::properties_type(), pg_sys::InvalidOid),
+        ]
+    }
+
+    /// Returns a condition on a column of the primary key.
+    pub fn compare_key(&self, key: Key, operator: Operator, value: &str) -> Expression {
+        let value = constant(pg_sys::TEXTOID, pg_sys::C_COLLATION_OID, value.as_bytes());
+        compare(self.key(key), operator, value, KEYS)
     }
 
     /// Returns a condition on the entry in the index on a property.
@@ -463,7 +503,7 @@ impl<'p> MatchesCall<'p> {
         compare(
             Expression(entry.cast()),
             operator,
-            value,
+            constant(pg_sys::BYTEAOID, pg_sys::InvalidOid, value),
             (pg_sys::BYTEA_BTREE_FAM_OID, pg_sys::BYTEAOID, pg_sys::InvalidOid),
         )
     }
@@ -483,6 +523,11 @@ impl<'p> MatchesCall<'p> {
             Expression(column.cast())
         }
     }
+}
+
+/// Returns the answer of a support function. NULL stands for none.
+pub fn answer(answer: Option<pg_sys::Datum>) -> pgrx::Internal {
+    pgrx::Internal::from(Some(answer.unwrap_or(pg_sys::Datum::null())))
 }
 
 /// Returns the conjunction of conditions. There must be one at least.
@@ -515,7 +560,7 @@ fn combined(operator: pg_sys::BoolExprType::Type, conditions: &[Expression]) -> 
     Expression(unsafe { pg_sys::makeBoolExpr(operator, parts, -1) })
 }
 
-fn list(expressions: &[Expression]) -> *mut pg_sys::List {
+pub(super) fn list(expressions: &[Expression]) -> *mut pg_sys::List {
     // SAFETY: the list is one of pointers.
     expressions
         .iter()
@@ -524,13 +569,12 @@ fn list(expressions: &[Expression]) -> *mut pg_sys::List {
         })
 }
 
-/// Compares an expression with a constant of its type, which is text or bytea.
-fn compare(
-    left: Expression,
-    operator: Operator,
-    value: &[u8],
-    (family, of_type, collation): (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid),
-) -> Expression {
+/// How keys are compared: the operator family, the type and the collation.
+pub(super) const KEYS: (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid) =
+    (pg_sys::TEXT_BTREE_FAM_OID, pg_sys::TEXTOID, pg_sys::C_COLLATION_OID);
+
+/// Returns the operator of a family that compares two values of a type.
+pub(super) fn comparison(operator: Operator, family: pg_sys::Oid, of_type: pg_sys::Oid) -> pg_sys::Oid {
     let strategy = match operator {
         Operator::Less => pg_sys::BTLessStrategyNumber,
         Operator::LessOrEqual => pg_sys::BTLessEqualStrategyNumber,
@@ -538,12 +582,21 @@ fn compare(
         Operator::GreaterOrEqual => pg_sys::BTGreaterEqualStrategyNumber,
         Operator::Greater => pg_sys::BTGreaterStrategyNumber,
     };
-    let right = constant(of_type, collation, value);
+    // SAFETY: the function looks up a catalog, which needs a transaction, and a statement is planned in one.
+    unsafe { pg_sys::get_opfamily_member(family, of_type, of_type, strategy as pg_sys::int16) }
+}
+
+/// Compares two expressions of a type.
+fn compare(
+    left: Expression,
+    operator: Operator,
+    right: Expression,
+    (family, of_type, collation): (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid),
+) -> Expression {
     // SAFETY: the family has an operator for each comparison of its type.
     unsafe {
-        let operator = pg_sys::get_opfamily_member(family, of_type, of_type, strategy as pg_sys::int16);
         let condition = pg_sys::make_opclause(
-            operator,
+            comparison(operator, family, of_type),
             pg_sys::BOOLOID,
             false,
             left.0,
@@ -557,7 +610,7 @@ fn compare(
 }
 
 /// Makes a constant of the type text or bytea.
-fn constant(of_type: pg_sys::Oid, collation: pg_sys::Oid, bytes: &[u8]) -> Expression {
+pub(super) fn constant(of_type: pg_sys::Oid, collation: pg_sys::Oid, bytes: &[u8]) -> Expression {
     const ANY_LENGTH: c_int = -1;
     // SAFETY: both types are varlenas, which are not passed by value.
     Expression(unsafe {

@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use table_service_model::property_index::Span;
 use table_service_model::{Error, Properties, PropertiesBuf, ticks};
 
-use super::eligibility::{Purpose, is_allowed, is_plain, is_planned_plainly, primary_key};
+use super::eligibility::{Purpose, has_no_nulls, is_allowed, is_plain, is_planned_plainly, primary_key};
 use super::index_entries::{IndexEntries, entry_insertion};
 use crate::engine::contract;
 use crate::engine::expiry::Expiries;
@@ -139,6 +139,12 @@ impl Direct {
     /// Returns whether entities can be looked up by their keys.
     pub fn finds_keys(&self) -> bool {
         !self.index.is_null()
+    }
+
+    /// Returns whether no row has NULL in a column.
+    pub fn has_no_nulls(&self) -> bool {
+        // SAFETY: the relation is open.
+        unsafe { has_no_nulls((*self.relation).rd_att) }
     }
 
     /// Returns the entity with these keys, if the caller's snapshot sees one.

@@ -174,6 +174,27 @@ unsafe fn has_only_stored_columns(descriptor: pg_sys::TupleDesc) -> bool {
     }
 }
 
+/// Returns whether no row of the table has NULL in a column.
+///
+/// # Safety
+/// The descriptor must be that of an open relation with the columns of an entity.
+pub(super) unsafe fn has_no_nulls(descriptor: pg_sys::TupleDesc) -> bool {
+    (0..4).all(|column| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            // Rows that are older than a constraint may not meet it before it is validated.
+            #[cfg(since_pg18)]
+            let has_no_null = {
+                let attribute = &*(*descriptor).compact_attrs.as_ptr().add(column);
+                attribute.attnullability as u8 == pg_sys::ATTNULLABLE_VALID
+            };
+            #[cfg(not(since_pg18))]
+            let has_no_null = (*(*descriptor).attrs.as_ptr().add(column)).attnotnull;
+            has_no_null
+        }
+    })
+}
+
 /// Returns whether the table has no CHECK constraint but that of `create_table`.
 ///
 /// # Safety

@@ -39,12 +39,13 @@ fn golden() -> PathBuf {
 }
 
 /// PostgreSQL calls these for every value of the type that it reads or writes, and queries put the others into their plans.
-const CALLED_BY_POSTGRESQL: [&str; 7] = [
+const CALLED_BY_POSTGRESQL: [&str; 8] = [
     "matches_support",
     "properties_in",
     "properties_out",
     "properties_recv",
     "properties_subscript",
+    "query_entities_support",
     "scan_passes",
     "scan_position",
 ];

@@ -22,6 +22,7 @@ mod hostile_json;
 mod hostile_roles;
 mod index_builds;
 mod index_entities;
+mod inlining;
 mod install;
 mod install_script;
 mod interrupts;

@@ -1,0 +1,83 @@
+//! Calls of functions in FROM that a statement may do without: the query that has the same result takes their place, and becomes a part
+//! of the statement. PostgreSQL 19 and later ask for it.
+//!
+//! - A call stays what it is where the query would differ from it in anything but speed. So only direct access's tables are read so, whose
+//!   columns are not NULL and whose entities do not expire; a call with an argument that raises an error stays, and raises it.
+//! - The table has to be named in the spelling that is stored. Then nothing but a change of this table gives the name another meaning, and
+//!   PostgreSQL discards a plan when its table changes.
+//! - What the call checks once is checked when the statement is planned. PostgreSQL plans it again for another role, and after changes of
+//!   rights on the table, of its definition, its indexes and its policies. A change of the dialect discards all plans.
+//! - As in any statement on a table, nobody can truncate the table or change its definition in the middle of the statement.
+
+use pgrx::pg_sys;
+use table_service_model::filter::{Dialect, Filter, Plan};
+
+use super::direct::{self, Purpose};
+use super::expiry::Expiries;
+use super::matches::{RANGES, conditions, keys_say_all};
+use super::table::{Table, TableLock};
+use crate::postgres::inlining::{CallInFrom, Selection};
+
+/// Returns whether a statement may be faster with a query in the place of a call. Where it takes what the call returns as it is, it is not:
+/// the call needs no plan.
+pub fn may_gain(call: &CallInFrom<'_>) -> bool {
+    call.is_joined() || call.is_narrowed() || call.is_changed()
+}
+
+/// Returns the query that selects the entities of a plan, at most `top` of them.
+pub fn query_entities(call: &CallInFrom<'_>, table_name: &str, plan: &Plan, top: Option<i64>) -> Option<pg_sys::Datum> {
+    let (is_one, is_partition) = match plan.ranges.as_slice() {
+        [range] => (range.point().is_some(), range.partition().is_some()),
+        _ => (false, false),
+    };
+    // By itself the call is faster with one entity, and where it tests all rows in any case.
+    let gains = match plan.residual {
+        _ if call.is_joined() => true,
+        _ if is_one => false,
+        Some(_) => call.is_narrowed(),
+        None => may_gain(call),
+    };
+    // Without a range there is nothing to read. For many, and with `top` for a filter that tests rows, the function finds the better way:
+    // it sees what it has read so far.
+    let is_simple = (1..=RANGES).contains(&plan.ranges.len())
+        && plan.ranges.iter().all(keys_say_all)
+        && (top.is_none() || plan.residual.is_none());
+    if !gains || !is_simple {
+        return None;
+    }
+    on_table(call, table_name, |table| {
+        let row = call.row(table.oid())?;
+        let (mut conditions, implied) = conditions(&row, table, plan, call.ends_early());
+        if let Some(residual) = &plan.residual {
+            let text = residual.to_string();
+            // With the values of parameters in it, it may be too long.
+            (Filter::parse(&text, None, Dialect::Extended).ok()? == *residual).then_some(())?;
+            conditions.push(call.passes(&row, &text, implied)?);
+        }
+        let selection = Selection {
+            conditions,
+            is_ordered: !is_one && (top.is_some() || call.order_shows(is_partition)),
+            top,
+        };
+        call.answer(table.oid(), &selection)
+    })
+}
+
+/// Calls `f` with a table, locked, if a query may read it in the place of a call.
+fn on_table(
+    call: &CallInFrom<'_>,
+    name: &str,
+    f: impl FnOnce(&Table) -> Option<pg_sys::Datum>,
+) -> Option<pg_sys::Datum> {
+    Table::find(name)?;
+    let table = Table::open(name, TableLock::Read).ok()?;
+    let is_plain = table.name().name() == name
+        && Expiries::of(&table).is_empty()
+        && direct::with(&table, Purpose::Get, |table| Some(table.has_no_nulls())) == Some(true);
+    let query = is_plain.then(|| f(&table)).flatten();
+    if query.is_none() {
+        call.stays_while(table.oid());
+        table.unlock(TableLock::Read);
+    }
+    query
+}
