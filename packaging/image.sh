@@ -61,10 +61,11 @@ image() {
     [[ ${file#*:} != */bin/* ]] || mode=755
     buildah "${storage[@]}" add --quiet --chmod "$mode" "$container" "${file%%:*}" "${file#*:}" >/dev/null
   done
-  buildah "${storage[@]}" config --created-by "packaging/image.sh" --label "org.opencontainers.image.version=$version" "${config[@]}" "$container"
   for link in "${links[@]}"; do
     buildah "${storage[@]}" run "$container" ln -s "${link%%:*}" "${link#*:}"
   done
+  # From here on commands run as the image's user.
+  buildah "${storage[@]}" config --created-by "packaging/image.sh" --label "org.opencontainers.image.version=$version" "${config[@]}" "$container"
   # Without a name here: it would be another name in the file.
   image=$(buildah "${storage[@]}" commit --quiet --format docker --timestamp "$SOURCE_DATE_EPOCH" "$container")
   rm -f "$packages/$name.tar"
