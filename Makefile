@@ -14,7 +14,7 @@ help:
 	@echo 'make install PG_CONFIG=/path/to/pg_config'
 	@echo '                install the extension into a PostgreSQL server of yours'
 	@echo 'make emulator   the emulator of the last commit for pip and npm, in target/packages (15 minutes the first time)'
-	@echo 'make packages   the same, and Debian packages, for each PostgreSQL that has its headers here (an hour the first time)'
+	@echo 'make packages   the same, and Debian packages, for each PostgreSQL that has its headers here (20 minutes the first time)'
 	@echo 'make test-packages'
 	@echo '                use these packages in bare systems (root; 20 minutes)'
 	@echo 'make setup      only provide what is missing to build and test; POSTGRES_SOURCE=/path/to/postgresql-16.10.tar.bz2 builds'

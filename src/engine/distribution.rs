@@ -15,7 +15,7 @@ use crate::postgres::raised::{has_sqlstate, message};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
-use crate::postgres::visit::refuse_foreign_code;
+use crate::postgres::visit::{Refused, refuse_foreign_code, refuse_foreign_code_of_own};
 use crate::postgres::{catalog, citus};
 
 /// The largest number of shards that Citus makes of a table.
@@ -107,8 +107,9 @@ pub fn enable(shard_count: i32) -> Result<(), Error> {
             ),
         });
     }
-    if let Some(properties) = catalog::own_relation(c"service_properties") {
-        require_own_code(properties, "table_service.service_properties")?;
+    if let Some(properties) = local_properties() {
+        let allowed = refuse_foreign_code_of_own(properties);
+        allowed.map_err(|refused| not_as_caller("table_service.service_properties", refused))?;
     }
     let moved = connect(|spi| to_move(spi, |table| !table.is_distributed()))?;
     // In sequence, whatever the names are: Citus does not turn from parallel to sequential in a transaction.
@@ -139,7 +140,7 @@ fn make_anchor(spi: &Connection, shard_count: i32) {
         "SELECT pg_catalog.create_distributed_table(\
             'table_service.citus_anchor', 'partition_key', colocate_with => 'none', shard_count => {shard_count})"
     ));
-    if catalog::own_relation(c"service_properties").is_some_and(|properties| !citus::is_distributed(properties)) {
+    if local_properties().is_some() {
         // Citus logs in as the owner of a table when it moves it, and no one can log in as pg_database_owner. The table gets no owner
         // above that of the database, who can put another one in its place.
         let owner = spi.read(
@@ -199,18 +200,21 @@ fn to_move(spi: &Connection, is_moved: impl Fn(&Table) -> bool) -> Result<Vec<Ta
     let all = tables(spi).into_iter().filter(is_moved);
     let own = |table: Table| {
         let table = Table::open(table.name().name(), TableLock::Define)?;
-        require_own_code(table.oid(), &table.name().to_string())?;
+        refuse_foreign_code(table.oid()).map_err(|refused| not_as_caller(&table.name().to_string(), refused))?;
         Ok(table)
     };
     all.map(own).collect()
 }
 
-/// # Errors
-/// `AuthorizationFailure` if others have put code into a table.
-fn require_own_code(table: pg_sys::Oid, name: &str) -> Result<(), Error> {
-    refuse_foreign_code(table).map_err(|refused| Error::NotAuthorized {
+/// Returns the table with the properties of the service, if Citus does not have it yet.
+fn local_properties() -> Option<pg_sys::Oid> {
+    catalog::own_relation(c"service_properties").filter(|properties| !citus::is_distributed(*properties))
+}
+
+fn not_as_caller(name: &str, refused: Refused) -> Error {
+    Error::NotAuthorized {
         reason: format!("Citus would run code of the table {name} as the caller: {}", refused.0),
-    })
+    }
 }
 
 /// Returns the tables of the service, without the parts of partitioned ones.

@@ -194,6 +194,7 @@ fn is_as_created(table: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> bool {
         [pg_sys::REGCLASSOID, pg_sys::JSONBOID],
         [pg_sys::BOOLOID, pg_sys::JSONBOID],
     ];
+    const TRIGGERS_OF_TRUNCATE: u32 = pg_sys::TRIGGER_TYPE_TRUNCATE | pg_sys::TRIGGER_TYPE_BEFORE;
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
     // SAFETY: the caller has locked the table. It is open, and so are its indexes, while their entries of the relation cache are read. The optional parts of an entry
     // are valid or NULL. Defaults and constraints are C strings: expressions as text, which begins with the kind of their first node.
@@ -212,6 +213,12 @@ fn is_as_created(table: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> bool {
                 !text.starts_with(b"{CONST ") && !text.starts_with(b"{VAR ")
             })
         });
+        // Citus puts a trigger for TRUNCATE on each of its tables, and nothing here truncates one.
+        let has_triggers = (*relation).trigdesc.as_ref().is_some_and(|triggers| {
+            let number = usize::try_from(triggers.numtriggers).unwrap_or_default();
+            let mut types = (0..number).map(|trigger| (*triggers.triggers.add(trigger)).tgtype);
+            types.any(|runs_at| u32::from(runs_at.cast_unsigned()) & !TRIGGERS_OF_TRUNCATE != 0)
+        });
         let mut is_as_created = class.relkind as u8 == pg_sys::RELKIND_RELATION
             && has_own_types
             && !has_expressions
@@ -219,7 +226,7 @@ fn is_as_created(table: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> bool {
             && !class.relispartition
             && !class.relforcerowsecurity
             && (*relation).rd_rules.is_null()
-            && (*relation).trigdesc.is_null()
+            && !has_triggers
             && pg_sys::RelationGetStatExtList(relation).is_null();
         for index in indexes(relation).collect::<Vec<_>>() {
             let index = pg_sys::index_open(index, lock);
@@ -285,6 +292,21 @@ pub fn refuse_foreign_code(table: pg_sys::Oid) -> Result<(), Refused> {
             "{object} belongs to the role {owner}, and would run with the rights of {user}"
         )))
     })
+}
+
+/// Refuses a table of the extension if a statement on it could run code of others. As it was created it has none, though its parts belong to
+/// pg_database_owner, who has the rights of nobody. Until the end of the transaction nobody adds any.
+///
+/// # Errors
+/// Those of [`refuse_foreign_code`].
+pub fn refuse_foreign_code_of_own(table: pg_sys::Oid) -> Result<(), Refused> {
+    let lock = pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE;
+    // SAFETY: the function locks any OID.
+    unsafe { pg_sys::LockRelationOid(table, lock) };
+    match is_as_created(table, lock) {
+        true => Ok(()),
+        false => refuse_foreign_code(table),
+    }
 }
 
 /// Returns whether the session has cursors beside the statement that is running.

@@ -62,6 +62,10 @@ CALL public.loop('startswith(PartitionKey, ''p00'')', 30);
 CALL public.loop('contains(Name, ''29'')', 50);
 CALL public.loop('RowKey in (''03'', ''04'') and N ne null', 100);
 CALL public.loop('N eq null', 4);
+-- A call of matches is sent as it is: what it says, the sessions of the other servers decide. The condition of filter_to_sql says it everywhere.
+SELECT count(*) FROM table_service_data."Queries" AS t WHERE matches(ROW(t.partition_key, t.row_key, t."timestamp", t.properties)::entity, 'contains(Name, ''29'')');
+SELECT filter_to_sql('contains(Name, ''29'')') AS condition \gset
+SELECT count(*) FROM table_service_data."Queries" WHERE :condition;
 RESET table_service.filter_dialect;
 
 -- An index on a property is one on every shard.

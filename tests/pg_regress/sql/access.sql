@@ -121,17 +121,3 @@ FROM (VALUES ('NULL, KEY, ''abc'', ''r'', now()'), ('''acc'', NULL, ''abc'', ''r
     ('''acc'', KEY, ''abc'', ''r'', now(), ''-infinity'''), ('''acc'', KEY, ''abc'', ''r'', now(), ip_range => ''localhost'''), ('''acc'', KEY, ''abc'', ''r'', now(), protocol => ''http'''),
     ('''acc'', KEY, ''abc'', ''r'', now(), start_row_key => ''a'''), ('''acc'', KEY, ''abc'', ''r'', now(), end_row_key => ''a'''), ('''acc'', KEY, ''abc'', ''r'', now(), end_partition_key => '''''),
     ('''acc'', KEY, ''abc'', ''r'', now(), end_partition_key => ''a'', end_row_key => '''''), ('''acc'', KEY, ''abc'', ''r'', now(), start_partition_key => E''a\n\nz''')) AS v (arguments);
-
-\echo 'code on the tables of the extension'
--- The owner of the database may grant TRIGGER, and no other role's code runs with that owner's rights.
-CREATE ROLE regress_planter;
-CREATE SCHEMA regress_planter AUTHORIZATION regress_planter;
-GRANT TRIGGER ON service_properties TO regress_planter;
-SET ROLE regress_planter;
-CREATE FUNCTION regress_planter.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'runs as %', current_user; RETURN NEW; END $$;
-CREATE TRIGGER note BEFORE INSERT OR UPDATE ON service_properties FOR EACH ROW EXECUTE FUNCTION regress_planter.note();
-RESET ROLE;
-SELECT set_service_properties('{"Cors": []}');
-DROP SCHEMA regress_planter CASCADE;
-REVOKE ALL ON service_properties FROM regress_planter;
-DROP ROLE regress_planter;

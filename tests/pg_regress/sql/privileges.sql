@@ -127,3 +127,16 @@ SELECT delete_table('Employees');
 REVOKE CREATE ON SCHEMA table_service_data FROM golden_owner;
 REVOKE USAGE ON SCHEMA :temp FROM PUBLIC;
 DROP ROLE golden_owner, golden_reader, golden_writer, golden_nobody;
+
+-- The owner of the database may grant TRIGGER, and no other role's code runs with that owner's rights.
+CREATE ROLE regress_planter;
+CREATE SCHEMA regress_planter AUTHORIZATION regress_planter;
+GRANT TRIGGER ON service_properties TO regress_planter;
+SET ROLE regress_planter;
+CREATE FUNCTION regress_planter.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'runs as %', current_user; RETURN NEW; END $$;
+CREATE TRIGGER note BEFORE INSERT OR UPDATE ON service_properties FOR EACH ROW EXECUTE FUNCTION regress_planter.note();
+RESET ROLE;
+SELECT set_service_properties('{"Cors": []}');
+DROP SCHEMA regress_planter CASCADE;
+REVOKE ALL ON service_properties FROM regress_planter;
+DROP ROLE regress_planter;
