@@ -139,7 +139,7 @@ inside "test -e /usr/lib/systemd/system/table-service-gateway.service || test -e
 inside "zcat -f /usr/share/man/man1/table-service-gateway.1*" | grep 'database' >/dev/null || die "its man page lacks the options"
 same "the version of the copy program" "table-service-copy $version" "$(inside "table-service-copy --version")"
 inside "zcat -f /usr/share/man/man1/table-service-copy.1*" | grep -F 'on\-conflict' >/dev/null || die "the copy program's man page lacks the options"
-same "without an account it does not start" 1 "$(inside "table-service-gateway --config /etc/table-service-gateway.toml 2>/dev/null || echo \$?")"
+same "without an account it does not start" 2 "$(inside "table-service-gateway --config /etc/table-service-gateway.toml 2>/dev/null || echo \$?")"
 refused=$(inside "runuser -u postgres -- table-service-gateway --listen 0.0.0.0:10012 --admin-listen 127.0.0.1:10013 --database-url postgresql:///tables?host=/run/postgresql 2>&1 || true")
 [[ $refused == *"is public"* ]] || die "it starts with the public key for everybody: $refused"
 ok "it does not start with the public key for everybody"
