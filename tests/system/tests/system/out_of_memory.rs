@@ -101,6 +101,8 @@ const CALLS: &[(&str, &str)] = &[
     ("get_entities", "SELECT * FROM get_entities('Orders', 'p', ARRAY['100', '101', 'none'], 'Kind')"),
     ("query_entities", "SELECT count(*) FROM query_entities('Orders', 'PartitionKey eq ''p'' and N gt 120', 'N', 50)"),
     ("query_entities", "SELECT count(*) FROM query_entities('Orders', 'Kind eq ''k1''')"),
+    // From PostgreSQL 19 on it becomes a part of the statement.
+    ("query_entities query_entities_support", "SELECT e.row_key FROM query_entities('Orders', 'PartitionKey eq ''p'' and N gt 120') AS e LIMIT 5"),
     ("query_page", "SELECT * FROM query_page('Orders', 'PartitionKey eq ''p''', NULL, 20)"),
     ("query_page_json", "SELECT * FROM query_page_json('Orders', 'Kind eq ''k1'' or Kind eq ''k2''', NULL, 20)"),
     ("query_page_chunks", "SELECT * FROM query_page_chunks('Orders', 'PartitionKey eq ''p''', NULL, 20)"),
