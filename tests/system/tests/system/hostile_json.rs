@@ -46,21 +46,23 @@ fn is_alive(session: &Session) {
     );
 }
 
-/// By how many bytes the memory of the server's process grew at most while `work` ran.
+/// By how many bytes the memory of the server's process grew at most while `work` ran. Pages of tables that it has touched do not count: they
+/// are shared.
 pub fn peak(session: &Session, work: impl FnOnce()) -> usize {
     let process = format!("/proc/{}", session.pid());
-    let high_water_mark = || {
+    let status = |name: &str| {
         let status = fs::read_to_string(format!("{process}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         let kilobytes: usize = line.trim().trim_end_matches(" kB").parse().unwrap();
         kilobytes * 1024
     };
+    let (high_water_mark, shared) = (|| status("VmHWM:"), || status("RssShmem:"));
     is_alive(session);
     // Resets the peak to what the process holds now.
     fs::write(format!("{process}/clear_refs"), "5").unwrap();
-    let before = high_water_mark();
+    let before = (high_water_mark(), shared());
     work();
-    high_water_mark() - before
+    (high_water_mark() - before.0).saturating_sub(shared().saturating_sub(before.1))
 }
 
 /// `members` inside an object that has the keys of an entity as well.
