@@ -1,5 +1,6 @@
-//! What can be seen only from inside a server process: what a session keeps, how much memory calls leave behind, and what
-//! the binary input function makes of broken bytes. What the functions do is tested in `tests/pg_regress/`.
+//! Tests of effects that only a server process shows: the state that a session keeps, the memory that calls leave behind,
+//! and the answers of the binary input function to broken bytes. The results of the functions are tested in
+//! `tests/pg_regress/`.
 
 // In a helper of tests, as in tests, a failure may panic.
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -202,7 +203,7 @@ mod tests {
             "(SELECT count(*) FROM each_property(jsonb_build_object('a', repeat('x', 1000), 'b', i)))",
             "fails('SELECT insert_entity(''Employees'', ''p'', ''r'', ''{}'')')",
         ] {
-            // What the last of so many calls leaves, while the statement still runs.
+            // The memory that the last of so many calls leaves, while the statement still runs.
             let memory_after = |calls: u32| -> i64 {
                 let memory = format!(
                     "SELECT max(CASE i WHEN {calls} THEN memory() END) FROM (SELECT i, {call} AS result FROM generate_series(1, {calls}) AS i OFFSET 0) AS c

@@ -16,7 +16,7 @@ use crate::postgres::clock::ticks_of;
 use crate::postgres::error::OrRaise;
 use crate::postgres::types::{JsonArg, JsonOut, TextArg};
 
-/// What is done on the coordinator only: policies belong to the table's OID, which differs from server to server.
+/// The work of the coordinator alone: policies belong to the table's OID, which differs from server to server.
 const POLICIES: &str = "Access policies are read and set";
 
 /// The version of the signatures. The current SDKs use the same one.

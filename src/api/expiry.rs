@@ -95,7 +95,7 @@ fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>
         let if_exists = required("if_exists", if_exists)?;
         prevent_if_read_only(c"drop_expiry()");
         if has_one_snapshot() {
-            // What has expired, and it does not see, would appear again.
+            // Entities that have expired, and that the snapshot does not see, would appear again.
             return Err(Error::CalledWithOneSnapshot {
                 function: "drop_expiry",
             });

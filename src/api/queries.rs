@@ -428,7 +428,7 @@ impl PageSink for PageJson<'_> {
 
 impl PageJson<'_> {
     fn finish(mut self, token: Option<String>) -> Vec<u8> {
-        // What did not fit.
+        // Removes the entity that did not fit.
         self.json.truncate(self.printed.max(PAGE_BEGIN.len()));
         self.json.extend_from_slice(b"],\"continuationToken\":");
         match token {
@@ -446,7 +446,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Makes the rows of `query_page_chunks`.
 struct Chunks<'f, 'p> {
     result: ResultSet<'f>,
-    /// What is not in a row yet.
+    /// The text that is not in a row yet.
     chunk: Vec<u8>,
     /// The entity that was measured last, with the comma before it.
     printed: Vec<u8>,

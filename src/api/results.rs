@@ -39,13 +39,13 @@ set_of!(
     "TABLE (chunk text, continuation_token text)"
 );
 set_of!(
-    /// What a step of a delete has done.
+    /// The result of a step of a delete.
     DeletedStep,
     external_sql_type,
     "TABLE (deleted bigint, continuation_token text)"
 );
 set_of!(
-    /// What a step of an update has done.
+    /// The result of a step of an update.
     UpdatedStep,
     external_sql_type,
     "TABLE (updated bigint, continuation_token text)"
@@ -75,7 +75,7 @@ set_of!(
     "TABLE (table_name text, property text, time_to_live interval, index regclass, is_valid boolean, oldest timestamptz)"
 );
 set_of!(
-    /// What a sweep has deleted.
+    /// The results of a sweep.
     Sweeps,
     external_sql_type,
     "TABLE (table_name text, deleted bigint, more boolean, oldest timestamptz, reason text)"

@@ -218,7 +218,7 @@ pub fn suppressed() -> Error {
     }
 }
 
-/// What is in the way of an insert.
+/// The obstacle to an insert.
 pub enum InTheWay {
     /// An entity, or nothing that the caller may see: nothing tells the caller more of what a policy hides.
     Entity,
@@ -241,8 +241,8 @@ pub fn remove_expired(table: &Table, expiries: &Expiries, keys: EntityKeys<'_>) 
         if !expiries.have_passed(timestamp, properties) {
             return InTheWay::Entity;
         }
-        // It stays expired, whoever holds its lock. One that was renewed has another Timestamp. If a sweep was faster, this
-        // deletes nothing; if a policy or a trigger keeps it, it is found again.
+        // The entity stays expired, whoever holds its lock. A renewed entity has another Timestamp. If a sweep was faster,
+        // this deletes nothing; if a policy or a trigger keeps it, it is found again.
         spi.run(table.name(), &Statement::delete(keys, Some(timestamp)));
         InTheWay::Expired(timestamp)
     })

@@ -47,7 +47,7 @@ enum FailedAttempt {
 /// what made it fail may be hidden from the caller, for instance by a row-level security policy.
 const OUTDATED: usize = 3;
 
-/// What earlier attempts have found.
+/// The findings of earlier attempts.
 #[derive(Default)]
 struct EarlierAttempts {
     /// The versions that the last attempt found but could not lock or write.
@@ -148,8 +148,8 @@ enum Run {
     New,
 }
 
-/// What an attempt has found before its first lock: the RowKeys of entities that operations may insert and that are stored,
-/// and whether they have expired. It says in which order locks are taken; what is true then decides what is written.
+/// The findings of an attempt before its first lock: the RowKeys of stored entities that operations may insert, and whether
+/// these have expired. They decide the order of the locks. The entities under the locks decide what is written.
 type Looked = HashMap<String, bool>;
 
 /// An entity that is stored, but not locked.
@@ -250,7 +250,7 @@ impl<'a> BatchAttempt<'a> {
     fn look_first(&self, steps: &[Step<'a>]) -> Looked {
         let depends = |step: &&Step<'_>| step.operation.may_insert() && self.is_made_from_stored(step.operation);
         let keys: Vec<_> = steps.iter().filter(depends).map(Step::row_key).collect();
-        // Whoever may insert, but not read, is told of no entity that has expired.
+        // A caller that may insert, but not read, learns of no entity that has expired.
         if keys.is_empty() || !direct::may_read(self.table) {
             return Looked::new();
         }

@@ -34,7 +34,7 @@ const FOUND_BYTES: usize = 4 * 1024 * 1024;
 const LOCKED: usize = 1000;
 const LOCKED_BYTES: usize = 4 * 1024 * 1024;
 
-/// What becomes of an entity.
+/// The change of an entity.
 #[derive(Clone, Copy)]
 pub enum BulkChange<'a> {
     Delete,

@@ -37,14 +37,14 @@ pub struct ChangeFeed {
     written: Position,
 }
 
-/// The publication with a feed's name. Whoever may create in the database may have made it.
+/// The publication with a feed's name. Any role that may create objects in the database may have made it.
 struct Publication {
     name: String,
     owner: pg_sys::Oid,
     owner_name: String,
     /// Whether the caller has the rights of its owner.
     is_of_caller: bool,
-    /// What says that it leaves changes of its tables out.
+    /// The reason why it leaves changes of its tables out.
     lack: Option<String>,
 }
 
@@ -129,8 +129,8 @@ fn not_of_cluster() -> Error {
 }
 
 impl ChangeFeed {
-    /// Looks a feed up, of which all may be missing. A slot that this transaction has dropped is missing. What has the name of its
-    /// publication may be another role's.
+    /// Looks a feed up. All parts of it may be missing. A slot that this transaction has dropped is missing. The publication of
+    /// that name may be another role's.
     ///
     /// # Errors
     /// `InvalidInput` if its slot's name is that of another kind of slot.
@@ -226,7 +226,7 @@ impl ChangeFeed {
                 return Ok(slot.confirmed);
             }
             Ok(_) => return Err(Error::ChangeFeedExists { feed: feed.name }),
-            // Whoever has made the publication decided which tables it has.
+            // The role that made the publication has chosen its tables.
             Err(Error::ChangeFeedSlotNotFound { .. }) if !if_not_exists => {
                 return Err(Error::ChangeFeedPublicationExists { feed: feed.name });
             }
@@ -265,8 +265,8 @@ impl ChangeFeed {
         Ok(position)
     }
 
-    /// Drops what there is of the feed, when the transaction commits. Whoever may drop the slot is not kept from that by another role,
-    /// who has made something with the name of the publication: that stays.
+    /// Drops the parts of the feed that there are, when the transaction commits. A publication of that name that another role has made
+    /// stays. It does not keep the caller from dropping the slot.
     ///
     /// # Errors
     /// `AuthorizationFailure` for a role without REPLICATION.
@@ -292,7 +292,8 @@ impl ChangeFeed {
         Ok(())
     }
 
-    /// Confirms all transactions up to a position, when this transaction commits. What is confirmed already stays so.
+    /// Confirms all transactions up to a position, when this transaction commits. Transactions that are confirmed
+    /// already stay so.
     ///
     /// # Errors
     /// `ResourceNotFound` if a part of the feed is missing; `InvalidInput` for a position that the log has not reached;

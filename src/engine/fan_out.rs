@@ -99,7 +99,7 @@ fn remember_in_partition(table: &Table, entities: u64) {
 struct FanOut<'a> {
     spi: &'a Connection,
     table: &'a Table,
-    /// What property indexes know about the filter.
+    /// The knowledge of property indexes about the filter.
     knowledge: Option<FilterIndexes<'a>>,
     filter: Option<ScanFilter>,
     sink: &'a mut dyn FnMut(&Row<'_>) -> bool,
@@ -107,7 +107,7 @@ struct FanOut<'a> {
     has_ended: bool,
 }
 
-/// What is left to read of the first rows.
+/// The first rows that are still to be read.
 struct Left {
     rows: u64,
     until: i64,
@@ -141,7 +141,7 @@ const NEXT: u64 = 2;
 /// To find the next partition and to read it takes about as long as so many rows.
 const PARTITION: u64 = 700;
 
-/// What has arrived of a shard.
+/// The progress of reading a shard.
 #[derive(Clone, Default)]
 struct Arrived {
     rows: u64,

@@ -1,4 +1,4 @@
-//! What the gateway's role needs, and is not given by its own tables.
+//! The privileges that the gateway's role needs on objects other than its own tables.
 
 use std::slice::from_ref;
 

@@ -1,5 +1,5 @@
-//! What a call of `matches` says to the planner: the conditions that it implies, by which the planner finds indexes, and
-//! which part of the entities passes.
+//! The planner's view of a call of `matches`: the conditions that the call implies, by which the planner finds indexes,
+//! and the part of the entities that passes.
 
 use pgrx::pg_sys;
 use table_service_model::filter::{

@@ -22,8 +22,8 @@ const _: () = assert!(FULL_BYTES + ENTITY_ROW_BYTES <= PAGE_BYTES);
 
 /// Receives the entities of a page.
 pub trait PageSink {
-    /// Returns how many bytes the page has with this entity, and whether that is too much: then the page ends before it. What it
-    /// prepares for that, [`PageSink::entity`] can take.
+    /// Returns how many bytes the page has with this entity, and whether that is too much: then the page ends before it.
+    /// [`PageSink::entity`] can take the text that this prepares.
     fn measure(&mut self, row: &Row<'_>) -> Measure;
     /// Takes the entity that was measured. `may_be_last` says whether it may be the last one.
     fn entity(&mut self, row: &Row<'_>, may_be_last: bool);

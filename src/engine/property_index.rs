@@ -64,7 +64,7 @@ pub fn free_index_name(table: &Table, property: &str) -> String {
         .unwrap_or_else(|| name(0))
 }
 
-/// What the property indexes of a table know about a filter.
+/// The knowledge of a table's property indexes about a filter.
 pub struct FilterIndexes<'f> {
     pub filter: &'f Filter,
     pub every_row: EveryRow,
@@ -72,11 +72,12 @@ pub struct FilterIndexes<'f> {
     /// One index for each property, by the numbers of the properties in the condition.
     pub indexes: Rc<[PropertyIndex]>,
     condition: Condition,
-    /// What was counted so far.
+    /// The counts so far.
     counts: RefCell<HashMap<Counted, Count>>,
 }
 
-/// What [`FilterIndexes`] counts: the entries of the index on a property in a span, or the entities in a key range.
+/// The things that [`FilterIndexes`] counts: the entries of the index on a property in a span, or the entities in a key
+/// range.
 #[derive(PartialEq, Eq, Hash)]
 enum Counted {
     Entries(usize, Span),
@@ -379,7 +380,8 @@ impl<'f> FilterIndexes<'f> {
 
     /// Estimates which part of all entities has entries with `lower <= entry < upper` in the index on a property.
     pub fn estimate_entries(&self, property: &str, span: [&[u8]; 2]) -> Option<f64> {
-        /// What PostgreSQL takes for a range without statistics. Of what the statistics do not show there is about as much.
+        /// The part of all entities that PostgreSQL assumes in a range without statistics. A range that the statistics do
+        /// not show has about as many.
         const RANGE: f64 = 0.005;
         let index = self.indexes.iter().find(|index| *index.property == *property)?;
         if let Some(part) = part_between(index.oid, std::iter::once(span)).filter(|&part| part > 0.0) {

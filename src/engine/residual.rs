@@ -143,7 +143,7 @@ fn in_text<'c>(call: &'c mut Call<'_>, filter: &str, parameters: Option<Properti
 
 /// Returns the predicate in the bytes that a scan passes.
 fn compiled<'c>(call: &'c mut Call<'_>, bytes: &[u8]) -> &'c Kept {
-    // What is compiled has no dialect any more.
+    // A compiled filter has no dialect any more.
     kept(call, bytes, None, Dialect::default(), || Predicate::from_bytes(bytes))
 }
 

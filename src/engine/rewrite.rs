@@ -71,7 +71,7 @@ impl Rewrite<'_> {
     fn refused(&self, bag: PropertiesArg<'_>) -> Error {
         let Rewrite { table, keys, .. } = *self;
         match not_inserted(table, keys, bag) {
-            // What the caller sees there has expired, and a policy keeps it from being changed.
+            // The entity that the caller sees there has expired, and a policy keeps it from being changed.
             Error::EntityAlreadyExists
                 if connect(|spi| stored_entity(keys, &spi.run(table.name(), &Statement::look(keys))).is_some()) =>
             {

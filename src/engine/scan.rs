@@ -34,8 +34,8 @@ impl RowFilter {
         }
     }
 
-    /// Returns what a read that begins now tests on the rows of a table: the residual filter of its plan, and that the
-    /// entities have not expired. `None` if all rows pass.
+    /// Returns the test of rows for a read that begins now: the residual filter of its plan, and the expiries of the
+    /// table. `None` if all rows pass.
     pub fn of(table: &Table, residual: Option<&Filter>) -> Option<RowFilter> {
         predicate(table, residual).map(RowFilter::new)
     }
@@ -46,12 +46,12 @@ impl RowFilter {
     }
 }
 
-/// Returns what a read that begins now tests on the rows of a table. Every read tests this and nothing less.
+/// Returns the test of rows for a read that begins now. Every read makes this test and nothing less.
 pub fn predicate(table: &Table, residual: Option<&Filter>) -> Option<Predicate> {
     Predicate::of_query(residual, Expiries::of(table).alive())
 }
 
-/// What a caller wants of key ranges.
+/// The entities that a caller wants of key ranges.
 pub struct Wanted<'f> {
     /// How many entities, about.
     pub entities: u64,
@@ -98,7 +98,7 @@ pub fn read_all(spi: &Connection, table: &Table, plan: &Plan, sink: &mut dyn FnM
     }
     let residual = plan.residual.as_ref();
     let tested = predicate(table, residual);
-    // Nearly all rows pass an expiry. The planner would take it for a filter, and sort what is left.
+    // Nearly all rows pass an expiry. The planner would expect few of them, and sort these.
     let (of_statements, of_expiry) = match residual {
         Some(_) => (
             tested.map(|predicate| (ScanFilter::new(&predicate), RowFilter::new(predicate))),
@@ -165,7 +165,7 @@ fn read(
     }
 }
 
-/// Returns for what a table is opened if key ranges may be read without a statement.
+/// Returns the purpose for which a table is opened, if key ranges may be read without a statement.
 fn purpose(ranges: &[KeyRange], knowledge: Option<&FilterIndexes<'_>>) -> Option<Purpose> {
     if ranges.iter().any(|range| range.point().is_some()) {
         return Some(Purpose::Get);
@@ -173,22 +173,23 @@ fn purpose(ranges: &[KeyRange], knowledge: Option<&FilterIndexes<'_>>) -> Option
     knowledge.map(|knowledge| Purpose::Find(knowledge.every_row))
 }
 
-/// Returns whether key ranges are read together, sorted if they are sorted. To count entries and to plan takes longer than
-/// to read a small range, so with many ranges it would not pay for each. A condition on one value pays always.
+/// Returns whether key ranges are read together, with one sort if there is one. A count of entries and a plan take longer
+/// than a small range takes to read. So they do not pay for each of many ranges. They always pay for a condition on one
+/// value.
 fn are_read_together(ranges: &[KeyRange], knowledge: &FilterIndexes<'_>) -> bool {
     let scans = ranges.iter().filter(|range| range.point().is_none()).count();
     scans > APART && !FilterIndexes::is_one_value(knowledge.condition())
 }
 
-/// How many key ranges of a query are read each in its own way.
+/// The most key ranges of a query that are read each by itself.
 const APART: usize = 8;
 
 struct RangeReader<'a> {
     spi: &'a Connection,
     table: &'a Table,
-    /// What property indexes know about the filter.
+    /// The knowledge of property indexes about the filter.
     knowledge: Option<&'a FilterIndexes<'a>>,
-    /// What the caller wants. `None` stands for all entities.
+    /// The entities that the caller wants. `None` stands for all.
     wanted: Option<&'a Wanted<'a>>,
     all_rows: Option<&'a AllRows>,
     receiver: Receiver<'a>,
@@ -290,7 +291,7 @@ impl<'a> RangeReader<'a> {
             }
         }
         if let ([whole], true) = (given, strategy.has_tried_value() && strategy.read() == 0) {
-            // For a range that begins somewhere the planner may choose to read in key order.
+            // The statement has the whole range: if it began at a key, the planner could choose to read in key order.
             let keys = RangeKeys::new(whole);
             let statement = Statement::scan(&keys, self.filter(), true);
             let (spi, table) = (self.spi, self.table.name());
@@ -308,8 +309,8 @@ impl<'a> RangeReader<'a> {
         }
     }
 
-    /// Reads entities of key ranges in key order: so many, and then more as long as the strategy says so. Returns the rest of
-    /// the ranges, and what the strategy says then, if it was asked.
+    /// Reads `rows` entities of key ranges in key order, and then more as long as the strategy says so. Returns the rest of
+    /// the ranges, and the strategy's decision for something else, if it made one.
     fn in_key_order(
         &mut self,
         mut ranges: Vec<KeyRange>,
@@ -330,12 +331,12 @@ impl<'a> RangeReader<'a> {
                 rows = rows.saturating_sub(1);
             } else {
                 let keys = RangeKeys::new(&range);
-                // The rows are counted, those that do not pass the filter too.
+                // Rows that do not pass the filter are counted too.
                 let statement = Statement::scan(&keys, None, false);
                 let (wanted, all_rows) = (self.wanted, self.all_rows);
                 let passes = |row: &Row<'_>| all_rows.is_none_or(|all| all.passes(row));
-                // The decision is made while the statement runs. A new one would compare every row with the keys that it
-                // begins at.
+                // The strategy decides while the statement runs. A new statement would compare every row with the keys
+                // at which it begins.
                 let mut more = |next: KeyPair| {
                     let left = cut_before(&mut ranges, number, next);
                     let taken = taken(wanted);
@@ -370,8 +371,8 @@ impl<'a> RangeReader<'a> {
         (Vec::new(), None)
     }
 
-    /// Reads the entities of a key range that have one value, in the order of the index: so many, or all. Returns what is left
-    /// of the range, and whether there are entries that are cut; `None` if the planner does not read the index.
+    /// Reads entities of a key range that have one value, in the order of the index: `entities` of them, or all. Returns the
+    /// rest of the range, and whether there are cut entries; `None` if the planner does not read the index.
     fn of_value(
         &mut self,
         range: &KeyRange,
@@ -454,7 +455,7 @@ impl<'a> RangeReader<'a> {
             }
         };
         let (table, indexes) = (self.table.name(), &knowledge.indexes);
-        // One more than wanted shows whether there is a next page. What the receiver tests is not counted.
+        // One more than wanted shows whether there is a next page. Rows that the receiver tests are not counted.
         let limit = self
             .wanted()
             .filter(|_| ranges.len() == 1)
@@ -506,7 +507,7 @@ fn rest_from(range: &KeyRange, (partition_key, row_key): KeyPair) -> KeyRange {
     }
 }
 
-/// Cuts off what lies before these keys from the range with this number, and returns this range and those behind it.
+/// Cuts the keys before `next` off the range with this number, and returns this range and those behind it.
 fn cut_before(ranges: &mut [KeyRange], number: usize, next: KeyPair) -> &[KeyRange] {
     let left = ranges.get_mut(number..).unwrap_or_default();
     if let [first, ..] = left {
@@ -525,7 +526,8 @@ fn taken(wanted: Option<&Wanted<'_>>) -> usize {
     wanted.map_or(0, |wanted| usize::try_from(wanted.taken.get()).unwrap_or(usize::MAX))
 }
 
-/// Few entities are found by the condition alone.
+/// Returns how a statement uses the bounds of key ranges. It only tests them where the condition alone finds few
+/// entities.
 fn bounds(planning: ScanPlanning) -> Bounds {
     match planning {
         ScanPlanning::ForFewRows => Bounds::Tested,
@@ -542,7 +544,7 @@ pub struct Explained {
     pub reason: Option<String>,
 }
 
-/// How many entities an explanation takes for read in vain.
+/// The number of entities after which an explanation reads no more in vain.
 const EXPLAINED: usize = 1_000_000;
 
 /// How many bytes of statements an explanation shows, about. Each has the whole filter, and there may be very many.
@@ -602,7 +604,8 @@ fn explain_each(ranges: &[KeyRange], explain: impl Fn(&KeyRange) -> Explained) -
     (access, shown)
 }
 
-/// Returns the other servers choose whether they read property indexes. Their plans show it.
+/// Explains a key range of a distributed table. The other servers choose whether they read property indexes: their
+/// plans show it.
 fn explain_distributed(
     spi: &Connection,
     table: &Table,

@@ -20,7 +20,7 @@ use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::{Array, Value};
 use crate::postgres::visit::{Refused, visit};
 
-/// What a sweep of a table has done.
+/// The result of a sweep of a table.
 pub struct Swept {
     pub deleted: u64,
     /// Whether there was more than the sweep might delete.
@@ -57,7 +57,7 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     if !table.may_be_swept() || table.is_distributed() {
         return None;
     }
-    // Whoever has the locks on entities of some tables waits for no other table.
+    // A session that holds locks on entities of some tables waits for no other table.
     let table = &table.try_lock(TableLock::Write)?;
     if Expiries::of(table).is_empty() {
         return None;

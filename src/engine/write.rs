@@ -92,7 +92,7 @@ pub fn upsert(
 ) -> Result<i64, Error> {
     check_limits(keys, properties)?;
     if !Expiries::of(table).is_empty() {
-        // What the statement would merge with may expire while it waits for the lock.
+        // The stored entity may expire while the statement waits for its lock.
         return rewrite(table, change, keys, properties, IfMatch::Any, true);
     }
     in_attempts(table, keys, |clock| {
@@ -182,7 +182,7 @@ pub fn delete(table: &Table, keys: EntityKeys<'_>, if_match: IfMatch) -> Result<
             (rows.processed() > 0).then_some(())
         });
     }
-    // What has expired by now had expired when this got its lock: then it was not there to be deleted.
+    // An entity that has expired by now had expired when this got its lock: there was nothing to delete.
     conditional(table, keys, if_match, |spi, version| {
         let rows = spi.run(table.name(), &Statement::delete_returning(keys, version));
         let (timestamp, properties) = stored_entity(keys, &rows)?;

@@ -1,4 +1,4 @@
-//! What the names in the extension's own statements lead to.
+//! The check of the objects to which names in the extension's own statements lead.
 //!
 //! The owner of the database can rename the extension's schema, and put another one in its place, at any moment. Names in a statement
 //! that PostgreSQL analyses after that lead to objects of that role, whose code would run with the caller's rights. This is also so for a
@@ -33,7 +33,7 @@ unsafe extern "C-unwind" {
 
 const PG_CATALOG: pg_sys::Oid = pg_sys::Oid::from_u32(pg_sys::PG_CATALOG_NAMESPACE);
 
-/// What other libraries have PostgreSQL call.
+/// The hook that another library has set.
 static NEXT: OnceLock<pg_sys::post_parse_analyze_hook_type> = OnceLock::new();
 
 /// Has PostgreSQL call this file from now on.
@@ -60,7 +60,7 @@ unsafe extern "C-unwind" fn analysed(state: *mut pg_sys::ParseState, query: *mut
     }
 }
 
-/// What a query refers to.
+/// The objects to which a query refers.
 #[derive(Default)]
 struct References {
     relations: Vec<pg_sys::Oid>,

@@ -47,7 +47,7 @@ pub struct ScanCondition<'v> {
     value: PhantomData<Value<'v>>,
 }
 
-/// What an index compares.
+/// The kind of value that an index compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compared {
     Text,

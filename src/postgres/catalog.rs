@@ -74,7 +74,7 @@ pub struct ExpiryIndex {
 pub struct Indexes {
     pub properties: Rc<[PropertyIndex]>,
     pub expiries: Rc<[ExpiryIndex]>,
-    /// What the valid ones of `expiries` say, each once.
+    /// The expiries of the valid indexes in `expiries`, each once.
     pub in_force: Arc<[Expiry]>,
 }
 

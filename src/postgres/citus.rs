@@ -1,4 +1,4 @@
-//! What PostgreSQL's catalogs say about Citus, which distributes tables over several servers.
+//! Looks up in PostgreSQL's catalogs the state of Citus, which distributes tables over several servers.
 //!
 //! Citus replaces the planner: statements on a distributed table reach its entities on the other servers. The table
 //! itself is empty here. A database without Citus lacks all the relations that this file looks for.
@@ -179,7 +179,7 @@ pub fn is_known_to_workers(schema: &str) -> bool {
 /// there: nobody would find such a deadlock.
 ///
 /// # Errors
-/// What the first one says that does not give this result.
+/// The answer of the first worker that does not give this result.
 pub fn run_on_workers(command: &str, result: &str) -> Result<(), String> {
     const RUN: &str = "\
         SELECT w.result \

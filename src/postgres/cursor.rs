@@ -40,7 +40,7 @@ impl<'c> Cursor<'c> {
         }
     }
 
-    /// Gives the rows from the first one on to `f`, until it wants no more. What it is given lives no longer than its call.
+    /// Gives the rows from the first one on to `f`, until it wants no more. A row lives no longer than the call of `f`.
     pub fn for_each(&self, mut f: impl FnMut(Tuple<'_>) -> ControlFlow<()>) {
         self.connection.ready();
         // SAFETY: the portal is open, and it can go back. Each part is freed after its last use.

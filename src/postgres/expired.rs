@@ -25,7 +25,7 @@ pub struct Part {
     index: pg_sys::Oid,
 }
 
-/// What happens to an entity that has expired.
+/// The action on an entity that has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     Delete,
@@ -33,7 +33,7 @@ pub enum Removal {
     Lock,
 }
 
-/// What [`remove`] has done.
+/// The result of [`remove`].
 #[derive(Default)]
 pub struct Removed {
     /// How many entities were deleted or locked.
@@ -195,7 +195,7 @@ fn each_expiring(
         let index = pg_sys::index_open(part.index, NO_LOCK);
         let done = is_complete(index).then(|| {
             let slot = pg_sys::table_slot_create(relation, std::ptr::null_mut());
-            // What is made of one bag is freed before the next one: a compressed bag is larger in memory than in its table.
+            // The memory of one bag is freed before the next one: a compressed bag is larger in memory than in its table.
             let context = new_context(c"table_service expiry");
             each_row(relation, index, pg_sys::GetActiveSnapshot(), conditions, slot, || {
                 let caller = pg_sys::MemoryContextSwitchTo(context);

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 
-/// Runs `f` with other values of settings that any user may set. What `f` sets for the session stays.
+/// Runs `f` with other values of settings that any user may set. Settings that `f` makes for the session stay.
 fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
     at_a_level(settings, true, f)
 }

@@ -215,7 +215,7 @@ unsafe fn expiry_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<E
             Some(datum) => Some(TextArg::from_datum(datum, false)?),
         };
         let seconds = seconds_in(argument(3))?;
-        // What `set_expiry` refuses is no expiry.
+        // Arguments that `set_expiry` refuses are no expiry.
         Expiry::new(property.map(TextArg::get), seconds).ok()
     }
 }

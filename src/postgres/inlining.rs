@@ -199,7 +199,7 @@ fn may_call(function: pg_sys::Oid) -> bool {
     function != pg_sys::InvalidOid && result == pg_sys::AclResult::ACLCHECK_OK
 }
 
-/// Returns the number of the only item of a FROM. What the planner has made of an EXISTS or IN does not count.
+/// Returns the number of the only item of a FROM. An item that the planner has made of an EXISTS or IN does not count.
 ///
 /// # Safety
 /// The node must be a valid part of a query's join tree.

@@ -143,8 +143,8 @@ pub fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(LONGEST_TEXT)]
 }
 
-/// What the linker puts in the place of functions that `pgrx` and the standard library call. The test's own program has
-/// no PostgreSQL to link with.
+/// The functions that the linker puts in the place of those that `pgrx` and the standard library call. The test's own
+/// program has no PostgreSQL to link with.
 #[cfg_attr(test, allow(dead_code, non_snake_case))]
 pub mod replaced {
     use std::ffi::{c_char, c_int};

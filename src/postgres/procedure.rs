@@ -28,25 +28,25 @@ const NOTICES: Duration = Duration::from_secs(5);
 pub struct Procedure<'f> {
     call: Call<'f>,
     name: &'static str,
-    /// What it does with entities, in the past.
+    /// The verb for its work on entities, in the past tense.
     verb: &'static str,
 }
 
-/// What a step has done.
+/// The result of a step.
 pub struct Done {
     pub count: u64,
     /// The token of the next step. `None` says that there is none.
     pub next: Option<String>,
 }
 
-/// What a procedure has done so far.
+/// The progress of a procedure.
 struct Progress {
     count: u64,
     token: Option<String>,
 }
 
 impl<'f> Procedure<'f> {
-    /// Returns the procedure that is running. `verb` says in the past what it does with entities.
+    /// Returns the procedure that is running. `verb` is the verb for its work on entities, in the past tense.
     ///
     /// # Errors
     /// Invalid transaction termination (2D000), if CALL runs in a transaction block or in a function.
@@ -76,7 +76,7 @@ impl<'f> Procedure<'f> {
         mut step: impl FnMut(Option<&str>) -> Result<Done, Error>,
     ) -> StepsOut {
         let mut progress = Progress { count, token };
-        // What the caller has written is of the transaction of the first step. To repeat that step would undo it, without a word.
+        // The caller's own writes are in the transaction of the first step. To repeat that step would undo them without a word.
         // SAFETY: a transaction is running.
         let mut may_repeat = unsafe { pg_sys::GetTopTransactionIdIfAny() } == pg_sys::InvalidTransactionId;
         // SAFETY: the connection is closed below. After an error PostgreSQL closes it.

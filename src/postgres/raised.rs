@@ -119,8 +119,8 @@ unsafe fn raise_kept(number: c_int) {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 unsafe extern "C-unwind" fn __wrap_errfinish(file: *const c_char, line: c_int, function: *const c_char) {
-    // SAFETY: the file is NULL or a C string. Nothing needs dropping when an error leaves this. What is discarded is the error
-    // that pgrx has begun, and those of which it is made.
+    // SAFETY: the file is NULL or a C string. Nothing needs dropping when an error leaves this. This discards the error that
+    // pgrx has begun, and the errors of which it is made.
     unsafe {
         let name = (!file.is_null()).then(|| CStr::from_ptr(file));
         if name == Some(MARK) {
@@ -261,8 +261,8 @@ fn remove_own_statements(texts: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Removes the first entry that ends with a quoted statement. An entry is a line, but for the line breaks of the statement. What is
-/// before the statement depends on the language of messages.
+/// Removes the first entry that ends with a quoted statement. An entry is a line, but for the line breaks of the statement. The
+/// text before the statement depends on the language of messages.
 fn remove_statement(texts: &mut Vec<u8>, start: usize, sql: &[u8]) {
     let mut from = start;
     while let Some(rest) = texts.get(from..) {
@@ -387,7 +387,7 @@ fn report(error: &CaughtError) -> &ErrorReportWithLevel {
     }
 }
 
-/// What pgrx has for the place of a panic that its hook has not seen.
+/// The name that pgrx gives to the file of a panic that its hook has not seen.
 const UNKNOWN: &CStr = c"<unknown>";
 
 /// How much of the path of a source file is noted.

@@ -116,8 +116,8 @@ impl<'s> Receiver<'s> {
     /// Runs `f` with memory of PostgreSQL that is freed afterwards.
     fn in_row_context<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
         // SAFETY: `row_context` is valid as long as `self`. The code sets the current context as
-        // `MemoryContextSwitchTo` does, without a call, because it runs for every row. What is
-        // detoasted for the row has the row's lifetime, so the sink cannot keep it.
+        // `MemoryContextSwitchTo` does, without a call, because it runs for every row. A value that is detoasted for
+        // the row has the row's lifetime, so the sink cannot keep it.
         unsafe {
             let caller = pg_sys::CurrentMemoryContext;
             pg_sys::CurrentMemoryContext = self.row_context;
@@ -182,7 +182,7 @@ fn keys_of(row: &Row<'_>) -> KeyPair {
     (row.partition_key().to_owned(), row.row_key().to_owned())
 }
 
-/// What the executor calls.
+/// The functions that the executor calls.
 const CALLBACKS: pg_sys::DestReceiver = pg_sys::DestReceiver {
     receiveSlot: Some(receive),
     rStartup: Some(start_up),

@@ -1,4 +1,4 @@
-//! What becomes of replication slots when a transaction ends.
+//! The changes of replication slots when a transaction ends.
 //!
 //! PostgreSQL's functions change slots at once, whatever becomes of their transaction. Here they follow it: a slot that a
 //! transaction has made goes with a rollback, one that it drops stays, and what it has confirmed is not confirmed.
@@ -12,7 +12,7 @@ use table_service_model::change_feed::Position;
 
 use super::raised::message;
 
-/// What a transaction has done with a slot.
+/// The change of a slot by a transaction.
 #[derive(Clone)]
 struct Pending {
     slot: CString,

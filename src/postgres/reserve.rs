@@ -35,7 +35,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 
 /// Values are put one behind the other. When none of them lives, all of the reserve is free again.
 struct State {
-    /// What the library keeps as long as the process lives, at the beginning.
+    /// The bytes at the beginning that the library keeps as long as the process lives.
     kept: usize,
     used: usize,
     /// How many values live behind `kept`.
@@ -64,7 +64,7 @@ pub fn aside<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The library has been loaded. What it has in the reserve stays there.
+/// The library has been loaded. Its values in the reserve stay there.
 pub fn loaded() {
     let mut state = state();
     state.kept = state.used;

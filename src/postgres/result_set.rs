@@ -25,7 +25,7 @@ pub struct ResultSet<'f> {
     types: OnceCell<Vec<pg_sys::Oid>>,
     /// Whether the columns are those of an entity and at most one more.
     takes_entities: OnceCell<bool>,
-    /// What lives until the query has ended.
+    /// The memory of values that live until the query has ended.
     context: pg_sys::MemoryContext,
     /// The row of [`ResultSet::keep`]. NULL if there is none.
     kept: pg_sys::HeapTuple,

@@ -1,9 +1,9 @@
 //! Locks on several tables at once.
 //!
-//! Others lock tables in the order in which they write. Whoever waits for one table while it holds another can close a circle with
-//! them, and PostgreSQL ends one transaction of it: perhaps not this one. PostgreSQL looks for circles when a transaction has waited for
-//! `deadlock_timeout`. So an attempt to lock the tables takes less than that, whatever it waits for. If it fails, it gives all of them
-//! back, and another one begins with the table that was not free: nobody who waits for these locks fails.
+//! Other sessions lock tables in the order in which they write. A session that waits for one table while it holds another can deadlock
+//! with them, and PostgreSQL ends one of the transactions: perhaps not this one. PostgreSQL looks for deadlocks when a transaction has
+//! waited for `deadlock_timeout`. So an attempt to lock the tables takes less than that, whatever it waits for. If it fails, it gives
+//! all of them back, and another one begins with the table that was not free: no session that waits for these locks fails.
 
 use std::convert::Infallible;
 use std::ffi::{CString, c_int};

@@ -124,7 +124,7 @@ fn joined(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     })
 }
 
-/// What is done with a table of the extension.
+/// The use of a table of the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     Read,

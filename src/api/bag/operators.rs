@@ -46,7 +46,7 @@ fn properties_get_path_text(properties: PropertiesArg<'_>, path: TextArrayArg<'_
     }))
 }
 
-/// What a path leads to.
+/// The target of a path.
 enum Target<'a> {
     Bag,
     /// The property of this name; none has the name NULL.

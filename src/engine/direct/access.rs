@@ -89,8 +89,8 @@ impl Direct {
         if !is_allowed(table.oid(), own.data_schema, purpose) {
             return None;
         }
-        // SAFETY: the caller holds a lock on the table, so it can be opened. The slot fits the relation. Whatever is not
-        // returned is closed.
+        // SAFETY: the caller holds a lock on the table, so it can be opened. The slot fits the relation. A relation that
+        // is not returned is closed.
         unsafe {
             let relation = pg_sys::table_open(table.oid(), NO_LOCK);
             let indexes = match is_plain(relation, &own, purpose) {

@@ -40,7 +40,7 @@ without_guards! {
     ) -> pg_sys::AclResult::Type;
 }
 
-/// What direct access will do with the table.
+/// The purpose of direct access to a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Read entities by their keys, or through property indexes.
@@ -63,7 +63,7 @@ pub struct EveryRow(());
 pub(super) fn is_allowed(table: pg_sys::Oid, schema: pg_sys::Oid, purpose: Purpose) -> bool {
     let rights = match purpose {
         Purpose::Get => pg_sys::ACL_SELECT,
-        // What the table asks of a reader was checked.
+        // `reads_every_row` has checked the caller's privileges.
         Purpose::Find(EveryRow(())) => 0,
         Purpose::Insert => pg_sys::ACL_INSERT,
         Purpose::Update => pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,

@@ -12,7 +12,7 @@ use crate::postgres::varlena::Varlena;
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
-/// What an index has of an entity.
+/// The content of an index's entry.
 enum Entry {
     /// The value of a property and the keys.
     Property(std::rc::Rc<str>),

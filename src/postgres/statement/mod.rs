@@ -33,7 +33,7 @@ pub enum UpdateMode {
     Merge,
 }
 
-/// What a statement does with many entities.
+/// The work of a statement on many entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteMany {
     /// Inserts entities, and skips those that exist.

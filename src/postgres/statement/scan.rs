@@ -10,8 +10,8 @@ use crate::postgres::varlena::Varlena;
 /// The columns of an entity.
 pub(super) const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
 
-/// What determines the text of a scan. Its parameters are the keys and then the compiled filter. If its rows are counted,
-/// the point in time that ends the filter and the number of rows follow.
+/// The properties that determine the text of a scan. Its parameters are the keys and then the compiled filter. If its
+/// rows are counted, the point in time that ends the filter and the number of rows follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::postgres) struct Shape {
     range: RangeShape,
