@@ -1,4 +1,4 @@
-//! What the model costs by itself: JSON to bag and back, merge, look-up, filters. `cargo xtask bench model`.
+//! The costs of the model by itself: JSON to bag and back, merge, look-up, filters. `cargo xtask bench model`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Whose code a statement on a table can run, as SQL over PostgreSQL's catalogs. The extension asks it before it visits a table that its
-//! caller has not named, and the copy program before it reads or writes one.
+//! The owners of the code that a statement on a table can run, as SQL over PostgreSQL's catalogs. The extension looks them up before it
+//! visits a table that its caller has not named, and the copy program before it reads or writes one.
 
 /// The catalogs of objects that have an owner, with the column that names it.
 const OWNED: [(&str, &str); 9] = [
@@ -33,8 +33,8 @@ const IDLE: [&str; 4] = ["pg_extension", "pg_language", "pg_namespace", "pg_publ
 /// Returns two common table expressions, for a WITH RECURSIVE: `run (class, oid)` has everything that a statement on a table can run, and the
 /// table itself, and `owned (class, oid, owner)` those of these objects that have an owner. `table` is the table's OID in SQL.
 ///
-/// What a statement runs is an object that depends on the table as a part of it (a trigger, an index, a policy, a foreign key on either side,
-/// a partition), an object on which that one depends, and so on. PostgreSQL notes these dependencies of everything that it stores as an
+/// A statement runs objects that depend on the table as parts of it (a trigger, an index, a policy, a foreign key on either side, a
+/// partition), the objects on which these depend, and so on. PostgreSQL notes these dependencies of everything that it stores as an
 /// expression. So an object of a kind that is not known here is found too: its owner is NULL, and it must count as foreign.
 #[must_use]
 pub fn expressions(table: &str) -> String {

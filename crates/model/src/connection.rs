@@ -1,4 +1,4 @@
-//! What a URL says about the place of a database. The gateway and the copy program read URLs with their driver and ask
+//! The meaning of a URL: the place of a database. The gateway and the copy program read URLs with their driver and ask
 //! here what they mean.
 
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub enum Host<'a> {
 /// an address or both, and either each has a port or all have the same.
 ///
 /// # Errors
-/// What is wrong with the URL, as the rest of a sentence.
+/// The problem of the URL, as the rest of a sentence.
 pub fn servers(hosts: usize, addresses: usize, ports: usize) -> Result<usize, &'static str> {
     let servers = hosts.max(addresses);
     let fits = |count: usize, least: usize| count <= least || count == servers;

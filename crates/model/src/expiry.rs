@@ -80,7 +80,7 @@ impl Expiry {
 /// Returns when an entity with this Timestamp expires, both in microseconds since 2000-01-01; `None` if never.
 ///
 /// If the entity has `property`, that decides: a DateTime is the moment, an integer above 0 is so many seconds after the
-/// Timestamp, and any other value means never. If not, it lives for `seconds`. What is beyond the year 9999 is never.
+/// Timestamp, and any other value means never. If not, it lives for `seconds`. A moment beyond the year 9999 is never.
 pub fn expires_at(
     timestamp: i64,
     properties: Properties<'_>,

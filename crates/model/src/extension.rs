@@ -1,5 +1,5 @@
-//! What a program asks a database about the extension before it calls a function of it. The gateway and the copy program ask this over
-//! every new connection.
+//! The question that a program asks a database about the extension before it calls a function of it. The gateway and the copy program
+//! ask it over every new connection.
 //!
 //! The schema `table_service` may belong to the owner of the database, who can rename it and make another one of that name, with functions
 //! of their own. Those would run with the rights of the program's role.
@@ -45,12 +45,12 @@ const MAJOR: &str = "0";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
     pub version: String,
-    /// What stands in the place of the extension, or beside it so that its calls are ambiguous.
+    /// An object in the place of the extension, or beside it so that its calls are ambiguous.
     pub stranger: Option<String>,
 }
 
 impl Extension {
-    /// Returns the version of what [`LOOK`] has found, if `program` may call the functions of the schema.
+    /// Returns the version of the extension that [`LOOK`] has found, if `program` may call the functions of the schema.
     ///
     /// # Errors
     /// Why the database cannot be used.

@@ -1,8 +1,8 @@
 //! Texts that a spreadsheet would take for formulas, in CSV.
 //!
-//! Whoever opens a file of entities in a spreadsheet must not execute what somebody else has stored. So the explorer writes an
-//! apostrophe before what would begin a formula. In a file of another program the apostrophe may belong to the text. So a file in
-//! which apostrophes were written has the column [`COLUMN`], and only there a reader takes them away.
+//! A user who opens a file of entities in a spreadsheet must not execute text that somebody else has stored. So the explorer
+//! writes an apostrophe before each character that would begin a formula. In a file of another program the apostrophe may belong
+//! to the text. So a file in which apostrophes were written has the column [`COLUMN`], and only there a reader takes them away.
 //!
 //! Some spreadsheets separate cells by semicolons or tabs, and then take quotes within a line for text. So a cell may begin behind
 //! each of these and behind a line end, also within a quoted text.
@@ -12,10 +12,10 @@ use std::borrow::Cow;
 /// The column, without values, of a file whose texts were [escaped](escape). Its name is one that readers ignore.
 pub const COLUMN: &str = "odata.apostrophes";
 
-/// What a formula begins with (OWASP, CSV injection), and the apostrophe, so that [`unescape`] is exact.
+/// The beginnings of a formula (OWASP, CSV injection), and the apostrophe, so that [`unescape`] is exact.
 const BEGINNINGS: [char; 9] = ['=', '+', '-', '@', '\'', '＝', '＋', '－', '＠'];
 
-/// What ends a cell for one program or another, beside the comma: fields with a comma are quoted.
+/// The ends of a cell for one program or another, beside the comma: fields with a comma are quoted.
 const ENDS: [char; 4] = [';', '\t', '\r', '\n'];
 
 /// Whether a cell may begin with the next character.

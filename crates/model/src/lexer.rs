@@ -29,7 +29,7 @@ pub enum Token<'f> {
     Word(&'f str),
     /// The name after an `@`.
     Parameter(&'f str),
-    /// What stands between the quotes of a literal; in a String, quotes are still doubled.
+    /// The text between the quotes of a literal; in a String, quotes are still doubled.
     Quoted(EdmType, &'f str),
     /// Digits with an optional sign, and whether an `L` follows.
     Integer(&'f str, bool),
@@ -41,7 +41,7 @@ pub enum Token<'f> {
     Wrong(Wrong),
 }
 
-/// What is no token. The service looks no further.
+/// The ways in which a text is no token. The service looks no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
     /// A String without its closing quote.
@@ -87,7 +87,7 @@ impl<'f> Tokens<'f> {
     /// Returns the next token.
     ///
     /// # Errors
-    /// What is no token, with the position in UTF-16 units at which the service sees it.
+    /// The text that is no token, with the position in UTF-16 units at which the service sees it.
     pub fn read(&mut self) -> Result<Spanned<'f>, Error> {
         let trimmed = self.rest.trim_start();
         let space = self.take(trimmed);

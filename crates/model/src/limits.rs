@@ -32,7 +32,7 @@ pub const ENTITY_ROW_BYTES: usize = 3 * ENTITY_BYTES / 2 + 64 * 1024;
 /// Most bytes of a page: of its stored entities, or of its JSON.
 pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// What the size formula counts for an entity before its keys and properties, in bytes.
+/// The bytes that the size formula counts for an entity before its keys and properties.
 pub const ENTITY_BASE_BYTES: usize = 4;
 
 /// Most members that one JSON object may have. Members whose value is `null` and annotations count here but not as

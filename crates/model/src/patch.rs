@@ -10,7 +10,7 @@ use crate::key::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::properties::{Properties, PropertiesBuf, PropertiesBuilder};
 use crate::property_name;
 
-/// What becomes of an entity's properties. Those that it does not name stay as they are.
+/// A change of an entity's properties. Properties that it does not name stay as they are.
 ///
 /// ```
 /// use table_service_model::json::parse_properties;
@@ -366,7 +366,7 @@ mod tests {
             assert_eq!(patched(condition, now, stored.as_properties()), two, "{condition}");
         }
         assert_eq!(patched("n eq 2", now, stored.as_properties()), refused);
-        // What does not exist yet.
+        // An entity that does not exist yet.
         let nothing = Properties::from_stored(&[]);
         assert_eq!(patched("n eq 0", None, nothing), refused);
         assert_eq!(

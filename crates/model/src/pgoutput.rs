@@ -1,7 +1,7 @@
 //! The messages of PostgreSQL's output plugin `pgoutput`, version 1 of its protocol, as logical decoding gives them.
 //!
-//! A message is read in place. What it says of relations stands in messages of their own, which come before the first
-//! change of a relation: [`crate::change_feed::Decoder`] keeps them.
+//! A message is read in place. Relations have messages of their own, which come before the first change of a relation:
+//! [`crate::change_feed::Decoder`] keeps them.
 //!
 //! ```
 //! use table_service_model::pgoutput::Message;
@@ -64,7 +64,7 @@ pub enum Message<'m> {
     Truncate {
         relations: Vec<Oid>,
     },
-    /// What `pg_logical_emit_message` has written.
+    /// The text that `pg_logical_emit_message` has written.
     Emitted {
         is_transactional: bool,
         prefix: &'m [u8],

@@ -49,7 +49,7 @@ const fn text_bytes(bytes: usize) -> usize {
     (bytes * 4).div_ceil(3)
 }
 
-/// What stands for an operation that is done in steps: two operations that differ have different ones.
+/// The identity of an operation that is done in steps: two operations that differ have different ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation([u8; 16]);
 

@@ -59,7 +59,7 @@ fn bag() {
     }
 }
 
-/// What servers have sent for the same writes. Each major version sends the same changes.
+/// The messages that servers have sent for the same writes. Each major version sends the same changes.
 #[test]
 fn changes() {
     let files = corpus("changes");

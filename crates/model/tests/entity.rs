@@ -1,4 +1,4 @@
-//! What holds for an entity as a whole: its keys, its Timestamp, its size.
+//! The laws of an entity as a whole: its keys, its Timestamp, its size.
 
 #![allow(clippy::unwrap_used)]
 
@@ -146,7 +146,7 @@ fn largest(name_units: usize, value: Value<'_>, last: &str) -> PropertiesBuf {
     while count < limits::PROPERTIES && builder_of(count, "").is_some() {
         count += 1;
     }
-    // What is left is for one more text.
+    // The rest is for one more text.
     let (mut fits, mut too_long) = (0, last.len());
     while too_long - fits > 1 {
         let middle = usize::midpoint(fits, too_long);

@@ -93,7 +93,8 @@ fn merge(a: &PropertiesBuf, b: &PropertiesBuf) -> PropertiesBuf {
     a.as_properties().merge(b.as_properties()).unwrap()
 }
 
-/// What `jsonb` makes of a bag's text: members ordered by the length of their names, numbers as plain decimals.
+/// Returns the text that `jsonb` makes of a bag's text: members ordered by the length of their names, numbers as plain
+/// decimals.
 fn through_jsonb(bag: Properties<'_>) -> String {
     let mut members = Vec::new();
     for (name, value) in bag.iter() {

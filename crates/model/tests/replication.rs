@@ -52,7 +52,7 @@ fn event() -> impl Strategy<Value = Event> {
 struct Server {
     timeline: u32,
     replayed: u64,
-    /// What it has said over a connection for reads, when that was opened.
+    /// Its answer over a connection for reads, when that was opened.
     connection: Option<Sight>,
 }
 

@@ -3,7 +3,7 @@
 use super::shared_key::SharedKey;
 use crate::error::Error;
 
-/// What an Authorization header says.
+/// The content of an Authorization header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authorization<'a> {
     SharedKey(SharedKey<'a>),

@@ -1,4 +1,4 @@
-//! What access policies and service properties share: how the documents are read and refused.
+//! The common part of access policies and service properties: how the documents are read and refused.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serializer};

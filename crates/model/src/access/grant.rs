@@ -1,4 +1,4 @@
-//! What credentials allow (the tables of semantics 7.2 and 7.3).
+//! The rights that credentials give (the tables of semantics 7.2 and 7.3).
 
 use strum::VariantArray;
 
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::filter::Dialect;
 use crate::table_name::fold;
 
-/// What a request, or one operation of an entity group transaction, wants to do.
+/// The operation of a request, or one operation of an entity group transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray)]
 pub enum ServiceOperation {
     GetServiceProperties,
@@ -34,7 +34,7 @@ impl ServiceOperation {
     pub const ALL: &[ServiceOperation] = ServiceOperation::VARIANTS;
 }
 
-/// What the bearer of a token may do.
+/// The role of the bearer of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Storage Table Data Reader: query tables and entities.
@@ -43,7 +43,7 @@ pub enum Role {
     Contributor,
 }
 
-/// What valid credentials allow.
+/// The rights that valid credentials give.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
     /// The account's key allows everything.

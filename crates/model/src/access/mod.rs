@@ -1,5 +1,5 @@
-//! Who may do what (semantics 7): shared keys, shared access signatures, stored access policies, and the documents of
-//! the account and its tables that go with them.
+//! Authorization (semantics 7): shared keys, shared access signatures, stored access policies, and the documents of the
+//! account and its tables that go with them.
 //!
 //! A request shows its credentials as an [`Authorization`] header or as a [`Sas`]; either yields a [`Grant`], and the
 //! grant is asked about each operation. The clock, the client's address and the stored policies are the caller's.

@@ -26,7 +26,7 @@ pub struct ServiceProperties {
     pub cors: Vec<CorsRule>,
 }
 
-/// What requests are logged.
+/// The kinds of requests that are logged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
 pub struct Logging {
@@ -38,7 +38,7 @@ pub struct Logging {
     pub retention_policy: RetentionPolicy,
 }
 
-/// What is counted, by the hour or by the minute.
+/// The requests that are counted, by the hour or by the minute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
 pub struct Metrics {
@@ -97,7 +97,7 @@ impl Default for Metrics {
     }
 }
 
-/// A change of the properties. What it lacks stays as it is.
+/// A change of the properties. Properties that it lacks stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
 pub struct ServicePropertiesChange {

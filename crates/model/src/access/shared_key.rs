@@ -20,7 +20,7 @@ pub struct SharedKey<'a> {
     pub signature: &'a str,
 }
 
-/// What is signed of a request.
+/// The parts of a request that are signed.
 #[derive(Debug, Clone, Copy)]
 pub struct SignedRequest<'a> {
     /// The HTTP verb of the request line, whatever X-HTTP-Method says.

@@ -12,7 +12,7 @@ use crate::filter::Dialect;
 use crate::key::ROW_KEY;
 use crate::properties::{Properties, PropertiesBuf};
 
-/// What an operation does. Its name in the SQL API and in JSON is that of the variant in snake case.
+/// The action of an operation. Its name in the SQL API and in JSON is that of the variant in snake case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Action {

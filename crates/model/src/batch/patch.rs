@@ -1,6 +1,6 @@
-//! What an operation that patches has beside its row key, the properties that it sets and its `if_match`.
+//! The parts of an operation that patches, beside its row key, the properties that it sets and its `if_match`.
 //!
-//! The SQL type of an operation has no places for it. So it is packed into the text that says what to do: `patch` and a JSON
+//! The SQL type of an operation has no places for them. So they are packed into the text of the action: `patch` and a JSON
 //! object.
 
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ const PREFIX: &str = "patch ";
 /// The arguments of a patch, as SQL has them.
 #[derive(Debug, Clone)]
 pub struct PatchArguments<'a> {
-    /// What is added to properties.
+    /// The numbers that are added to properties.
     pub increment: Option<Properties<'a>>,
     /// The names of the properties that are removed; `None` in it is NULL.
     pub remove: Option<Vec<Option<&'a str>>>,
@@ -213,7 +213,7 @@ fn invalid(reason: String) -> Error {
     Error::ArgumentInvalid { reason }
 }
 
-/// What a patch does beside setting properties.
+/// The parts of a patch beside the properties that it sets.
 #[derive(Debug, Clone)]
 pub(super) struct CompiledPatch {
     increment: Option<PropertiesBuf>,

@@ -11,7 +11,7 @@ use crate::{PropertiesBuf, PropertiesBuilder, Value};
 const TEXT: Oid = 25;
 const TIMESTAMPTZ: Oid = 1184;
 
-/// What has happened to an entity, or to all entities of a table.
+/// The kind of change of an entity, or of all entities of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Insert,
@@ -140,8 +140,8 @@ impl Decoder {
     }
 
     /// Reads the next message, whose values must be in binary form and whose texts must be UTF-8. The changes that it stands for
-    /// go to `sink`: an update that changes a key is a delete and an insert. What cannot be read of a table is a gap in its changes,
-    /// one for each transaction.
+    /// go to `sink`: an update that changes a key is a delete and an insert. Changes of a table that cannot be read are one gap for
+    /// each transaction.
     ///
     /// # Errors
     /// [`Malformed`] for bytes that are no such message.
@@ -193,8 +193,8 @@ impl Decoder {
     }
 
     /// Returns the table of the service that a message describes: one in its schema whose first four columns have the types of an
-    /// entity's. One that has only a part of these was retyped, or is published with a list of columns: if it were left out, its
-    /// changes would be lost without a word.
+    /// entity's. A table that has only some of these was retyped, or is published with a list of columns. If it were left out,
+    /// its changes would be lost without a word.
     fn described(&self, relation: &Relation<'_>) -> Result<Option<Table>, Malformed> {
         if relation.schema != self.schema.as_bytes() {
             return Ok(None);
@@ -273,7 +273,8 @@ struct Columns<'m> {
 }
 
 impl<'m> Columns<'m> {
-    /// Reads the columns of a row. What an update has left as it was, stored out of line, is taken from the old row if that has it.
+    /// Reads the columns of a row. A value that is stored out of line, and that an update has left as it was, is taken from the old
+    /// row if that has it.
     fn of(tuple: &Tuple<'m>, old: Option<&Old<'m>>) -> Result<Columns<'m>, Malformed> {
         let datum = |column: usize| -> Option<Datum<'m>> {
             let own = tuple.get(column).copied()?;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a client may do after an error.
+/// The next step that a client may take after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// Nothing: the same request fails again.

@@ -5,7 +5,7 @@ use super::code::Code;
 use super::request::RequestError;
 use super::row::{Row, Stage};
 
-/// What is known of an error that arrived as its SQLSTATE and the text of [`Error::report`].
+/// The parts of an error that arrived as its SQLSTATE and the text of [`Error::report`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report<'m> {
     pub code: Code,

@@ -1,4 +1,4 @@
-//! What a row of the error catalog is, and the macro that makes an enum of a list of rows.
+//! The rows of the error catalog, and the macro that makes an enum of a list of rows.
 
 use super::code::Code;
 

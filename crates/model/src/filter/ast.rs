@@ -107,7 +107,7 @@ pub struct TextTest {
     pub text: Box<str>,
 }
 
-/// What a [`TextTest`] asks.
+/// The function of a [`TextTest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum TextFunction {

@@ -1,10 +1,10 @@
-//! What a filter may say beyond the service's grammar, in terms of that grammar as far as it has them (semantics 6.7).
+//! The grammar of filters beyond the service's, in terms of the latter as far as it has them (semantics 6.7).
 
 use strum::{EnumString, IntoStaticStr};
 
 use crate::filter::ast::{Column, Comparison, Expression, Literal, Operator, Property, TextFunction, TextTest};
 
-/// Which grammar a filter has. What the service's grammar allows means the same in both.
+/// Which grammar a filter has. A filter in the service's grammar means the same in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
     /// That of the service.

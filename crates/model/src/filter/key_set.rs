@@ -189,7 +189,7 @@ impl KeySet {
         let (mut left, mut right) = (self.groups().peekable(), other.groups().peekable());
         let mut at = 0;
         loop {
-            // What is left of the two next groups from `at` on.
+            // The rest of the two next groups from `at` on.
             while left.next_if(|group| end(group) <= at).is_some() {}
             while right.next_if(|group| end(group) <= at).is_some() {}
             let (a, b) = (left.peek().copied(), right.peek().copied());

@@ -1,4 +1,4 @@
-//! What a comparison of a value with a literal can yield (semantics 6.3).
+//! The outcomes of a comparison of a value with a literal (semantics 6.3).
 
 use std::cmp::Ordering;
 use std::ops::BitOr;

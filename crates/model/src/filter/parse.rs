@@ -92,7 +92,7 @@ struct Group {
     and_start: usize,
 }
 
-/// What a filter could have where it has something else.
+/// Hints: the tokens that a filter could have where it has another one.
 mod expected {
     pub const OPERATOR: &str =
         "Expected there: one of the operators eq, ne, gt, ge, lt, le; or, after a Boolean property, and, or or the end";
@@ -140,10 +140,10 @@ struct Parser<'f> {
     current: Spanned<'f>,
     parameters: Option<Properties<'f>>,
     dialect: Dialect,
-    /// What makes of a String the form in which it is compared.
+    /// The function that gives the form in which a String is compared.
     fold: Option<fn(&str) -> String>,
-    /// How many bytes the copies have so far: of the value of a parameter in each literal, and of what stands before `in`
-    /// for each member of its list.
+    /// How many bytes the copies have so far: of a parameter's value in each literal, and of the property before `in` for
+    /// each member of its list.
     copied_bytes: usize,
     /// The first error of the back end.
     unsupported: Option<Error>,
@@ -209,7 +209,7 @@ impl<'f> Parser<'f> {
                 is_property = false;
                 group = self.close(group, parent)?;
             }
-            // What does not belong here is an error before the next token is read, which may be none.
+            // A token that does not belong here is an error before the next token is read, which may be none.
             let connective = self.current;
             match connective.token {
                 _ if !connective.is_apart => return self.syntax_error(connective, expected::SPACE),

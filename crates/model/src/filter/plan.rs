@@ -18,7 +18,7 @@ use crate::limits;
 pub struct Plan {
     /// In key order, without overlap, none empty. No range at all where no entity can pass.
     pub ranges: Vec<KeyRange>,
-    /// What is left to test on each entity in the ranges; `None` if nothing is.
+    /// The filter that is left to test on each entity in the ranges; `None` if there is none.
     pub residual: Option<Filter>,
 }
 
@@ -27,7 +27,8 @@ impl Plan {
         if let Expression::Comparison(comparison) = filter.expression()
             && let Column::Property(_) = comparison.property.column
         {
-            // What is usual with a property index says nothing of the keys, and needs no work.
+            // A comparison of a property says nothing of the keys, and needs no work. It is the usual filter with a
+            // property index.
             return Plan {
                 ranges: vec![KeyRange::ALL],
                 residual: Some(filter),
@@ -176,7 +177,7 @@ enum Simplified {
     Expression(Expression),
 }
 
-/// What to do about a set that has become too large.
+/// The replacement of a set that has become too large.
 #[derive(Clone, Copy, PartialEq)]
 enum Rounding {
     /// A larger set will do.

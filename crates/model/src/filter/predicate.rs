@@ -21,7 +21,7 @@ use crate::ticks::Ticks;
 pub struct Predicate {
     first: Jump,
     tests: Vec<Test>,
-    /// Who passes besides: entities that have not expired. `None` if none expire.
+    /// The second test: entities that have not expired pass. `None` if none expire.
     alive: Option<Alive>,
 }
 
@@ -35,7 +35,7 @@ struct Test {
     last_index: LastIndex,
 }
 
-/// What a value is tested against.
+/// The operand of a test of a value.
 #[derive(Debug, Clone, PartialEq)]
 enum Operand {
     Literal(Literal),
@@ -69,7 +69,7 @@ impl PartialEq for LastIndex {
     }
 }
 
-/// What comes after a test.
+/// The step after a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Jump {
     Pass,

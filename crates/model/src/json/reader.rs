@@ -10,7 +10,7 @@ use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, Peek};
 
 use crate::error::Error;
 
-/// What the next value is.
+/// The kind of the next value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Null,

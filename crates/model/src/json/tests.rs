@@ -553,7 +553,7 @@ fn strings_hold_every_character_but_u0000() {
         hint(r#"{"X":"a\u0000b"}"#),
         "\"X\" contains U+0000, which PostgreSQL's text cannot hold; store it as Edm.Binary."
     );
-    // What cuts a string at a UTF-16 unit leaves half of a pair of surrogates.
+    // A program that cuts a string at a UTF-16 unit leaves half of a pair of surrogates.
     for (half, column) in [
         (r"\ud83d", 22),
         (r"a\ud83d", 23),

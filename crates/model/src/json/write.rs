@@ -13,7 +13,7 @@ use crate::ticks::Ticks;
 pub enum Metadata {
     /// No `odata.*` members and no type annotations: Int64, Guid, DateTime and Binary are just strings.
     None,
-    /// What is needed to read the payload back.
+    /// The annotations that a reader of the payload needs.
     Minimal,
     /// Also the type of Timestamp.
     Full,
@@ -83,8 +83,8 @@ pub fn entity_to_json(entity: &Entity<'_>, metadata: Metadata) -> Vec<u8> {
     projected_to_json(entity, &Projection::All, metadata)
 }
 
-/// Returns an entity as a JSON object with the chosen properties. One that the entity lacks is `null` (semantics 6.5).
-/// The keys and the Timestamp are always there.
+/// Returns an entity as a JSON object with the chosen properties. A property that the entity lacks is `null` (semantics
+/// 6.5). The keys and the Timestamp are always there.
 pub fn projected_to_json(entity: &Entity<'_>, projection: &Projection, metadata: Metadata) -> Vec<u8> {
     let mut out = Vec::with_capacity(entity.properties.as_bytes().len() + 256);
     append_entity(&mut out, entity, projection, metadata);
@@ -192,7 +192,7 @@ impl Object {
         self.0.push(b'"');
     }
 
-    /// What [`crate::etag::format`] gives, as a JSON string.
+    /// Writes the text of [`crate::etag::format`] as a JSON string.
     fn etag(&mut self, timestamp: Ticks) {
         self.raw("\"W/\\\"datetime'");
         timestamp.write(&mut self.0, "%3A");

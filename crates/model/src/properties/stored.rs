@@ -6,7 +6,7 @@ use crate::limits;
 use crate::text::utf16_len;
 use crate::ticks::Ticks;
 
-/// What the size formula counts for a property beside its name and value.
+/// The bytes that the size formula counts for a property beside its name and value.
 const PROPERTY_BASE_BYTES: usize = 8;
 
 /// Returns what a property contributes to the size of an entity (semantics 1.5).

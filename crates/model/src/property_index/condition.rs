@@ -1,4 +1,4 @@
-//! What a filter needs of property indexes.
+//! The condition that a filter sets on the entries of property indexes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use crate::limits;
 use crate::property_index::span::Span;
 use crate::property_index::values::{self, Values};
 
-/// What the index entries of an entity meet if it passes a filter. Others may meet it too.
+/// The condition that the index entries of an entity meet if it passes a filter. Entries of other entities may meet it
+/// too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// The entry of a property is in one of the spans, which are in order and apart. `property` is the place of its
@@ -49,14 +50,14 @@ impl Condition {
     }
 }
 
-/// Returns what every entity that passes the filter meets, as far as entries of the indexed properties say it; `None`
-/// if they say nothing.
+/// Returns the condition that every entity that passes the filter meets, as far as entries of the indexed properties
+/// say it; `None` if they say nothing.
 pub fn condition<N: AsRef<str>>(filter: &Filter, indexed: &[N]) -> Option<Condition> {
     let mut reader = Reader { indexed, work: WORK };
     if let Expression::Comparison(comparison) = filter.expression()
         && comparison.operator == Operator::Eq
     {
-        // The usual filter. What follows would say the same, with more work.
+        // The usual filter. The code below would give the same result, with more work.
         let property = reader.property(&comparison.property.column)?;
         let span = values::equal(&comparison.literal);
         return Some(span.map_or(Condition::Any(Vec::new()), |span| Condition::Spans {
@@ -76,7 +77,7 @@ const WORK: usize = 50_000;
 /// How many disjunctions over several properties a conjunction keeps.
 const DISJUNCTIONS: usize = 4;
 
-/// What an entity that passes a part of a filter has.
+/// The values of an entity that passes a part of a filter.
 enum Implication {
     /// No entity passes.
     Impossible,
@@ -212,7 +213,7 @@ impl<N: AsRef<str>> Reader<'_, N> {
         if rest.is_empty() {
             return parts.pop().map_or(Implication::Impossible, Implication::Values);
         }
-        // What all parts know of one property holds for all of them.
+        // The values of a property that all parts know hold for all of them.
         let mut any = KnownValues::default();
         for property in first.values.keys() {
             let sets = || parts.iter().filter_map(|part| part.values.get(property));

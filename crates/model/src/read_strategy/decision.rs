@@ -1,8 +1,8 @@
-//! What a query does next, and why, in words that `explain_query` shows.
+//! The next step of a query, and its reason in words that `explain_query` shows.
 
 use std::fmt::{self, Display, Formatter};
 
-/// What a query does next.
+/// The next step of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Reads so many entities in key order and tests each; all of them without a number. Then it decides again.

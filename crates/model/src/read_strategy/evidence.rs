@@ -1,8 +1,9 @@
-//! What a query has found out about its entries and its entities.
+//! The findings of a query about its entries and its entities.
 
 use super::costs::{LARGE, SOME, sortable};
 
-/// What a query needs to know before it can decide. The numbers of values are those of [`Left`](super::Left).
+/// A question of a query that it needs answered before it can decide. The numbers of values are those of
+/// [`Left`](super::Left).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// How many entries meet the condition, counted up to a limit.
@@ -21,7 +22,7 @@ pub enum Look {
     Statistics,
 }
 
-/// What a look finds.
+/// The finding of a look.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Finding {
     Entries(Count),
@@ -47,7 +48,7 @@ impl Count {
     }
 }
 
-/// What is known of what is left to read. A step changes that, so each decision begins with none.
+/// The knowledge of the part that is left to read. A step changes that part, so each decision begins without knowledge.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     entries: Option<Count>,
@@ -60,7 +61,7 @@ pub struct Evidence {
     has_statistics: Option<bool>,
 }
 
-/// What is known of a value.
+/// The knowledge of a value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Value {
     entries: Option<Count>,
@@ -68,7 +69,7 @@ struct Value {
 }
 
 impl Evidence {
-    /// Adds what a look has found.
+    /// Adds the finding of a look.
     pub fn add(&mut self, finding: Finding) {
         match finding {
             Finding::Entries(count) => self.entries = Some(count),

@@ -4,7 +4,7 @@ use super::costs::{AT_ONCE, BESIDE_KEYS, FEW, LARGE, READ_FIRST, SMALL, SOME, co
 use super::decision::{Decision, Reason, Step};
 use super::evidence::{Evidence, Look};
 
-/// What is left to read.
+/// The part of the ranges that is left to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     /// How many key ranges.
@@ -48,7 +48,7 @@ impl Strategy {
         self.read
     }
 
-    /// Returns whether entities of a value were read to find out that these are many. What is left is then looked at as if
+    /// Returns whether entities of a value were read to find out that these are many. The rest is then judged as if
     /// nothing was read.
     pub fn has_tried_value(&self) -> bool {
         self.read_of_value > 0

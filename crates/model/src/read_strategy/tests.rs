@@ -5,7 +5,7 @@ use super::costs::{
 };
 use super::*;
 
-/// What is known of a table.
+/// The statistics of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Statistics {
     Fresh,
@@ -40,7 +40,7 @@ struct Simulated<'e> {
     asked: Asked,
 }
 
-/// What a look at the statistics costs.
+/// The cost of a look at the statistics.
 const STATISTICS: usize = 30 * READ;
 
 /// The simulated run of a query.
@@ -260,12 +260,13 @@ fn each_table(mut test: impl FnMut(&Simulated<'_>)) {
 
 const ENTRIES: [usize; 11] = [0, 1, 20, 100, 249, 400, 1_000, 3_000, 4_500, 10_000, 20_000];
 
-/// What a query may cost beyond its part: to plan a statement, and the looks before anything is read.
+/// The cost that a query may have beyond its part: of the plan of a statement, and of the looks before anything is
+/// read.
 const CONSTANT: usize = PLAN + FEW * COUNT + 6 * STATISTICS;
 
-/// What a query of all entities of the whole table may count before it reads anything: the entries and the entities that make a
-/// table small, and as many entities as a sort of that many entries costs. It is beyond a fifth for tables of 4,000 to 13,000
-/// entities.
+/// The counts that a query of all entities of the whole table may make before it reads anything: the entries and the entities
+/// that make a table small, and as many entities as a sort of that many entries costs. They cost more than a fifth for tables
+/// of 4,000 to 13,000 entities.
 const WHOLE_TABLE: usize = (SOME + SOME + to_sort(SOME, true)) * COUNT;
 
 /// The plan that PostgreSQL's planner chooses by old statistics is not the strategy's. `cargo xtask bench indexes`
@@ -331,7 +332,7 @@ fn a_query_of_few_entities_costs_what_they_cost() {
     });
 }
 
-/// What is left of a large value is read as if nothing was read.
+/// The rest of a large value is read as if nothing was read.
 #[test]
 fn the_last_step_reads_nothing_in_vain() {
     let mut strategy = Strategy::new(None, true);

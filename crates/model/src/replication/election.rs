@@ -2,7 +2,7 @@
 
 use super::Line;
 
-/// What is known of a server.
+/// The state of a server, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sighting {
     /// It was asked and has not answered yet.
@@ -87,7 +87,7 @@ pub fn refused(
         } else if own < newest {
             Refused::OldTimeline { own, newest }
         } else {
-            // One that could be the primary is none only beside another one.
+            // A server that could be the primary is refused only if another one is.
             primary.map(|_| Refused::Second)?
         };
         Some((index, why))

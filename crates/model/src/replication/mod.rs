@@ -1,7 +1,7 @@
 //! Physical replication as a client of several servers sees it: which server is the primary, which standbys may serve reads, and
 //! how far back those reads are (semantics 4.11).
 //!
-//! Everything here depends on what the servers have said of themselves. Who asks them, and when, is the caller's matter.
+//! Everything here depends on what the servers have said of themselves. The caller asks them, and decides when.
 
 mod election;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::Position;
 /// The most notes that are kept: with one each second, those of half a day one by one, and earlier ones with growing gaps.
 const MOST: usize = 65_536;
 
-/// A moment and a position of a primary. What it had acknowledged at the moment is before the position.
+/// A moment and a position of a primary. Transactions that it had acknowledged at the moment are before the position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note {
     /// The primary's clock, read before the position, in microseconds since 1970.

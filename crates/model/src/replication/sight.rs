@@ -1,9 +1,9 @@
-//! What servers say of themselves.
+//! The answers of servers about themselves.
 
 use super::notes::Note;
 use super::{Line, Position};
 
-/// What a server says of itself.
+/// The answer of a server about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
     pub line: Line,
@@ -12,7 +12,7 @@ pub struct Sight {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It takes writes. What it had acknowledged at the note's moment is before the note's position.
+    /// It takes writes. Transactions that it had acknowledged at the note's moment are before the note's position.
     Primary(Note),
     /// It is in recovery, and has replayed the log up to here.
     Standby(Position),

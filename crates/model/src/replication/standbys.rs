@@ -2,10 +2,10 @@
 
 use super::{Line, Note, Notes, Position, Role, Sight};
 
-/// What the secondary endpoint answers about itself.
+/// The answer of the secondary endpoint about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// What was acknowledged before this second is visible, in seconds since 1970.
+    /// Writes that were acknowledged before this second are visible, in seconds since 1970.
     Live(i64),
     /// The standbys follow, and nothing is known yet of how far they are.
     Bootstrap,
@@ -28,7 +28,7 @@ pub enum Problem {
     },
     /// It has not replayed anything of which the moment is known.
     NoMomentYet,
-    /// It is behind what was answered last.
+    /// It is behind the last answer.
     CatchingUp,
     /// It is further behind than `max_staleness` allows.
     TooFarBehind,
@@ -39,7 +39,7 @@ pub enum Problem {
 pub struct Standbys {
     line: Option<Line>,
     notes: Notes,
-    /// What was answered last.
+    /// The last answer.
     answered: Option<Note>,
     standbys: Vec<Standby>,
     /// In microseconds.
@@ -133,7 +133,7 @@ impl Standbys {
         }
     }
 
-    /// Returns what the secondary endpoint answers now. What it answers later is not before it, as long as the primary stays.
+    /// Returns the answer of the secondary endpoint now. A later answer is not before it, as long as the primary stays.
     pub fn answer(&mut self) -> Answer {
         let answer = self.peek();
         if let Answer::Live(_) = answer {
@@ -270,7 +270,7 @@ mod tests {
         let old = Problem::OtherTimeline { own: 1, primary: 2 };
         assert_eq!((all.state(0), all.state(1)), (Err(old), Err(old)));
         assert_eq!(all.answer(), Answer::Unavailable);
-        // One that has stayed on the old timeline replays no note of the new one, however far it comes.
+        // A standby that has stayed on the old timeline replays no note of the new one, however far it comes.
         all.standby(0, at(1000));
         assert_eq!(all.state(0), Err(old));
         all.standby(1, on(next, 22));
@@ -330,7 +330,7 @@ mod tests {
         let other = Line { timeline: 2, ..LINE };
         let refused = all.admits(on(other, 50).unwrap());
         assert_eq!(refused, Err(Problem::OtherTimeline { own: 2, primary: 1 }));
-        // One that was promoted takes writes of its own.
+        // A standby that was promoted takes writes of its own.
         let promoted = Sight {
             line: LINE,
             role: Role::Primary(note(5, 50)),

@@ -1,4 +1,4 @@
-//! What holds for any text as a filter. The fuzz target and the replay of its corpus check this.
+//! The laws of any text as a filter. The fuzz target and the replay of its corpus check this.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -15,8 +15,8 @@ const BAGS: [&str; 4] = [
 ];
 const KEYS: [&str; 5] = ["", "a", "b", "\u{ff21}", "\u{1f600}"];
 
-/// Any text is a filter or refused. A filter prints as an equal one, and its compiled form and its plan agree with it. What
-/// the service's dialect reads means the same in the other one.
+/// Any text is a filter or refused. A filter prints as an equal one, and its compiled form and its plan agree with it. A
+/// filter that the service's dialect reads means the same in the other one.
 pub fn filter(text: &str) {
     let extended = read(text, Dialect::Extended);
     if let Some(filter) = read(text, Dialect::Service) {

@@ -1,5 +1,5 @@
-//! What holds for any text and any bytes. The fuzz targets, the replay of their corpus and the property tests all
-//! check these.
+//! The laws of any text and any bytes. The fuzz targets, the replay of their corpus and the property tests all check
+//! these.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -145,7 +145,7 @@ fn presentable(error: &Error) {
     assert!(error.report().len() + hint.len() < 8 * 1024, "{error:?}");
 }
 
-/// What we accept is JSON to others too, but for the limits that they have and we do not.
+/// Text that we accept is JSON to others too, but for the limits that they have and we do not.
 fn accepted_by_another_parser(text: &str) {
     if let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
         let message = error.to_string();

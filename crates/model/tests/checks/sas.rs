@@ -1,4 +1,4 @@
-//! What holds for any query as that of a shared access signature. The fuzz target and the replay of its corpus check this.
+//! The laws of any query as that of a shared access signature. The fuzz target and the replay of its corpus check this.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! What holds for any text as an Authorization header and as parts of a request that is signed. The fuzz target and the
+//! The laws of any text as an Authorization header and as parts of a request that is signed. The fuzz target and the
 //! replay of its corpus check this.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -10,7 +10,7 @@ fn account(name: &str, key: &str) -> Account {
     Account::new(name, vec![AccountKey::parse(key).unwrap()]).unwrap()
 }
 
-/// Any header is read or refused. What is signed of a request can be taken apart again, so no two requests have one
+/// Any header is read or refused. The signed text of a request can be taken apart again, so no two requests have one
 /// signature; and a signature is good for its request and key alone.
 pub fn shared_key(text: &str) {
     match Authorization::parse(text) {

@@ -12,7 +12,7 @@ use crate::ticks::Ticks;
 /// From this version on addresses and protocols are signed, and there are signatures of accounts.
 pub const ADDRESS_AND_PROTOCOL: &str = "2015-04-05";
 
-/// What is percent-encoded in a query parameter: all but the unreserved characters of RFC 3986.
+/// The characters that are percent-encoded in a query parameter: all but the unreserved characters of RFC 3986.
 const ESCAPED_IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Where a request comes from, and when.
@@ -23,7 +23,7 @@ pub struct Client {
     pub https: bool,
 }
 
-/// What both kinds have: the parameters as sent, percent-decoded, because that is how they are signed.
+/// The parameters of both kinds as sent, percent-decoded, because that is how they are signed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Common {
     pub version: String,

@@ -79,8 +79,7 @@ impl Predicate {
     /// Reads what [`Predicate::to_bytes`] gave.
     ///
     /// # Errors
-    /// `InvalidInput` for any other bytes. Whatever bytes are accepted, they make a predicate that ends and does not
-    /// panic.
+    /// `InvalidInput` for any other bytes. All bytes that are accepted make a predicate that ends and does not panic.
     pub fn from_bytes(bytes: &[u8]) -> Result<Predicate, Error> {
         Reader(bytes).predicate().ok_or(Error::MalformedBinary {
             reason: "These bytes are no compiled filter of this version",

@@ -40,7 +40,7 @@ const FILTERS: [(&str, &str); 21] = [
     ("p ne null", "p le true"),
     ("not (null eq p)", "p le true"),
     ("not (not p eq null)", "not (p le true)"),
-    // What is a name in the service's dialect still is one.
+    // A name in the service's dialect still is one.
     (
         "in eq 1 and contains or startswith in ('a')",
         "in eq 1 and contains or startswith eq 'a'",

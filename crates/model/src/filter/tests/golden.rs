@@ -94,7 +94,7 @@ golden! {
         for text in ["a EQ 1", "a Eq 1", "a eq 1 AND b eq 2", "a eq 1 Or b eq 2", "NOT a", "Not a eq 1"] {
             assert!(invalid_input(text).starts_with("Syntax error at position"), "{text}");
         }
-        // What is no keyword is a property.
+        // A word that is no keyword is a property.
         assert!(holds("Eq eq 1 and And and Null eq 'x'", r#"{"Eq": 1, "And": true, "Null": "x"}"#));
         for (text, expected) in [("True", true), ("TRUE", true), ("False", false), ("fALSE", false)] {
             assert_eq!(holds(text, "{}"), expected, "the exception: {text}");
@@ -599,7 +599,7 @@ fn parameters_are_literals() {
     assert!(error("a eq @name").hint().unwrap().contains("@name"));
     invalid_character('@', 5, "a eq @");
     invalid_character('@', 5, "a eq @1");
-    // What comes first is the error.
+    // The first fault is the error.
     syntax_error_at(7, "aaa bbb \"");
     syntax_error_at(3, "a@b");
 }

@@ -1,4 +1,4 @@
-//! What holds for every filter.
+//! The laws of every filter.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -161,7 +161,7 @@ fn grouped(terms: &[Expression], joint: &str, seed: &mut u64, out: &mut String) 
     out.push(')');
 }
 
-/// What [`Expression`] promises of a parsed filter.
+/// Returns whether a parsed filter is as [`Expression`] promises.
 fn is_canonical(expression: &Expression) -> bool {
     match expression {
         Expression::And(terms) => {
@@ -306,7 +306,7 @@ proptest! {
             prop_assert_eq!(Filter::parse(&filter.to_string(), None, Dialect::Extended), Ok(filter.clone()));
             Plan::new(filter.clone());
         }
-        // What the service reads means the same in both dialects.
+        // A filter that the service reads means the same in both dialects.
         if let Ok(filter) = Filter::parse(&text, None, Dialect::Service) {
             prop_assert_eq!(extended, Ok(filter));
         }

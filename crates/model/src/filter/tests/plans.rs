@@ -1,4 +1,4 @@
-//! What `explain_query` shows: key ranges, residuals and classes.
+//! The parts of a plan that `explain_query` shows: key ranges, residuals and classes.
 
 use super::{Sample, assert_plan, parse, planned};
 use crate::filter::{AccessClass, Dialect, Filter, Plan};

@@ -1,4 +1,4 @@
-//! What holds for every filter and entity.
+//! The laws of every filter and entity.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
