@@ -44,8 +44,8 @@ pub fn append(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Makes a file for this user alone, in the place of one that is there, so that nobody else has it open. What is no file, such as
-/// `/dev/null` or `/dev/stdout`, is not removed for it.
+/// Makes a file for this user alone, in the place of one that is there, so that nobody else has it open. Devices, such as
+/// `/dev/null` or `/dev/stdout`, are not removed for it.
 ///
 /// # Errors
 /// If it cannot be made; for root, if somebody else can make or change a name on the way.

@@ -19,7 +19,7 @@ const COMPLETIONS: &str = "--completions";
 /// Reads the arguments of a program.
 ///
 /// # Errors
-/// What is wrong, without the values of arguments, or what is asked for (`--help`, `--version`).
+/// The fault of the arguments, without their values, or the text that they ask for (`--help`, `--version`).
 pub fn read<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, clap::Error> {
     read_with_values(arguments).map_err(|error| without_values(error, &mut command::<C>()))
 }
@@ -27,7 +27,7 @@ pub fn read<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<
 /// Reads the arguments of a program that takes no secrets.
 ///
 /// # Errors
-/// What is wrong, or what is asked for (`--help`, `--version`).
+/// The fault of the arguments, or the text that they ask for (`--help`, `--version`).
 pub fn read_with_values<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, clap::Error> {
     let mut command = command::<C>();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -93,16 +93,16 @@ fn without_values(mut error: clap::Error, program: &mut Command) -> clap::Error 
             continue;
         };
         let shown = match kind {
-            // What is known has a name, such as `--pool-size <NUMBER>`, and a name is no secret.
+            // A known argument has a name, such as `--pool-size <NUMBER>`, and a name is no secret.
             ContextKind::InvalidArg if knows(program, text) => text.clone(),
-            // What is not known may be a mistyped option.
+            // An unknown argument may be a mistyped option.
             ContextKind::InvalidArg if text.starts_with('-') => secret::shown(text),
             ContextKind::InvalidSubcommand if program.find_subcommand(text).is_some() => text.clone(),
             _ => secret::describe(text),
         };
         error.insert(kind, ContextValue::String(shown));
     }
-    // What looks like it is found by its text.
+    // A suggestion resembles the text, and so shows it.
     error.remove(ContextKind::Suggested);
     error
 }

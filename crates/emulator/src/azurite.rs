@@ -170,7 +170,7 @@ struct NotNeeded {
 }
 
 impl AzuriteTable {
-    /// What it asks for.
+    /// Returns the settings that the arguments ask for.
     ///
     /// # Errors
     /// For an option that is not supported, and for accounts that cannot be read.
@@ -199,7 +199,7 @@ impl AzuriteTable {
             admin_port: self.admin_port,
             data,
             accounts,
-            // Who names the address wants what it means.
+            // A user who names the address wants its meaning.
             expose: true,
             certificate,
             other_services: Vec::new(),
@@ -218,7 +218,7 @@ impl AzuriteTable {
 }
 
 impl Azurite {
-    /// What it asks for.
+    /// Returns the settings that the arguments ask for.
     ///
     /// # Errors
     /// Those of azurite-table.

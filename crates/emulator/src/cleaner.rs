@@ -37,7 +37,7 @@ impl Cleaner {
     }
 }
 
-/// What the cleaner does. Its standard input ends when the emulator does.
+/// Waits for the end of the emulator, which ends the standard input, and cleans up.
 ///
 /// # Errors
 /// If it cannot wait for the emulator.

@@ -94,7 +94,7 @@ pub enum Command {
 }
 
 impl CommandLine {
-    /// What it asks for.
+    /// Returns the settings that the arguments ask for.
     ///
     /// # Errors
     /// For options that do not go together.

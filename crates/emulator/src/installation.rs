@@ -24,11 +24,11 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// The given directory of programs; else what came with this program, or the latest major version that has the extension. Data
-    /// need the one that has made them.
+    /// Finds the given directory of programs; else the PostgreSQL that came with this program, or the latest major version that
+    /// has the extension. Data need the major version that has made them.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing part.
     pub fn find(given: Option<&Path>, data: Option<&Path>) -> Result<Installation, String> {
         let made_by = data.and_then(|data| read_of_server(&data.join("PG_VERSION")).ok());
         let made_by: Option<u32> = made_by.and_then(|major| major.trim().parse().ok());
@@ -117,7 +117,7 @@ impl Installation {
     pub fn program(&self, name: &str, owner: ServerUser) -> Command {
         let mut command = Command::new(self.programs.join(name));
         command.current_dir("/").stdin(Stdio::null());
-        // What the environment of this process says besides may be for its user only.
+        // Other variables of this process may be for its user only.
         command
             .env_clear()
             .envs(std::env::vars_os().filter(|(name, _)| is_passed(name)));
@@ -183,7 +183,7 @@ fn packaged() -> Vec<Installation> {
     found
 }
 
-/// What a program says when it is asked.
+/// Returns the answer of a program to an option.
 fn answer(programs: &Path, name: &str, option: &str) -> Result<String, String> {
     let program = programs.join(name);
     let output = Command::new(&program).arg(option).output();

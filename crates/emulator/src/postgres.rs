@@ -24,13 +24,13 @@ const LOG_BYTES: u64 = 64 << 10;
 /// Between two looks whether something has happened.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the server needs to know.
+/// The settings of the server.
 pub struct Settings {
     pub owner: ServerUser,
     pub data: PathBuf,
     /// Where its socket is.
     pub directory: PathBuf,
-    /// What it says, and all that it starts.
+    /// The messages of the server and of all programs that it starts.
     pub log: File,
     /// Whether the data outlive the emulator.
     pub durable: bool,
@@ -51,7 +51,7 @@ impl Server {
     /// Makes the data if they do not exist, starts the server and waits for it. Its databases have the extension.
     ///
     /// # Errors
-    /// What PostgreSQL says.
+    /// The message of PostgreSQL.
     pub async fn start(installation: &Installation, settings: &Settings) -> Result<Server, String> {
         if settings.data.exists() {
             wait_for_end(&settings.data).await?;
@@ -163,7 +163,7 @@ async fn with_extension(client: &Client) -> Result<(), String> {
     Ok(())
 }
 
-/// What PostgreSQL says.
+/// Returns the message of PostgreSQL.
 fn said(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(error) => error.message().to_owned(),
@@ -176,7 +176,7 @@ fn same(file: &File) -> Result<File, String> {
     file.try_clone().map_err(|error| format!("the log: {error}"))
 }
 
-/// What the server has said last. Its log is removed with its directory.
+/// Returns the end of the server's log, which is removed with its directory.
 fn end_of_log(log: &File) -> String {
     let length = log.metadata().map_or(0, |log| log.len());
     let begin = length.saturating_sub(LOG_BYTES);
@@ -265,7 +265,8 @@ async fn wait_for_end(data: &Path) -> Result<(), String> {
         }
         tokio::time::sleep(PAUSE).await;
     }
-    // What a crash has left. Another process may have that number by now, for which PostgreSQL would take it.
+    // A crash has left this file. Another process may have its number by now, and PostgreSQL would take that for a
+    // server.
     let _ = fs::remove_file(data.join("postmaster.pid"));
     Ok(())
 }

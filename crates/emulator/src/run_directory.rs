@@ -28,7 +28,7 @@ const ENDING: Duration = Duration::from_secs(5);
 const LOCK: &str = "lock";
 /// The subdirectory that belongs to the server: its socket, and its data if they are not kept. This process makes no name in it.
 const SERVER: &str = "server";
-/// What the server says. Only its emulator has made this file, so a process that writes there is its server.
+/// The log of the server. Only its emulator has made this file, so a process that writes there is its server.
 const LOG: &str = "log";
 /// PostgreSQL's programs, if the server's user cannot reach them where they are.
 const PROGRAMS: &str = "postgresql";
@@ -144,7 +144,7 @@ impl Base {
                 lock => lock.map_err(of_directory)?,
             };
             lock.lock().map_err(of_directory)?;
-            // Who had it before may have removed it.
+            // The emulator that had the lock before may have removed it.
             let locked = lock.metadata().map_err(of_directory)?;
             if fs::metadata(directory.join(LOCK)).is_ok_and(|now| now.ino() == locked.ino()) {
                 return Ok(Base { directory, _lock: lock });
@@ -176,7 +176,7 @@ impl Base {
     fn leave(self) {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         if entries.into_iter().all(|entry| entry.file_name() == LOCK) {
-            // Whoever makes a new lock between the two keeps the directory.
+            // An emulator that makes a new lock between the two keeps the directory.
             let _ = fs::remove_file(self.directory.join(LOCK));
             let _ = fs::remove_dir(&self.directory);
         }

@@ -1,4 +1,4 @@
-//! Who runs the server, and the directories that belong to it.
+//! The user that runs the server, and the directories that belong to it.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::Read;
@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use rustix::process::{getegid, geteuid};
 use table_service_command_line::files;
 
-/// Who runs the server: PostgreSQL does not run as root.
+/// The user that runs the server: PostgreSQL does not run as root.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerUser {
     pub uid: u32,
@@ -78,7 +78,7 @@ pub fn make(directory: &Path, mode: u32) -> Result<(), String> {
     let made = DirBuilder::new().recursive(true).mode(mode).create(directory);
     made.map_err(|error| problem(directory, &error))?;
     require_trusted(directory)?;
-    // Whatever the umask is: the server's user must get through.
+    // The server's user must get through, whatever the umask is.
     fs::set_permissions(directory, Permissions::from_mode(mode)).map_err(|error| problem(directory, &error))
 }
 
@@ -146,7 +146,7 @@ pub fn remove_tree(directory: &Path) {
     }
 }
 
-/// What went wrong with a file.
+/// Returns the message about a failure with a file.
 #[must_use]
 pub fn problem(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())

@@ -1,4 +1,4 @@
-//! What an emulator says about itself, on standard output.
+//! The messages of an emulator about itself, on standard output.
 
 use std::io::Write;
 
@@ -109,6 +109,6 @@ fn ready(addresses: &Addresses) -> String {
 }
 
 fn say(line: &str) {
-    // Whoever reads this may stop reading.
+    // The reader of the output may stop reading.
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }

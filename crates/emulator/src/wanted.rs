@@ -1,4 +1,4 @@
-//! What an emulator is asked for, whichever command line says it.
+//! The settings of an emulator, whichever command line has them.
 
 use std::path::PathBuf;
 
@@ -32,12 +32,12 @@ pub struct Wanted {
     /// Instead of standard error.
     pub log_file: Option<PathBuf>,
     pub voice: Voice,
-    /// What users of this command line call a setting of the gateway.
+    /// The name that users of this command line know for a setting of the gateway.
     pub names: fn(&str) -> Option<String>,
     pub more: More,
 }
 
-/// What is wrong with a setting of the gateway, under the name that the user knows it by.
+/// Returns the problem of a setting of the gateway, under the name that the user knows.
 pub fn in_words_of(names: fn(&str) -> Option<String>, error: &ConfigError) -> String {
     match names(error.setting()) {
         Some(name) => format!("{name}: {}", error.problem()),

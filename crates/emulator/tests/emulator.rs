@@ -36,7 +36,7 @@ impl Temporary {
         self.0.path()
     }
 
-    /// What is in the directory.
+    /// Returns the entries of the directory.
     fn entries(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path()).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
@@ -253,7 +253,7 @@ fn the_next_start_cleans_up_if_everything_was_killed() {
             .all(|cwd| !cwd.to_str().unwrap().contains(&format!("/{directory}/"))),
         "{servers:?}"
     );
-    // What others use stays.
+    // Directories that others use stay.
     create_table(&running, "Things");
     create_table(&next, "Things");
     running.signal("TERM");
@@ -499,7 +499,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// How an emulator ends that does not start. One that starts is ended, with success.
+/// Returns how an emulator ends that does not start. An emulator that starts is ended, with success.
 fn refused(temporary: &Temporary, arguments: &[&str]) -> Output {
     let mut child = program(temporary, arguments).spawn().unwrap();
     let mut line = String::new();
@@ -518,10 +518,11 @@ fn user_postgres() -> u32 {
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
-/// What is in a directory whose owner is not the owner of the entry: names that a user could have planted for another.
+/// Finds the entries of a directory that belong to another user than it: names that a user could have planted for
+/// another.
 fn names_of_others(directory: &Path, found: &mut Vec<PathBuf>) {
     let owner = fs::symlink_metadata(directory).unwrap().uid();
-    // What the server is removing just now does not matter.
+    // Entries that the server is removing just now do not matter.
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(is) = entry.metadata() else { continue };
         if owner != 0 && is.uid() != owner {
@@ -1032,7 +1033,7 @@ fn it_stands_for_azurite_and_has_only_tables() {
         .post("Tables", "{\"TableName\":\"Things\"}")
         .expect(201);
 
-    // What checks of the health of a container ask.
+    // The requests of checks of the health of a container.
     for (address, kind) in [(blob, "Containers"), (queue, "Queues")] {
         let list = Client::new(address).get("?comp=list&maxresults=1").expect(200);
         assert_eq!(
@@ -1343,7 +1344,7 @@ fn under_the_name_of_azurite_table_it_leaves_nothing_either() {
     wait_until("it cleans up", || temporary.is_clean());
 }
 
-/// What comes back for the same 200 inserts: a status, or 0 for no answer.
+/// Returns the outcomes of the same 200 inserts: a status, or 0 for no answer.
 fn outcomes(emulator: &Emulator, table: &str) -> Vec<u16> {
     let client = emulator.client();
     (0..200)

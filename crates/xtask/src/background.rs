@@ -28,7 +28,7 @@ impl Background {
             Ok((path, file))
         };
         let ((output, standard_output), (log, standard_error)) = (file("out")?, file("log")?);
-        // What is left over in the directory of a test, the cleaner of temporary servers ends.
+        // The cleaner of temporary servers ends programs that are left over in the directory of a test.
         command
             .current_dir(directory)
             .stdout(standard_output)

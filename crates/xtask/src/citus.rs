@@ -69,7 +69,7 @@ pub fn add(server: &Server) -> Result<String> {
     ))
 }
 
-/// What the servers of a cluster have in common.
+/// The common settings of the servers of a cluster.
 #[derive(Clone, Copy)]
 pub struct Node<'e> {
     pub environment: &'e Environment,

@@ -63,7 +63,7 @@ enum CitusSuite {
 /// Runs the suites on a Citus that it builds from a source that the user has.
 ///
 /// # Errors
-/// What fails.
+/// A suite fails.
 pub fn citus(pg: Option<u32>, options: &Options) -> Result {
     let suites = match options.suites.as_slice() {
         [] => CitusSuite::value_variants(),
@@ -181,8 +181,8 @@ impl<'r> Tests<'r> {
         run(tests.env("CITUS_SERVERS", servers.join(" ")))
     }
 
-    /// What was acknowledged must be stored, a batch must be whole or absent, and nothing may be stored that nobody wrote. Of what
-    /// failed while it was being committed, nobody knows whether it is stored: it may be, as a whole.
+    /// Checks the writes of clients during faults. Acknowledged writes must be stored, a batch must be whole or absent, and
+    /// nothing may be stored that nobody wrote. A write that failed while it was being committed may be stored, as a whole.
     fn faults(&mut self) -> Result {
         self.sql(&["SELECT table_service.create_table('Faults')"])?;
         println!("A server joins, and shards move to it");
@@ -306,7 +306,7 @@ impl<'r> Tests<'r> {
         }
     }
 
-    /// What the writers have noted, all together.
+    /// Returns the notes of the writers, all together.
     fn noted(&self, name: &str, ending: &str) -> Result<String> {
         let mut all = String::new();
         for number in 0..3 {

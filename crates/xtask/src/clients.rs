@@ -46,7 +46,7 @@ pub fn clients(pg: Option<u32>, chosen: &[String], accept: bool) -> Result {
     runner.install_extension()?;
     step("Unmodified clients of the Table service against the gateway");
     runner.build_gateway()?;
-    // What takes long, before there is a server.
+    // The downloads take long, so they come before there is a server.
     let clients = CLIENTS
         .iter()
         .filter(|client| chosen.is_empty() || chosen.iter().any(|name| name == *client))
@@ -184,7 +184,7 @@ impl Client {
             self.version,
             output.status.code().unwrap_or(1)
         );
-        // What else it prints is the client's own.
+        // The other lines are the client's own.
         for line in printed.lines().filter(|line| line.starts_with("{\"point\":")) {
             println!("{line}");
             lines += &format!("{line}\n");

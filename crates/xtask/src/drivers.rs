@@ -186,7 +186,7 @@ fn make_prisma_client(node: &mut Command, modules: &Path, directory: &Path) -> R
     .map(drop)
 }
 
-/// The programs of a page that run. What each prints is in the block `text` behind it.
+/// Returns the programs of a page that run. The output of each is in the block `text` behind it.
 ///
 /// # Errors
 /// A program that is not marked has no such block.
@@ -236,7 +236,7 @@ struct Blocks<'p>(std::str::Lines<'p>);
 
 enum Part<'p> {
     Heading(&'p str),
-    /// What stands behind the fence, and the content.
+    /// The text behind the fence, and the content.
     Block(&'p str, String),
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What fails says why, in one text.
+/// The result of a step: its error says in one text why it fails.
 pub type Result<T = ()> = std::result::Result<T, String>;
 
 /// The environment that `pgrx-config/env.sh` makes of the caller's, for one PostgreSQL.
@@ -183,8 +183,8 @@ impl Environment {
     }
 }
 
-/// What the scripts and tests that are run here read. Only the options of a task set these: the same name in the environment of
-/// the caller, where make also puts what its command line sets, would reach other steps too.
+/// The variables that the scripts and tests here read. Only the options of a task set these: a variable of the caller's
+/// environment, where make also puts those of its command line, would reach other steps too.
 const OPTIONS: [&str; 8] = [
     "ACCEPT",
     "CHECKED",

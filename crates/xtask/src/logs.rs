@@ -1,4 +1,4 @@
-//! What the logs of servers and gateways show of faults.
+//! The faults in the logs of servers and gateways.
 
 use std::path::Path;
 
@@ -20,9 +20,9 @@ pub fn show_lines(path: &Path, signs: &[&str]) -> Result<bool> {
     Ok(found)
 }
 
-/// Prints the lines of a server's log that are faults. Returns whether there are any. What its last processes have said when it was
-/// killed on purpose is none: they see the end of their server and may panic before their own. A line of the file `killed`, which
-/// `cluster.sh` writes, has the first byte of that, and the first one after it.
+/// Prints the lines of a server's log that are faults. Returns whether there are any. The last messages of a server that was killed
+/// on purpose are none: its processes see the end of their server and may panic before their own. A line of the file `killed`,
+/// which `cluster.sh` writes, has the first byte of these messages, and the first byte after them.
 ///
 /// # Errors
 /// The log cannot be read.

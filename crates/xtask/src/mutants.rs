@@ -81,7 +81,7 @@ const GATEWAY_TESTS: [&str; 17] = [
 /// The tests of the copy program with a server that do.
 const COPY_TESTS: [&str; 2] = ["changes::", "owners::"];
 
-/// Whose tests catch a mutant.
+/// The tests that catch a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caught {
     ByTheModel,
@@ -242,13 +242,14 @@ impl Workshop {
         self.work.directory.join("log")
     }
 
-    /// What the last command of [`Workshop::quietly`] has said.
+    /// Returns the output of the last command of [`Workshop::quietly`].
     fn log(&self) -> String {
         let log = std::fs::read(self.log_file()).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Runs a command whose output goes to the log. Returns whether it succeeds. One that never ends fails after these seconds.
+    /// Runs a command whose output goes to the log. Returns whether it succeeds. A command that never ends fails after these
+    /// seconds.
     fn quietly(&self, seconds: u32, command: &Command) -> Result<bool> {
         let path = self.log_file();
         let log = File::create(&path).map_err(about(&path))?;

@@ -88,7 +88,7 @@ impl Suite {
     }
 }
 
-/// What the guide tells users to set for a database; a test may set more.
+/// Returns the settings that the guide tells users to set for a database; a test may set more.
 #[must_use]
 pub fn options(settings: &str) -> String {
     format!("-c search_path=\"$user\",public,table_service {settings}")
@@ -156,7 +156,7 @@ impl Run<'_> {
     }
 }
 
-/// What differs from the expected results on this major, `since-MAJOR.patch` beside the tests.
+/// Returns the differences from the expected results on this major, `since-MAJOR.patch` beside the tests.
 fn differences(environment: &Environment, input: &Path) -> Vec<PathBuf> {
     (16..=environment.pg)
         .map(|major| input.join(format!("since-{major}.patch")))

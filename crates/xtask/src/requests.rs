@@ -1,4 +1,4 @@
-//! What is tested only on request: it takes long, or it needs what not every machine has.
+//! The tests on request: they take long, or they need programs that not every machine has.
 
 use std::path::PathBuf;
 
@@ -117,7 +117,7 @@ pub fn workflows(pg: Option<u32>) -> Result {
     Ok(())
 }
 
-/// What other roles could do to the install and upgrade scripts. It fetches pgspot from its registry.
+/// Checks what other roles could do to the install and upgrade scripts. It fetches pgspot from its registry.
 ///
 /// # Errors
 /// pgspot finds something.
@@ -149,7 +149,7 @@ pub fn pgspot(pg: Option<u32>) -> Result {
 /// SDKs, drivers and the explorer behind `PgBouncer` in transaction mode.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn pgbouncer(pg: Option<u32>, program: &str) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     runner.environment.set_up("sdks")?;
@@ -167,10 +167,10 @@ pub fn pgbouncer(pg: Option<u32>, program: &str) -> Result {
     sdks::explorer(&runner, Some(program), Some("an explorer that only reads"))
 }
 
-/// What container images start, and what others can reach of it. It needs root.
+/// Tests the programs that container images start, and the access of others to them. It needs root.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn containers(pg: Option<u32>) -> Result {
     let runner = installed(pg)?;
     runner.build_gateway()?;
@@ -185,7 +185,7 @@ pub fn containers(pg: Option<u32>) -> Result {
 /// Many seeds of the random tests, many crashes.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn soak(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Soak: random tests and crashes");
@@ -217,7 +217,7 @@ pub fn hostile_load(pg: Option<u32>, minutes: u32) -> Result {
 /// Many seeds of random statements.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn fuzz_sql(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Random statements");
@@ -229,7 +229,7 @@ pub fn fuzz_sql(pg: Option<u32>, seeds: &Seeds) -> Result {
 /// Every allocation of every function fails once, in the build that users get.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn allocations(pg: Option<u32>, points: Option<u32>) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     runner.install_release_build()?;
@@ -243,7 +243,7 @@ pub fn allocations(pg: Option<u32>, points: Option<u32>) -> Result {
 /// and some under valgrind, which knows what of PostgreSQL's memory is allocated.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn asan(pg: Option<u32>, files: &[String]) -> Result {
     const WITHOUT_CACHES: &str =
         "batch delete direct_writes get insert matches merge parameters property_indexes shaped_tables tables upsert";
@@ -291,7 +291,7 @@ pub fn asan(pg: Option<u32>, files: &[String]) -> Result {
 /// Many seeds of the histories of clients while servers are killed.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn histories(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Histories: clients, while servers are killed");
@@ -303,7 +303,7 @@ pub fn histories(pg: Option<u32>, seeds: &Seeds) -> Result {
 /// Many seeds of the copies that are killed, meet faults, or go through every kind of place.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn copy_soak(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Copies");
@@ -324,7 +324,7 @@ pub fn copy_soak(pg: Option<u32>, seeds: &Seeds) -> Result {
 /// Copies to and from azurite, which it fetches from its registry.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn copy_peers(pg: Option<u32>, seeds: &Seeds) -> Result {
     let runner = installed(pg)?;
     step("Copies to and from azurite");

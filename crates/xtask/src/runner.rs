@@ -1,4 +1,4 @@
-//! What the steps share: an environment, a place for servers, and what has been built and installed already.
+//! The common part of the steps: an environment, a place for servers, and what has been built and installed already.
 
 use std::path::PathBuf;
 use std::process::Command;

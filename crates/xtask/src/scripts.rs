@@ -18,7 +18,7 @@ pub struct Cold {
 /// `make run` and tests on bare Debian systems.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn cold(environment: &Environment, options: &Cold) -> Result {
     let mut cold = environment.command("tests/cold.sh");
     if !options.releases.is_empty() {

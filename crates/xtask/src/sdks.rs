@@ -150,7 +150,7 @@ pub fn sdks_with_a_standby(runner: &Runner) -> Result {
     let control =
         |service: &Service, what: &str| run(service.environment.command("tests/sdk/standbys/control.sh").arg(what));
     control(&service, "pause")?;
-    // What the standby does not replay yet. So it is behind all that the gateway notes.
+    // The standby does not replay this yet. So it is behind all positions that the gateway notes.
     service
         .server()?
         .sql(ROLE, DATABASE, &["SELECT table_service.create_table('Early')"])?;
@@ -188,7 +188,7 @@ fn start_standby<'e>(environment: &'e Environment, primary: &Server, directory: 
 /// contain a text.
 ///
 /// # Errors
-/// What fails.
+/// A test fails.
 pub fn explorer(runner: &Runner, bouncer: Option<&str>, name: Option<&str>) -> Result {
     let modules = javascript(&runner.environment, "explorer", "tests/explorer")?;
     let mut service = Service::start(&runner.environment, runner.work()?.directory.join("explorer"))?;

@@ -1,4 +1,5 @@
-//! What SDKs and other clients are tried on: a server, a database that belongs to an ordinary role, and gateways in front of it.
+//! The service that SDKs and other clients are tried on: a server, a database that belongs to an ordinary role, and gateways in
+//! front of it.
 
 use std::path::{Path, PathBuf};
 

@@ -87,7 +87,7 @@ impl Step {
 /// Runs the chosen steps, or all; stops at the first that fails.
 ///
 /// # Errors
-/// What fails.
+/// A step fails.
 pub fn run_all(options: &Options, pg: Option<u32>) -> Result {
     let steps: Vec<Step> = match options.steps.as_slice() {
         [] => Step::all().collect(),
@@ -159,7 +159,7 @@ fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
         Step::Golden => runner.regress(GOLDEN, "Golden SQL", &regress),
         Step::Isolation => runner.regress(ISOLATION, "Concurrent sessions", &regress),
         Step::Statements => {
-            // What is read and written directly can also be done by statements, and must be the same.
+            // Statements can also do all direct reads and writes, and must give the same.
             let statements = Run {
                 sessions: "-c table_service.enable_direct_access=off",
                 ..regress
@@ -196,7 +196,7 @@ fn run_one(which: Step, runner: &mut Runner, options: &Options) -> Result {
             runner.install_extension()?;
             step("The explorer, in a browser");
             runner.build_gateway()?;
-            // What it exports is read by the copy program.
+            // The copy program reads the explorer's exports.
             run(&mut runner.tests(&["--test", "copy", "--no-run"]))?;
             sdks::explorer(runner, None, options.files.first().map(String::as_str))
         }
@@ -239,10 +239,10 @@ fn model(runner: &Runner) -> Result {
     run(&mut runner.tests(&["--doc"]))
 }
 
-/// What can be known without PostgreSQL, in less than a minute once it is built.
+/// Runs the checks that need no PostgreSQL, in less than a minute once they are built.
 ///
 /// # Errors
-/// What fails.
+/// A step fails.
 pub fn quick(pg: Option<u32>) -> Result {
     let runner = Runner::without_postgres(pg)?;
     format(&runner)?;

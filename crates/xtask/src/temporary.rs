@@ -75,7 +75,7 @@ fn free_directory() -> Result<PathBuf> {
     Err("there is no free name for a directory in /tmp".to_owned())
 }
 
-/// What the cleaner of a directory runs: it waits for the end of its input, then ends the programs and servers that run there and
+/// Runs as the cleaner of a directory: waits for the end of its input, then ends the programs and servers that run there and
 /// removes the directory.
 ///
 /// # Errors

@@ -17,20 +17,21 @@ use crate::temporary::Server;
 
 const THIS: &str = env!("CARGO_PKG_VERSION");
 const ANSWERS: &str = "tests/upgrade/answers.sql";
-/// What `matches` answers. A session that began with the library of the first release cannot use it after `ALTER EXTENSION`.
+/// The queries of `matches`. A session that began with the library of the first release cannot use it after `ALTER
+/// EXTENSION`.
 const MATCHES: &str = "tests/upgrade/matches.sql";
 const FIRST: &str = "0.1.0";
 const NEEDS_THE_NEW_LIBRARY: &str =
     "psql:tests/upgrade/matches.sql:3: ERROR:  could not find function \"matches_support_wrapper\"";
 
-/// What `feed.sql` prints where the feed goes on.
+/// The output of `feed.sql` where the feed goes on.
 const FEED_GOES_ON: &str = "0\n1\ninsert|new|{\"State\":\"sent\"}|t\n\n0";
 
 /// Upgrades from every release; on a PostgreSQL after 15 also with `pg_upgrade` from the major before, which keeps change feeds from
 /// 17 on.
 ///
 /// # Errors
-/// What fails.
+/// An upgrade fails.
 pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
     let mut runner = Runner::with_postgres(pg, false)?;
     runner.environment.set_up("sdks")?;
@@ -101,7 +102,7 @@ struct Upgrades<'e> {
     work: PathBuf,
     /// A server with the extension of this checkout.
     new: Server<'e>,
-    /// What it says of a new database.
+    /// Its catalog of a new database.
     catalog: String,
 }
 
@@ -474,7 +475,7 @@ struct Session {
 impl Session {
     fn start(server: &Server) -> Result<Session> {
         let psql = server.psql("postgres", DATABASE)?;
-        // What it says of errors is a part of its answers.
+        // Messages of errors are a part of its answers.
         let mut shell = server.environment().command("sh");
         shell
             .args(["-c", "exec \"$@\" 2>&1", "sh"])
@@ -491,7 +492,7 @@ impl Session {
         })
     }
 
-    /// What it answers to these commands.
+    /// Returns the answer to these commands.
     fn ask(&mut self, commands: &str) -> Result<String> {
         const END: &str = "end of the answer";
         let input = self.input.as_mut().ok_or("psql has no input")?;

@@ -30,7 +30,7 @@ pub struct Options {
 /// has the shards.
 ///
 /// # Errors
-/// What fails.
+/// A step fails.
 pub fn citus(environment: &Environment, options: &Options) -> Result {
     environment.set_up(&environment.pg.to_string())?;
     build(environment, &options.source)?;
@@ -127,7 +127,7 @@ fn fill(server: &Server) -> Result {
     server.sql("postgres", DATABASE, &statements).map(drop)
 }
 
-/// What is measured, and the statement of each, on a partition of these.
+/// Returns the names of the measurements and their statements, on a partition of these.
 fn work(partitions: &str) -> Vec<(&'static str, String)> {
     let partition = format!("('{partitions}'::text[])[:p]");
     let row = "lpad(:r::text, 6, '0')";

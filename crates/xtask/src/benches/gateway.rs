@@ -38,7 +38,7 @@ impl Options {
 /// twice: with durable commits, and with `synchronous_commit` = off, which is the fair comparison with memory. The ratio is to azurite.
 ///
 /// # Errors
-/// What fails.
+/// A step fails.
 pub fn gateway(environment: &Environment, options: &Options) -> Result {
     let mut build = environment.cargo(["build", "--release", "--quiet", "-p", "table_service_gateway"]);
     build.args([

@@ -24,7 +24,7 @@ const DURABLE: [&str; 4] = [
 /// Beside hand-written SQL.
 ///
 /// # Errors
-/// What fails.
+/// A program fails.
 pub fn compare(environment: &Environment, arguments: &[String], counted: bool) -> Result {
     let Some(program) = Program::build(environment, "compare", arguments)? else {
         return Ok(());
@@ -53,7 +53,7 @@ pub fn compare(environment: &Environment, arguments: &[String], counted: bool) -
 /// Small tables and large ones. Every table is in memory, so that growth is not hidden by waits for the disk.
 ///
 /// # Errors
-/// What fails.
+/// A program fails.
 pub fn growth(environment: &Environment, arguments: &[String]) -> Result {
     let memory = format!("shared_buffers={}MB", half_of_the_memory()?.min(6144));
     measure(environment, "growth", arguments, &with(&SETTINGS, &[&memory]), &[])
@@ -62,7 +62,7 @@ pub fn growth(environment: &Environment, arguments: &[String]) -> Result {
 /// Work by filter beside batches and hand-written SQL.
 ///
 /// # Errors
-/// What fails.
+/// A program fails.
 pub fn bulk(environment: &Environment, arguments: &[String]) -> Result {
     measure(environment, "bulk", arguments, &UNDISTURBED, &[])
 }
@@ -70,15 +70,15 @@ pub fn bulk(environment: &Environment, arguments: &[String]) -> Result {
 /// A table with an expiry beside one without.
 ///
 /// # Errors
-/// What fails.
+/// A program fails.
 pub fn expiry(environment: &Environment, arguments: &[String]) -> Result {
     measure(environment, "expiry", arguments, &UNDISTURBED, &[])
 }
 
-/// What a change feed costs.
+/// The costs of a change feed.
 ///
 /// # Errors
-/// What fails.
+/// A program fails.
 pub fn feeds(environment: &Environment, arguments: &[String]) -> Result {
     run(&mut environment.cargo(["build", "--release", "-p", "table_service_copy", "--quiet"]))?;
     let copy = environment
@@ -93,15 +93,16 @@ pub fn feeds(environment: &Environment, arguments: &[String]) -> Result {
 /// One partition under load.
 ///
 /// # Errors
-/// What fails.
+/// A program fails.
 pub fn stress(environment: &Environment, arguments: &[String]) -> Result {
     measure(environment, "stress", arguments, &with(&SETTINGS, &DURABLE), &[])
 }
 
-/// What property indexes cost queries that gain nothing from them. Counted instructions are the same on a busy machine.
+/// The costs of property indexes for queries that gain nothing from them. Counted instructions are the same on a busy
+/// machine.
 ///
 /// # Errors
-/// What fails.
+/// A program fails.
 pub fn indexes(environment: &Environment, arguments: &[String], counted: bool) -> Result {
     if !counted {
         return measure(
@@ -128,7 +129,7 @@ pub fn indexes(environment: &Environment, arguments: &[String], counted: bool) -
 /// The model alone.
 ///
 /// # Errors
-/// What fails.
+/// A program fails.
 pub fn model(environment: &Environment, arguments: &[String]) -> Result {
     run(environment
         .cargo(["bench", "-p", "table_service_model"])

@@ -1,4 +1,5 @@
-//! What is measured: a PostgreSQL with the extension's release build. It is a copy, because the tests use builds of another kind.
+//! The server that is measured: a PostgreSQL with the extension's release build. It is a copy, because the tests use builds of
+//! another kind.
 
 use std::path::Path;
 
