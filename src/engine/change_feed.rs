@@ -265,7 +265,7 @@ impl ChangeFeed {
         Ok(position)
     }
 
-    /// Drops the parts of the feed that there are, when the transaction commits. A publication of that name that another role has made
+    /// Drops the parts of the feed that there are, when the transaction commits. A publication of that name that belongs to no feed
     /// stays. It does not keep the caller from dropping the slot.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! PostgreSQL in Rust's terms, for the storeys `engine` and `api`: values, rows, scans, statements, locks, settings and errors.
 //!
-//! It knows the extension's own types, tables and functions, and how the rows and the statements of an entity look. What a call
-//! does with them is decided above, and the rules of the Table service are those of the model.
+//! It knows the extension's own types, tables and functions, and how the rows and the statements of an entity look. The storeys
+//! above decide what a call does with them, and the rules of the Table service are those of the model.
 
 pub mod analysis;
 pub mod arguments;
