@@ -1,4 +1,4 @@
-//! Change feeds: what happens to entities, in the order of commits.
+//! Change feeds: the changes of entities, in the order of commits.
 
 use pgrx::prelude::*;
 use table_service_model::change_feed::{FeedName, Kind, PREFIX, Position, slot_prefix};

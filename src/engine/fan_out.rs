@@ -273,7 +273,7 @@ fn after(range: &KeyRange, (partition_key, row_key): KeyPair) -> KeyRange {
     }
 }
 
-/// Returns the part of a range behind these keys: what is left of the partition, behind what comes after it.
+/// Returns the part of a range behind these keys: the rest of the partition, and the partitions after it.
 fn partition_first(range: &KeyRange, keys: KeyPair) -> Vec<KeyRange> {
     let end = Bound {
         partition_key: keys.0.clone(),

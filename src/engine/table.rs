@@ -163,13 +163,13 @@ impl Table {
     }
 
     /// Does what [`Table::open`] does, for the owner only. Others get PostgreSQL's own error (42501) before they wait for
-    /// the lock, because those who come later wait behind them.
+    /// the lock, because sessions that come later wait behind them.
     pub fn open_as_owner(name: &str, lock: TableLock) -> Result<Table, Error> {
         Table::open_checked(name, lock, Table::require_owner)
     }
 
-    /// Does what [`Table::open`] does with the lock of TRUNCATE, for those who may truncate the table. Others get PostgreSQL's
-    /// own error (42501) before they wait for the lock, because those who come later wait behind them.
+    /// Does what [`Table::open`] does with the lock of TRUNCATE, for callers that may truncate the table. Others get
+    /// PostgreSQL's own error (42501) before they wait for the lock, because sessions that come later wait behind them.
     pub fn open_to_truncate(name: &str) -> Result<Table, Error> {
         Table::open_checked(name, TableLock::Drop, Table::require_truncate)
     }

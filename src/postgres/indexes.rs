@@ -221,7 +221,7 @@ unsafe fn expiry_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<E
 }
 
 /// Returns the number of seconds in an expression: a constant, or one of a smaller integer type that PostgreSQL casts. The inner `None`
-/// is NULL. Nothing is evaluated: whoever may create an index could put any function there.
+/// is NULL. Nothing is evaluated: a role that may create an index could put any function there.
 ///
 /// # Safety
 /// The node must be NULL or a valid expression.

@@ -10,8 +10,8 @@
 //!   was caught and is raised again.
 //! - `pgrx` copies an error of PostgreSQL while `PG_exception_stack` still points to a frame that has ended, and reports it
 //!   outside of every guard. Another error at one of these moments would end the process. So the linker replaces the functions
-//!   that it calls there (`build.rs`), for this library alone: what does not fit becomes 53200. A changed copy of `pgrx` would
-//!   do the same with 12 MB of source to carry through every release.
+//!   that it calls there (`build.rs`), for this library alone: an error that does not fit becomes 53200. A changed copy of
+//!   `pgrx` would do the same with 12 MB of source to carry through every release.
 //! - The C library ends the process if it cannot note a destructor of a thread-local value. A server process has one thread,
 //!   which ends with the process, so this library registers none.
 

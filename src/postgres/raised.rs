@@ -225,7 +225,7 @@ impl Drop for Running<'_> {
 /// Runs `f`, in which SPI prepares or runs a statement.
 ///
 /// SPI adds the statement's text to each error: as a line of its CONTEXT, or with the position in it as an internal query.
-/// Both are taken away: what a trigger raises has the CONTEXT that it has in a statement of the user's.
+/// Both are taken away: an error of a trigger has the CONTEXT that it has in a statement of the user's.
 pub fn while_running<R>(sql: &CStr, f: impl FnOnce() -> R) -> R {
     let running = Running {
         sql,

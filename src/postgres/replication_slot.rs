@@ -1,7 +1,7 @@
 //! The changes of replication slots when a transaction ends.
 //!
-//! PostgreSQL's functions change slots at once, whatever becomes of their transaction. Here they follow it: a slot that a
-//! transaction has made goes with a rollback, one that it drops stays, and what it has confirmed is not confirmed.
+//! PostgreSQL's functions change slots at once, whatever becomes of their transaction. Here they follow it: a rollback
+//! removes a slot that the transaction has made, keeps a slot that it drops, and undoes its confirmations.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_void};
@@ -356,7 +356,8 @@ fn drop_slot(slot: &CStr) {
     }
 }
 
-/// Moves a slot forward. The transaction has committed, so an error is no more than a warning: what is not confirmed comes again.
+/// Moves a slot forward. The transaction has committed, so an error is no more than a warning: changes that are not confirmed
+/// come again.
 fn advance(slot: &CStr, position: Position) {
     // Somebody has dropped it.
     if !exists(slot) {

@@ -1,4 +1,4 @@
-//! Subscripts of bags, `properties['Age']`: what PostgreSQL calls to parse and to evaluate them.
+//! Subscripts of bags, `properties['Age']`: the functions that PostgreSQL calls to parse and to evaluate them.
 
 use pgrx::prelude::*;
 use table_service_model::{Error, json};

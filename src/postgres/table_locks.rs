@@ -25,7 +25,7 @@ unsafe extern "C" {
     static LockTimeout: c_int;
 }
 
-/// How long those who wait have all tables to themselves between two attempts.
+/// How long other sessions that wait have all tables to themselves between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A mode of LOCK TABLE.

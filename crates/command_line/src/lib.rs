@@ -1,5 +1,5 @@
-//! Command lines of all programs: what environment variables mean, and errors that repeat no value of an argument, because a key or a
-//! URL may stand in the wrong place.
+//! Command lines of all programs: the meaning of environment variables, and errors that repeat no value of an argument, because a key
+//! or a URL may stand in the wrong place.
 
 pub mod files;
 

@@ -22,7 +22,7 @@ pub struct RunDirectory {
     _lock: File,
 }
 
-/// How long one that ends may still have its tables: who starts it again need not wait for that.
+/// How long an emulator that ends may still have its tables: a user who starts it again need not wait for that.
 const ENDING: Duration = Duration::from_secs(5);
 /// The file in a directory that its user has locked.
 const LOCK: &str = "lock";

@@ -518,8 +518,8 @@ fn user_postgres() -> u32 {
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
-/// Finds the entries of a directory that belong to another user than it: names that a user could have planted for
-/// another.
+/// Finds the entries of a directory that belong to another user than the directory: names that a user could have
+/// planted for another.
 fn names_of_others(directory: &Path, found: &mut Vec<PathBuf>) {
     let owner = fs::symlink_metadata(directory).unwrap().uid();
     // Entries that the server is removing just now do not matter.

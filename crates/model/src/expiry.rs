@@ -115,7 +115,7 @@ pub fn time_to_live(months: i32, days: i32, micros: i64) -> Result<i64, Error> {
         .ok_or_else(no_time_to_live)
 }
 
-/// The moment of a call, and the expiries of the table: who is alive.
+/// The moment of a call, and the expiries of the table: they tell which entities are alive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alive {
     expiries: Arc<[Expiry]>,

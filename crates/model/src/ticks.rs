@@ -144,7 +144,7 @@ impl Ticks {
         Ticks::new(ticks)
     }
 
-    /// Reads an Edm.DateTime: what [`Ticks::parse`] reads, within 1601..=9999.
+    /// Reads an Edm.DateTime: the text that [`Ticks::parse`] reads, within 1601..=9999.
     ///
     /// # Errors
     /// [`ParseError`], which tells text of another form from a time out of range.

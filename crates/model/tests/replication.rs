@@ -1,5 +1,5 @@
-//! A primary and its standbys, simulated: whatever happens to them, what was acknowledged before the moment that is answered is
-//! visible wherever reads are served, and the answers do not go back.
+//! A primary and its standbys, simulated: whatever happens to them, writes that were acknowledged before the moment of the
+//! answer are visible wherever reads are served, and the answers do not go back.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

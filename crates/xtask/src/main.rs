@@ -1,4 +1,4 @@
-//! `cargo xtask`: what is done with this repository. `cargo xtask --help` lists it.
+//! `cargo xtask`: the tasks of this repository. `cargo xtask --help` lists it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,8 +1,9 @@
 //! Upgrades from released versions, with the libraries and gateways of these versions (see `pgrx-config/release.sh`).
 //!
-//! `tests/upgrade/data.sql` is what a database holds, `answers.sql` and `matches.sql` what it answers: the same before, during and
-//! after the upgrade. `features.sql` is what only this version knows, for `pg_upgrade`. `catalog.sql` lists every object of the extension. `tests/system/tests/system/upgrade.rs` tests what needs no
-//! library of another version.
+//! `tests/upgrade/data.sql` has the content of a database, `answers.sql` and `matches.sql` have queries, whose answers are the
+//! same before, during and after the upgrade. `features.sql` has features of this version alone, for `pg_upgrade`. `catalog.sql`
+//! lists every object of the extension. `tests/system/tests/system/upgrade.rs` tests the parts that need no library of another
+//! version.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

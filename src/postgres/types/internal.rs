@@ -1,4 +1,4 @@
-//! `internal`: what PostgreSQL passes only to functions that it calls itself.
+//! The type `internal`, which PostgreSQL passes only to functions that it calls itself.
 
 use std::marker::PhantomData;
 

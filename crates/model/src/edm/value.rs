@@ -71,7 +71,7 @@ impl Value<'_> {
         }
     }
 
-    /// Returns the value's text, without quotes or a type: what `->>` shows and a JSON payload holds.
+    /// Returns the value's text, without quotes or a type, as `->>` shows it and a JSON payload holds it.
     pub fn text(&self) -> String {
         let mut out = Vec::new();
         self.write_text(&mut out);

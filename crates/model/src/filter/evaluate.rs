@@ -1,4 +1,4 @@
-//! The reference evaluator: what a filter means, as semantics 6.3 says it. It is written to be clear;
+//! The reference evaluator: the meaning of a filter, as semantics 6.3 gives it. It is written to be clear;
 //! [`super::Predicate`] is the fast one.
 
 use std::cmp::Ordering;

@@ -89,7 +89,8 @@ impl Plan {
             .unwrap_or(AccessClass::Nothing)
     }
 
-    /// Returns the part of the ranges from this key on, the key included: what is left when a page begins there.
+    /// Returns the part of the ranges from this key on, the key included: the rest of the ranges for a page that begins
+    /// there.
     pub fn ranges_from(&self, partition_key: &str, row_key: &str) -> Vec<KeyRange> {
         let from = Bound {
             partition_key: partition_key.to_owned(),

@@ -1,4 +1,4 @@
-//! Property indexes: what an index on a property holds, and which part of one a filter has to read.
+//! Property indexes: the entries of an index on a property, and the part of an index that a filter has to read.
 //!
 //! An index is an ordinary btree on one `bytea` per entity, its entry. Entries are compared byte by byte. **The format
 //! is permanent**: indexes on disk hold it.

@@ -195,8 +195,8 @@ impl Intervals {
         Intervals(common)
     }
 
-    /// Returns all of them in order, those that touch as one. Beyond [`limits::INDEX_SPANS`] neighbours become one, with what
-    /// lies between them.
+    /// Returns all of them in order, those that touch as one. Beyond [`limits::INDEX_SPANS`] neighbours become one, with the
+    /// values between them.
     fn union(intervals: impl Iterator<Item = Interval>) -> Intervals {
         let mut sorted: Vec<_> = intervals.collect();
         sorted.sort_unstable();

@@ -45,7 +45,7 @@ pub(super) const fn sortable(read: usize) -> usize {
 }
 
 /// Returns how many entities in key order take as long to read as `entities` take to sort, with the plan of the
-/// statement.
+/// statement if there is one.
 pub(super) const fn to_sort(entities: usize, is_planned: bool) -> usize {
     let plan = if is_planned { PLAN } else { 0 };
     entities.saturating_mul(SORT / READ).saturating_add(plan / READ)

@@ -1,4 +1,4 @@
-//! How a query that property indexes may serve reads its key ranges: what it does next, and why.
+//! How a query that property indexes may serve reads its key ranges: its next step, and the reason.
 //!
 //! PostgreSQL's planner cannot decide this alone. It has no statistics of a new index, it does not know where in the key order
 //! the entities stand, and a wrong guess costs a scan of the table or a sort of half of it. So a query decides while it runs.

@@ -40,8 +40,9 @@ const PAGE_HEADER: u64 = 24;
 const SEGMENT_HEADER: u64 = 40;
 
 impl Layout {
-    /// Returns the position where the next record will be, as what has to be replayed before it. If the page is new, the
-    /// position is behind its header. Nothing ends there: what was replayed ends where the page begins.
+    /// Returns the end of the log that a server has to replay before the next record, from the position of that record.
+    /// If the page is new, the position is behind its header. No record ends there: the replayed log ends where the page
+    /// begins.
     #[must_use]
     pub fn end_before(self, insert: Position) -> Position {
         let in_segment = insert.0.checked_rem(self.segment);

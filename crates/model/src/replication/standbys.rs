@@ -68,8 +68,8 @@ impl Standbys {
         }
     }
 
-    /// Takes what the primary has said. A new line of history begins anew: what standbys have replayed of another one says
-    /// nothing about it.
+    /// Takes the answer of the primary. A new line of history begins anew: positions that standbys have replayed of
+    /// another line say nothing about it.
     pub fn primary(&mut self, line: Line, note: Note) {
         if self.line != Some(line) {
             self.line = Some(line);

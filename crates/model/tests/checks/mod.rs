@@ -10,7 +10,7 @@ use table_service_model::json::{
 };
 use table_service_model::{Error, Properties, PropertiesBuf, PropertiesBuilder};
 
-/// Any text is read or refused; what is read is a valid bag, and prints as JSON that reads back to the same.
+/// Any text is read or refused. A bag that is read is valid, and prints as JSON that reads back to the same.
 pub fn json(text: &str) {
     match parse_properties(text) {
         Ok(bag) => {

@@ -34,7 +34,8 @@ impl TableSas {
         if !range.is_complete() {
             return Err(failed("srk needs spk, and erk needs epk"));
         }
-        // It is signed like one that is missing, so whoever has the signature could read beyond it. Nobody should rely on it.
+        // It is signed like one that is missing, so a client with the signature could read beyond it. Nobody should rely on
+        // it.
         if [&range.end_partition, &range.end_row]
             .into_iter()
             .flatten()
