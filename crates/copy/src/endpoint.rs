@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use http::Uri;
 use percent_encoding::percent_decode_str;
+use table_service_connect::is_host;
 use table_service_model::access::{Account, AccountKey};
-use table_service_model::{Secret, connection, table_name};
+use table_service_model::{Secret, table_name};
 
 use crate::failure::Failure;
 
@@ -194,7 +195,7 @@ fn split_url(url: &str) -> Result<(String, String, String), Failure> {
     let uri: Uri = address.parse().map_err(|_| wrong())?;
     let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(wrong)?;
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    if !matches!(scheme, "http" | "https") || authority.as_str().contains('@') || !connection::is_host(host) {
+    if !matches!(scheme, "http" | "https") || authority.as_str().contains('@') || !is_host(host) {
         return Err(wrong());
     }
     // It is shown. A query that has lost its question mark is not.

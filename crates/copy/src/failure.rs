@@ -54,28 +54,3 @@ impl fmt::Display for Failure {
 }
 
 impl Error for Failure {}
-
-/// An error with all that caused it.
-pub fn with_sources(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
-/// Returns whether the other side does not prove who it is, or has no TLS that this program knows.
-pub fn is_refused_by_tls(error: &(dyn Error + 'static)) -> bool {
-    if let Some(error) = error.downcast_ref::<rustls::Error>() {
-        use rustls::Error::{InvalidCertificate, InvalidMessage, PeerIncompatible};
-        return matches!(error, InvalidCertificate(_) | InvalidMessage(_) | PeerIncompatible(_));
-    }
-    // An I/O error has another error inside, and not as its source.
-    let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-    inner.is_some_and(|inner| is_refused_by_tls(inner)) || error.source().is_some_and(is_refused_by_tls)
-}

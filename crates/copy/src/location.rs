@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use table_service_model::{Secret, connection};
-use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use table_service_connect::DatabaseUrl;
+use table_service_model::Secret;
 
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
@@ -14,7 +13,7 @@ use crate::secret;
 /// A source or a target.
 pub enum Location {
     Rest(Endpoint),
-    Sql(Box<Config>),
+    Sql(Box<DatabaseUrl>),
     /// A file or a directory.
     Path(PathBuf),
     /// Standard input or output.
@@ -36,7 +35,10 @@ impl Location {
             return Ok(Location::Stream);
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            return database(text).map(|config| Location::Sql(Box::new(config)));
+            return match DatabaseUrl::read(&secret) {
+                Ok(url) => Ok(Location::Sql(Box::new(url))),
+                Err(problem) => Err(Failure::usage(format!("A source or a target {problem}."))),
+            };
         }
         if text.starts_with("http://") || text.starts_with("https://") {
             return Endpoint::from_url(text).map(Location::Rest);
@@ -56,79 +58,5 @@ impl Location {
              - for standard input or output\n\
              without quotes around it and without a name before it."
         )))
-    }
-}
-
-fn database(text: &str) -> Result<Config, Failure> {
-    let wrong = || {
-        Failure::usage(
-            "The postgresql:// URL of a database cannot be read. It has the form postgresql://user:password@host:port/database; \
-             in a password, @ is %40, / is %2F, : is %3A and % is %25.",
-        )
-    };
-    let config: Config = text.parse().map_err(|_| wrong())?;
-    let is_host = |host: &Host| match host {
-        Host::Tcp(name) => connection::is_host(name),
-        Host::Unix(_) => true,
-    };
-    // A part of a mistyped password would be looked up and shown.
-    if !config.get_hosts().iter().all(is_host) {
-        return Err(wrong());
-    }
-    let hosts = config.get_hosts().iter().map(|host| match host {
-        Host::Tcp(name) => connection::Host::Name(name),
-        Host::Unix(_) => connection::Host::Directory,
-    });
-    if config.get_ssl_mode() == SslMode::Prefer && !connection::is_this_machine(hosts, config.get_hostaddrs()) {
-        return Err(Failure::usage(
-            "The postgresql:// URL names another machine without sslmode: add ?sslmode=require for TLS, or \
-             ?sslmode=disable to do without.",
-        ));
-    }
-    Ok(config)
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    fn error(text: &str) -> String {
-        match Location::read(&text.into()) {
-            Ok(_) => panic!("{text}"),
-            Err(error) => error.to_string(),
-        }
-    }
-
-    #[test]
-    fn another_machine_needs_sslmode() {
-        for here in [
-            "postgresql://u@localhost/d",
-            "postgresql://u@%2Frun%2Fpostgresql/d",
-            "postgresql://u@localhost/d?hostaddr=127.0.0.1",
-            "postgresql://u@h.example/d?sslmode=require&hostaddr=10.0.0.1",
-        ] {
-            assert!(matches!(Location::read(&here.into()), Ok(Location::Sql(_))), "{here}");
-        }
-        for away in [
-            "postgresql://u@h.example/d",
-            "postgresql://u@localhost/d?hostaddr=10.0.0.1",
-            "postgresql://u@localhost,127.0.0.1/d?hostaddr=127.0.0.1,10.0.0.1",
-            "postgresql:///d?hostaddr=10.0.0.1",
-        ] {
-            assert!(error(away).contains("sslmode"), "{away}");
-        }
-    }
-
-    #[test]
-    fn parts_of_a_password_are_no_host() {
-        for mistyped in [
-            "postgresql://u:sec@ret@h/d",
-            "postgresql://h;password=secret/d",
-            "postgresql://u@h/d?secret",
-        ] {
-            let said = error(mistyped);
-            assert!(!said.contains("ret@") && !said.contains("secret"), "{said}");
-        }
     }
 }

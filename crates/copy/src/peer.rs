@@ -37,8 +37,8 @@ impl Source {
                 options.since,
                 options.tables,
             ))),
-            Location::Sql(config) => Source::Sql(Box::new(SqlSource::new(
-                *config,
+            Location::Sql(url) => Source::Sql(Box::new(SqlSource::new(
+                &url,
                 options.patience,
                 options.trusted.clone(),
                 options.since,
@@ -172,7 +172,7 @@ impl Target {
     ) -> Result<Target, Failure> {
         Ok(match location {
             Location::Rest(endpoint) => Target::Rest(Box::new(RestTarget::new(RestClient::new(endpoint, patience)?))),
-            Location::Sql(config) => Target::Sql(Box::new(SqlTarget::new(*config, patience, trusted.clone()))),
+            Location::Sql(url) => Target::Sql(Box::new(SqlTarget::new(&url, patience, trusted.clone()))),
             Location::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
             Location::Stream => Target::Files(FileTarget::new(None, files)?),
         })

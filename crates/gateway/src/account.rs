@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use table_service_connect::DatabaseUrl;
 use table_service_model::access::Account;
 use table_service_model::filter::Dialect;
 
 use crate::bearer::Bearer;
 use crate::config::{AccountConfig, Config};
 use crate::cors::CorsRules;
-use crate::database::{Database, Node, PoolSettings, Secondary, node_name};
+use crate::database::{Database, Node, PoolSettings, Secondary};
 
 /// An account with its database.
 pub struct Tenant {
@@ -46,18 +47,17 @@ impl Tenants {
                 filter_dialect: account.filter_dialect,
             };
             let secondary = (!account.standbys.is_empty()).then(|| {
-                let names = account.standbys.iter().map(node_name).collect();
+                let names = account.standbys.iter().map(DatabaseUrl::name).collect();
                 Arc::new(Secondary::new(names, config.max_staleness))
             });
             let problem = |problem: String| format!("the database of the account {name}: {problem}");
-            let node = |config: &tokio_postgres::Config| {
-                Node::new(config.clone(), settings, tls.clone(), secondary.clone()).map_err(problem)
-            };
+            let node =
+                |url: &DatabaseUrl| Node::new(url.clone(), settings, tls.clone(), secondary.clone()).map_err(problem);
             let others = account.other_databases.iter().map(node).collect::<Result<_, _>>()?;
             let mut database = Database::new(node(&account.database)?, others);
             if let Some(secondary) = &secondary {
-                let standby = |(index, config): (usize, &tokio_postgres::Config)| {
-                    Node::standby(config.clone(), settings, tls.clone(), secondary.clone(), index).map_err(problem)
+                let standby = |(index, url): (usize, &DatabaseUrl)| {
+                    Node::standby(url.clone(), settings, tls.clone(), secondary.clone(), index).map_err(problem)
                 };
                 let standbys = account.standbys.iter().enumerate().map(standby);
                 database = database.with_standbys(standbys.collect::<Result<_, _>>()?, secondary.clone());

@@ -11,13 +11,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use table_service_connect::with_sources;
 use tokio::io::{AsyncRead, AsyncWrite, join, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::failure::with_sources;
 use crate::gateway::{Gateway, NoAnswer};
 use crate::head_limit::{HEAD_BYTES, HeadLimited, HeadMeter};
 use crate::line_ends::{NextBody, StrictHeads};

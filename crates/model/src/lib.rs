@@ -8,7 +8,6 @@ pub mod access;
 pub mod batch;
 pub mod change_feed;
 pub mod code_of_tables;
-pub mod connection;
 pub mod edm;
 pub mod entity;
 pub mod error;

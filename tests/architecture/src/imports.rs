@@ -6,12 +6,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use crate::modules::{Crate, Kind, Mention, Module};
 
 /// The crates of the product and the program that builds and tests them, each with those of them that it may import.
-const CRATES: [(&str, &[&str]); 7] = [
+const CRATES: [(&str, &[&str]); 8] = [
     ("table_service", &["table_service_model"]),
     ("table_service_command_line", &["table_service_model"]),
+    ("table_service_connect", &["table_service_model"]),
     (
         "table_service_copy",
-        &["table_service_command_line", "table_service_model"],
+        &[
+            "table_service_command_line",
+            "table_service_connect",
+            "table_service_model",
+        ],
     ),
     (
         "table_service_emulator",
@@ -19,7 +24,11 @@ const CRATES: [(&str, &[&str]); 7] = [
     ),
     (
         "table_service_gateway",
-        &["table_service_command_line", "table_service_model"],
+        &[
+            "table_service_command_line",
+            "table_service_connect",
+            "table_service_model",
+        ],
     ),
     ("table_service_model", &[]),
     ("xtask", &[]),

@@ -11,13 +11,14 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use table_service_connect::{is_refused_by_tls, with_sources};
 use table_service_model::access::SignedRequest;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::endpoint::{Credential, Endpoint};
-use crate::failure::{Failure, is_refused_by_tls, with_sources};
+use crate::failure::Failure;
 use crate::printable;
 use crate::write::Backoff;
 

@@ -158,7 +158,7 @@ fn begins_line(file: &mut File, position: u64) -> std::io::Result<bool> {
 
 /// Writes the changes of a feed, page after page, and confirms each page when it is written.
 pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
-    let Location::Sql(config) = Location::read(from_of(arguments.from.as_ref())?)? else {
+    let Location::Sql(url) = Location::read(from_of(arguments.from.as_ref())?)? else {
         return Err(Failure::usage(
             "changes reads a change feed of a database: give --from its postgresql:// URL.",
         ));
@@ -166,7 +166,7 @@ pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
     let to = Location::read(&arguments.to)?;
     let lines = Lines::open(to)?;
     let patience = Duration::from_secs(arguments.retry_for);
-    let feed = ChangeFeed::new(*config, patience, arguments.trust_owners.clone(), &arguments.feed);
+    let feed = ChangeFeed::new(&url, patience, arguments.trust_owners.clone(), &arguments.feed);
     let stop: Arc<AtomicBool> = Arc::default();
     stop_on_signal(&stop);
     let mut count: u64 = 0;

@@ -68,11 +68,11 @@ pub async fn begin(
     if arguments.follow.is_none() || arguments.since.is_some() || !replaces {
         return Ok(None);
     }
-    let Location::Sql(config) = Location::read(arguments.places.from()?)? else {
+    let Location::Sql(url) = Location::read(arguments.places.from()?)? else {
         return Ok(None);
     };
     let feed = ChangeFeed::new(
-        *config,
+        &url,
         arguments.places.options.patience(),
         arguments.places.options.trust_owners.clone(),
         &name(report, &arguments.places.options.tables),

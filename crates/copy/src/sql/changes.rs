@@ -5,10 +5,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use table_service_connect::DatabaseUrl;
 use table_service_model::{Ticks, table_name};
 use tokio::sync::mpsc::Sender;
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, Row};
 
 use crate::failure::Failure;
 use crate::record::{CHUNK_BYTES, Key, MOST_TABLES, Record};
@@ -126,9 +127,9 @@ pub struct ChangeFeed {
 }
 
 impl ChangeFeed {
-    pub fn new(config: Config, patience: Duration, trusted: TrustedOwners, name: &str) -> ChangeFeed {
+    pub fn new(url: &DatabaseUrl, patience: Duration, trusted: TrustedOwners, name: &str) -> ChangeFeed {
         ChangeFeed {
-            database: Database::new(config, patience, trusted),
+            database: Database::new(url, patience, trusted),
             name: name.to_owned(),
         }
     }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use rustls::{ClientConfig, RootCertStore};
 use socket2::{SockRef, TcpKeepalive};
+use table_service_connect::{DatabaseUrl, is_refused_by_tls, with_sources};
 use table_service_model::Code;
-use table_service_model::connection::{self, shown_name};
 use table_service_model::error::Retry;
 use table_service_model::extension::{self, Extension, has_functions_of_0_3};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -25,7 +25,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::failure::{Failure, is_refused_by_tls, with_sources};
+use crate::failure::Failure;
 use crate::printable;
 use crate::write::Backoff;
 
@@ -158,10 +158,10 @@ pub struct Database {
 }
 
 impl Database {
-    pub fn new(config: Config, patience: Duration, trusted: TrustedOwners) -> Database {
+    pub fn new(url: &DatabaseUrl, patience: Duration, trusted: TrustedOwners) -> Database {
         Database {
-            name: name(&config),
-            config,
+            name: format!("postgresql://{}", url.name()),
+            config: url.config().clone(),
             patience,
             trusted,
             kept: Arc::default(),
@@ -288,8 +288,7 @@ impl Database {
     pub async fn connect(&self) -> Result<Connection, SqlError> {
         let config = &self.config;
         let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
-        let count = connection::servers(hosts.len(), addresses.len(), ports.len())
-            .map_err(|problem| SqlError::for_ever(format!("the URL {problem}")))?;
+        let count = hosts.len().max(addresses.len());
         let mut last = SqlError::for_ever("the URL names no host");
         for index in 0..count {
             let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
@@ -466,18 +465,6 @@ fn tls() -> MakeRustlsConnect {
     // The default versions are those of the provider, so there is no error to report.
     let builder = versions.unwrap_or_else(|_| ClientConfig::builder());
     MakeRustlsConnect::new(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
-fn name(config: &Config) -> String {
-    let host = match (config.get_hosts().first(), config.get_hostaddrs().first()) {
-        (Some(Host::Tcp(host)), _) => host.clone(),
-        (Some(Host::Unix(path)), _) => path.display().to_string(),
-        (None, Some(address)) => address.to_string(),
-        (None, None) => "localhost".to_owned(),
-    };
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    format!("postgresql://{host}:{port}/{}", shown_name(database))
 }
 
 /// The rows of a statement, which has a known number of them at most.

@@ -79,7 +79,9 @@ pub fn record(row: &BinaryCopyOutRow) -> Result<Record, String> {
             .ok_or_else(|| format!("The row has NULL in {name}"))
     };
     let micros: Option<Micros> = row.try_get(2).map_err(|error| error.to_string())?;
-    let bag: Option<Bag> = row.try_get(3).map_err(|error| crate::failure::with_sources(&error))?;
+    let bag: Option<Bag> = row
+        .try_get(3)
+        .map_err(|error| table_service_connect::with_sources(&error))?;
     Ok(Record {
         partition_key: text(0, "partition_key")?,
         row_key: text(1, "row_key")?,

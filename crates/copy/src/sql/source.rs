@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use table_service_connect::DatabaseUrl;
 use table_service_model::{Ticks, table_name};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Sender;
+use tokio_postgres::Client;
 use tokio_postgres::binary_copy::BinaryCopyOutStream;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config};
 
 use crate::failure::Failure;
 use crate::printable;
@@ -46,9 +47,9 @@ struct Snapshot {
 }
 
 impl SqlSource {
-    pub fn new(config: Config, patience: Duration, trusted: TrustedOwners, since: Option<Ticks>) -> SqlSource {
+    pub fn new(url: &DatabaseUrl, patience: Duration, trusted: TrustedOwners, since: Option<Ticks>) -> SqlSource {
         SqlSource {
-            database: Database::new(config, patience, trusted),
+            database: Database::new(url, patience, trusted),
             since,
             snapshot: Mutex::new(None),
             is_renewed: AtomicBool::new(false),

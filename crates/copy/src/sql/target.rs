@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 use std::time::Duration;
 
+use table_service_connect::DatabaseUrl;
 use table_service_model::entity;
-use tokio_postgres::Config;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
@@ -29,9 +29,9 @@ pub struct SqlTarget {
 }
 
 impl SqlTarget {
-    pub fn new(config: Config, patience: Duration, trusted: TrustedOwners) -> SqlTarget {
+    pub fn new(url: &DatabaseUrl, patience: Duration, trusted: TrustedOwners) -> SqlTarget {
         SqlTarget {
-            database: Database::new(config, patience, trusted),
+            database: Database::new(url, patience, trusted),
         }
     }
 

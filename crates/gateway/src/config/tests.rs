@@ -1,7 +1,7 @@
 //! How settings are read, from every source.
 
+use table_service_connect::DatabaseUrl;
 use table_service_model::filter::Dialect;
-use tokio_postgres::config::Host;
 
 use super::command_line::CommandLine;
 use super::validation::{AccountConfig, Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
@@ -75,34 +75,30 @@ fn several_accounts_have_a_database_each() {
     let file = "[[accounts]]\nname = \"one\"\nkeys = [\"a2V5\"]\ndatabase_url = \"postgresql://localhost/one\"\n\
                     [[accounts]]\nname = \"two\"\nkeys = [\"a2V5\", \"a2V6\"]\ndatabase_url = \"postgresql://localhost/two\"\n";
     let config = with_file(file, &[]).unwrap();
-    let databases: Vec<_> = config
-        .accounts
-        .iter()
-        .map(|account| account.database.get_dbname().unwrap())
-        .collect();
-    assert_eq!(databases, ["one", "two"]);
+    let databases: Vec<_> = config.accounts.iter().map(|account| account.database.name()).collect();
+    assert_eq!(databases, ["localhost:5432/one", "localhost:5432/two"]);
 }
 
 #[test]
 fn an_account_may_have_several_databases() {
-    let hosts = |config: Config| -> Vec<Vec<Host>> {
+    let databases = |config: Config| -> Vec<Vec<String>> {
         let of = |account: &AccountConfig| {
             let databases = std::iter::once(&account.database).chain(&account.other_databases);
-            databases.flat_map(|database| database.get_hosts().to_vec()).collect()
+            databases.map(DatabaseUrl::name).collect()
         };
         config.accounts.iter().map(of).collect()
     };
-    let tcp = |names: &[&str]| -> Vec<Host> { names.iter().map(|name| Host::Tcp((*name).to_owned())).collect() };
+    let names = |hosts: &[&str]| -> Vec<String> { hosts.iter().map(|host| format!("{host}:5432/d")).collect() };
     let url = |host: &str| format!("postgresql://{host}/d?sslmode=require");
 
     let flags = ["--database-url", &url("one"), "--database-url", &url("two")];
-    assert_eq!(hosts(config(&flags).unwrap()), [tcp(&["one", "two"])]);
+    assert_eq!(databases(config(&flags).unwrap()), [names(&["one", "two"])]);
     let lines = ["--database-url", &format!("{}\n{}", url("one"), url("two"))];
-    assert_eq!(hosts(config(&lines).unwrap()), [tcp(&["one", "two"])]);
+    assert_eq!(databases(config(&lines).unwrap()), [names(&["one", "two"])]);
     // One URL with several hosts is one database.
     assert_eq!(
-        hosts(config(&["--database-url", &url("one,two")]).unwrap()),
-        [tcp(&["one", "two"])]
+        databases(config(&["--database-url", &url("one,two")]).unwrap()),
+        [["one:5432,two:5432/d"]]
     );
 
     let account =
@@ -110,15 +106,15 @@ fn an_account_may_have_several_databases() {
     let list = format!("[\"{}\", \"{}\"]", url("one"), url("two"));
     let file = account("aaa", &list) + &account("bbb", &format!("\"{}\"", url("three")));
     assert_eq!(
-        hosts(with_file(&file, &[]).unwrap()),
-        [tcp(&["one", "two"]), tcp(&["three"])]
+        databases(with_file(&file, &[]).unwrap()),
+        [names(&["one", "two"]), names(&["three"])]
     );
     let file = format!("database_url = {list}\n");
-    assert_eq!(hosts(with_file(&file, &[]).unwrap()), [tcp(&["one", "two"])]);
+    assert_eq!(databases(with_file(&file, &[]).unwrap()), [names(&["one", "two"])]);
     // Flags beat the file; the lists are not joined.
     assert_eq!(
-        hosts(with_file(&file, &["--database-url", &url("four")]).unwrap()),
-        [tcp(&["four"])]
+        databases(with_file(&file, &["--database-url", &url("four")]).unwrap()),
+        [names(&["four"])]
     );
 
     for (urls, expected) in [

@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use table_service_connect::DatabaseUrl;
+use table_service_model::Secret;
 use table_service_model::access::{Account, AccountKey};
 use table_service_model::filter::Dialect;
-use table_service_model::{Secret, connection};
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::error::ConfigError;
 use super::file::BearerSettings;
 use super::other_service::OtherService;
 use super::settings::{ExplorerMode, LogFormat, Settings};
-use crate::database::split_hosts;
 use crate::faults::FaultSettings;
 use crate::request::forwarded::TrustedProxies;
 
@@ -74,11 +73,11 @@ pub struct Config {
 #[derive(Debug)]
 pub struct AccountConfig {
     pub account: Account,
-    pub database: tokio_postgres::Config,
+    pub database: DatabaseUrl,
     /// Further nodes of the same database.
-    pub other_databases: Vec<tokio_postgres::Config>,
+    pub other_databases: Vec<DatabaseUrl>,
     /// The standbys that serve the secondary endpoint, one host each. Without any the database serves it.
-    pub standbys: Vec<tokio_postgres::Config>,
+    pub standbys: Vec<DatabaseUrl>,
     pub filter_dialect: Dialect,
     pub bearer: Option<BearerSettings>,
 }
@@ -299,10 +298,7 @@ fn read_account(name: &str, keys: &[Secret], name_setting: &str, key_setting: &s
 }
 
 /// Returns the first database, and the other ones.
-fn read_database_urls(
-    urls: &[Secret],
-    setting: &str,
-) -> Result<(tokio_postgres::Config, Vec<tokio_postgres::Config>), ConfigError> {
+fn read_database_urls(urls: &[Secret], setting: &str) -> Result<(DatabaseUrl, Vec<DatabaseUrl>), ConfigError> {
     let Some((first, others)) = urls.split_first() else {
         return Err(ConfigError::new(
             setting,
@@ -310,10 +306,13 @@ fn read_database_urls(
         ));
     };
     let first = read_database_url(first, setting)?;
-    let mut read: Vec<tokio_postgres::Config> = Vec::with_capacity(others.len());
+    let mut read: Vec<DatabaseUrl> = Vec::with_capacity(others.len());
     for url in others {
         let other = read_database_url(url, setting)?;
-        if std::iter::once(&first).chain(&read).any(|known| is_same(known, &other)) {
+        if std::iter::once(&first)
+            .chain(&read)
+            .any(|known| known.is_same_place(&other))
+        {
             return Err(ConfigError::new(setting, "names a database twice"));
         }
         read.push(other);
@@ -324,28 +323,28 @@ fn read_database_urls(
 /// Returns the standbys, each of them alone.
 fn read_secondary_urls(
     urls: &[Secret],
-    database: &tokio_postgres::Config,
-    other_databases: &[tokio_postgres::Config],
+    database: &DatabaseUrl,
+    other_databases: &[DatabaseUrl],
     setting: &str,
-) -> Result<Vec<tokio_postgres::Config>, ConfigError> {
+) -> Result<Vec<DatabaseUrl>, ConfigError> {
     if !urls.is_empty() && !other_databases.is_empty() {
         let problem = "cannot stand beside several database URLs: these are the nodes of a distributed database, and a \
                        standby of one of them has only a part of the tables. The hosts of a primary and its standbys stand \
                        in one URL, such as postgresql://role:password@host1,host2/database";
         return Err(ConfigError::new(setting, problem));
     }
-    let mut standbys: Vec<tokio_postgres::Config> = Vec::new();
+    let mut standbys: Vec<DatabaseUrl> = Vec::new();
     for url in urls {
-        for standby in split_hosts(&read_database_url(url, setting)?) {
-            if standbys.iter().any(|known| is_same(known, &standby)) {
+        for standby in read_database_url(url, setting)?.servers() {
+            if standbys.iter().any(|known| known.is_same_place(&standby)) {
                 return Err(ConfigError::new(setting, "names a standby twice"));
             }
             standbys.push(standby);
         }
     }
     // Of several hosts the one that is the primary now serves no reads there. A single one stays the primary.
-    if let ([only], true) = (split_hosts(database).as_slice(), !standbys.is_empty())
-        && standbys.iter().any(|standby| is_same(standby, only))
+    if let ([only], true) = (database.servers().as_slice(), !standbys.is_empty())
+        && standbys.iter().any(|standby| standby.is_same_place(only))
     {
         return Err(ConfigError::new(
             setting,
@@ -355,55 +354,14 @@ fn read_secondary_urls(
     Ok(standbys)
 }
 
-/// Returns whether two URLs lead to the same place.
-fn is_same(one: &tokio_postgres::Config, other: &tokio_postgres::Config) -> bool {
-    one.get_hosts() == other.get_hosts()
-        && one.get_hostaddrs() == other.get_hostaddrs()
-        && one.get_ports() == other.get_ports()
-        && one.get_dbname() == other.get_dbname()
-}
-
-fn read_database_url(url: &Secret, setting: &str) -> Result<tokio_postgres::Config, ConfigError> {
-    let wrong = |problem: &str| {
-        ConfigError::new(
-            setting,
-            format!("is {url:?}, {problem}; it looks like postgresql://role:password@host/database"),
-        )
-    };
-    // The driver's errors repeat parts of the URL, and a part of a mistyped one can be the password.
-    let config: tokio_postgres::Config = url
-        .expose()
-        .trim()
-        .parse()
-        .map_err(|_| wrong("which is not a database URL"))?;
-    let hosts = config.get_hosts().iter();
-    if !hosts.clone().all(|host| match host {
-        Host::Tcp(name) => connection::is_host(name),
-        Host::Unix(_) => true,
-    }) {
-        return Err(wrong(
-            "in which a host has characters that no host has (in a password, @ is %40)",
-        ));
-    }
-    let (names, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
-    connection::servers(names, addresses, config.get_ports().len())
-        .map_err(|problem| wrong(&format!("which {problem}")))?;
-    let hosts = hosts.map(|host| match host {
-        Host::Tcp(name) => connection::Host::Name(name),
-        Host::Unix(_) => connection::Host::Directory,
-    });
-    if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+fn read_database_url(url: &Secret, setting: &str) -> Result<DatabaseUrl, ConfigError> {
+    let url = DatabaseUrl::read(url).map_err(|problem| ConfigError::new(setting, problem))?;
+    if url.wants_read_only() {
         return Err(ConfigError::new(
             setting,
             "asks for target_session_attrs=read-only: the gateway itself finds the primary among the hosts of database_url; \
              standbys for reads stand in secondary_url",
         ));
     }
-    if config.get_ssl_mode() == SslMode::Prefer && !connection::is_this_machine(hosts, config.get_hostaddrs()) {
-        return Err(ConfigError::new(
-            setting,
-            "names another machine without sslmode: add ?sslmode=require for TLS, or ?sslmode=disable to do without",
-        ));
-    }
-    Ok(config)
+    Ok(url)
 }

@@ -10,11 +10,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
+use table_service_connect::with_sources;
 use table_service_model::extension::{self, Extension, has_functions_of_0_3};
 use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_postgres::config::Host;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Row};
@@ -25,7 +26,6 @@ use super::sight::{self, LOOK, Look};
 use super::statements::{LIBRARY, Statement};
 use super::types::{Json, Measured, Parameters};
 use super::version::outdated;
-use crate::failure::with_sources;
 
 /// How long it may take to connect. A server that hangs must not hold a request for minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -455,6 +455,8 @@ impl Connector {
 
     /// For one of several servers.
     pub fn of_several(mut self, server: usize) -> Connector {
+        // Which of them takes writes is not asked of the driver.
+        self.config.target_session_attrs(TargetSessionAttrs::Any);
         self.server = server;
         self.time = ONE_OF_SEVERAL_TIMEOUT;
         self

@@ -1,10 +1,11 @@
 //! Converts PostgreSQL's errors to those of the service, by the error catalog.
 
+use table_service_connect::with_sources;
 use table_service_model::error::{Report, RequestError, Retry, Stage};
 use table_service_model::{Code, Error};
 use tokio_postgres::error::{DbError, Severity};
 
-use crate::failure::{Failure, with_sources};
+use crate::failure::Failure;
 
 /// What a failed statement means for the request and the connection.
 #[derive(Debug)]

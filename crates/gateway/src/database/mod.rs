@@ -16,7 +16,7 @@ mod types;
 mod version;
 mod watch;
 
-pub use node::{Node, NodeStatus, PoolSettings, name as node_name, split as split_hosts};
+pub use node::{Node, NodeStatus, PoolSettings};
 pub use nodes::{Database, Endpoint};
 pub use session::{ChangeFeed, Page, PageSink, Session, Swept, check_table_name, column};
 pub use sight::LOOK;

@@ -1,6 +1,5 @@
 //! One PostgreSQL server with the tables of an account: its connections, and whether it can be reached.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -8,11 +7,11 @@ use std::time::{Duration, Instant};
 use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
 use rustls::ClientConfig;
-use table_service_model::connection;
+use table_service_connect::DatabaseUrl;
 use table_service_model::extension::Extension;
 use table_service_model::filter::Dialect;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::connection::{Connection, Connector, ask_for_extension, ask_for_properties};
@@ -99,25 +98,32 @@ impl Node {
     /// # Errors
     /// For `sslmode=require` without certificates.
     pub fn new(
-        config: Config,
+        url: DatabaseUrl,
         settings: PoolSettings,
         tls: Option<Arc<ClientConfig>>,
         secondary: Option<Arc<Secondary>>,
     ) -> Result<Arc<Node>, String> {
-        let (config, tls) = prepare(config, settings, tls)?;
-        let name = name(&config);
+        let name = url.name();
         let some_have_grown = Arc::<AtomicBool>::default();
-        let hosts = split(&config);
-        let reach = if hosts.len() == 1 && secondary.is_none() {
-            let connector = Connector::new(config, tls, name.clone(), some_have_grown.clone());
-            Reach::Server(Box::new(connector))
-        } else {
-            let connector = |(index, host): (usize, Config)| {
-                let name = self::name(&host);
-                Connector::new(host, tls.clone(), name, some_have_grown.clone()).of_several(index)
-            };
-            let servers = hosts.into_iter().enumerate().map(connector).collect();
-            Reach::Primary(Failover::new(servers, secondary))
+        let servers = url.servers();
+        let is_one_of_several = servers.len() > 1 || secondary.is_some();
+        let connector = |(index, server): (usize, DatabaseUrl)| {
+            let name = server.name();
+            let (config, tls) = prepare(server, settings, tls.clone())?;
+            let connector = Connector::new(config, tls, name, some_have_grown.clone());
+            Ok(match is_one_of_several {
+                true => connector.of_several(index),
+                false => connector,
+            })
+        };
+        let connectors = servers.into_iter().enumerate().map(connector);
+        let mut connectors = connectors.collect::<Result<Vec<_>, String>>()?;
+        let reach = match connectors.pop() {
+            Some(only) if !is_one_of_several => Reach::Server(Box::new(only)),
+            last => {
+                connectors.extend(last);
+                Reach::Primary(Failover::new(connectors, secondary))
+            }
         };
         Node::with_pool(name, Manager::new(reach, some_have_grown), settings)
     }
@@ -127,14 +133,14 @@ impl Node {
     /// # Errors
     /// For `sslmode=require` without certificates.
     pub fn standby(
-        config: Config,
+        url: DatabaseUrl,
         settings: PoolSettings,
         tls: Option<Arc<ClientConfig>>,
         secondary: Arc<Secondary>,
         index: usize,
     ) -> Result<Arc<Node>, String> {
-        let (config, tls) = prepare(config, settings, tls)?;
-        let name = name(&config);
+        let name = url.name();
+        let (config, tls) = prepare(url, settings, tls)?;
         let some_have_grown = Arc::<AtomicBool>::default();
         let connector = Connector::new(config, tls, name.clone(), some_have_grown.clone()).of_standby();
         let reach = Reach::Standby {
@@ -443,49 +449,25 @@ impl Drop for CountedStatement {
     }
 }
 
-/// Address and database, without role and password.
-pub fn name(config: &Config) -> String {
-    let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
-    let servers = (0..hosts.len().max(addresses.len())).map(|index| {
-        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-        match (hosts.get(index), addresses.get(index)) {
-            (Some(Host::Tcp(host)), _) if host.contains(':') => format!("[{host}]:{port}"),
-            (Some(Host::Tcp(host)), _) => format!("{host}:{port}"),
-            (Some(Host::Unix(directory)), _) => format!("{}:{port}", directory.display()),
-            (None, Some(address)) => SocketAddr::new(*address, port).to_string(),
-            (None, None) => String::new(),
-        }
-    });
-    let servers: Vec<String> = servers.collect();
-    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    format!("{}/{}", servers.join(","), connection::shown_name(database))
-}
-
 /// What all connections to a server have in common. With `sslmode=require` they use TLS and check the server's certificate.
 fn prepare(
-    mut config: Config,
+    mut url: DatabaseUrl,
     settings: PoolSettings,
     tls: Option<Arc<ClientConfig>>,
 ) -> Result<(Config, Option<MakeRustlsConnect>), String> {
     let milliseconds = settings.statement_timeout.as_millis();
-    let mut options = config.get_options().unwrap_or_default().to_owned();
     // `jit` costs more than our statements gain from it.
     // A role or a database may have another dialect: the account's decides.
     let dialect = match settings.filter_dialect {
         Dialect::Service => "service",
         Dialect::Extended => "extended",
     };
-    options.push_str(&format!(
-        " -c statement_timeout={milliseconds} -c jit=off -c table_service.filter_dialect={dialect}"
+    url.add_options(&format!(
+        "-c statement_timeout={milliseconds} -c jit=off -c table_service.filter_dialect={dialect}"
     ));
-    config.options(options.trim());
-    if config.get_application_name().is_none() {
-        config.application_name("table-service-gateway");
-    }
-    // Closes connections over a network that has stopped to deliver.
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(settings.statement_timeout);
-    }
+    url.default_application_name("table-service-gateway");
+    url.default_network_timeout(settings.statement_timeout);
+    let mut config = url.config().clone();
     let tls = match config.get_ssl_mode() {
         SslMode::Require => {
             let client = tls.ok_or("sslmode=require needs the system's certificates or database_ca")?;
@@ -497,85 +479,4 @@ fn prepare(
         }
     };
     Ok((config, tls))
-}
-
-/// The settings for each host of a URL alone. Which of them takes writes is not asked of the driver.
-pub fn split(config: &Config) -> Vec<Config> {
-    let count = config.get_hosts().len().max(config.get_hostaddrs().len());
-    (0..count)
-        .map(|index| {
-            let mut one = Config::new();
-            if let Some(user) = config.get_user() {
-                one.user(user);
-            }
-            if let Some(password) = config.get_password() {
-                one.password(password);
-            }
-            if let Some(database) = config.get_dbname() {
-                one.dbname(database);
-            }
-            if let Some(options) = config.get_options() {
-                one.options(options);
-            }
-            if let Some(name) = config.get_application_name() {
-                one.application_name(name);
-            }
-            one.ssl_mode(config.get_ssl_mode());
-            one.ssl_negotiation(config.get_ssl_negotiation());
-            match config.get_hosts().get(index) {
-                Some(Host::Tcp(host)) => drop(one.host(host)),
-                Some(Host::Unix(directory)) => drop(one.host_path(directory)),
-                None => {}
-            }
-            if let Some(address) = config.get_hostaddrs().get(index) {
-                one.hostaddr(*address);
-            }
-            let ports = config.get_ports();
-            if let Some(port) = ports.get(index).or(ports.first()) {
-                one.port(*port);
-            }
-            if let Some(time) = config.get_connect_timeout() {
-                one.connect_timeout(*time);
-            }
-            if let Some(time) = config.get_tcp_user_timeout() {
-                one.tcp_user_timeout(*time);
-            }
-            one.keepalives(config.get_keepalives());
-            one.keepalives_idle(config.get_keepalives_idle());
-            if let Some(interval) = config.get_keepalives_interval() {
-                one.keepalives_interval(interval);
-            }
-            if let Some(retries) = config.get_keepalives_retries() {
-                one.keepalives_retries(retries);
-            }
-            one.channel_binding(config.get_channel_binding());
-            one
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Metrics and log tell them apart by it.
-    #[test]
-    fn each_server_has_a_name() {
-        for (url, names) in [
-            ("host=a,b port=1 dbname=d", &["a:1/d", "b:1/d"][..]),
-            (
-                "host=a,b hostaddr=10.0.0.1,10.0.0.2 dbname=d",
-                &["a:5432/d", "b:5432/d"],
-            ),
-            (
-                "hostaddr=10.0.0.1,::1 port=1,2 dbname=d",
-                &["10.0.0.1:1/d", "[::1]:2/d"],
-            ),
-            ("host=/run/p,::1 dbname=d", &["/run/p:5432/d", "[::1]:5432/d"]),
-        ] {
-            let config: Config = url.parse().unwrap();
-            let each: Vec<String> = split(&config).iter().map(name).collect();
-            assert_eq!(each, names);
-        }
-    }
 }

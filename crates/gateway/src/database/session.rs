@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
+use table_service_connect::with_sources;
 use table_service_model::access::ServiceProperties;
 use table_service_model::error::{RequestError, Retry};
 use table_service_model::{Code, Error, PropertiesBuf, table_name};
@@ -18,7 +19,7 @@ use super::node::Lease;
 use super::nodes::{Database, Endpoint};
 use super::statements::{Effect, Statement};
 use super::types::{BagParameter, BatchOperation, Json, JsonParameter, Parameters};
-use crate::failure::{Failure, with_sources};
+use crate::failure::Failure;
 
 /// Most retries of a statement.
 const RETRIES: u32 = 3;

@@ -2,10 +2,9 @@
 
 use std::time::SystemTime;
 
+use table_service_connect::with_sources;
 use table_service_model::replication::{Layout, Line, Note, Position, Role, Sight, timeline_of_file};
 use tokio_postgres::Row;
-
-use crate::failure::with_sources;
 
 /// Asks a server, in this order: the clock is read before the position, so that what was acknowledged before that moment is before
 /// that position. Without the privileges of `pg_read_all_stats` the timeline of a standby is that of its last restartpoint.

@@ -47,16 +47,11 @@ impl Databases {
                 filter_dialect: account.filter_dialect,
             };
             let mut database = account.database.clone();
-            let mut options = database.get_options().unwrap_or_default().to_owned();
-            for more in [
-                Some(SETTINGS),
-                (config.explorer == ExplorerMode::Read).then_some(READ_ONLY),
-            ] {
-                options.push(' ');
-                options.push_str(more.unwrap_or_default());
+            database.add_options(SETTINGS);
+            if config.explorer == ExplorerMode::Read {
+                database.add_options(READ_ONLY);
             }
-            database.options(options.trim());
-            database.application_name("table-service-explorer");
+            database.set_application_name("table-service-explorer");
             let name = account.account.name().to_owned();
             let node = Node::new(database, settings, tls.cloned(), None)
                 .map_err(|problem| format!("the database of the account {name}: {problem}"))?;
