@@ -123,8 +123,8 @@ impl DatabaseUrl {
     }
 
     /// Returns what the driver connects with.
-    pub fn config(&self) -> &Config {
-        &self.0
+    pub(crate) fn into_config(self) -> Config {
+        self.0
     }
 
     /// Adds settings of its sessions, such as `-c jit=off`, behind those that it has.

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use table_service_model::{Secret, Ticks};
 
 use crate::files::{Format, delimiter};
-use crate::sql::TrustedOwners;
+use crate::sql::DatabaseOptions;
 use crate::write::OnConflict;
 
 /// Copies tables between the Table service or an emulator, the gateway, databases with the extension, and files.
@@ -110,10 +110,8 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub retry_for: u64,
 
-    /// Visit tables of databases also if these roles own them or code that belongs to them, such as triggers and index expressions: it
-    /// runs with the rights of the role that connects. Roles are divided by commas; all are trusted by: all
-    #[arg(long, value_name = "ROLE", default_value = "", hide_default_value = true)]
-    pub trust_owners: TrustedOwners,
+    #[command(flatten)]
+    pub databases: DatabaseOptions,
 
     /// Print progress and the report as JSON, one object a line, on standard output
     #[arg(long)]
@@ -264,10 +262,8 @@ pub struct ChangesArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub retry_for: u64,
 
-    /// Visit tables of databases also if these roles own them or code that belongs to them, such as triggers and index expressions: it
-    /// runs with the rights of the role that connects. Roles are divided by commas; all are trusted by: all
-    #[arg(long, value_name = "ROLE", default_value = "", hide_default_value = true)]
-    pub trust_owners: TrustedOwners,
+    #[command(flatten)]
+    pub databases: DatabaseOptions,
 
     /// Do not say how many changes there were
     #[arg(long)]

@@ -10,7 +10,7 @@ use crate::files::{FileOptions, FileSource, FileTarget, POLICIES_ENDING, SERVICE
 use crate::location::Location;
 use crate::record::{Chunk, Key, Position, Range};
 use crate::rest::{RestClient, RestSource, RestTarget};
-use crate::sql::{SqlSource, SqlTarget, TrustedOwners};
+use crate::sql::{Database, DatabaseOptions, SqlSource, SqlTarget};
 
 pub enum Source {
     Rest(Box<RestSource>),
@@ -24,7 +24,7 @@ pub struct SourceOptions<'a> {
     pub tables: &'a [String],
     pub since: Option<Ticks>,
     pub patience: Duration,
-    pub trusted: &'a TrustedOwners,
+    pub databases: &'a DatabaseOptions,
 }
 
 impl Source {
@@ -38,9 +38,7 @@ impl Source {
                 options.tables,
             ))),
             Location::Sql(url) => Source::Sql(Box::new(SqlSource::new(
-                &url,
-                options.patience,
-                options.trusted.clone(),
+                Database::new(*url, options.patience, options.databases)?,
                 options.since,
             ))),
             Location::Path(path) => Source::Files(FileSource::new(Some(path), options.files, options.tables)),
@@ -168,11 +166,11 @@ impl Target {
         location: Location,
         files: &FileOptions,
         patience: Duration,
-        trusted: &TrustedOwners,
+        databases: &DatabaseOptions,
     ) -> Result<Target, Failure> {
         Ok(match location {
             Location::Rest(endpoint) => Target::Rest(Box::new(RestTarget::new(RestClient::new(endpoint, patience)?))),
-            Location::Sql(url) => Target::Sql(Box::new(SqlTarget::new(&url, patience, trusted.clone()))),
+            Location::Sql(url) => Target::Sql(Box::new(SqlTarget::new(Database::new(*url, patience, databases)?))),
             Location::Path(path) => Target::Files(FileTarget::new(Some(path), files)?),
             Location::Stream => Target::Files(FileTarget::new(None, files)?),
         })

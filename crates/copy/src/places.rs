@@ -68,7 +68,7 @@ impl Options {
                 tables: &self.tables,
                 since,
                 patience: self.patience(),
-                trusted: &self.trust_owners,
+                databases: &self.databases,
             },
         )
     }
@@ -76,12 +76,7 @@ impl Options {
     /// # Errors
     /// A place that cannot be a target.
     pub fn target(&self, place: &Secret) -> Result<Target, Failure> {
-        Target::new(
-            Location::read(place)?,
-            &self.files(),
-            self.patience(),
-            &self.trust_owners,
-        )
+        Target::new(Location::read(place)?, &self.files(), self.patience(), &self.databases)
     }
 
     /// The tables that are asked for. A name is found regardless of case.

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use table_service_connect::open_socket;
 use tokio::process::{Child, Command};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 use crate::installation::Installation;
 use crate::server_user::{ServerUser, owned, problem, read_of_server, remove_tree};
@@ -103,13 +104,11 @@ impl Server {
 
     async fn connect(&mut self, directory: &Path, database: &str) -> Result<Client, String> {
         let begin = Instant::now();
-        let mut config = tokio_postgres::Config::new();
-        config.host_path(directory).user("postgres").dbname(database);
         loop {
-            let failure = match config.connect(NoTls).await {
-                Ok((client, connection)) => {
-                    tokio::spawn(connection);
-                    return Ok(client);
+            let failure = match open_socket(directory, "postgres", database).await {
+                Ok(opened) => {
+                    tokio::spawn(opened.wire);
+                    return Ok(opened.client);
                 }
                 Err(error) => error,
             };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use table_service_connect::DatabaseUrl;
+use table_service_connect::{Certificates, DatabaseUrl};
 use table_service_model::access::Account;
 use table_service_model::filter::Dialect;
 
@@ -37,7 +37,7 @@ impl Tenants {
     ///
     /// # Errors
     /// For a database URL that needs TLS without certificates, and for keys of an issuer that cannot be read.
-    pub fn new(config: &Config, tls: Option<Arc<rustls::ClientConfig>>) -> Result<Tenants, String> {
+    pub fn new(config: &Config, certificates: &Certificates) -> Result<Tenants, String> {
         let tenant = |(number, account): (usize, &AccountConfig)| {
             let name = account.account.name();
             let settings = PoolSettings {
@@ -52,12 +52,12 @@ impl Tenants {
             });
             let problem = |problem: String| format!("the database of the account {name}: {problem}");
             let node =
-                |url: &DatabaseUrl| Node::new(url.clone(), settings, tls.clone(), secondary.clone()).map_err(problem);
+                |url: &DatabaseUrl| Node::new(url.clone(), settings, certificates, secondary.clone()).map_err(problem);
             let others = account.other_databases.iter().map(node).collect::<Result<_, _>>()?;
             let mut database = Database::new(node(&account.database)?, others);
             if let Some(secondary) = &secondary {
                 let standby = |(index, url): (usize, &DatabaseUrl)| {
-                    Node::standby(url.clone(), settings, tls.clone(), secondary.clone(), index).map_err(problem)
+                    Node::standby(url.clone(), settings, certificates, secondary.clone(), index).map_err(problem)
                 };
                 let standbys = account.standbys.iter().enumerate().map(standby);
                 database = database.with_standbys(standbys.collect::<Result<_, _>>()?, secondary.clone());

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use table_service_command_line::files;
+use table_service_connect::Certificates;
 use table_service_model::filter::Dialect;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -92,9 +93,10 @@ pub struct Addresses {
 pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<(), Box<dyn Error>> {
     let (places, memory) = shares(&config)?;
     let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
-    let database_tls = tls::database(config.database_ca.as_deref())?;
-    let explorer = Explorer::new(&config, database_tls.as_ref())?;
-    let tenants = Tenants::new(&config, database_tls)?;
+    let certificates = Certificates::read(config.database_ca.as_deref())
+        .map_err(|problem| ConfigError::new("database_ca", problem))?;
+    let explorer = Explorer::new(&config, &certificates)?;
+    let tenants = Tenants::new(&config, &certificates)?;
     for tenant in tenants
         .iter()
         .filter(|tenant| tenant.filter_dialect == Dialect::Extended)

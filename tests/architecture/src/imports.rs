@@ -20,7 +20,11 @@ const CRATES: [(&str, &[&str]); 8] = [
     ),
     (
         "table_service_emulator",
-        &["table_service_command_line", "table_service_gateway"],
+        &[
+            "table_service_command_line",
+            "table_service_connect",
+            "table_service_gateway",
+        ],
     ),
     (
         "table_service_gateway",
@@ -34,6 +38,20 @@ const CRATES: [(&str, &[&str]); 8] = [
     ("xtask", &[]),
 ];
 
+/// The programs that reach PostgreSQL, and what only the crate that does it for them may name.
+const PROGRAMS: [&str; 3] = ["table_service_copy", "table_service_emulator", "table_service_gateway"];
+const REACHES_SERVERS: &str = "table_service_connect";
+const OF_REACHING: [&[&str]; 8] = [
+    &["tokio_postgres", "Config"],
+    &["tokio_postgres", "NoTls"],
+    &["tokio_postgres", "config"],
+    &["tokio_postgres", "connect"],
+    &["tokio_postgres_rustls"],
+    &["rustls", "ClientConfig"],
+    &["rustls", "RootCertStore"],
+    &["rustls_native_certs"],
+];
+
 /// The storeys of the extension, the lowest first. Each may import those below it.
 const STOREYS: [&str; 3] = ["postgres", "engine", "api"];
 const STOREYS_OF: &str = "table_service";
@@ -43,6 +61,7 @@ const STOREYS_OF: &str = "table_service";
 pub fn check(tree: &Crate) -> Vec<String> {
     let edges = edges(tree);
     let mut findings = crates(tree);
+    findings.extend(servers(tree));
     if tree.name == STOREYS_OF {
         findings.extend(storeys(tree, &edges));
     }
@@ -229,6 +248,30 @@ fn crates(tree: &Crate) -> Vec<String> {
         }
     }
     findings
+}
+
+/// One crate knows how a server of PostgreSQL is reached.
+fn servers(tree: &Crate) -> Vec<String> {
+    if !PROGRAMS.contains(&tree.name.as_str()) {
+        return Vec::new();
+    }
+    let code = tree.modules.iter().filter(|module| !module.test);
+    let mentions = code.flat_map(|module| module.mentions.iter().map(move |mention| (module, mention)));
+    let is_of_reaching = |mention: &Mention| {
+        let starts_with = |path: &&[&str]| mention.path.iter().zip(*path).filter(|(a, b)| a == b).count() == path.len();
+        !mention.test && OF_REACHING.iter().any(starts_with)
+    };
+    mentions
+        .filter(|(_, mention)| is_of_reaching(mention))
+        .map(|(module, mention)| {
+            format!(
+                "{}:{} names {}: {REACHES_SERVERS} reads the URLs of databases and connects to them, and no other crate",
+                module.file.display(),
+                mention.line,
+                mention.path.join("::")
+            )
+        })
+        .collect()
 }
 
 // --- Storeys ------------------------------------------------------------------------------------------------------------
@@ -488,6 +531,30 @@ mod tests {
     }
 
     const AB: (&str, &str) = ("lib.rs", "mod a; mod b;");
+
+    #[test]
+    fn no_program_reaches_a_server_by_itself() {
+        for code in [
+            "use tokio_postgres::{Client, Config};",
+            "fn f(url: &str) { let config: tokio_postgres::Config = url.parse(); }",
+            "use tokio_postgres::config::Host;",
+            "use rustls::ClientConfig;",
+        ] {
+            let found = findings("table_service_copy", &[("lib.rs", code)]);
+            assert!(
+                matches!(found.as_slice(), [one] if one.starts_with("lib.rs:1 names ")),
+                "{found:?}"
+            );
+            assert_none("table_service_connect", &[("lib.rs", code)]);
+        }
+        assert_none(
+            "table_service_gateway",
+            &[(
+                "lib.rs",
+                "use tokio_postgres::{Client, Row}; use rustls::ServerConfig; struct Config;",
+            )],
+        );
+    }
 
     #[test]
     fn a_circle_of_siblings_is_found() {

@@ -11,7 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use table_service_connect::{is_refused_by_tls, with_sources};
+use table_service_connect::{Certificates, is_refused_by_tls, with_sources};
 use table_service_model::access::SignedRequest;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -148,22 +148,13 @@ impl RestClient {
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_connect_timeout(Some(Duration::from_secs(15)));
-        let mut roots = rustls::RootCertStore::empty();
-        if endpoint.origin.starts_with("https:") {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            if roots.is_empty() {
-                return Err(Failure::new(
-                    "The system has no certificates to check the endpoint's with.",
-                ));
-            }
+        let certificates = Certificates::read(None).map_err(Failure::new)?;
+        if endpoint.origin.starts_with("https:") && certificates.is_empty() {
+            return Err(Failure::new(
+                "The system has no certificates to check the endpoint's with.",
+            ));
         }
-        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| Failure::new(error.to_string()))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let builder = HttpsConnectorBuilder::new().with_tls_config(config);
+        let builder = HttpsConnectorBuilder::new().with_tls_config(certificates.client());
         let connector = builder.https_or_http().enable_http1().wrap_connector(http);
         Ok(RestClient {
             client: Client::builder(TokioExecutor::new()).build(connector),

@@ -17,7 +17,7 @@ use crate::location::Location;
 use crate::output;
 use crate::places::from_of;
 use crate::printable::tell;
-use crate::sql::{Change, ChangeFeed, Event, Images};
+use crate::sql::{Change, ChangeFeed, Database, Event, Images};
 
 const BUFFER: usize = 1 << 16;
 /// Changes that wait to be written. Each may have 6 MiB.
@@ -166,7 +166,7 @@ pub async fn changes(arguments: &ChangesArguments) -> Result<u8, Failure> {
     let to = Location::read(&arguments.to)?;
     let lines = Lines::open(to)?;
     let patience = Duration::from_secs(arguments.retry_for);
-    let feed = ChangeFeed::new(&url, patience, arguments.trust_owners.clone(), &arguments.feed);
+    let feed = ChangeFeed::new(Database::new(*url, patience, &arguments.databases)?, &arguments.feed);
     let stop: Arc<AtomicBool> = Arc::default();
     stop_on_signal(&stop);
     let mut count: u64 = 0;

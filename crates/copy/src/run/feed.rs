@@ -26,7 +26,7 @@ use crate::rejects::Rejects;
 use crate::report::{Report, TableReport};
 use crate::resume::{Followed, Job, Journal};
 use crate::selection::Selection;
-use crate::sql::{ChangeFeed, Event, Images, SqlWriter, StoredTable};
+use crate::sql::{ChangeFeed, Database, Event, Images, SqlWriter, StoredTable};
 use crate::write::{OnConflict, WriteMode};
 
 use super::rounds::{again, round};
@@ -71,12 +71,9 @@ pub async fn begin(
     let Location::Sql(url) = Location::read(arguments.places.from()?)? else {
         return Ok(None);
     };
-    let feed = ChangeFeed::new(
-        &url,
-        arguments.places.options.patience(),
-        arguments.places.options.trust_owners.clone(),
-        &name(report, &arguments.places.options.tables),
-    );
+    let options = &arguments.places.options;
+    let database = Database::new(*url, options.patience(), &options.databases)?;
+    let feed = ChangeFeed::new(database, &name(report, &options.tables));
     if journal.followed() == Followed::Whole {
         let known = FollowedTables::new(tables, &journal.relations());
         if feed.is_whole(tables).await? && known.other(&feed.relations().await?).is_none() {

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_util::StreamExt;
-use table_service_connect::DatabaseUrl;
 use table_service_model::{Ticks, table_name};
 use tokio::sync::mpsc::Sender;
 use tokio_postgres::Row;
@@ -15,7 +13,6 @@ use crate::failure::Failure;
 use crate::record::{CHUNK_BYTES, Key, MOST_TABLES, Record};
 
 use super::connect::{Connection, Database, SqlError, alive, row, rows};
-use super::owners::TrustedOwners;
 use super::rows::{Bag, Micros};
 use super::visit::{Access, Relation};
 
@@ -127,9 +124,9 @@ pub struct ChangeFeed {
 }
 
 impl ChangeFeed {
-    pub fn new(url: &DatabaseUrl, patience: Duration, trusted: TrustedOwners, name: &str) -> ChangeFeed {
+    pub fn new(database: Database, name: &str) -> ChangeFeed {
         ChangeFeed {
-            database: Database::new(url, patience, trusted),
+            database,
             name: name.to_owned(),
         }
     }

@@ -4,32 +4,24 @@ use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::ops::Deref;
-use std::pin::{Pin, pin};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
+use clap::Args;
 use futures_util::TryStreamExt;
-use rustls::{ClientConfig, RootCertStore};
-use socket2::{SockRef, TcpKeepalive};
-use table_service_connect::{DatabaseUrl, is_refused_by_tls, with_sources};
+use table_service_connect::{Certificates, DatabaseUrl, Opened, Server, Unreachable, is_refused_by_tls, with_sources};
 use table_service_model::Code;
 use table_service_model::error::Retry;
 use table_service_model::extension::{self, Extension, has_functions_of_0_3};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row, SimpleQueryMessage};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{Client, Row};
 
 use crate::failure::Failure;
 use crate::printable;
 use crate::write::Backoff;
 
-use super::bounded::{Bounded, BoundedTls};
 use super::owners::{self, PLACE, TrustedOwners};
 
 /// How long one server may take to make a connection ready.
@@ -52,6 +44,15 @@ impl From<tokio_postgres::Error> for SqlError {
     }
 }
 
+impl From<Unreachable> for SqlError {
+    fn from(problem: Unreachable) -> SqlError {
+        match problem {
+            Unreachable::Postgres(error) => SqlError::Postgres(error),
+            Unreachable::Network(problem) => SqlError::for_now(problem),
+        }
+    }
+}
+
 impl SqlError {
     pub fn for_ever(text: impl Into<String>) -> SqlError {
         SqlError::Other {
@@ -66,10 +67,6 @@ impl SqlError {
             text: text.into(),
             is_passing: true,
         }
-    }
-
-    fn of_io(error: &io::Error) -> SqlError {
-        SqlError::for_now(with_sources(error))
     }
 
     pub fn code(&self) -> Option<&SqlState> {
@@ -143,30 +140,49 @@ impl Deref for Connection {
     }
 }
 
+/// What all databases have in common.
+#[derive(Debug, Clone, Args)]
+pub struct DatabaseOptions {
+    /// Visit tables of databases also if these roles own them or code that belongs to them, such as triggers and index expressions: it
+    /// runs with the rights of the role that connects. Roles are divided by commas; all are trusted by: all
+    #[arg(long, value_name = "ROLE", default_value = "", hide_default_value = true)]
+    trust_owners: TrustedOwners,
+
+    /// PEM certificates for checking databases with sslmode=require [default: the system's]
+    #[arg(long, value_name = "FILE", env = "TABLE_SERVICE_DATABASE_CA")]
+    database_ca: Option<PathBuf>,
+}
+
 /// A database, how long to wait for it, and whose code may run there with this program's rights.
 #[derive(Clone)]
 pub struct Database {
-    config: Config,
+    servers: Arc<[Server]>,
     /// What the program calls it: without user and password.
     pub name: String,
     patience: Duration,
     trusted: TrustedOwners,
     /// Connections that wait for their next statement.
     kept: Arc<Mutex<Vec<Connection>>>,
-    /// What a server sent that another connection would get too. Its clients hear only that the connection is closed.
-    refused: Arc<Mutex<Option<String>>>,
 }
 
 impl Database {
-    pub fn new(url: &DatabaseUrl, patience: Duration, trusted: TrustedOwners) -> Database {
-        Database {
-            name: format!("postgresql://{}", url.name()),
-            config: url.config().clone(),
+    /// # Errors
+    /// Certificates that cannot be read, or that there are none.
+    pub fn new(mut url: DatabaseUrl, patience: Duration, options: &DatabaseOptions) -> Result<Database, Failure> {
+        url.default_application_name("table-service-copy");
+        let name = format!("postgresql://{}", url.name());
+        let certificates = Certificates::read(options.database_ca.as_deref())
+            .map_err(|problem| Failure::usage(format!("--database-ca: {problem}.")))?;
+        let servers = Server::all(&url, &certificates, CONNECT_TIMEOUT);
+        Ok(Database {
+            servers: servers
+                .map_err(|problem| Failure::new(format!("{name}: {problem}")))?
+                .into(),
+            name,
             patience,
-            trusted,
+            trusted: options.trust_owners.clone(),
             kept: Arc::default(),
-            refused: Arc::default(),
-        }
+        })
     }
 
     pub fn failure(&self, error: &SqlError) -> Failure {
@@ -201,9 +217,6 @@ impl Database {
     /// # Errors
     /// The error, if it does not pass, or has not passed for too long.
     pub async fn wait(&self, backoff: &mut Backoff, error: &SqlError) -> Result<(), Failure> {
-        if let Some(refused) = self.refused.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Err(self.failure(&SqlError::for_ever(refused)));
-        }
         let failure = self.failure(error);
         if error.is_passing() && backoff.wait(None, &failure.to_string()).await {
             return Ok(());
@@ -286,96 +299,20 @@ impl Database {
     /// # Errors
     /// Why there is none: that of the last server, if the URL names several.
     pub async fn connect(&self) -> Result<Connection, SqlError> {
-        let config = &self.config;
-        let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
-        let count = hosts.len().max(addresses.len());
         let mut last = SqlError::for_ever("the URL names no host");
-        for index in 0..count {
-            let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-            let address = addresses.get(index).map(|address| Host::Tcp(address.to_string()));
-            let Some(place) = address.as_ref().or(hosts.get(index)) else {
-                continue;
-            };
-            let known_as = match hosts.get(index) {
-                Some(Host::Tcp(host)) => Some(host.clone()),
-                Some(Host::Unix(_)) => None,
-                None => addresses.get(index).map(ToString::to_string),
-            };
-            let connecting = self.connect_to(place, known_as.as_deref(), port);
-            let limit = config
-                .get_connect_timeout()
-                .map_or(CONNECT_TIMEOUT, |limit| (*limit).min(CONNECT_TIMEOUT));
-            match tokio::time::timeout(limit, connecting).await {
-                Ok(Ok(client)) => return Ok(client),
-                Ok(Err(error)) => last = error,
-                Err(_) => last = SqlError::for_now("it does not answer in time"),
+        for server in self.servers.iter() {
+            let database = self.clone();
+            let make_ready = move |opened| async move { database.make_ready(opened).await };
+            match server.connect(make_ready, |_| true).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = error,
             }
         }
         Err(last)
     }
 
-    fn run_connection(&self, connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) {
-        let refused = self.refused.clone();
-        tokio::spawn(async move {
-            // Dropped after this is noted, and then its client hears of it.
-            let mut connection = pin!(connection);
-            if let Err(error) = connection.as_mut().await
-                && error.code().is_none()
-                && !error.is_closed()
-                && !is_broken(&error)
-            {
-                *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(with_sources(&error));
-            }
-        });
-    }
-
-    async fn connect_to(&self, place: &Host, known_as: Option<&str>, port: u16) -> Result<Connection, SqlError> {
-        let mut config = self.config.clone();
-        if config.get_application_name().is_none() {
-            config.application_name("table-service-copy");
-        }
-        let socket = match place {
-            Host::Tcp(host) => {
-                let stream = TcpStream::connect((host.clone(), port)).await;
-                let stream = stream.map_err(|error| SqlError::of_io(&error))?;
-                keep_alive(&stream, &config).map_err(|error| SqlError::of_io(&error))?;
-                Socket::Tcp(stream)
-            }
-            Host::Unix(directory) => {
-                let stream = UnixStream::connect(directory.join(format!(".s.PGSQL.{port}"))).await;
-                Socket::Unix(stream.map_err(|error| SqlError::of_io(&error))?)
-            }
-        };
-        let client = match config.get_ssl_mode() {
-            SslMode::Require => {
-                let known_as =
-                    known_as.ok_or_else(|| SqlError::for_ever("sslmode=require needs the name of a host"))?;
-                let tls = MakeTlsConnect::<Socket>::make_tls_connect(&mut tls(), known_as);
-                let tls = tls.map_err(|error| SqlError::for_ever(error.to_string()))?;
-                let (client, connection) = config.connect_raw(socket, BoundedTls(tls)).await?;
-                self.run_connection(connection);
-                client
-            }
-            _ => {
-                config.ssl_mode(SslMode::Disable);
-                let (client, connection) = config.connect_raw(Bounded::new(socket), NoTls).await?;
-                self.run_connection(connection);
-                client
-            }
-        };
-        let wanted = config.get_target_session_attrs();
-        if wanted != TargetSessionAttrs::Any {
-            let rows = client.simple_query("SHOW transaction_read_only").await?;
-            let is_read_only = rows.iter().any(|row| match row {
-                SimpleQueryMessage::Row(row) => row.get(0) == Some("on"),
-                _ => false,
-            });
-            if is_read_only != (wanted == TargetSessionAttrs::ReadOnly) {
-                return Err(SqlError::for_now(
-                    "the server is not what target_session_attrs asks for",
-                ));
-            }
-        }
+    async fn make_ready(&self, Opened { client, wire, .. }: Opened) -> Result<Connection, SqlError> {
+        tokio::spawn(wire);
         client
             .batch_execute(
                 "SET search_path = pg_catalog; SET statement_timeout = 0; SET lock_timeout = 0; SET jit = off; \
@@ -398,73 +335,6 @@ impl Database {
             has_functions_of_0_3: has_functions_of_0_3(&version),
         })
     }
-}
-
-/// A connection of either kind.
-enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Socket::Unix(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-}
-
-fn keep_alive(stream: &TcpStream, config: &Config) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    if let Some(timeout) = config.get_tcp_user_timeout() {
-        socket.set_tcp_user_timeout(Some(*timeout))?;
-    }
-    if !config.get_keepalives() {
-        return Ok(());
-    }
-    let mut keepalive = TcpKeepalive::new().with_time(config.get_keepalives_idle());
-    if let Some(interval) = config.get_keepalives_interval() {
-        keepalive = keepalive.with_interval(interval);
-    }
-    if let Some(retries) = config.get_keepalives_retries() {
-        keepalive = keepalive.with_retries(retries);
-    }
-    socket.set_tcp_keepalive(&keepalive)
-}
-
-fn tls() -> MakeRustlsConnect {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let versions = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-    // The default versions are those of the provider, so there is no error to report.
-    let builder = versions.unwrap_or_else(|_| ClientConfig::builder());
-    MakeRustlsConnect::new(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// The rows of a statement, which has a known number of them at most.

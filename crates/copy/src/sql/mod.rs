@@ -1,6 +1,5 @@
 //! Databases with the extension: read and written by COPY, counted and deleted by statements.
 
-mod bounded;
 mod bulk;
 mod changes;
 mod connect;
@@ -12,6 +11,6 @@ mod visit;
 
 pub use bulk::{LARGEST_STEP, SqlDeleter, count};
 pub use changes::{Change, ChangeFeed, Event, Images, StoredTable};
-pub use owners::TrustedOwners;
+pub use connect::{Database, DatabaseOptions};
 pub use source::SqlSource;
 pub use target::{SqlTarget, SqlWriter};

@@ -5,10 +5,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use futures_util::StreamExt;
-use table_service_connect::DatabaseUrl;
 use table_service_model::{Ticks, table_name};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Sender;
@@ -21,7 +19,6 @@ use crate::printable;
 use crate::record::{CHUNK_BYTES, CHUNK_RECORDS, Chunk, Key, MOST_TABLES, Position, Range, Reject};
 
 use super::connect::{Connection, Database, SqlError, alive, literal, row, rows};
-use super::owners::TrustedOwners;
 use super::rows as row_format;
 use super::visit::{Access, Relation};
 
@@ -47,9 +44,9 @@ struct Snapshot {
 }
 
 impl SqlSource {
-    pub fn new(url: &DatabaseUrl, patience: Duration, trusted: TrustedOwners, since: Option<Ticks>) -> SqlSource {
+    pub fn new(database: Database, since: Option<Ticks>) -> SqlSource {
         SqlSource {
-            database: Database::new(url, patience, trusted),
+            database,
             since,
             snapshot: Mutex::new(None),
             is_renewed: AtomicBool::new(false),

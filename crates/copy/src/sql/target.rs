@@ -3,9 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
-use std::time::Duration;
 
-use table_service_connect::DatabaseUrl;
 use table_service_model::entity;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
@@ -16,7 +14,6 @@ use crate::record::{Key, Record, Reject, reason};
 use crate::write::{OnConflict, Outcome, WriteMode};
 
 use super::connect::{ALL_ALIVE, Connection, Database, SqlError, alive, row, rows};
-use super::owners::TrustedOwners;
 use super::rows::{BagBytes, Micros};
 use super::visit::{Access, Relation};
 
@@ -29,10 +26,8 @@ pub struct SqlTarget {
 }
 
 impl SqlTarget {
-    pub fn new(url: &DatabaseUrl, patience: Duration, trusted: TrustedOwners) -> SqlTarget {
-        SqlTarget {
-            database: Database::new(url, patience, trusted),
-        }
+    pub fn new(database: Database) -> SqlTarget {
+        SqlTarget { database }
     }
 
     pub fn name(&self) -> &str {

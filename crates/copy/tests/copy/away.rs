@@ -192,6 +192,31 @@ fn a_server_that_does_not_listen_yet_is_waited_for() {
     succeeds(&verifying(text(&begin), &database_url(&database), &[]));
 }
 
+#[test]
+fn the_servers_of_a_url_are_tried_in_turn() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin = file(&directory, "Nasty.jsonl", &lines(45, 100));
+    let Place::Sql(database) = Place::of("sql") else {
+        unreachable!()
+    };
+    // It takes connections and says nothing.
+    let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (deaf, way) = (deaf.local_addr().unwrap(), Way::with(&[]));
+    let url = format!(
+        "postgresql://postgres@{deaf},{}/{}?connect_timeout=1",
+        way.address,
+        database.name()
+    );
+    succeeds(&quietly(text(&begin), &url, &["--retry-for", "0"]));
+    succeeds(&verifying(text(&begin), &database_url(&database), &[]));
+    let standbys = format!("{url}&target_session_attrs=read-only");
+    let said = ends_with(1, &quietly(text(&begin), &standbys, &["--retry-for", "0"]));
+    assert!(
+        said.contains(&format!("{deaf},{}", way.address)) && said.contains("not read only"),
+        "{said}"
+    );
+}
+
 /// What stays wrong is said at once, although the program waits up to an hour for what passes.
 #[test]
 fn what_does_not_pass_is_not_waited_for() {

@@ -355,44 +355,19 @@ fn a_signature_of_one_table_is_enough() {
     assert!(seen.iter().all(|request| request.contains("/Orders()?")), "{seen:?}");
 }
 
-/// A server that accepts every client and then sends these bytes again and again.
-fn database(bytes: Vec<u8>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        while let Ok((mut client, _)) = listener.accept() {
-            let bytes = bytes.clone();
-            std::thread::spawn(move || {
-                let mut startup = [0; 4096];
-                let _ = client.read(&mut startup);
-                // AuthenticationOk
-                let _ = client.write_all(b"R\0\0\0\x08\0\0\0\0");
-                while client.write_all(&bytes).is_ok() {}
-            });
-        }
-    });
-    address
-}
-
 #[test]
-fn messages_of_a_database_have_a_largest_size() {
-    let mut endless = b"D\x7f\xff\xff\xff".to_vec();
-    endless.resize(1 << 20, 0);
-    let parameter = [b"S\0\0\x10\x07abc\0".as_slice(), &[b'x'; 4094], b"\0"].concat();
-    let fields = b"SFATAL\0VFATAL\0C28000\0M\x1b[31mred\x07\xc2\x9b2J\0\0";
-    let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
-    let error = [b"E".as_slice(), &length, fields].concat();
-    for (bytes, says) in [
-        (endless, "the server sends a message of"),
-        (parameter, "bytes of parameters"),
-        (error, "red"),
-    ] {
-        let from = format!("postgresql://role:secret@{}/d", database(bytes));
-        let directory = tempfile::tempdir().unwrap();
-        let to = directory.path().join("out");
-        let (status, said, most) = watched(&quietly(&from, text(&to), &[]));
-        assert!(status == Some(1) && said.contains(says), "{status:?} {said}");
-        assert!(most < MEMORY_KIB, "{most} KiB: {said}");
-        assert!(said.chars().all(|c| c == '\n' || !c.is_control()), "{said:?}");
-    }
+fn what_a_database_says_is_shown_harmlessly() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let from = format!("postgresql://role:secret@{}/d", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        client.read(&mut [0; 4096]).unwrap();
+        let fields = b"SFATAL\0VFATAL\0C28000\0M\x1b[31mred\x07\xc2\x9b2J\0\0";
+        let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
+        client.write_all(&[b"E".as_slice(), &length, fields].concat()).unwrap();
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let said = ends_with(1, &quietly(&from, text(&directory.path().join("out")), &[]));
+    assert!(said.contains("red"), "{said}");
+    assert!(said.chars().all(|c| c == '\n' || !c.is_control()), "{said:?}");
 }

@@ -10,7 +10,7 @@ use system_tests::tls::Certificate;
 use tempfile::TempDir;
 
 use crate::entities::lines;
-use crate::program::{Place, command, database_url, file, quietly, succeeds, text, verifying};
+use crate::program::{Place, command, database_url, ends_with, file, quietly, succeeds, text, verifying};
 
 /// A directory that the user of the servers can read.
 fn directory() -> TempDir {
@@ -93,4 +93,20 @@ fn a_database_is_reached_over_tls() {
     assert_eq!(status, Some(0), "{said}");
     let (status, said) = trusting(&own, &verifying(text(&begin), &url, &["--timestamps"]));
     assert!(status == Some(0) && said.contains("equal, 300 entities"), "{said}");
+
+    // The option counts, whatever the system trusts.
+    for (option, system, expected) in [(&own, &other, Some(0)), (&other, &own, Some(1))] {
+        let option = ["--database-ca", &option.certificate, "--on-conflict", "replace"];
+        let (status, said) = trusting(system, &quietly(text(&begin), &url, &option));
+        assert_eq!(status, expected, "{said}");
+    }
+    let no_certificate = file(&directory, "empty.pem", "");
+    let said = ends_with(
+        2,
+        &quietly(text(&begin), &url, &["--database-ca", text(&no_certificate)]),
+    );
+    assert!(
+        said.contains("--database-ca: ") && said.contains("it has no certificate"),
+        "{said}"
+    );
 }

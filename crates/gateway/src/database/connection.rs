@@ -10,16 +10,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
-use table_service_connect::with_sources;
+use table_service_connect::{Opened, Server, Wire, with_sources};
 use table_service_model::extension::{self, Extension, has_functions_of_0_3};
-use tokio::net::lookup_host;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, Row};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{CancelToken, Client, Error, Row};
 
 use super::error::lacks_library;
 use super::sight::{self, LOOK, Look};
@@ -28,15 +24,11 @@ use super::types::{Json, Measured, Parameters};
 use super::version::outdated;
 
 /// How long it may take to connect. A server that hangs must not hold a request for minutes.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it may take where there is another server to go to.
 const ONE_OF_SEVERAL_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long an address of a name may take before the next one is tried too.
-const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 /// The longest message of a connection that is used again. The driver's buffers keep the size of the longest one.
 const LARGE: usize = 256 * 1024;
-
-type Wire = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// A connection to PostgreSQL. It reads and writes in the task of the request that uses it. In a task of its own it would cost
 /// every statement two switches between tasks.
@@ -74,33 +66,11 @@ impl Size {
 }
 
 impl Connection {
-    async fn open(
-        config: &Config,
-        tls: Option<&MakeRustlsConnect>,
-        some_have_grown: Arc<AtomicBool>,
-    ) -> Result<Connection, Error> {
-        let (client, outdated, wire): (Client, Option<String>, Wire) = match tls {
-            Some(tls) => {
-                let (client, wire) = config.connect(tls.clone()).await?;
-                (
-                    client,
-                    wire.parameter("server_version").and_then(outdated),
-                    Box::pin(wire),
-                )
-            }
-            None => {
-                let (client, wire) = config.connect(NoTls).await?;
-                (
-                    client,
-                    wire.parameter("server_version").and_then(outdated),
-                    Box::pin(wire),
-                )
-            }
-        };
-        Ok(Connection {
-            client,
-            wire: Some(wire),
-            outdated,
+    fn new(opened: Opened, some_have_grown: Arc<AtomicBool>) -> Connection {
+        Connection {
+            client: opened.client,
+            wire: Some(opened.wire),
+            outdated: opened.server_version.as_deref().and_then(outdated),
             prepared: Default::default(),
             has_functions_of_0_3: false,
             server: 0,
@@ -109,7 +79,7 @@ impl Connection {
                 has_grown: false,
                 some_have_grown,
             },
-        })
+        }
     }
 
     /// Executes a statement. After an error of the connection, or if this is dropped before its end, the connection cannot be
@@ -403,62 +373,37 @@ fn poll_wire(wire: &mut Option<Wire>, context: &mut Context<'_>) -> Option<Error
 
 /// Makes connections to one server.
 pub struct Connector {
-    config: Config,
-    tls: Option<MakeRustlsConnect>,
-    /// The name of the server, for the log.
-    name: String,
+    server: Server,
     /// Its number among several servers.
-    server: usize,
+    number: usize,
     is_standby: bool,
-    time: Duration,
     /// The operator was told about the server's version.
     told: Once,
-    has_several_addresses: AtomicBool,
     some_have_grown: Arc<AtomicBool>,
 }
 
 /// A new connection, and the extension.
-struct Opened {
+struct Ready {
     connection: Connection,
     extension: Option<Extension>,
 }
 
-/// What a server is asked over a new connection, beside the extension.
-#[derive(Clone, Copy)]
-struct Questions {
-    /// Its part in replication.
-    replication: bool,
-    /// Whether it has a library of the extension for its database.
-    library: bool,
-}
-
 impl Connector {
     /// For a server that nothing can stand in for.
-    pub fn new(
-        config: Config,
-        tls: Option<MakeRustlsConnect>,
-        name: String,
-        some_have_grown: Arc<AtomicBool>,
-    ) -> Connector {
+    pub fn new(server: Server, some_have_grown: Arc<AtomicBool>) -> Connector {
         Connector {
-            config,
-            tls,
-            name,
-            server: 0,
+            server,
+            number: 0,
             is_standby: false,
-            time: CONNECT_TIMEOUT,
             told: Once::new(),
-            has_several_addresses: AtomicBool::new(false),
             some_have_grown,
         }
     }
 
-    /// For one of several servers.
-    pub fn of_several(mut self, server: usize) -> Connector {
-        // Which of them takes writes is not asked of the driver.
-        self.config.target_session_attrs(TargetSessionAttrs::Any);
-        self.server = server;
-        self.time = ONE_OF_SEVERAL_TIMEOUT;
+    /// For one of several servers. Which of them takes writes is not asked of the driver.
+    pub fn of_several(mut self, number: usize) -> Connector {
+        self.server = self.server.one_of_several(ONE_OF_SEVERAL_TIMEOUT);
+        self.number = number;
         self
     }
 
@@ -469,7 +414,7 @@ impl Connector {
     }
 
     pub fn name(&self) -> &str {
-        &self.name
+        self.server.name()
     }
 
     pub fn is_standby(&self) -> bool {
@@ -481,8 +426,8 @@ impl Connector {
     /// # Errors
     /// Why the server cannot be reached.
     pub async fn open(&self) -> Result<(Connection, Option<Extension>), String> {
-        let opened = self.open_one(false, |_| true).await?;
-        Ok((opened.connection, opened.extension))
+        let ready = self.open_one(false, |_| true).await?;
+        Ok((ready.connection, ready.extension))
     }
 
     /// The same, of a server that is looked at: with what it says of its part in replication. If the name has several addresses, one
@@ -494,75 +439,26 @@ impl Connector {
         &self,
         accepts: impl Fn(&Look) -> bool,
     ) -> Result<(Connection, Option<Extension>, Look), String> {
-        let is_accepted = |opened: &Opened| opened.connection.seen.is_some_and(|(look, _)| accepts(&look));
-        let Opened { connection, extension } = self.open_one(true, is_accepted).await?;
+        let is_accepted = |ready: &Ready| ready.connection.seen.is_some_and(|(look, _)| accepts(&look));
+        let Ready { connection, extension } = self.open_one(true, is_accepted).await?;
         let (look, _) = connection.seen.ok_or("it says nothing of replication")?;
         Ok((connection, extension, look))
     }
 
     /// Returns whether the name had several addresses when it was resolved last.
     pub fn has_several_addresses(&self) -> bool {
-        self.has_several_addresses.load(Ordering::Relaxed)
+        self.server.has_several_addresses()
     }
 
-    /// Connects to the addresses of the name. Each has its own limit, and one that does not answer hides no other one: the next one
-    /// is tried soon. The first that is accepted counts; without one, one that has answered.
-    async fn open_one(&self, looks: bool, is_accepted: impl Fn(&Opened) -> bool) -> Result<Opened, String> {
-        let mut left = self.addresses().await?.into_iter();
-        let mut attempts = JoinSet::new();
-        let mut result = Err("its name has no address".to_owned());
-        loop {
-            if let Some(config) = left.next() {
-                let (tls, some_have_grown) = (self.tls.clone(), self.some_have_grown.clone());
-                let questions = Questions {
-                    replication: looks,
-                    library: self.is_standby,
-                };
-                attempts.spawn(attempt(config, tls, some_have_grown, self.time, questions));
-            }
-            let ended = match left.len() {
-                0 => attempts.join_next().await,
-                _ => match timeout(NEXT_ADDRESS, attempts.join_next()).await {
-                    Ok(ended) => ended,
-                    Err(_) => continue,
-                },
-            };
-            match ended {
-                Some(Ok(Ok(mut opened))) => {
-                    opened.connection.server = self.server;
-                    if let Some(problem) = opened.connection.outdated.take() {
-                        self.told.call_once(|| tracing::warn!(node = self.name, "{problem}"));
-                    }
-                    if is_accepted(&opened) {
-                        return Ok(opened);
-                    }
-                    result = Ok(opened);
-                }
-                Some(Ok(Err(problem))) if result.is_err() => result = Err(problem),
-                Some(_) => {}
-                None => return result,
-            }
+    async fn open_one(&self, looks: bool, is_accepted: impl Fn(&Ready) -> bool) -> Result<Ready, String> {
+        let (is_standby, some_have_grown) = (self.is_standby, self.some_have_grown.clone());
+        let make_ready = move |opened| make_ready(Connection::new(opened, some_have_grown.clone()), looks, is_standby);
+        let mut ready = self.server.connect(make_ready, is_accepted).await?;
+        ready.connection.server = self.number;
+        if let Some(problem) = ready.connection.outdated.take() {
+            self.told.call_once(|| tracing::warn!(node = self.name(), "{problem}"));
         }
-    }
-
-    /// The settings for each address of the name. The name stays, for TLS.
-    async fn addresses(&self) -> Result<Vec<Config>, String> {
-        let ([Host::Tcp(host)], []) = (self.config.get_hosts(), self.config.get_hostaddrs()) else {
-            return Ok(vec![self.config.clone()]);
-        };
-        let port = self.config.get_ports().first().copied().unwrap_or(5432);
-        let looked_up = timeout(self.time, lookup_host((host.as_str(), port))).await;
-        let found = looked_up.map_err(|_| "its name is not resolved in time".to_owned())?;
-        let mut all: Vec<Config> = Vec::new();
-        for address in found.map_err(|error| format!("its name cannot be resolved: {error}"))? {
-            let mut config = self.config.clone();
-            config.hostaddr(address.ip());
-            if !all.contains(&config) {
-                all.push(config);
-            }
-        }
-        self.has_several_addresses.store(all.len() > 1, Ordering::Relaxed);
-        Ok(all)
+        Ok(ready)
     }
 
     /// Cancels the statement that a connection is running.
@@ -570,38 +466,21 @@ impl Connector {
     /// # Errors
     /// Why the server cannot be reached.
     pub async fn cancel(&self, token: CancelToken) -> Result<(), String> {
-        let cancelled = timeout(CONNECT_TIMEOUT, async {
-            match &self.tls {
-                Some(tls) => token.cancel_query(tls.clone()).await,
-                None => token.cancel_query(NoTls).await,
-            }
-        });
-        in_words(cancelled.await)
+        in_words(timeout(CONNECT_TIMEOUT, self.server.cancel(token)).await)
     }
 }
 
-/// Connects to one address.
-async fn attempt(
-    config: Config,
-    tls: Option<MakeRustlsConnect>,
-    some_have_grown: Arc<AtomicBool>,
-    time: Duration,
-    questions: Questions,
-) -> Result<Opened, String> {
-    let opened = timeout(time, async {
-        let connected = Connection::open(&config, tls.as_ref(), some_have_grown).await;
-        let mut connection = connected.map_err(|error| with_sources(&error))?;
-        let extension = connection.extension().await;
-        let extension = extension.map_err(|error| with_sources(&error))?;
-        if questions.replication {
-            connection.look().await?;
-        }
-        if questions.library {
-            connection.check_library().await?;
-        }
-        Ok(Opened { connection, extension })
-    });
-    opened.await.unwrap_or_else(|_| Err("it does not answer".to_owned()))
+/// Asks a server over a new connection for the extension, if it is looked at for its part in replication, and a standby for its library
+/// of the extension.
+async fn make_ready(mut connection: Connection, looks: bool, is_standby: bool) -> Result<Ready, String> {
+    let extension = connection.extension().await.map_err(|error| with_sources(&error))?;
+    if looks {
+        connection.look().await?;
+    }
+    if is_standby {
+        connection.check_library().await?;
+    }
+    Ok(Ready { connection, extension })
 }
 
 /// The extension, over a connection that there is.

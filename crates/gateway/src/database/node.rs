@@ -6,15 +6,11 @@ use std::time::{Duration, Instant};
 
 use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
-use rustls::ClientConfig;
-use table_service_connect::DatabaseUrl;
+use table_service_connect::{Certificates, DatabaseUrl, Server};
 use table_service_model::extension::Extension;
 use table_service_model::filter::Dialect;
-use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
-use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connection::{Connection, Connector, ask_for_extension, ask_for_properties};
+use super::connection::{CONNECT_TIMEOUT, Connection, Connector, ask_for_extension, ask_for_properties};
 use super::failover::Failover;
 use super::manager::{Manager, Reach, Refused, STANDBY_TRIES};
 use super::sight::Look;
@@ -100,29 +96,20 @@ impl Node {
     pub fn new(
         url: DatabaseUrl,
         settings: PoolSettings,
-        tls: Option<Arc<ClientConfig>>,
+        certificates: &Certificates,
         secondary: Option<Arc<Secondary>>,
     ) -> Result<Arc<Node>, String> {
         let name = url.name();
         let some_have_grown = Arc::<AtomicBool>::default();
-        let servers = url.servers();
-        let is_one_of_several = servers.len() > 1 || secondary.is_some();
-        let connector = |(index, server): (usize, DatabaseUrl)| {
-            let name = server.name();
-            let (config, tls) = prepare(server, settings, tls.clone())?;
-            let connector = Connector::new(config, tls, name, some_have_grown.clone());
-            Ok(match is_one_of_several {
-                true => connector.of_several(index),
-                false => connector,
-            })
-        };
-        let connectors = servers.into_iter().enumerate().map(connector);
-        let mut connectors = connectors.collect::<Result<Vec<_>, String>>()?;
-        let reach = match connectors.pop() {
-            Some(only) if !is_one_of_several => Reach::Server(Box::new(only)),
+        let mut servers = prepare(url, settings, certificates)?;
+        let reach = match servers.pop() {
+            Some(only) if servers.is_empty() && secondary.is_none() => {
+                Reach::Server(Box::new(Connector::new(only, some_have_grown.clone())))
+            }
             last => {
-                connectors.extend(last);
-                Reach::Primary(Failover::new(connectors, secondary))
+                let servers = servers.into_iter().chain(last).enumerate();
+                let connector = |(index, server)| Connector::new(server, some_have_grown.clone()).of_several(index);
+                Reach::Primary(Failover::new(servers.map(connector).collect(), secondary))
             }
         };
         Node::with_pool(name, Manager::new(reach, some_have_grown), settings)
@@ -135,14 +122,16 @@ impl Node {
     pub fn standby(
         url: DatabaseUrl,
         settings: PoolSettings,
-        tls: Option<Arc<ClientConfig>>,
+        certificates: &Certificates,
         secondary: Arc<Secondary>,
         index: usize,
     ) -> Result<Arc<Node>, String> {
         let name = url.name();
-        let (config, tls) = prepare(url, settings, tls)?;
+        let server = prepare(url, settings, certificates)?
+            .pop()
+            .ok_or("the URL names no host")?;
         let some_have_grown = Arc::<AtomicBool>::default();
-        let connector = Connector::new(config, tls, name.clone(), some_have_grown.clone()).of_standby();
+        let connector = Connector::new(server, some_have_grown.clone()).of_standby();
         let reach = Reach::Standby {
             connector: Box::new(connector),
             secondary,
@@ -449,12 +438,8 @@ impl Drop for CountedStatement {
     }
 }
 
-/// What all connections to a server have in common. With `sslmode=require` they use TLS and check the server's certificate.
-fn prepare(
-    mut url: DatabaseUrl,
-    settings: PoolSettings,
-    tls: Option<Arc<ClientConfig>>,
-) -> Result<(Config, Option<MakeRustlsConnect>), String> {
+/// Returns the servers of a URL, with what all connections to them have in common.
+fn prepare(mut url: DatabaseUrl, settings: PoolSettings, certificates: &Certificates) -> Result<Vec<Server>, String> {
     let milliseconds = settings.statement_timeout.as_millis();
     // `jit` costs more than our statements gain from it.
     // A role or a database may have another dialect: the account's decides.
@@ -467,16 +452,5 @@ fn prepare(
     ));
     url.default_application_name("table-service-gateway");
     url.default_network_timeout(settings.statement_timeout);
-    let mut config = url.config().clone();
-    let tls = match config.get_ssl_mode() {
-        SslMode::Require => {
-            let client = tls.ok_or("sslmode=require needs the system's certificates or database_ca")?;
-            Some(MakeRustlsConnect::new((*client).clone()))
-        }
-        _ => {
-            config.ssl_mode(SslMode::Disable);
-            None
-        }
-    };
-    Ok((config, tls))
+    Server::all(&url, certificates, CONNECT_TIMEOUT)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use table_service_connect::Certificates;
 use table_service_model::Code;
 use table_service_model::error::Report;
 use tokio::time::Instant;
@@ -36,7 +37,7 @@ impl Databases {
     ///
     /// # Errors
     /// For a database URL that needs TLS without certificates.
-    pub fn new(config: &Config, tls: Option<&Arc<rustls::ClientConfig>>) -> Result<Databases, String> {
+    pub fn new(config: &Config, certificates: &Certificates) -> Result<Databases, String> {
         let mut nodes = HashMap::new();
         let mut names = Vec::new();
         for account in &config.accounts {
@@ -53,7 +54,7 @@ impl Databases {
             }
             database.set_application_name("table-service-explorer");
             let name = account.account.name().to_owned();
-            let node = Node::new(database, settings, tls.cloned(), None)
+            let node = Node::new(database, settings, certificates, None)
                 .map_err(|problem| format!("the database of the account {name}: {problem}"))?;
             nodes.insert(name.clone(), node);
             names.push(name);

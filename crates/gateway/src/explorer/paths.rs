@@ -10,6 +10,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde_json::Value;
+use table_service_connect::Certificates;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
@@ -47,13 +48,13 @@ impl Explorer {
     ///
     /// # Errors
     /// Without random numbers, and for a database URL that needs TLS without certificates.
-    pub fn new(config: &Config, tls: Option<&Arc<rustls::ClientConfig>>) -> Result<Option<Explorer>, String> {
+    pub fn new(config: &Config, certificates: &Certificates) -> Result<Option<Explorer>, String> {
         if config.explorer == ExplorerMode::Off {
             return Ok(None);
         }
         Ok(Some(Explorer {
             token: Token::new()?,
-            databases: Arc::new(Databases::new(config, tls)?),
+            databases: Arc::new(Databases::new(config, certificates)?),
             downloads: Downloads::default(),
             running: Semaphore::new(CALLS_AT_ONCE),
             long: Semaphore::new(LONG_CALLS),

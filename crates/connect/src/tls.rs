@@ -1,0 +1,65 @@
+//! The certificates that servers are checked against.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+/// The certificates that servers are checked against.
+#[derive(Clone)]
+pub struct Certificates {
+    client: Arc<ClientConfig>,
+    is_empty: bool,
+}
+
+impl Certificates {
+    /// Reads a PEM file, or those of the system, which may have none.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn read(file: Option<&Path>) -> Result<Certificates, String> {
+        let mut roots = RootCertStore::empty();
+        match file {
+            Some(file) => roots.add_parsable_certificates(certificates(file)?),
+            None => roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
+        };
+        let is_empty = roots.is_empty();
+        if is_empty && file.is_some() {
+            return Err("none of its certificates can be used".to_owned());
+        }
+        let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let client = Arc::new(client);
+        Ok(Certificates { client, is_empty })
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Returns what a client needs that checks its servers.
+    pub fn client(&self) -> ClientConfig {
+        ClientConfig::clone(&self.client)
+    }
+}
+
+/// Returns the certificates of a PEM file.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let certificates = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| problem(&error))?;
+    if certificates.is_empty() {
+        return Err(problem(&"it has no certificate"));
+    }
+    Ok(certificates)
+}
