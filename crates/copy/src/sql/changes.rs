@@ -184,14 +184,13 @@ impl ChangeFeed {
     /// # Errors
     /// A database that stays away.
     pub async fn create(&self, tables: &[String]) -> Result<Result<(), String>, Failure> {
-        let mut backoff = self.database.backoff();
-        loop {
+        let create = || async {
             match self.try_create(tables).await {
-                Ok(()) => return Ok(Ok(())),
-                Err(error) if error.code().is_some() && !error.is_passing() => return Ok(Err(error.text())),
-                Err(error) => self.database.wait(&mut backoff, &error).await?,
+                Err(error) if error.code().is_some() && !error.is_passing() => Ok(Err(error.text())),
+                tried => tried.map(Ok),
             }
-        }
+        };
+        self.database.again(create).await
     }
 
     async fn try_create(&self, tables: &[String]) -> Result<(), SqlError> {

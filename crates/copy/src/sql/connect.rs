@@ -251,20 +251,18 @@ impl Database {
         const IDENTITY: &str = "SELECT pg_catalog.concat_ws(' ', s.system_identifier, d.oid, pg_catalog.pg_postmaster_start_time()) \
                                 FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d \
                                 WHERE d.datname = pg_catalog.current_database()";
-        let ask = || async {
+        let ask = async || {
             let client = self.connect().await?;
             Ok(row(&client, IDENTITY, &[]).await?.try_get(0)?)
         };
-        let mut backoff = self.backoff();
-        loop {
-            let asked: Result<String, SqlError> = ask().await;
-            match asked {
-                Ok(identity) => return Ok(Some(identity)),
-                Err(error) if error.is_passing() => self.wait(&mut backoff, &error).await?,
+        let ask_or_not = || async {
+            match ask().await {
                 // What comes next fails for the same reason, and says so; or the role may not ask.
-                Err(_) => return Ok(None),
+                Err(error) if !SqlError::is_passing(&error) => Ok(None),
+                asked => asked.map(Some),
             }
-        }
+        };
+        self.again(ask_or_not).await
     }
 
     /// Does something on a connection that was kept, or on a new one, and keeps it if that succeeds. Works at the same time have

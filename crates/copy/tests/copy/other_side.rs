@@ -361,7 +361,7 @@ fn what_a_database_says_is_shown_harmlessly() {
     let from = format!("postgresql://role:secret@{}/d", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         let (mut client, _) = listener.accept().unwrap();
-        client.read(&mut [0; 4096]).unwrap();
+        assert!(client.read(&mut [0; 4096]).unwrap() > 0);
         let fields = b"SFATAL\0VFATAL\0C28000\0M\x1b[31mred\x07\xc2\x9b2J\0\0";
         let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
         client.write_all(&[b"E".as_slice(), &length, fields].concat()).unwrap();
