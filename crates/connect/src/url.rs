@@ -232,6 +232,15 @@ mod tests {
             let servers = read(&format!("{url} sslmode=disable")).map(|url| url.servers().len());
             assert_eq!(servers.ok(), count, "{url}");
         }
+        for url in ["", "postgresql://", "postgresql:///d", "postgresql://role@/d"] {
+            assert!(read(url).unwrap_err().contains("names no host"), "{url}");
+        }
+        // In this form a comma belongs to the name of the directory.
+        assert!(
+            read("postgresql:///d?host=/one,/two&port=1,2")
+                .unwrap_err()
+                .contains("not as many")
+        );
     }
 
     #[test]
