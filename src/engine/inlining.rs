@@ -24,19 +24,14 @@ pub fn may_gain(call: &CallInFrom<'_>) -> bool {
     call.is_joined() || call.is_narrowed() || call.is_changed()
 }
 
-/// Returns the query that selects the entities of a plan, at most `top` of them.
+/// Returns the query that selects the entities of a plan, at most `top` of them, for a call that [`may_gain`].
 pub fn query_entities(call: &CallInFrom<'_>, table_name: &str, plan: &Plan, top: Option<i64>) -> Option<pg_sys::Datum> {
     let (is_one, is_partition) = match plan.ranges.as_slice() {
         [range] => (range.point().is_some(), range.partition().is_some()),
         _ => (false, false),
     };
     // By itself the call is faster with one entity, and where it tests all rows in any case.
-    let gains = match plan.residual {
-        _ if call.is_joined() => true,
-        _ if is_one => false,
-        Some(_) => call.is_narrowed(),
-        None => may_gain(call),
-    };
+    let gains = call.is_joined() || !is_one && (plan.residual.is_none() || call.is_narrowed());
     // Without a range there is nothing to read. For many, and with `top` for a filter that tests rows, the function finds the better way:
     // it sees what it has read so far.
     let is_simple = (1..=RANGES).contains(&plan.ranges.len())
