@@ -17,10 +17,11 @@ SELECT table_service.query_page_json('Employees', top => 2);
 SELECT count(*), sum(age) FROM public.mirror;
 SELECT * FROM public.departments ORDER BY partition_key;
 SELECT * FROM public.expressions ORDER BY row_key;
-SELECT row_key, public.expressions(properties) FROM table_service_data."Employees" WHERE row_key <= '00003' ORDER BY row_key;
+-- Since 0.3.0 the filter of filter_to_sql names the type of its texts, which changes no answer of it.
+SELECT row_key, replace(public.expressions(properties), '::pg_catalog.text', '') FROM table_service_data."Employees" WHERE row_key <= '00003' ORDER BY row_key;
 SELECT row_key FROM table_service_data."Employees" WHERE table_service.get_string(properties, 'Name') = 'name42';
 SELECT partition_key, entities FROM table_service.partition_statistics('Employees');
-SELECT table_service.filter_to_sql('Age ge 18 and Name ne ''x''');
+SELECT replace(table_service.filter_to_sql('Age ge 18 and Name ne ''x'''), '::pg_catalog.text', '');
 
 -- Writes. Their new ETags differ from run to run, so only what they leave is shown.
 BEGIN;
