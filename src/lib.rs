@@ -74,6 +74,11 @@ extension_sql_file!(
         api::bag::casts::properties_to_text
     ]
 );
+extension_sql_file!(
+    "../sql/planner.sql",
+    name = "planner",
+    requires = [api::queries::query_entities, api::queries::query_entities_support]
+);
 extension_sql_file!("../sql/comments.sql", name = "comments", finalize);
 
 /// Initialises the library. PostgreSQL calls this when it loads the library into a session.

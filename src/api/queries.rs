@@ -30,12 +30,13 @@ use crate::postgres::statement::ScanFilter;
 use crate::postgres::types::value::{Array, Text, Value};
 use crate::postgres::types::{JsonOut, PlannerRequestArg, PropertiesArg, TextArg};
 
-/// Answers the planner's request for the query that a call of `query_entities` in FROM stands for.
+/// Answers the planner's request for the query that a call of `query_entities` in FROM stands for. `sql/planner.sql` says where the planner
+/// asks.
 #[pg_extern(sql = "
 CREATE FUNCTION table_service.query_entities_support(internal) RETURNS internal
 STRICT LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';
 ")]
-fn query_entities_support(request: PlannerRequestArg<'_>) -> pgrx::Internal {
+pub fn query_entities_support(request: PlannerRequestArg<'_>) -> pgrx::Internal {
     let query = |call: CallInFrom<'_>| {
         let table_name = call.text(0)?;
         let (filter, projection, top, parameters) = (call.text(1)?, call.text(2)?, call.int8(3)?, call.properties(4)?);
@@ -51,8 +52,8 @@ fn query_entities_support(request: PlannerRequestArg<'_>) -> pgrx::Internal {
 
 /// Returns the entities that pass a filter, in key order, at most `top` of them. `projection` is a comma-separated list
 /// of the properties to return. `parameters` has the values of `@name` in the filter.
-#[pg_extern(stable, parallel_restricted, support = query_entities_support)]
-fn query_entities(
+#[pg_extern(stable, parallel_restricted)]
+pub fn query_entities(
     table_name: Option<TextArg<'_>>,
     filter: default!(Option<TextArg<'_>>, "NULL"),
     projection: default!(Option<TextArg<'_>>, "NULL"),
