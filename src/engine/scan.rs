@@ -15,9 +15,10 @@ use super::fan_out;
 use super::property_index::{FilterIndexes, value_in};
 use super::table::Table;
 use crate::postgres::arguments::KeyTexts;
+use crate::postgres::execution::ScanPlanning;
 use crate::postgres::receiver::{KeyPair, Receiver, Selection, contain};
 use crate::postgres::row::Row;
-use crate::postgres::spi::{Connection, ScanPlanning};
+use crate::postgres::spi::Connection;
 use crate::postgres::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested, scan_to_sql};
 
 /// A filter that is tested on rows as they arrive.

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use pgrx::pg_sys;
+use pgrx::prelude::*;
 
 /// The call that runs. Only PostgreSQL's call of the Rust function makes one. The SQL function has no argument for it.
 pub struct Call<'f> {
@@ -24,6 +24,16 @@ impl<'f> Call<'f> {
     pub fn info(&self) -> pg_sys::FunctionCallInfo {
         self.info
     }
+}
+
+/// Raises an error for a function whose declaration in this database does not match this version of the library.
+pub fn does_not_fit() -> ! {
+    refuse("the columns of the result do not match this version of the library of table_service")
+}
+
+/// Raises an error for a call that cannot be answered where it stands.
+pub fn refuse(message: &'static str) -> ! {
+    ereport!(ERROR, PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message);
 }
 
 /// Makes a type with one lifetime an argument that stands for the running call, and makes it of a [`Call`]. The SQL function

@@ -14,6 +14,7 @@ use super::guc::{planning_for_keys, planning_for_many_keys};
 use super::name::QualifiedName;
 use super::nodes::of_type;
 use super::raised::while_running;
+use super::spi::refused;
 use super::statement::{IndexScan, Kind, Statement, has_many_keys};
 use super::types::value::Value;
 
@@ -349,14 +350,4 @@ fn keep(table: &QualifiedName, add: impl FnOnce(&mut TablePlans)) {
         kept.last_used = last_used;
         add(kept);
     });
-}
-
-/// Raises an error for a statement that SPI refuses. SPI refuses only a misuse of its functions; PostgreSQL itself
-/// raises the errors of a statement.
-pub(super) fn refused(result: i32) -> ! {
-    ereport!(
-        ERROR,
-        PgSqlErrorCode::ERRCODE_INTERNAL_ERROR,
-        format!("SPI refused a statement: code {result}")
-    );
 }

@@ -7,12 +7,11 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 use table_service_model::Error;
 
-use super::call::Call;
+use super::call::{Call, does_not_fit};
 use super::descriptor::types_of;
 use super::error::raise_with;
 use super::memory::new_context;
 use super::raised::{has_sqlstate, rethrow_with};
-use super::result_set::does_not_fit;
 use super::subtransaction::in_subtransaction;
 use super::types::value::{Text, Value};
 use super::types::{external_sql_type, result};

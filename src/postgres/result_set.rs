@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use pgrx::prelude::*;
 use table_service_model::projection::Projection;
 
-use super::call::Call;
+use super::call::{Call, does_not_fit, refuse};
 use super::descriptor::types_of;
 use super::guarded::{guarded, without_guards};
 use super::row::{Row, is_entity};
@@ -186,15 +186,6 @@ impl<'f> ResultSet<'f> {
             pg_sys::tuplestore_putvalues(self.store, self.descriptor, datums.as_mut_ptr(), nulls.as_mut_ptr());
         }
     }
-}
-
-/// Raises an error for a function whose declaration in this database does not match this version of the library.
-pub(super) fn does_not_fit() -> ! {
-    refuse("the columns of the result do not match this version of the library of table_service")
-}
-
-fn refuse(message: &'static str) -> ! {
-    ereport!(ERROR, PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED, message);
 }
 
 /// Defines the Rust type for `RETURNS SETOF` or `RETURNS TABLE`. The rows are in the tuplestore already.

@@ -12,6 +12,7 @@ use super::catalog;
 use super::descriptor::type_of;
 use super::error::raise;
 use super::guarded::without_guards;
+use super::spi::Tuple;
 use super::types::TextArg;
 use super::varlena;
 
@@ -189,6 +190,15 @@ pub unsafe fn bag<'a>(datum: pg_sys::Datum, row: impl FnOnce() -> String) -> Pro
             "holds bytes in its column properties that are not a property bag of a known format",
         )
     })
+}
+
+impl<'c> Tuple<'c> {
+    /// Returns a bag. `row` says which row it is, for the error that [`bag`] raises.
+    pub fn properties(&self, column: i32, row: impl FnOnce() -> String) -> Option<Properties<'c>> {
+        let datum = self.value(column, catalog::properties_type())?;
+        // SAFETY: the datum is a bag that is not NULL and lives as long as the connection.
+        Some(unsafe { bag(datum, row) })
+    }
 }
 
 /// Raises the error for a stored row that the service would not have stored.

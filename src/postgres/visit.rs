@@ -13,7 +13,7 @@ use super::catalog;
 use super::descriptor::type_of;
 use super::guarded::guarded;
 use super::guc::with_settings_of_maintenance;
-use super::indexes::indexes;
+use super::relation::indexes;
 use super::spi::{Connection, connect};
 use super::types::value::{Text, Value};
 

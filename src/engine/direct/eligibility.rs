@@ -9,7 +9,7 @@ use crate::engine::table::Table;
 use crate::postgres::arguments::EntityKeys;
 use crate::postgres::catalog::OwnObjects;
 use crate::postgres::guarded::{guarded, without_guards};
-use crate::postgres::indexes::indexes;
+use crate::postgres::relation::indexes;
 use crate::postgres::row::is_entity;
 use crate::postgres::spi;
 use crate::postgres::statement::{Statement, UpdateMode};

@@ -6,7 +6,8 @@ use table_service_model::property_index;
 
 use super::eligibility::Purpose;
 use crate::postgres::guarded::guarded;
-use crate::postgres::indexes::{indexes, of_table};
+use crate::postgres::indexes::of_table;
+use crate::postgres::relation::indexes;
 use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::postgres::varlena::Varlena;
 
