@@ -11,6 +11,7 @@ use pgrx::prelude::*;
 mod api;
 mod engine;
 mod postgres;
+mod storage;
 
 #[cfg(any(test, feature = "pg_test"))]
 mod tests;

@@ -69,7 +69,7 @@ mod tests {
                 "SELECT merge_entity('Many{table}', 'p', 'r', '{{\"a\": 1}}', '*')"
             ));
         }
-        assert_eq!(crate::postgres::plan::tables_kept(), 128);
+        assert_eq!(crate::storage::plan::tables_kept(), 128);
     }
 
     /// Receives bytes as the binary protocol brings them.

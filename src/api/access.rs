@@ -9,12 +9,12 @@ use table_service_model::access::{
 };
 use table_service_model::{Error, Ticks, table_name};
 
-use crate::engine::table::{Table, TableLock};
 use crate::engine::{distribution, gateway_access, policies};
-use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::clock::ticks_of;
 use crate::postgres::error::OrRaise;
 use crate::postgres::types::{JsonArg, JsonOut, TextArg};
+use crate::storage::arguments::{prevent_if_read_only, required};
+use crate::storage::table::{Table, TableLock};
 
 /// The work of the coordinator alone: policies belong to the table's OID, which differs from server to server.
 const POLICIES: &str = "Access policies are read and set";

@@ -9,15 +9,15 @@ use table_service_model::key::{self, PARTITION_KEY};
 
 use super::results::BatchResults;
 use crate::engine::batch;
-use crate::engine::table::{Table, TableLock};
-use crate::postgres::arguments::{self, prevent_if_read_only, required};
 use crate::postgres::call::Call;
 use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
-use crate::postgres::result_set::ResultSet;
 use crate::postgres::settings::filter_dialect;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, TextArg, TextArrayArg};
+use crate::storage::arguments::{self, prevent_if_read_only, required};
+use crate::storage::result_set::ResultSet;
+use crate::storage::table::{Table, TableLock};
 
 /// Executes up to 100 operations on one partition: all of them, or none if one fails. Returns the new ETags in the
 /// order of the operations, with NULL for a delete.

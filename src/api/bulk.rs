@@ -13,16 +13,16 @@ use table_service_model::token::{ContinuationToken, Operation};
 use super::filters::parse;
 use super::results::{DeletedStep, UpdatedStep};
 use crate::engine::bulk::{self, Bulk, BulkChange, Step};
-use crate::engine::table::{Table, TableLock};
-use crate::postgres::arguments::{self, prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
 use crate::postgres::procedure::{Done, Procedure, StepsOut};
-use crate::postgres::result_set::ResultSet;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
+use crate::storage::arguments::{self, prevent_if_read_only, required, top_out_of_range};
+use crate::storage::result_set::ResultSet;
+use crate::storage::table::{Table, TableLock};
 
 /// Returns how many entities pass a filter; every entity passes the filter NULL. `parameters` has the values of `@name` in
 /// the filter.

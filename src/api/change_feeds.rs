@@ -6,15 +6,15 @@ use table_service_model::{Error, Properties};
 
 use super::results::{ChangeFeeds, Changes};
 use crate::engine::change_feed::{self as engine, ChangeFeed};
-use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
 use crate::postgres::error::{OrRaise, raise};
-use crate::postgres::result_set::ResultSet;
-use crate::postgres::row::broken_entity;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
 use crate::postgres::types::{TextArg, TextArrayArg};
+use crate::storage::arguments::{prevent_if_read_only, required};
+use crate::storage::result_set::ResultSet;
+use crate::storage::row::broken_entity;
 
 /// Creates a change feed of tables, and returns its first position. Without `table_names` it is a feed of all tables that there
 /// are. With `old_images` changes have the properties as they were, too.

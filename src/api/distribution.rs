@@ -3,8 +3,8 @@
 use pgrx::prelude::*;
 
 use crate::engine::distribution;
-use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::error::OrRaise;
+use crate::storage::arguments::{prevent_if_read_only, required};
 
 /// Distributes the tables of the service over the servers of a Citus cluster: those that exist, with their entities, and
 /// those that `create_table` will create. Each has `shard_count` shards. A later call keeps the number of the first one.

@@ -7,25 +7,25 @@ use table_service_model::Error;
 use table_service_model::expiry::{self as model, Expiry};
 
 use super::results::{ExpiryIndexes, Sweeps};
-use crate::engine::direct::{has_one_snapshot, reads_every_row};
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::free_index_name;
 use crate::engine::sweep::{BEGINNING, look, sweep_all, sweep_named, sweep_unnamed};
-use crate::engine::table::{Table, TableLock};
-use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, ExpiryIndex};
 use crate::postgres::definition::{drop_objects, hold_names};
 use crate::postgres::error::OrRaise;
-use crate::postgres::expired::oldest;
-use crate::postgres::indexes::{KnownIndex, of_index, of_table};
-use crate::postgres::property_index::{concurrent_creation, qualified_name};
 use crate::postgres::raised::rethrow;
-use crate::postgres::result_set::ResultSet;
 use crate::postgres::spi::connect;
-use crate::postgres::statement::expiry_expression;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
+use crate::storage::arguments::{prevent_if_read_only, required, top_out_of_range};
+use crate::storage::direct::{has_one_snapshot, reads_every_row};
+use crate::storage::expired::oldest;
+use crate::storage::indexes::{KnownIndex, of_index, of_table};
+use crate::storage::property_index::{concurrent_creation, qualified_name};
+use crate::storage::result_set::ResultSet;
+use crate::storage::statement::expiry_expression;
+use crate::storage::table::{Table, TableLock};
 
 /// Returns when an entity expires, or NULL if never. If it has `property`, a DateTime there is the moment, an integer above 0 is
 /// so many seconds after its Timestamp, and any other value means never. If not, it lives for `seconds`.

@@ -6,13 +6,13 @@ use table_service_model::{Error, property_name};
 
 use crate::engine::matches::{COST, selectivity, simplified};
 use crate::engine::residual::{ScannedEntity, ScannedProperties, TestedEntity, parsed};
-use crate::postgres::arguments::required;
 use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
-use crate::postgres::planner::{self, Request};
 use crate::postgres::settings::filter_dialect;
-use crate::postgres::statement::{passes, range_to_sql};
 use crate::postgres::types::{EntityArg, PlannerRequestArg, PropertiesArg, TextArg};
+use crate::storage::arguments::required;
+use crate::storage::planner::{self, Request};
+use crate::storage::statement::{passes, range_to_sql};
 
 /// Answers the planner's requests about `matches`: to a call with a constant filter it adds the conditions on keys and on
 /// property indexes that the filter implies, and it estimates which part of the entities passes and how long a call takes.

@@ -7,20 +7,20 @@ use table_service_model::{Error, property_index, property_name};
 use super::results::PropertyIndexes;
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::{self as engine, free_index_name};
-use crate::engine::table::{Table, TableLock};
-use crate::postgres::arguments::{prevent_if_read_only, required};
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
 use crate::postgres::definition::{drop_objects, hold_names};
 use crate::postgres::error::OrRaise;
-use crate::postgres::indexes::{KnownIndex, of_index};
-use crate::postgres::property_index::{concurrent_creation, qualified_name};
 use crate::postgres::raised::rethrow;
-use crate::postgres::result_set::ResultSet;
 use crate::postgres::spi::connect;
-use crate::postgres::statement::index_expression;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{ByteaOut, PropertiesArg, RegClass, TextArg};
+use crate::storage::arguments::{prevent_if_read_only, required};
+use crate::storage::indexes::{KnownIndex, of_index};
+use crate::storage::property_index::{concurrent_creation, qualified_name};
+use crate::storage::result_set::ResultSet;
+use crate::storage::statement::index_expression;
+use crate::storage::table::{Table, TableLock};
 
 /// Returns the entry of an entity in the index on a property: the property's value, in an order that serves filters, and
 /// behind it the keys. NULL if the entity lacks the property.

@@ -16,19 +16,19 @@ use super::results::{Entities, Explanation, Page, PageChunks, PartitionStatistic
 use crate::engine::inlining;
 use crate::engine::page::{self, Measure, PageRequest, PageSink};
 use crate::engine::scan::{self, RowFilter, Wanted, predicate};
-use crate::engine::table::{Table, TableLock};
-use crate::postgres::arguments::{required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
-use crate::postgres::inlining::CallInFrom;
-use crate::postgres::planner::answer;
-use crate::postgres::result_set::ResultSet;
-use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
-use crate::postgres::statement::ScanFilter;
 use crate::postgres::types::value::{Array, Text, Value};
 use crate::postgres::types::{JsonOut, PlannerRequestArg, PropertiesArg, TextArg};
+use crate::storage::arguments::{required, top_out_of_range};
+use crate::storage::inlining::CallInFrom;
+use crate::storage::planner::answer;
+use crate::storage::result_set::ResultSet;
+use crate::storage::row::Row;
+use crate::storage::statement::ScanFilter;
+use crate::storage::table::{Table, TableLock};
 
 /// Answers the planner's request for the query that a call of `query_entities` in FROM stands for. `sql/planner.sql` says where the planner
 /// asks.

@@ -8,19 +8,19 @@ use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::projection::Projection;
 
 use super::results::Entities;
-use crate::engine::direct::{self, Purpose};
 use crate::engine::scan::RowFilter;
-use crate::engine::table::{Table, TableLock};
-use crate::postgres::arguments::{EntityKeys, required};
 use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
-use crate::postgres::receiver::Receiver;
-use crate::postgres::result_set::ResultSet;
-use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
-use crate::postgres::statement::Statement;
 use crate::postgres::types::value::{Array, Value};
 use crate::postgres::types::{TextArg, TextArrayArg};
+use crate::storage::arguments::{EntityKeys, required};
+use crate::storage::direct::{self, Purpose};
+use crate::storage::receiver::Receiver;
+use crate::storage::result_set::ResultSet;
+use crate::storage::row::Row;
+use crate::storage::statement::Statement;
+use crate::storage::table::{Table, TableLock};
 
 /// Returns the entity with these keys, or no row. `projection` is a comma-separated list of the properties to return.
 #[pg_extern(stable, parallel_restricted)]

@@ -1,6 +1,6 @@
 //! The rows that functions return: one type for each `RETURNS SETOF` and `RETURNS TABLE`.
 
-use crate::postgres::result_set::set_of;
+use crate::storage::result_set::set_of;
 
 set_of!(
     /// Entities, in key order.

@@ -12,21 +12,21 @@ use table_service_model::{Error, table_name};
 use super::results::Tables;
 use crate::engine::distribution;
 use crate::engine::policies;
-use crate::engine::table::{Table, free_primary_key_name, not_found, same_name};
-use crate::postgres::arguments::{prevent_if_read_only, required, top_out_of_range};
 use crate::postgres::call::Call;
 use crate::postgres::catalog::{self, DATA_SCHEMA};
 use crate::postgres::citus::is_table;
 use crate::postgres::definition::{drop_objects, hold_names};
 use crate::postgres::error::OrRaise;
-use crate::postgres::name::QualifiedName;
 use crate::postgres::raised::{has_sqlstate, message, rethrow, rethrow_with};
-use crate::postgres::result_set::ResultSet;
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
 use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::types::{PropertiesArg, RegClass, TextArg};
+use crate::storage::arguments::{prevent_if_read_only, required, top_out_of_range};
+use crate::storage::name::QualifiedName;
+use crate::storage::result_set::ResultSet;
+use crate::storage::table::{Table, free_primary_key_name, not_found, same_name};
 
 /// The fill factor of the tables. It leaves room on each page, so that an update can put the new version there (HOT).
 const FILLFACTOR: u32 = 90;

@@ -9,13 +9,13 @@ use table_service_model::{Error, Ticks};
 
 use super::filters::parse;
 use crate::engine::rewrite::Rewrite;
-use crate::engine::table::{Table, TableLock};
 use crate::engine::write;
-use crate::postgres::arguments::{self, EntityKeys, prevent_if_read_only, required};
 use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
-use crate::postgres::statement::UpdateMode;
 use crate::postgres::types::{EntityOut, PropertiesArg, TextArg, TextArrayArg};
+use crate::storage::arguments::{self, EntityKeys, prevent_if_read_only, required};
+use crate::storage::statement::UpdateMode;
+use crate::storage::table::{Table, TableLock};
 
 /// Inserts an entity and returns its ETag.
 ///

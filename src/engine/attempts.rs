@@ -7,18 +7,18 @@ use pgrx::prelude::*;
 use table_service_model::etag::IfMatch;
 use table_service_model::{Error, Properties, ticks};
 
-use super::direct;
-use super::expiry::Expiries;
-use super::table::Table;
-use crate::postgres::arguments::EntityKeys;
 use crate::postgres::clock::now;
 use crate::postgres::raised::{has_sqlstate, rethrow};
-use crate::postgres::row::broken_entity;
 use crate::postgres::spi::{Connection, Rows, connect};
-use crate::postgres::statement::Statement;
 use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::Text;
 use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::storage::arguments::EntityKeys;
+use crate::storage::direct;
+use crate::storage::expiry::Expiries;
+use crate::storage::row::broken_entity;
+use crate::storage::statement::Statement;
+use crate::storage::table::Table;
 
 /// Why an attempt to insert is undone.
 enum Undone {

@@ -15,18 +15,18 @@ use table_service_model::etag::IfMatch;
 use table_service_model::{Error, Properties, PropertiesBuf, Ticks, key};
 
 use super::attempts::{ClockReading, InTheWay, not_inserted, remove_expired, suppressed};
-use super::direct::{self, Purpose};
-use super::expiry::Expiries;
-use super::table::Table;
 use super::write::with_primary_key;
-use crate::postgres::arguments::KeyTexts;
 use crate::postgres::raised::{has_sqlstate, rethrow};
-use crate::postgres::row::broken;
 use crate::postgres::spi::{Connection, Rows, Tuple, connect};
-use crate::postgres::statement::{Statement, UpdateMode, WriteMany};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
+use crate::storage::arguments::KeyTexts;
+use crate::storage::direct::{self, Purpose};
+use crate::storage::expiry::Expiries;
+use crate::storage::row::broken;
+use crate::storage::statement::{Statement, UpdateMode, WriteMany};
+use crate::storage::table::Table;
 
 /// The new Timestamps in the order of the operations. A delete has `None`.
 pub type Timestamps = Vec<Option<i64>>;

@@ -13,17 +13,17 @@ use table_service_model::PropertiesBuf;
 use table_service_model::filter::{Plan, Predicate};
 use table_service_model::patch::Patch;
 
-use super::expiry::Expiries;
 use super::page::{self, Measure, PageRequest, PageSink};
 use super::property_index::FilterIndexes;
 use super::scan::{RowFilter, predicate};
-use super::table::Table;
 use crate::postgres::clock::now;
-use crate::postgres::receiver::{KeyPair, Receiver};
-use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
-use crate::postgres::statement::{IndexScan, RangeKeys, ScanFilter, Statement};
 use crate::postgres::types::value::{Array, Text, Value};
+use crate::storage::expiry::Expiries;
+use crate::storage::receiver::{KeyPair, Receiver};
+use crate::storage::row::Row;
+use crate::storage::statement::{IndexScan, RangeKeys, ScanFilter, Statement};
+use crate::storage::table::Table;
 
 /// How many entities are found before they are changed, and how many bytes their keys have. To find them through an index
 /// takes longer for many small numbers than for a few large ones.

@@ -15,15 +15,15 @@ use table_service_model::Error;
 use table_service_model::change_feed::{Boundary, Change, Decoder, FeedName, Position};
 use table_service_model::pgoutput::Malformed;
 
-use super::table::{Table, not_found};
 use crate::postgres::cursor::Cursor;
 use crate::postgres::definition::drop_objects;
-use crate::postgres::property_index::qualified_name;
 use crate::postgres::raised::{has_sqlstate, rethrow, rethrow_with};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::table_locks::{Mode, lock_all};
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::{catalog, citus, replication_slot};
+use crate::storage::property_index::qualified_name;
+use crate::storage::table::{Table, not_found};
 
 /// How far a slot may fall behind, in bytes of the log, before a read that finds nothing moves it: one segment of the usual size.
 const IDLE_BYTES: u64 = 16 * 1024 * 1024;

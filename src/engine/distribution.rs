@@ -6,17 +6,17 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::spi::quote_literal;
 use table_service_model::Error;
 
-use super::expiry::Expiries;
 use super::policies;
-use super::table::{SHARDED_NAME_BYTES, Table, TableLock, relation_in_data_schema};
 use crate::postgres::guc::distributing;
-use crate::postgres::name::QualifiedName;
 use crate::postgres::raised::{has_sqlstate, message};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::Value;
 use crate::postgres::visit::{Refused, refuse_foreign_code, refuse_foreign_code_of_own};
 use crate::postgres::{catalog, citus};
+use crate::storage::expiry::Expiries;
+use crate::storage::name::QualifiedName;
+use crate::storage::table::{SHARDED_NAME_BYTES, Table, TableLock, relation_in_data_schema};
 
 /// The largest number of shards that Citus makes of a table.
 const SHARDS: i32 = 64_000;

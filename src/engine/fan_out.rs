@@ -19,12 +19,12 @@ use pgrx::pg_sys;
 use table_service_model::filter::{Bound, Filter, KeyRange, Predicate};
 
 use super::property_index::FilterIndexes;
-use super::table::Table;
 use crate::postgres::citus::Shards;
-use crate::postgres::receiver::{KeyPair, Receiver};
-use crate::postgres::row::Row;
 use crate::postgres::spi::Connection;
-use crate::postgres::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested};
+use crate::storage::receiver::{KeyPair, Receiver};
+use crate::storage::row::Row;
+use crate::storage::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested};
+use crate::storage::table::Table;
 
 /// Reads entities of key ranges into `sink`, in key order: all that pass the filter, or the `first` ones until `sink`
 /// wants no more, among which may be others.

@@ -12,11 +12,11 @@
 use pgrx::pg_sys;
 use table_service_model::filter::{Dialect, Filter, Plan};
 
-use super::direct::{self, Purpose};
-use super::expiry::Expiries;
 use super::matches::{RANGES, conditions, keys_say_all};
-use super::table::{Table, TableLock};
-use crate::postgres::inlining::{CallInFrom, Selection};
+use crate::storage::direct::{self, Purpose};
+use crate::storage::expiry::Expiries;
+use crate::storage::inlining::{CallInFrom, Selection};
+use crate::storage::table::{Table, TableLock};
 
 /// Returns whether a statement may be faster with a query in the place of a call. Where it takes what the call returns as it is, it is not:
 /// the call needs no plan.

@@ -8,11 +8,11 @@ use table_service_model::filter::{
 use table_service_model::property_index::Condition;
 
 use super::property_index::FilterIndexes;
-use super::table::Table;
-use crate::postgres::planner::{
+use crate::postgres::settings::filter_dialect;
+use crate::storage::planner::{
     Expression, Implied, Key, MatchesCall, Operator, SelectivityRequest, SimplifyRequest, TableRow, all_of, any_of,
 };
-use crate::postgres::settings::filter_dialect;
+use crate::storage::table::Table;
 
 /// How many key ranges become conditions. The planner looks at each of them.
 pub(super) const RANGES: usize = 64;

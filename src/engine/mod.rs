@@ -1,15 +1,11 @@
-//! How the SQL functions work: finding tables, reading and writing entities, filters, and pages. This storey stands
-//! between `api` and `postgres`.
+//! How the SQL functions work: reading and writing entities, filters, and pages. This storey stands between `api` and `storage`.
 
 pub mod attempts;
 pub mod batch;
 pub mod bulk;
 pub mod change_feed;
-pub mod contract;
 pub mod deadline;
-pub mod direct;
 pub mod distribution;
-pub mod expiry;
 pub mod fan_out;
 pub mod gateway_access;
 pub mod inlining;
@@ -21,5 +17,4 @@ pub mod residual;
 pub mod rewrite;
 pub mod scan;
 pub mod sweep;
-pub mod table;
 pub mod write;

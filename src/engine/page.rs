@@ -10,11 +10,11 @@ use table_service_model::token::ContinuationToken;
 
 use super::deadline::Deadline;
 use super::scan::{self, RowFilter, Wanted};
-use super::table::Table;
 use crate::postgres::clock::now;
-use crate::postgres::receiver::KeyPair;
-use crate::postgres::row::Row;
 use crate::postgres::spi::connect;
+use crate::storage::receiver::KeyPair;
+use crate::storage::row::Row;
+use crate::storage::table::Table;
 
 /// The size at which a page of rows is full: the largest entity still fits behind it.
 const FULL_BYTES: usize = PAGE_BYTES - 2 * 1024 * 1024;

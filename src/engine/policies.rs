@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 use table_service_model::Error;
 use table_service_model::access::{AccessPolicies, ServiceProperties, ServicePropertiesChange};
 
-use super::table::Table;
+use crate::storage::table::Table;
 
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Text, Value};

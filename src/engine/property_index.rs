@@ -10,16 +10,16 @@ use table_service_model::filter::{Filter, KeyRange};
 use table_service_model::property_index::{Condition, Span, condition};
 use table_service_model::read_strategy::{Count, Decision, Evidence, FEW, Finding, Left, Look, PlannedCall, Strategy};
 
-use super::direct::{EveryRow, reads_every_row};
-use super::table::{Table, hash, relation_in_data_schema};
 use crate::postgres::btree::{self, Comparison};
 use crate::postgres::catalog::PropertyIndex;
-use crate::postgres::indexes;
-use crate::postgres::property_index::{
-    can_count, count_entries, count_pages, estimate_rows, has_statistics, part_between, primary_key,
-};
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
+use crate::storage::direct::{EveryRow, reads_every_row};
+use crate::storage::indexes;
+use crate::storage::property_index::{
+    can_count, count_entries, count_pages, estimate_rows, has_statistics, part_between, primary_key,
+};
+use crate::storage::table::{Table, hash, relation_in_data_schema};
 
 /// How many names for an index are tried.
 const NAMES: u32 = 100;

@@ -9,9 +9,9 @@ use table_service_model::{Error, Properties, Ticks};
 
 use crate::postgres::call::{Call, call_argument};
 use crate::postgres::error::OrRaise;
-use crate::postgres::row::{bag, broken};
 use crate::postgres::types::TextArg;
 use crate::postgres::varlena;
+use crate::storage::row::{bag, broken};
 
 /// The call of a function with the arguments `properties table_service.properties, predicate bytea`. They are read here,
 /// which is faster: the function runs for every row of a scan.

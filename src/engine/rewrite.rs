@@ -7,16 +7,16 @@ use table_service_model::etag::IfMatch;
 use table_service_model::{Error, Properties, PropertiesBuf, Ticks};
 
 use super::attempts::{conditional, in_attempts, not_inserted, stored_entity, suppressed, version};
-use super::direct::{self, NewProperties, Purpose};
-use super::expiry::Expiries;
-use super::table::Table;
-use crate::postgres::arguments::EntityKeys;
 use crate::postgres::clock::now;
-use crate::postgres::row::Row;
 use crate::postgres::spi::{Rows, connect};
-use crate::postgres::statement::Statement;
 use crate::postgres::types::PropertiesArg;
 use crate::postgres::types::value::{Array, Bag, Value};
+use crate::storage::arguments::EntityKeys;
+use crate::storage::direct::{self, NewProperties, Purpose};
+use crate::storage::expiry::Expiries;
+use crate::storage::row::Row;
+use crate::storage::statement::Statement;
+use crate::storage::table::Table;
 
 /// An entity, and the properties that it gets.
 pub struct Rewrite<'a> {

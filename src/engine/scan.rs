@@ -9,17 +9,17 @@ use table_service_model::limits::PAGE_ENTITIES;
 use table_service_model::property_index::{Condition, Span};
 use table_service_model::read_strategy::{Decision, Step, Strategy};
 
-use super::direct::{self, Direct, Purpose};
-use super::expiry::Expiries;
 use super::fan_out;
 use super::property_index::{FilterIndexes, value_in};
-use super::table::Table;
-use crate::postgres::arguments::KeyTexts;
-use crate::postgres::execution::ScanPlanning;
-use crate::postgres::receiver::{KeyPair, Receiver, Selection, contain};
-use crate::postgres::row::Row;
 use crate::postgres::spi::Connection;
-use crate::postgres::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested, scan_to_sql};
+use crate::storage::arguments::KeyTexts;
+use crate::storage::direct::{self, Direct, Purpose};
+use crate::storage::execution::ScanPlanning;
+use crate::storage::expiry::Expiries;
+use crate::storage::receiver::{KeyPair, Receiver, Selection, contain};
+use crate::storage::row::Row;
+use crate::storage::statement::{Bounds, First, IndexScan, RangeKeys, ScanFilter, Statement, Tested, scan_to_sql};
+use crate::storage::table::Table;
 
 /// A filter that is tested on rows as they arrive.
 pub struct RowFilter {

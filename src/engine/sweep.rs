@@ -6,19 +6,19 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys;
 use table_service_model::Error;
 
-use super::direct::reads_every_row;
-use super::expiry::Expiries;
-use super::table::{Table, TableLock};
 use crate::postgres::catalog::ExpiryIndex;
 use crate::postgres::clock::now;
-use crate::postgres::expired::{Part, Removal, Removed, deletes_run_nothing, oldest, parts, remove};
-use crate::postgres::indexes::of_table;
 use crate::postgres::raised::{is_cancel, message, rethrow};
 use crate::postgres::spi::{connect, run_on, with_new_snapshot};
-use crate::postgres::statement::IndexScan;
 use crate::postgres::subtransaction::in_subtransaction;
 use crate::postgres::types::value::{Array, Value};
 use crate::postgres::visit::{Refused, visit};
+use crate::storage::direct::reads_every_row;
+use crate::storage::expired::{Part, Removal, Removed, deletes_run_nothing, oldest, parts, remove};
+use crate::storage::expiry::Expiries;
+use crate::storage::indexes::of_table;
+use crate::storage::statement::IndexScan;
+use crate::storage::table::{Table, TableLock};
 
 /// The result of a sweep of a table.
 pub struct Swept {

@@ -12,19 +12,19 @@ use super::attempts::{
     ClockReading, InTheWay, broken_by_null, conditional, in_attempts, not_inserted, remove_expired, stored_entity,
     suppressed, version,
 };
-use super::direct::{self, NewProperties, Purpose};
-use super::expiry::Expiries;
 use super::rewrite::Rewrite;
-use super::table::Table;
-use crate::postgres::arguments::EntityKeys;
 use crate::postgres::clock::now;
 use crate::postgres::error::raise;
 use crate::postgres::raised::{rethrow, says};
-use crate::postgres::row::Row;
 use crate::postgres::spi::{Rows, connect};
-use crate::postgres::statement::{Statement, UpdateMode};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::PropertiesArg;
+use crate::storage::arguments::EntityKeys;
+use crate::storage::direct::{self, NewProperties, Purpose};
+use crate::storage::expiry::Expiries;
+use crate::storage::row::Row;
+use crate::storage::statement::{Statement, UpdateMode};
+use crate::storage::table::Table;
 
 /// How often an insert is made again because what was in its way had expired. It is bounded because a policy or a trigger may keep
 /// that from being removed.

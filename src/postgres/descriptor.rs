@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 ///
 /// # Safety
 /// The descriptor must be valid and have this column.
-pub(super) unsafe fn type_of(descriptor: pg_sys::TupleDesc, column: usize) -> pg_sys::Oid {
+pub unsafe fn type_of(descriptor: pg_sys::TupleDesc, column: usize) -> pg_sys::Oid {
     // SAFETY: the caller promises that the descriptor has this column. `attrs` is an array with an element for each
     // column. PostgreSQL 18 stores a shorter form of each column first, and the array after them.
     unsafe {
@@ -24,7 +24,7 @@ pub(super) unsafe fn type_of(descriptor: pg_sys::TupleDesc, column: usize) -> pg
 ///
 /// # Safety
 /// The descriptor must be valid.
-pub(super) unsafe fn types_of(descriptor: pg_sys::TupleDesc) -> Vec<pg_sys::Oid> {
+pub unsafe fn types_of(descriptor: pg_sys::TupleDesc) -> Vec<pg_sys::Oid> {
     // SAFETY: the caller promises a valid descriptor, whose columns are counted by `natts`.
     unsafe {
         let count = usize::try_from((*descriptor).natts).unwrap_or_default();

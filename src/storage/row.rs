@@ -8,13 +8,13 @@ use table_service_model::entity::Entity;
 use table_service_model::filter::Columns;
 use table_service_model::{Error, Properties, Ticks};
 
-use super::catalog;
-use super::descriptor::type_of;
-use super::error::raise;
-use super::guarded::without_guards;
-use super::spi::Tuple;
-use super::types::TextArg;
-use super::varlena;
+use crate::postgres::catalog;
+use crate::postgres::descriptor::type_of;
+use crate::postgres::error::raise;
+use crate::postgres::guarded::without_guards;
+use crate::postgres::spi::Tuple;
+use crate::postgres::types::TextArg;
+use crate::postgres::varlena;
 
 without_guards! {
     // It runs for every row of a scan, and raises no error for columns that the row has.

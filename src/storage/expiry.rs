@@ -9,9 +9,9 @@ use std::sync::Arc;
 use table_service_model::Properties;
 use table_service_model::expiry::{self, Alive, Expiry};
 
+use super::indexes;
 use super::table::Table;
 use crate::postgres::clock::now;
-use crate::postgres::indexes;
 
 /// When the entities of a table expire. With several expiries the earliest counts.
 #[derive(Clone)]

@@ -3,9 +3,9 @@
 use table_service_model::filter::{Bound, Columns, Filter, KeyRange, Predicate};
 
 use super::expression::passes;
-use crate::postgres::name::QualifiedName;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
+use crate::storage::name::QualifiedName;
 
 /// The columns of an entity.
 pub(super) const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.properties";
@@ -13,7 +13,7 @@ pub(super) const ENTITY: &str = "t.partition_key, t.row_key, t.\"timestamp\", t.
 /// The properties that determine the text of a scan. Its parameters are the keys and then the compiled filter. If its
 /// rows are counted, the point in time that ends the filter and the number of rows follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::postgres) struct Shape {
+pub(in crate::storage) struct Shape {
     range: RangeShape,
     filter: FilterArguments,
     extent: Extent,

@@ -2,15 +2,15 @@
 
 use pgrx::prelude::*;
 
-use super::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans, with_sendable_values};
 use super::name::QualifiedName;
 use super::plan;
-use super::raised::while_running;
 use super::receiver::Receiver;
-use super::spi::{Connection, Rows, c_string, parameters, refused, rows};
 use super::statement::{IndexScan, Statement};
-use super::types::TextArg;
-use super::types::value::Value;
+use crate::postgres::guc::{planning_for_few_rows, planning_for_keys, with_kept_plans, with_sendable_values};
+use crate::postgres::raised::while_running;
+use crate::postgres::spi::{Connection, Rows, c_string, parameters, refused, rows};
+use crate::postgres::types::TextArg;
+use crate::postgres::types::value::Value;
 
 impl Connection {
     /// Runs a statement on `table`, which the caller has locked.

@@ -4,12 +4,12 @@ use std::ffi::c_int;
 
 use pgrx::prelude::*;
 
-use super::catalog;
 use super::columns::ColumnNumbers;
 use super::indexes::property_in;
-use super::nodes::{elements, of_type};
-use super::types::{PlannerRequestArg, PropertiesArg, TextArg};
-use super::varlena;
+use crate::postgres::catalog;
+use crate::postgres::nodes::{elements, of_type};
+use crate::postgres::types::{PlannerRequestArg, PropertiesArg, TextArg};
+use crate::postgres::varlena;
 
 /// A request for what stands in a plan for a call of `matches` whose filter is known when the query is planned.
 pub struct SimplifyRequest<'p> {

@@ -14,8 +14,8 @@ pub use scan::{First, RangeKeys, ScanFilter, range_to_sql, scan_to_sql};
 
 use super::arguments::EntityKeys;
 use super::name::QualifiedName;
-use super::types::PropertiesArg;
-use super::types::value::{Array, Bag, Text, Value};
+use crate::postgres::types::PropertiesArg;
+use crate::postgres::types::value::{Array, Bag, Text, Value};
 use scan::{ENTITY, Extent, Shape};
 
 /// A statement and the values of its parameters.

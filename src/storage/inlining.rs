@@ -7,12 +7,12 @@ use std::marker::PhantomData;
 
 use pgrx::prelude::*;
 
-use super::catalog;
-use super::nodes::{elements, of_type};
 use super::planner::{Expression, Implied, TableRow, constant, ends_early, list};
 #[cfg(since_pg19)]
 use super::planner::{KEYS, Operator, all_of, comparison};
-use super::types::{PlannerRequestArg, PropertiesArg, TextArg};
+use crate::postgres::catalog;
+use crate::postgres::nodes::{elements, of_type};
+use crate::postgres::types::{PlannerRequestArg, PropertiesArg, TextArg};
 
 /// A call that stands in FROM, whose query the planner asks for.
 pub struct CallInFrom<'p> {

@@ -10,21 +10,21 @@ use table_service_model::{Error, Properties, PropertiesBuf, ticks};
 
 use super::eligibility::{Purpose, has_no_nulls, is_allowed, is_plain, is_planned_plainly, primary_key};
 use super::index_entries::{IndexEntries, entry_insertion};
-use crate::engine::contract;
-use crate::engine::expiry::Expiries;
-use crate::engine::table::Table;
-use crate::postgres::arguments::EntityKeys;
 use crate::postgres::btree::{Comparison, ScanCondition, each_row};
 use crate::postgres::catalog;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::{guarded, without_guards};
 use crate::postgres::memory::new_context;
-use crate::postgres::property_index::{has_our_keys, is_complete};
-use crate::postgres::row::Row;
 use crate::postgres::settings;
 use crate::postgres::types::value::{Bag, Value};
 use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::postgres::varlena::{Varlena, Varlenas};
+use crate::storage::arguments::EntityKeys;
+use crate::storage::contract;
+use crate::storage::expiry::Expiries;
+use crate::storage::property_index::{has_our_keys, is_complete};
+use crate::storage::row::Row;
+use crate::storage::table::Table;
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 

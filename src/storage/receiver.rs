@@ -5,9 +5,9 @@ use std::ffi::c_int;
 use pgrx::prelude::*;
 use table_service_model::filter::KeyRange;
 
-use super::guarded::without_guards;
-use super::memory::new_context;
 use super::row::{Row, is_entity};
+use crate::postgres::guarded::without_guards;
+use crate::postgres::memory::new_context;
 
 without_guards! {
     // It raises no error.

@@ -6,9 +6,9 @@ use table_service_model::property_index::{Condition, Span};
 
 use super::expression::{expiry_expression, index_expression, passes};
 use super::scan::{ENTITY, RangeKeys, RangeShape, ScanFilter, count, range_to_sql};
-use crate::postgres::name::QualifiedName;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
+use crate::storage::name::QualifiedName;
 
 /// A scan that reads entities through property indexes: its text, and the values of its parameters.
 pub struct IndexScan {
@@ -241,11 +241,11 @@ impl IndexScan {
         terms.iter().map(|term| self.condition(term, properties)).collect()
     }
 
-    pub(in crate::postgres) fn text(&self) -> &str {
+    pub(in crate::storage) fn text(&self) -> &str {
         &self.text
     }
 
-    pub(in crate::postgres) fn values(&self) -> Vec<Value<'_>> {
+    pub(in crate::storage) fn values(&self) -> Vec<Value<'_>> {
         let value = |parameter| match parameter {
             &Parameter::Count(n) => Some(Value::int8(n)),
             &Parameter::Moment(micros) => Some(Value::timestamptz(micros)),

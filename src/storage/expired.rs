@@ -5,14 +5,14 @@ use std::ffi::c_char;
 use pgrx::pg_sys;
 use table_service_model::expiry::Expiry;
 
-use super::btree::{Comparison, ScanCondition, each_row};
-use super::catalog::ExpiryIndex;
 use super::columns::ColumnNumbers;
-use super::guarded::guarded;
-use super::memory::new_context;
 use super::property_index::{self, Wait, is_complete};
 use super::row::bag;
-use super::types::value::Value;
+use crate::postgres::btree::{Comparison, ScanCondition, each_row};
+use crate::postgres::catalog::ExpiryIndex;
+use crate::postgres::guarded::guarded;
+use crate::postgres::memory::new_context;
+use crate::postgres::types::value::Value;
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 const READ: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;

@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use pgrx::prelude::*;
 use table_service_model::projection::Projection;
 
-use super::call::{Call, does_not_fit, refuse};
-use super::descriptor::types_of;
-use super::guarded::{guarded, without_guards};
 use super::row::{Row, is_entity};
-use super::types::value::{Bag, Text, Value};
+use crate::postgres::call::{Call, does_not_fit, refuse};
+use crate::postgres::descriptor::types_of;
+use crate::postgres::guarded::{guarded, without_guards};
+use crate::postgres::types::value::{Bag, Text, Value};
 
 without_guards! {
     fn tuplestore_puttuple(store: *mut pg_sys::Tuplestorestate, row: pg_sys::HeapTuple);

@@ -5,15 +5,15 @@ use std::ffi::{CStr, c_char, c_int};
 use pgrx::prelude::*;
 use table_service_model::Properties;
 
-use crate::engine::table::Table;
-use crate::postgres::arguments::EntityKeys;
 use crate::postgres::catalog::OwnObjects;
 use crate::postgres::guarded::{guarded, without_guards};
 use crate::postgres::relation::indexes;
-use crate::postgres::row::is_entity;
 use crate::postgres::spi;
-use crate::postgres::statement::{Statement, UpdateMode};
 use crate::postgres::types::value::{Bag, Text};
+use crate::storage::arguments::EntityKeys;
+use crate::storage::row::is_entity;
+use crate::storage::statement::{Statement, UpdateMode};
+use crate::storage::table::Table;
 
 without_guards! {
     // It raises no error.

@@ -6,11 +6,11 @@ use table_service_model::ticks;
 use super::access::{Direct, with};
 use super::eligibility::{Purpose, is_changeable_after_insert};
 use super::index_entries::IndexEntries;
-use crate::engine::table::Table;
-use crate::postgres::arguments::EntityKeys;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
-use crate::postgres::row::Row;
+use crate::storage::arguments::EntityKeys;
+use crate::storage::row::Row;
+use crate::storage::table::Table;
 
 /// Returns how many transactions that wrote something have ended, in all sessions.
 pub fn completed_transactions() -> u64 {

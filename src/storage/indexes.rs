@@ -8,11 +8,11 @@ use std::sync::Arc;
 use pgrx::prelude::*;
 use table_service_model::expiry::Expiry;
 
-use super::catalog::{self, ExpiryIndex, Indexes, PropertyIndex};
 use super::columns::ColumnNumbers;
-use super::nodes::of_type;
-use super::relation::indexes;
-use super::types::TextArg;
+use crate::postgres::catalog::{self, ExpiryIndex, Indexes, PropertyIndex};
+use crate::postgres::nodes::of_type;
+use crate::postgres::relation::indexes;
+use crate::postgres::types::TextArg;
 
 /// Returns the indexes of a table that the caller has locked.
 pub fn of_table(table: pg_sys::Oid) -> Indexes {

@@ -6,10 +6,10 @@ use table_service_model::property_index;
 
 use super::eligibility::Purpose;
 use crate::postgres::guarded::guarded;
-use crate::postgres::indexes::of_table;
 use crate::postgres::relation::indexes;
 use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::postgres::varlena::Varlena;
+use crate::storage::indexes::of_table;
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 

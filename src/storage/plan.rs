@@ -8,15 +8,15 @@ use std::rc::Rc;
 
 use pgrx::prelude::*;
 
-use super::catalog;
-use super::guarded::guarded;
-use super::guc::{planning_for_keys, planning_for_many_keys};
 use super::name::QualifiedName;
-use super::nodes::of_type;
-use super::raised::while_running;
-use super::spi::refused;
 use super::statement::{IndexScan, Kind, Statement, has_many_keys};
-use super::types::value::Value;
+use crate::postgres::catalog;
+use crate::postgres::guarded::guarded;
+use crate::postgres::guc::{planning_for_keys, planning_for_many_keys};
+use crate::postgres::nodes::of_type;
+use crate::postgres::raised::while_running;
+use crate::postgres::spi::refused;
+use crate::postgres::types::value::Value;
 
 /// How many tables' plans a backend keeps.
 const TABLES_KEPT: usize = 128;

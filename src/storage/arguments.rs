@@ -8,8 +8,8 @@ use table_service_model::etag::IfMatch;
 use table_service_model::key::{self, PARTITION_KEY, ROW_KEY};
 use table_service_model::{Error, Ticks};
 
-use super::types::value::{Text, Value};
-use super::types::{PropertiesArg, TextArg, TextArrayArg};
+use crate::postgres::types::value::{Text, Value};
+use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
 
 /// Returns the value of an argument that must not be NULL.
 ///

@@ -4,9 +4,9 @@ use std::ffi::{CStr, c_char, c_int};
 
 use pgrx::prelude::*;
 
-use super::btree::{self, ScanCondition};
-use super::guarded::guarded;
-use super::varlena;
+use crate::postgres::btree::{self, ScanCondition};
+use crate::postgres::guarded::guarded;
+use crate::postgres::varlena;
 
 /// Returns whether a relation is a partitioned table.
 pub fn is_partitioned(relation: pg_sys::Oid) -> bool {

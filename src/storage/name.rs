@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use pgrx::spi::quote_identifier;
 
-use super::catalog;
+use crate::postgres::catalog;
 
 /// The name of a relation in the schema of the tables of the service.
 #[derive(Debug, Clone)]

@@ -11,10 +11,10 @@ use pgrx::prelude::*;
 use table_service_model::Error;
 use table_service_model::table_name::{self, Slips};
 
+use super::indexes;
+use super::name::QualifiedName;
 use crate::postgres::catalog::{self, KnownTable};
 use crate::postgres::citus::{self, is_table};
-use crate::postgres::indexes;
-use crate::postgres::name::QualifiedName;
 use crate::postgres::types::name_bytes;
 
 /// A table of the service.

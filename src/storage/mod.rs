@@ -1,0 +1,21 @@
+//! How entities lie in PostgreSQL: tables, their rows, columns and indexes, and the statements and plans that read and write them.
+//! This storey stands between `engine` and `postgres`.
+
+pub mod arguments;
+pub mod columns;
+pub mod contract;
+pub mod direct;
+pub mod execution;
+pub mod expired;
+pub mod expiry;
+pub mod indexes;
+pub mod inlining;
+pub mod name;
+pub mod plan;
+pub mod planner;
+pub mod property_index;
+pub mod receiver;
+pub mod result_set;
+pub mod row;
+pub mod statement;
+pub mod table;
