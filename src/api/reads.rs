@@ -15,7 +15,7 @@ use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Array, Value};
 use crate::postgres::types::{TextArg, TextArrayArg};
 use crate::storage::arguments::{EntityKeys, required};
-use crate::storage::direct::{self, Purpose};
+use crate::storage::direct::{Lookup, with_reader};
 use crate::storage::receiver::Receiver;
 use crate::storage::result_set::ResultSet;
 use crate::storage::row::Row;
@@ -41,7 +41,7 @@ fn get_entity(
             return Ok(Entities);
         }
         let filter = RowFilter::of(&table, None);
-        let read = direct::with(&table, Purpose::Get, |table| {
+        let read = with_reader(&table, Lookup::Keys, |table| {
             let row = table.get(keys);
             if let Some(row) = row.filter(|row| filter.as_ref().is_none_or(|filter| filter.passes(row))) {
                 result.push_entity(&row, &projection, None);

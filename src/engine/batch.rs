@@ -22,7 +22,7 @@ use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Array, Bag, Text, Value};
 use crate::storage::arguments::KeyTexts;
-use crate::storage::direct::{self, Purpose};
+use crate::storage::direct;
 use crate::storage::expiry::Expiries;
 use crate::storage::row::broken;
 use crate::storage::statement::{Statement, UpdateMode, WriteMany};
@@ -119,7 +119,7 @@ fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Oper
         .collect();
     entities.sort_unstable_by_key(|&(row_key, _)| row_key);
     let stamp = ClockReading::new();
-    direct::with(table, Purpose::Insert, |table| {
+    direct::with_inserter(table, |table| {
         let insert = || table.insert_many(partition_key, &entities, stamp.clock).ok_or(());
         match in_subtransaction(AssertUnwindSafe(insert)) {
             Ok(inserted) => inserted.ok(),

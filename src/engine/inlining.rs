@@ -13,7 +13,7 @@ use pgrx::pg_sys;
 use table_service_model::filter::{Dialect, Filter, Plan};
 
 use super::matches::{RANGES, conditions, keys_say_all};
-use crate::storage::direct::{self, Purpose};
+use crate::storage::direct::{Lookup, with_reader};
 use crate::storage::expiry::Expiries;
 use crate::storage::inlining::{CallInFrom, Selection};
 use crate::storage::table::{Table, TableLock};
@@ -68,7 +68,7 @@ fn on_table(
     let table = Table::open(name, TableLock::Read).ok()?;
     let is_plain = table.name().name() == name
         && Expiries::of(&table).is_empty()
-        && direct::with(&table, Purpose::Get, |table| Some(table.has_no_nulls())) == Some(true);
+        && with_reader(&table, Lookup::Keys, |table| Some(table.has_no_nulls())) == Some(true);
     let query = is_plain.then(|| f(&table)).flatten();
     if query.is_none() {
         call.stays_while(table.oid());

@@ -16,8 +16,9 @@ use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
 use crate::storage::direct::{EveryRow, reads_every_row};
 use crate::storage::indexes;
+use crate::storage::primary_key::primary_key;
 use crate::storage::property_index::{
-    can_count, count_entries, count_pages, estimate_rows, has_statistics, part_between, primary_key,
+    can_count, count_entries, count_pages, estimate_rows, has_statistics, part_between,
 };
 use crate::storage::table::{Table, hash, relation_in_data_schema};
 

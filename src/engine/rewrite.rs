@@ -12,7 +12,7 @@ use crate::postgres::spi::{Rows, connect};
 use crate::postgres::types::PropertiesArg;
 use crate::postgres::types::value::{Array, Bag, Value};
 use crate::storage::arguments::EntityKeys;
-use crate::storage::direct::{self, NewProperties, Purpose};
+use crate::storage::direct::{NewProperties, with_updater};
 use crate::storage::expiry::Expiries;
 use crate::storage::row::Row;
 use crate::storage::statement::Statement;
@@ -97,7 +97,7 @@ impl Rewrite<'_> {
         // Another transaction may be about to change the row. The rewrite fails only if it fails after that one has ended,
         // for which a statement waits.
         let made = |row: &Row<'_>| Ok((self.make)(&row.entity()).ok().map(NewProperties::Made));
-        let direct = direct::with(self.table, Purpose::Update, |table| {
+        let direct = with_updater(self.table, |table| {
             table.update(self.keys, version(self.if_match), made).transpose()
         });
         match direct.transpose() {

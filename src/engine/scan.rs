@@ -13,7 +13,7 @@ use super::fan_out;
 use super::property_index::{FilterIndexes, value_in};
 use crate::postgres::spi::Connection;
 use crate::storage::arguments::KeyTexts;
-use crate::storage::direct::{self, Direct, Purpose};
+use crate::storage::direct::{Lookup, Reader, with_reader};
 use crate::storage::execution::ScanPlanning;
 use crate::storage::expiry::Expiries;
 use crate::storage::receiver::{KeyPair, Receiver, Selection, contain};
@@ -155,8 +155,8 @@ fn read(
         all_rows,
         receiver: Receiver::new(sink),
     };
-    let read = purpose(ranges, knowledge).and_then(|purpose| {
-        direct::with(table, purpose, |direct| {
+    let read = lookup(ranges, knowledge).and_then(|lookup| {
+        with_reader(table, lookup, |direct| {
             reader.ranges(ranges, Some(direct));
             Some(())
         })
@@ -166,12 +166,12 @@ fn read(
     }
 }
 
-/// Returns the purpose for which a table is opened, if key ranges may be read without a statement.
-fn purpose(ranges: &[KeyRange], knowledge: Option<&FilterIndexes<'_>>) -> Option<Purpose> {
+/// Returns what a reader finds entities by, if key ranges may be read without a statement.
+fn lookup(ranges: &[KeyRange], knowledge: Option<&FilterIndexes<'_>>) -> Option<Lookup> {
     if ranges.iter().any(|range| range.point().is_some()) {
-        return Some(Purpose::Get);
+        return Some(Lookup::Keys);
     }
-    knowledge.map(|knowledge| Purpose::Find(knowledge.every_row))
+    knowledge.map(|knowledge| Lookup::Entries(knowledge.every_row))
 }
 
 /// Returns whether key ranges are read together, with one sort if there is one. A count of entries and a plan take longer
@@ -197,7 +197,7 @@ struct RangeReader<'a> {
 }
 
 impl<'a> RangeReader<'a> {
-    fn ranges(&mut self, ranges: &[KeyRange], mut direct: Option<&mut Direct>) {
+    fn ranges(&mut self, ranges: &[KeyRange], mut direct: Option<&mut Reader<'_>>) {
         if let Some(knowledge) = self.knowledge.filter(|knowledge| are_read_together(ranges, knowledge)) {
             self.by_indexes(ranges, knowledge, &mut direct);
             return;
@@ -216,7 +216,7 @@ impl<'a> RangeReader<'a> {
         }
     }
 
-    fn by_keys(&mut self, range: &KeyRange, direct: &mut Option<&mut Direct>) {
+    fn by_keys(&mut self, range: &KeyRange, direct: &mut Option<&mut Reader<'_>>) {
         match (direct, range.point()) {
             (Some(direct), Some((partition_key, row_key))) if direct.finds_keys() => {
                 self.point(direct, partition_key, row_key);
@@ -229,7 +229,7 @@ impl<'a> RangeReader<'a> {
         }
     }
 
-    fn point(&mut self, direct: &mut Direct, partition_key: &str, row_key: &str) {
+    fn point(&mut self, direct: &mut Reader<'_>, partition_key: &str, row_key: &str) {
         let keys = KeyTexts::new(partition_key, row_key);
         if let Some(row) = direct.get(keys.keys()) {
             let all_rows = self.all_rows;
@@ -239,7 +239,7 @@ impl<'a> RangeReader<'a> {
     }
 
     /// Reads key ranges through indexes as far as it pays.
-    fn by_indexes(&mut self, given: &[KeyRange], knowledge: &FilterIndexes<'_>, direct: &mut Option<&mut Direct>) {
+    fn by_indexes(&mut self, given: &[KeyRange], knowledge: &FilterIndexes<'_>, direct: &mut Option<&mut Reader<'_>>) {
         let mut strategy = strategy(self.wanted(), direct.is_some());
         let (mut ranges, mut decided, mut some_are_cut) = (Cow::Borrowed(given), None, false);
         loop {
@@ -319,7 +319,7 @@ impl<'a> RangeReader<'a> {
         given: &[KeyRange],
         knowledge: &FilterIndexes<'_>,
         strategy: &mut Strategy,
-        direct: &mut Option<&mut Direct>,
+        direct: &mut Option<&mut Reader<'_>>,
     ) -> (Vec<KeyRange>, Option<Decision>) {
         let mut rows = rows as u64;
         let mut decided = None;
@@ -381,7 +381,7 @@ impl<'a> RangeReader<'a> {
         (property, span): (usize, &Span),
         entities: Option<usize>,
         sort_cut: bool,
-        direct: &mut Option<&mut Direct>,
+        direct: &mut Option<&mut Reader<'_>>,
     ) -> Option<(Vec<KeyRange>, bool)> {
         let selection = Selection {
             rows: entities.map(|entities| entities as u64),
@@ -423,7 +423,7 @@ impl<'a> RangeReader<'a> {
         ranges: &[KeyRange],
         condition: &Condition,
         knowledge: &FilterIndexes<'_>,
-        direct: &mut Option<&mut Direct>,
+        direct: &mut Option<&mut Reader<'_>>,
     ) -> bool {
         let (Some(direct), Some(entries)) = (direct, knowledge.few_entries(condition)) else {
             return false;
@@ -644,8 +644,8 @@ fn explain_indexes(
     knowledge: &FilterIndexes<'_>,
 ) -> Result<Explained, String> {
     let condition = knowledge.within(ranges);
-    let purpose = purpose(ranges, Some(knowledge));
-    let is_direct = purpose.is_some_and(|purpose| direct::with(table, purpose, |_| Some(())).is_some());
+    let lookup = lookup(ranges, Some(knowledge));
+    let is_direct = lookup.is_some_and(|lookup| with_reader(table, lookup, |_| Some(())).is_some());
     let mut strategy = strategy(Some(PAGE_ENTITIES), is_direct);
     let decision = loop {
         let decision = knowledge.decide(&strategy, (ranges, ranges), &condition, 0);

@@ -16,11 +16,12 @@ use super::rewrite::Rewrite;
 use crate::postgres::clock::now;
 use crate::postgres::error::raise;
 use crate::postgres::raised::{rethrow, says};
+use crate::postgres::snapshot::has_one_snapshot;
 use crate::postgres::spi::{Rows, connect};
 use crate::postgres::subtransaction::{has_room, in_subtransaction};
 use crate::postgres::types::PropertiesArg;
 use crate::storage::arguments::EntityKeys;
-use crate::storage::direct::{self, NewProperties, Purpose};
+use crate::storage::direct::{NewProperties, with_inserter, with_updater};
 use crate::storage::expiry::Expiries;
 use crate::storage::row::Row;
 use crate::storage::statement::{Statement, UpdateMode};
@@ -38,10 +39,10 @@ pub fn insert(table: &Table, keys: EntityKeys<'_>, properties: PropertiesArg<'_>
     let stamp = ClockReading::new();
     let clock = stamp.clock;
     let expiries = Expiries::of(table);
-    let direct = direct::with(table, Purpose::Insert, |table| {
+    let direct = with_inserter(table, |table| {
         // With one snapshot, the existing entity may be one that the snapshot does not see. That is a serialization
         // failure, which only a statement recognises.
-        if direct::has_one_snapshot() {
+        if has_one_snapshot() {
             return None;
         }
         if expiries.is_empty() {
@@ -128,7 +129,7 @@ pub fn update(
             .map(NewProperties::Made)
             .map(Some),
     };
-    let direct = direct::with(table, Purpose::Update, |table| {
+    let direct = with_updater(table, |table| {
         table.update(keys, version(if_match), changed).transpose()
     });
     if let Some(updated) = direct {

@@ -25,6 +25,7 @@ pub mod relation;
 pub mod replication_slot;
 mod reserve;
 pub mod settings;
+pub mod snapshot;
 pub mod spi;
 pub mod subscript;
 pub mod subtransaction;

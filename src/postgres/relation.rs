@@ -1,23 +1,138 @@
-//! What PostgreSQL's relation cache says of an open relation.
+//! What PostgreSQL's relation cache says of an open relation: its kind, its parents and children, what runs when it is read or written, and
+//! its indexes.
+
+use std::ffi::c_char;
+use std::marker::PhantomData;
 
 use pgrx::prelude::*;
 
-/// Returns the indexes of a table.
-///
-/// # Safety
-/// The relation must be open. The iterator must not outlive the next look-up in a catalog.
-pub unsafe fn indexes(relation: pg_sys::Relation) -> impl ExactSizeIterator<Item = pg_sys::Oid> {
-    // SAFETY: an open relation points to a valid entry of the relation cache. `RelationGetIndexList` makes the entry's
-    // list and returns a copy, which is freed. From then on the entry's own list is valid, or NULL if it is empty. It is
-    // a list of OIDs, with `length` elements.
-    let list = unsafe {
-        if !(*relation).rd_indexvalid {
-            pg_sys::list_free(pg_sys::RelationGetIndexList(relation));
+const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
+
+/// An open relation.
+#[derive(Clone, Copy)]
+pub struct Relation<'r> {
+    relation: pg_sys::Relation,
+    open: PhantomData<&'r ()>,
+}
+
+/// Runs `f` with a relation that the caller has locked. If an error passes through, PostgreSQL closes it at the end of the
+/// (sub)transaction.
+pub fn with_relation<R>(oid: pg_sys::Oid, f: impl FnOnce(Relation<'_>) -> R) -> R {
+    // SAFETY: the caller holds a lock on the relation, so it can be opened without one. It is open until `f` has returned.
+    unsafe {
+        let relation = pg_sys::table_open(oid, NO_LOCK);
+        let open = PhantomData;
+        let result = f(Relation { relation, open });
+        pg_sys::table_close(relation, NO_LOCK);
+        result
+    }
+}
+
+impl<'r> Relation<'r> {
+    /// Returns PostgreSQL's own relation. It is open as long as `'r`.
+    pub fn as_ptr(self) -> pg_sys::Relation {
+        self.relation
+    }
+
+    pub fn oid(self) -> pg_sys::Oid {
+        // SAFETY: an open relation points to a valid entry of the relation cache.
+        unsafe { (*self.relation).rd_id }
+    }
+
+    /// Returns the row of `pg_class`.
+    pub fn class(self) -> &'r pg_sys::FormData_pg_class {
+        // SAFETY: as above. An entry has a row of `pg_class`, which stays where it is while the relation is open.
+        unsafe { &*(*self.relation).rd_rel }
+    }
+
+    /// Returns whether this is a relation of a kind, such as `RELKIND_RELATION`.
+    pub fn is(self, kind: u8) -> bool {
+        self.class().relkind == kind as c_char
+    }
+
+    /// Returns the descriptor of its rows, which is valid as long as `'r`.
+    pub fn descriptor(self) -> pg_sys::TupleDesc {
+        // SAFETY: as above.
+        unsafe { (*self.relation).rd_att }
+    }
+
+    /// Returns the defaults and the CHECK constraints.
+    pub fn constraints(self) -> Option<&'r pg_sys::TupleConstr> {
+        // SAFETY: the descriptor of an open relation is valid. Its constraints are valid or NULL.
+        unsafe { (*self.descriptor()).constr.as_ref() }
+    }
+
+    /// Returns whether it has rules.
+    pub fn has_rules(self) -> bool {
+        // SAFETY: as above.
+        unsafe { !(*self.relation).rd_rules.is_null() }
+    }
+
+    /// Returns whether a trigger fires on one of these events, such as `TRIGGER_TYPE_INSERT`. Those of foreign keys count too, and so do
+    /// those that are disabled.
+    pub fn has_triggers(self, events: u32) -> bool {
+        self.has_trigger(events, |_| true)
+    }
+
+    /// Returns whether a trigger that meets a test fires on one of these events. The test reads nothing else.
+    pub fn has_trigger(self, events: u32, test: impl Fn(&pg_sys::Trigger) -> bool) -> bool {
+        // SAFETY: as above. The triggers are valid or NULL, and there are as many as they say. They stay until the next look-up in a catalog.
+        let all = unsafe {
+            (*self.relation).trigdesc.as_ref().map_or(&[][..], |all| {
+                std::slice::from_raw_parts(all.triggers, usize::try_from(all.numtriggers).unwrap_or_default())
+            })
+        };
+        all.iter()
+            .any(|trigger| type_of(trigger) & events != 0 && test(trigger))
+    }
+
+    /// Returns the indexes.
+    pub fn indexes(self) -> Vec<pg_sys::Oid> {
+        // SAFETY: the list is copied. It is a list of OIDs.
+        unsafe { self.index_list().iter().map(|cell| cell.oid_value).collect() }
+    }
+
+    /// Returns how many indexes there are.
+    pub fn count_indexes(self) -> usize {
+        // SAFETY: only the length is read.
+        unsafe { self.index_list() }.len()
+    }
+
+    /// Returns the index of the primary key.
+    pub fn primary_key(self) -> Option<pg_sys::Oid> {
+        // SAFETY: as above. The entry knows the index of the primary key when it has its list.
+        let primary_key = unsafe {
+            self.index_list();
+            (*self.relation).rd_pkindex
+        };
+        (primary_key != pg_sys::InvalidOid).then_some(primary_key)
+    }
+
+    /// Returns the entry's own list of indexes, after PostgreSQL has made it.
+    ///
+    /// # Safety
+    /// It must not be used after the next look-up in a catalog.
+    unsafe fn index_list(self) -> &'r [pg_sys::ListCell] {
+        // SAFETY: as above. `RelationGetIndexList` makes the list and returns a copy, which is freed. From then on the entry's list is
+        // valid, or NULL if it is empty.
+        unsafe {
+            if !(*self.relation).rd_indexvalid {
+                pg_sys::list_free(pg_sys::RelationGetIndexList(self.relation));
+            }
+            (*self.relation).rd_indexlist.as_ref().map_or(&[][..], |list| {
+                std::slice::from_raw_parts(list.elements, usize::try_from(list.length).unwrap_or_default())
+            })
         }
-        (*relation).rd_indexlist.as_ref().map_or(&[][..], |list| {
-            std::slice::from_raw_parts(list.elements, usize::try_from(list.length).unwrap_or_default())
-        })
-    };
-    // SAFETY: as above.
-    list.iter().map(|cell| unsafe { cell.oid_value })
+    }
+}
+
+/// Returns whether a trigger fires before a row is written.
+pub fn is_before_row(trigger: &pg_sys::Trigger) -> bool {
+    const ROW: u32 = pg_sys::TRIGGER_TYPE_ROW;
+    const TIMES: u32 = pg_sys::TRIGGER_TYPE_BEFORE | pg_sys::TRIGGER_TYPE_INSTEAD;
+    type_of(trigger) & (ROW | TIMES) == ROW | pg_sys::TRIGGER_TYPE_BEFORE
+}
+
+fn type_of(trigger: &pg_sys::Trigger) -> u32 {
+    u32::from(trigger.tgtype.cast_unsigned())
 }

@@ -39,18 +39,6 @@ pub fn connect<R>(f: impl FnOnce(&Connection) -> R) -> R {
     result
 }
 
-/// Runs `f`, which reads without a statement, with a snapshot that has all that was written before, as a statement that writes has.
-pub fn with_new_snapshot<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: a transaction is running. The snapshot is taken off the stack again; after an error PostgreSQL does that.
-    unsafe {
-        pg_sys::CommandCounterIncrement();
-        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-        let result = f();
-        pg_sys::PopActiveSnapshot();
-        result
-    }
-}
-
 impl Connection {
     /// Opens the connection if it is not open. Every statement calls this first.
     ///

@@ -13,7 +13,7 @@ use super::catalog;
 use super::descriptor::type_of;
 use super::guarded::guarded;
 use super::guc::with_settings_of_maintenance;
-use super::relation::indexes;
+use super::relation::{Relation, with_relation};
 use super::spi::{Connection, connect};
 use super::types::value::{Text, Value};
 
@@ -194,50 +194,50 @@ fn is_as_created(table: pg_sys::Oid, lock: pg_sys::LOCKMODE) -> bool {
         [pg_sys::REGCLASSOID, pg_sys::JSONBOID],
         [pg_sys::BOOLOID, pg_sys::JSONBOID],
     ];
-    const TRIGGERS_OF_TRUNCATE: u32 = pg_sys::TRIGGER_TYPE_TRUNCATE | pg_sys::TRIGGER_TYPE_BEFORE;
+    // Citus puts a trigger for TRUNCATE on each of its tables, and nothing here truncates one.
+    const EVENTS: u32 = pg_sys::TRIGGER_TYPE_INSERT | pg_sys::TRIGGER_TYPE_UPDATE | pg_sys::TRIGGER_TYPE_DELETE;
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-    // SAFETY: the caller has locked the table. It is open, and so are its indexes, while their entries of the relation cache are read. The optional parts of an entry
-    // are valid or NULL. Defaults and constraints are C strings: expressions as text, which begins with the kind of their first node.
-    unsafe {
-        let relation = pg_sys::table_open(table, no_lock);
-        let class = &*(*relation).rd_rel;
-        let descriptor = (*relation).rd_att;
-        let has_own_types =
-            (*descriptor).natts == 2 && OWN_TYPES.contains(&[0, 1].map(|column| type_of(descriptor, column)));
-        let has_expressions = (*descriptor).constr.as_ref().is_some_and(|constraints| {
-            let defaults =
-                (0..usize::from(constraints.num_defval)).map(|number| (*constraints.defval.add(number)).adbin);
-            let checks = (0..usize::from(constraints.num_check)).map(|number| (*constraints.check.add(number)).ccbin);
-            defaults.chain(checks).any(|expression| {
-                let text = CStr::from_ptr(expression).to_bytes();
-                !text.starts_with(b"{CONST ") && !text.starts_with(b"{VAR ")
-            })
-        });
-        // Citus puts a trigger for TRUNCATE on each of its tables, and nothing here truncates one.
-        let has_triggers = (*relation).trigdesc.as_ref().is_some_and(|triggers| {
-            let number = usize::try_from(triggers.numtriggers).unwrap_or_default();
-            let mut types = (0..number).map(|trigger| (*triggers.triggers.add(trigger)).tgtype);
-            types.any(|runs_at| u32::from(runs_at.cast_unsigned()) & !TRIGGERS_OF_TRUNCATE != 0)
-        });
-        let mut is_as_created = class.relkind as u8 == pg_sys::RELKIND_RELATION
+    let as_created = |relation: Relation<'_>| {
+        let (class, descriptor) = (relation.class(), relation.descriptor());
+        // SAFETY: the descriptor of an open relation is valid. Defaults and constraints are C strings: expressions as text, which begins
+        // with the kind of their first node.
+        let (has_own_types, has_expressions) = unsafe {
+            let types = || [0, 1].map(|column| type_of(descriptor, column));
+            let has_expressions = relation.constraints().is_some_and(|constraints| {
+                let defaults =
+                    (0..usize::from(constraints.num_defval)).map(|number| (*constraints.defval.add(number)).adbin);
+                let checks =
+                    (0..usize::from(constraints.num_check)).map(|number| (*constraints.check.add(number)).ccbin);
+                defaults.chain(checks).any(|expression| {
+                    let text = CStr::from_ptr(expression).to_bytes();
+                    !text.starts_with(b"{CONST ") && !text.starts_with(b"{VAR ")
+                })
+            });
+            (
+                (*descriptor).natts == 2 && OWN_TYPES.contains(&types()),
+                has_expressions,
+            )
+        };
+        // SAFETY: the table is open and locked, and so its indexes exist.
+        relation.is(pg_sys::RELKIND_RELATION)
             && has_own_types
             && !has_expressions
             && !class.relhassubclass
             && !class.relispartition
             && !class.relforcerowsecurity
-            && (*relation).rd_rules.is_null()
-            && !has_triggers
-            && pg_sys::RelationGetStatExtList(relation).is_null();
-        for index in indexes(relation).collect::<Vec<_>>() {
-            let index = pg_sys::index_open(index, lock);
-            let row = (*index).rd_indextuple;
-            is_as_created &= pg_sys::heap_attisnull(row, pg_sys::Anum_pg_index_indexprs as i32, std::ptr::null_mut())
-                && pg_sys::heap_attisnull(row, pg_sys::Anum_pg_index_indpred as i32, std::ptr::null_mut());
-            pg_sys::index_close(index, no_lock);
-        }
-        pg_sys::table_close(relation, no_lock);
-        is_as_created
-    }
+            && !relation.has_rules()
+            && !relation.has_triggers(EVENTS)
+            && unsafe { pg_sys::RelationGetStatExtList(relation.as_ptr()) }.is_null()
+            && relation.indexes().into_iter().all(|index| unsafe {
+                let index = pg_sys::index_open(index, lock);
+                let is_set =
+                    |column: u32| !pg_sys::heap_attisnull((*index).rd_indextuple, column as i32, std::ptr::null_mut());
+                let has_code = is_set(pg_sys::Anum_pg_index_indexprs) || is_set(pg_sys::Anum_pg_index_indpred);
+                pg_sys::index_close(index, no_lock);
+                !has_code
+            })
+    };
+    with_relation(table, as_created)
 }
 
 /// Runs `f` as a role. Code that it runs can do in the session what it can do in an expression of an index during ANALYZE or REINDEX,
@@ -259,13 +259,7 @@ fn restricted<R>(role: pg_sys::Oid, f: impl FnOnce() -> R) -> R {
 
 /// Returns the owner of a table that the caller has locked.
 fn owner(table: pg_sys::Oid) -> pg_sys::Oid {
-    // SAFETY: the caller holds a lock on the table, so it can be opened without one. `rd_rel` is valid while it is open.
-    unsafe {
-        let relation = pg_sys::table_open(table, pg_sys::NoLock as pg_sys::LOCKMODE);
-        let owner = (*(*relation).rd_rel).relowner;
-        pg_sys::table_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
-        owner
-    }
+    with_relation(table, |relation| relation.class().relowner)
 }
 
 /// Refuses a table if a statement on it could run code of a role that lacks rights of the current user ([`code_of_tables`]). A function that is

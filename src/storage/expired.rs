@@ -12,6 +12,8 @@ use crate::postgres::btree::{Comparison, ScanCondition, each_row};
 use crate::postgres::catalog::ExpiryIndex;
 use crate::postgres::guarded::guarded;
 use crate::postgres::memory::new_context;
+use crate::postgres::relation::with_relation;
+use crate::postgres::snapshot::active_snapshot;
 use crate::postgres::types::value::Value;
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
@@ -140,7 +142,7 @@ unsafe fn take(
         if removal == Removal::Delete {
             pg_sys::CheckCmdReplicaIdentity(relation, pg_sys::CmdType::CMD_DELETE);
         }
-        let (command, snapshot) = (pg_sys::GetCurrentCommandId(true), pg_sys::GetActiveSnapshot());
+        let (command, snapshot) = (pg_sys::GetCurrentCommandId(true), active_snapshot());
         let no_check = std::ptr::null_mut();
         let result = guarded(|| match removal {
             Removal::Delete => delete(
@@ -182,22 +184,25 @@ fn each_expiring(
     mut take: impl FnMut(pg_sys::Relation, *mut pg_sys::TupleTableSlot, i64) -> bool,
 ) -> Option<()> {
     let columns = ColumnNumbers::of(part.table)?;
-    // SAFETY: the table is locked, so it and its index can be opened. The slot fits the table, and has the columns of an entity, whose
-    // types are those that `expires_at` takes. A snapshot is active while an SQL function runs.
-    unsafe {
+    // SAFETY: the functions lock any OID, and take any OID.
+    let may_be_read = unsafe {
         // Its owner can lock or drop the index alone.
-        if !pg_sys::ConditionalLockRelationOid(part.index, lock)
-            || pg_sys::get_rel_relkind(part.index) != pg_sys::RELKIND_INDEX as c_char
-        {
-            return None;
-        }
-        let relation = pg_sys::table_open(part.table, NO_LOCK);
+        pg_sys::ConditionalLockRelationOid(part.index, lock)
+            && pg_sys::get_rel_relkind(part.index) == pg_sys::RELKIND_INDEX as c_char
+    };
+    if !may_be_read {
+        return None;
+    }
+    // SAFETY: the index is locked, so it can be opened. The slot fits the table, and has the columns of an entity, whose types are those
+    // that `expires_at` takes.
+    with_relation(part.table, |relation| unsafe {
+        let relation = relation.as_ptr();
         let index = pg_sys::index_open(part.index, NO_LOCK);
         let done = is_complete(index).then(|| {
             let slot = pg_sys::table_slot_create(relation, std::ptr::null_mut());
             // The memory of one bag is freed before the next one: a compressed bag is larger in memory than in its table.
             let context = new_context(c"table_service expiry");
-            each_row(relation, index, pg_sys::GetActiveSnapshot(), conditions, slot, || {
+            each_row(relation, index, active_snapshot(), conditions, slot, || {
                 let caller = pg_sys::MemoryContextSwitchTo(context);
                 let value = |column: i16| {
                     let mut is_null = false;
@@ -219,31 +224,17 @@ fn each_expiring(
             pg_sys::ExecDropSingleTupleTableSlot(slot);
         });
         pg_sys::index_close(index, NO_LOCK);
-        pg_sys::table_close(relation, NO_LOCK);
         done
-    }
+    })
 }
 
 /// Returns whether a DELETE on a table that the caller has locked, with its parts, runs nothing: no trigger, also none of a foreign key, and
 /// no rule. Tables that inherit from it would lose rows too, so they count as code.
 pub fn deletes_run_nothing(table: pg_sys::Oid) -> bool {
-    // SAFETY: the caller holds a lock on the table, so it can be opened without one. An open relation points to a valid entry of the
-    // relation cache, whose optional parts are valid or NULL.
-    unsafe {
-        let relation = pg_sys::table_open(table, NO_LOCK);
-        let class = &*(*relation).rd_rel;
-        let is_partitioned = class.relkind == pg_sys::RELKIND_PARTITIONED_TABLE as c_char;
-        let is_table = class.relkind == pg_sys::RELKIND_RELATION as c_char && !class.relhassubclass;
-        let has_triggers = (*relation).trigdesc.as_ref().is_some_and(|triggers| {
-            triggers.trig_delete_before_row
-                || triggers.trig_delete_after_row
-                || triggers.trig_delete_instead_row
-                || triggers.trig_delete_before_statement
-                || triggers.trig_delete_after_statement
-                || triggers.trig_delete_old_table
-        });
-        let runs_nothing = (is_table || is_partitioned) && !has_triggers && (*relation).rd_rules.is_null();
-        pg_sys::table_close(relation, NO_LOCK);
-        runs_nothing
-    }
+    with_relation(table, |relation| {
+        let is_table = relation.is(pg_sys::RELKIND_RELATION) && !relation.class().relhassubclass;
+        (is_table || relation.is(pg_sys::RELKIND_PARTITIONED_TABLE))
+            && !relation.has_triggers(pg_sys::TRIGGER_TYPE_DELETE)
+            && !relation.has_rules()
+    })
 }

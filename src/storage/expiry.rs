@@ -14,7 +14,7 @@ use super::table::Table;
 use crate::postgres::clock::now;
 
 /// When the entities of a table expire. With several expiries the earliest counts.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Expiries(Arc<[Expiry]>);
 
 impl Expiries {

@@ -11,7 +11,7 @@ use table_service_model::expiry::Expiry;
 use super::columns::ColumnNumbers;
 use crate::postgres::catalog::{self, ExpiryIndex, Indexes, PropertyIndex};
 use crate::postgres::nodes::of_type;
-use crate::postgres::relation::indexes;
+use crate::postgres::relation::with_relation;
 use crate::postgres::types::TextArg;
 
 /// Returns the indexes of a table that the caller has locked.
@@ -30,17 +30,8 @@ pub fn expiries(table: pg_sys::Oid) -> Arc<[Expiry]> {
 }
 
 fn look_up(table: pg_sys::Oid) -> Indexes {
-    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-    // SAFETY: the caller holds a lock on the table, so it can be opened without one. The list is copied before
-    // catalogs are read, which may make the table's entry of the relation cache anew.
-    let indexes = unsafe {
-        let relation = pg_sys::table_open(table, no_lock);
-        let indexes: Vec<_> = indexes(relation).collect();
-        pg_sys::table_close(relation, no_lock);
-        indexes
-    };
     let (mut properties, mut expiries) = (Vec::new(), Vec::new());
-    for index in indexes {
+    for index in with_relation(table, |relation| relation.indexes()) {
         match of_index(index) {
             Some(KnownIndex::Property(index)) => properties.push(index),
             Some(KnownIndex::Expiry(index)) => expiries.push(index),

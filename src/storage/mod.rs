@@ -13,6 +13,7 @@ pub mod inlining;
 pub mod name;
 pub mod plan;
 pub mod planner;
+pub mod primary_key;
 pub mod property_index;
 pub mod receiver;
 pub mod result_set;

@@ -6,6 +6,8 @@ use pgrx::prelude::*;
 
 use crate::postgres::btree::{self, ScanCondition};
 use crate::postgres::guarded::guarded;
+use crate::postgres::relation::with_relation;
+use crate::postgres::snapshot::active_snapshot;
 use crate::postgres::varlena;
 
 /// Returns whether a relation is a partitioned table.
@@ -97,30 +99,28 @@ pub fn part_between<'b>(index: pg_sys::Oid, bounds: impl Iterator<Item = [&'b [u
 
 /// Returns how many pages a table has. One with partitions has none itself. The caller must have locked the table.
 pub fn count_pages(table: pg_sys::Oid) -> usize {
-    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-    // SAFETY: the table is locked, so it can be opened. Tables with rows of their own have files, those of a table access
-    // method too.
-    unsafe {
-        if is_partitioned(table) {
-            return 0;
-        }
-        let relation = pg_sys::table_open(table, no_lock);
-        let pages = pg_sys::RelationGetNumberOfBlocksInFork(relation, pg_sys::ForkNumber::MAIN_FORKNUM);
-        pg_sys::table_close(relation, no_lock);
-        pages as usize
+    if is_partitioned(table) {
+        return 0;
     }
+    // SAFETY: tables with rows of their own have files, those of a table access method too.
+    with_relation(table, |relation| unsafe {
+        pg_sys::RelationGetNumberOfBlocksInFork(relation.as_ptr(), pg_sys::ForkNumber::MAIN_FORKNUM) as usize
+    })
 }
 
 /// Returns how many rows the planner thinks that a table has. The caller must have locked the table.
 pub fn estimate_rows(table: pg_sys::Oid) -> f64 {
-    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
     let (mut pages, mut rows, mut visible) = (0, 0.0, 0.0);
-    // SAFETY: the table is locked, so it can be opened. The function writes its three results.
-    unsafe {
-        let relation = pg_sys::table_open(table, no_lock);
-        pg_sys::estimate_rel_size(relation, std::ptr::null_mut(), &mut pages, &mut rows, &mut visible);
-        pg_sys::table_close(relation, no_lock);
-    }
+    // SAFETY: the relation is open. The function writes its three results.
+    with_relation(table, |relation| unsafe {
+        pg_sys::estimate_rel_size(
+            relation.as_ptr(),
+            std::ptr::null_mut(),
+            &mut pages,
+            &mut rows,
+            &mut visible,
+        );
+    });
     rows
 }
 
@@ -160,15 +160,13 @@ pub fn count_entries(
 fn count_in_part(table: pg_sys::Oid, index: pg_sys::Oid, conditions: &mut [ScanCondition<'_>], limit: usize) -> usize {
     let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-    // SAFETY: the table is locked, so it and its index can be opened. The snapshot is active while an SQL function runs.
-    unsafe {
-        let relation = pg_sys::table_open(table, no_lock);
+    // SAFETY: the table is locked, so its index can be opened. The caller promises the types of the columns.
+    with_relation(table, |relation| unsafe {
         let opened = pg_sys::index_open(index, lock);
-        let count = btree::count(relation, opened, pg_sys::GetActiveSnapshot(), conditions, limit);
+        let count = btree::count(relation.as_ptr(), opened, active_snapshot(), conditions, limit);
         pg_sys::index_close(opened, no_lock);
-        pg_sys::table_close(relation, no_lock);
         count
-    }
+    })
 }
 
 unsafe extern "C-unwind" {
@@ -196,14 +194,14 @@ pub(super) fn parts(
     }
     let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
     let mut all = Vec::new();
-    // SAFETY: the table is locked, so it can be opened without a lock. The description is that of the relation cache's
-    // entry, and it has as many OIDs as it says. A part is locked when it is opened, and it stays so.
-    unsafe {
-        let relation = pg_sys::table_open(table, no_lock);
-        let description = &*pg_sys::RelationGetPartitionDesc(relation, true);
+    // SAFETY: the description is that of the relation cache's entry, and it has as many OIDs as it says.
+    let children: Vec<pg_sys::Oid> = with_relation(table, |relation| unsafe {
+        let description = &*pg_sys::RelationGetPartitionDesc(relation.as_ptr(), true);
         let count = usize::try_from(description.nparts).unwrap_or_default();
-        let children: Vec<pg_sys::Oid> = (0..count).map(|number| *description.oids.add(number)).collect();
-        pg_sys::table_close(relation, no_lock);
+        (0..count).map(|number| *description.oids.add(number)).collect()
+    });
+    // SAFETY: a part is locked when it is opened, and it stays so.
+    unsafe {
         for child in children {
             if wait == Wait::No && !pg_sys::ConditionalLockRelationOid(child, lock) {
                 return None;
@@ -237,48 +235,5 @@ pub unsafe fn is_complete(index: pg_sys::Relation) -> bool {
                 pg_sys::htup::HeapTupleHeaderGetXmin((*(*index).rd_indextuple).t_data),
                 pg_sys::TransactionXmin,
             )
-    }
-}
-
-/// Returns the index of a table's primary key, if it is that of `create_table`. Users may make a table of the service with
-/// another key, whose columns have other types.
-pub fn primary_key(table: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: the caller holds a lock on the table, so it and its index can be opened.
-    unsafe {
-        let (no_lock, lock) = (
-            pg_sys::NoLock as pg_sys::LOCKMODE,
-            pg_sys::AccessShareLock as pg_sys::LOCKMODE,
-        );
-        let relation = pg_sys::table_open(table, no_lock);
-        let index = pg_sys::RelationGetPrimaryKeyIndex(
-            relation,
-            #[cfg(since_pg18)]
-            false,
-        );
-        pg_sys::table_close(relation, no_lock);
-        if index == pg_sys::InvalidOid {
-            return None;
-        }
-        let opened = pg_sys::index_open(index, lock);
-        let is_ours = has_our_keys(opened);
-        pg_sys::index_close(opened, no_lock);
-        is_ours.then_some(index)
-    }
-}
-
-/// Returns whether the primary key is that of `create_table`, and not one that a user defined instead.
-///
-/// # Safety
-/// The index must be open.
-pub unsafe fn has_our_keys(index: pg_sys::Relation) -> bool {
-    // SAFETY: an open index has its catalog row, with `indnatts` columns, and a collation for each column of its key.
-    unsafe {
-        let row = &*(*index).rd_index;
-        let columns = row
-            .indkey
-            .values
-            .as_slice(usize::try_from(row.indnatts).unwrap_or_default());
-        let collations = || std::slice::from_raw_parts((*index).rd_indcollation, 2);
-        row.indimmediate && row.indnkeyatts == 2 && columns == [1, 2] && collations() == [pg_sys::C_COLLATION_OID; 2]
     }
 }

@@ -15,6 +15,7 @@ use super::indexes;
 use super::name::QualifiedName;
 use crate::postgres::catalog::{self, KnownTable};
 use crate::postgres::citus::{self, is_table};
+use crate::postgres::relation::{is_before_row, with_relation};
 use crate::postgres::types::name_bytes;
 
 /// A table of the service.
@@ -60,18 +61,9 @@ impl Table {
 
     /// Returns whether a trigger or a rule may prevent an insert. The caller must have locked the table.
     pub fn may_suppress_inserts(&self) -> bool {
-        // SAFETY: the caller holds a lock on the table, so it can be opened without one. `trigdesc` is valid or NULL
-        // while the relation is open, and so is `rd_rules`.
-        unsafe {
-            let relation = pg_sys::table_open(self.oid, pg_sys::NoLock as pg_sys::LOCKMODE);
-            let has_trigger = (*relation)
-                .trigdesc
-                .as_ref()
-                .is_some_and(|triggers| triggers.trig_insert_before_row);
-            let has_rules = !(*relation).rd_rules.is_null();
-            pg_sys::table_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
-            has_trigger || has_rules
-        }
+        with_relation(self.oid, |relation| {
+            relation.has_rules() || relation.has_trigger(pg_sys::TRIGGER_TYPE_INSERT, is_before_row)
+        })
     }
 
     /// Returns whether the caller has the rights of the table's owner. As all checks of rights, it reads the catalogs as

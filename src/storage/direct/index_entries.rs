@@ -1,42 +1,108 @@
-//! The entries of written entities in the property indexes and expiry indexes of their table.
+//! What a write adds to the indexes of a table: the keys of new rows, and entries in property indexes and expiry indexes.
+
+use std::rc::Rc;
 
 use pgrx::prelude::*;
 use table_service_model::expiry::Expiry;
-use table_service_model::property_index;
+use table_service_model::{Error, Properties, property_index};
 
-use super::eligibility::Purpose;
 use crate::postgres::guarded::guarded;
-use crate::postgres::relation::indexes;
+use crate::postgres::relation::Relation;
 use crate::postgres::types::{PropertiesArg, TextArg};
 use crate::postgres::varlena::Varlena;
+use crate::storage::arguments::EntityKeys;
+use crate::storage::contract;
 use crate::storage::indexes::of_table;
+use crate::storage::primary_key::KeyIndex;
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
+
+/// The open indexes of a table to which a write adds entries.
+pub(super) struct WrittenIndexes {
+    pub(super) keys: KeyIndex,
+    others: OtherIndexes,
+}
+
+impl WrittenIndexes {
+    /// Opens the indexes of a table that the caller has locked. Returns `None` if it has others than the primary key of `create_table`,
+    /// property indexes and expiry indexes.
+    pub(super) fn open(table: Relation<'_>) -> Option<WrittenIndexes> {
+        let keys = KeyIndex::open(table, pg_sys::RowExclusiveLock)?;
+        match OtherIndexes::open(table) {
+            Some(others) => Some(WrittenIndexes { keys, others }),
+            None => {
+                keys.close();
+                None
+            }
+        }
+    }
+
+    /// Closes the indexes. Their locks are kept until the end of the transaction.
+    pub(super) fn close(self) {
+        self.others.close();
+        self.keys.close();
+    }
+
+    /// Adds rows that were just written to the indexes, in their order. Raises 23505 if another row has the same keys.
+    /// Before that it waits for a transaction that is inserting or deleting such a row.
+    ///
+    /// # Safety
+    /// It must be the table of these indexes, with the columns of an entity, and each slot must hold a row that was just written, with its
+    /// position.
+    pub(super) unsafe fn add(&self, table: Relation<'_>, slots: &[*mut pg_sys::TupleTableSlot], is_update: bool) {
+        let (table, index) = (table.as_ptr(), self.keys.as_ptr());
+        // SAFETY: the index's columns are the first two of the table, so a slot's first two values are those of the
+        // index entry. The index of a primary key is a B-tree, which locks predicates itself, so `index_insert` would
+        // do no more than this call.
+        unsafe {
+            let description = pg_sys::BuildIndexInfo(index);
+            let insert = entry_insertion((*(*index).rd_indam).aminsert);
+            guarded(|| {
+                for &slot in slots {
+                    insert(
+                        index,
+                        (*slot).tts_values,
+                        (*slot).tts_isnull,
+                        &mut (*slot).tts_tid,
+                        table,
+                        pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES,
+                        is_update,
+                        description,
+                    );
+                }
+            });
+            for &slot in slots {
+                self.others.insert(table, slot);
+            }
+        }
+    }
+}
 
 /// The content of an index's entry.
 enum Entry {
     /// The value of a property and the keys.
-    Property(std::rc::Rc<str>),
+    Property(Rc<str>),
     /// The moment at which it expires.
     Expiry(Expiry),
 }
 
 /// The open indexes of a table but the primary key's.
-pub struct IndexEntries(Vec<(pg_sys::Relation, Entry)>);
+struct OtherIndexes(Vec<(pg_sys::Relation, Entry)>);
 
-impl IndexEntries {
+/// Returns whether entries can be added to all indexes of a table, as [`WrittenIndexes`] does. The caller has locked it.
+pub(super) fn are_known(table: Relation<'_>) -> bool {
+    OtherIndexes::open(table).map(|indexes| indexes.close()).is_some()
+}
+
+impl OtherIndexes {
     /// Opens the indexes to which a write adds entries. Returns `None` if one of them is neither a property index nor an expiry
     /// index, or is one that needs more than its entry.
-    ///
-    /// # Safety
-    /// The relation must be open and locked.
-    pub unsafe fn open(relation: pg_sys::Relation, purpose: Purpose) -> Option<IndexEntries> {
-        // SAFETY: the caller promises an open relation.
-        let (others, table) = unsafe { (indexes(relation).len().saturating_sub(1), (*relation).rd_id) };
-        if others == 0 || purpose == Purpose::Get {
-            return Some(IndexEntries(Vec::new()));
+    fn open(table: Relation<'_>) -> Option<OtherIndexes> {
+        let others = table.count_indexes().saturating_sub(1);
+        if others == 0 {
+            return Some(OtherIndexes(Vec::new()));
         }
-        let known = of_table(table);
+        let known = of_table(table.oid());
         let properties = known.properties.iter().filter(|index| index.is_plain);
         let properties = properties.map(|index| (index.oid, Entry::Property(index.property.clone())));
         let expiries = known.expiries.iter().filter(|index| index.is_plain);
@@ -48,15 +114,14 @@ impl IndexEntries {
         let lock = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
         // SAFETY: the caller holds a lock on the table, so its indexes exist.
         let open = |(index, entry)| unsafe { (pg_sys::index_open(index, lock), entry) };
-        Some(IndexEntries(plain.into_iter().map(open).collect()))
+        Some(OtherIndexes(plain.into_iter().map(open).collect()))
     }
 
     /// Adds the entries of a row that was just written.
     ///
     /// # Safety
-    /// The relation must be the table of these indexes. The slot must hold the row and its place, with the columns of an
-    /// entity.
-    pub unsafe fn insert(&self, relation: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+    /// As for [`WrittenIndexes::add`].
+    unsafe fn insert(&self, table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
         for (index, entry) in &self.0 {
             // SAFETY: the caller promises the columns of an entity, and a row that was written has no NULL in them. The
             // index is open and has one column, of the type of its entries. An index that is not ready is being made: the
@@ -101,7 +166,7 @@ impl IndexEntries {
                         value,
                         is_null,
                         &mut (*slot).tts_tid,
-                        relation,
+                        table,
                         pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
                         false,
                         std::ptr::null_mut(),
@@ -111,17 +176,16 @@ impl IndexEntries {
         }
     }
 
-    /// Closes the indexes. Their locks are kept until the end of the transaction.
-    pub fn close(&self) {
-        for (index, _) in &self.0 {
+    fn close(self) {
+        for (index, _) in self.0 {
             // SAFETY: `open` opened the index, and the caller does not use it any more.
-            unsafe { pg_sys::index_close(*index, NO_LOCK) };
+            unsafe { pg_sys::index_close(index, NO_LOCK) };
         }
     }
 }
 
 /// Returns the function of an index's access method that adds an entry. A B-tree has one.
-pub(super) fn entry_insertion<F>(insert: Option<F>) -> F {
+fn entry_insertion<F>(insert: Option<F>) -> F {
     let Some(insert) = insert else {
         ereport!(
             ERROR,
@@ -130,4 +194,31 @@ pub(super) fn entry_insertion<F>(insert: Option<F>) -> F {
         );
     };
     insert
+}
+
+/// Checks what the CHECK constraint of a table checks.
+pub(super) fn check(keys: EntityKeys<'_>, timestamp: i64, properties: Properties<'_>) -> Result<(), Error> {
+    contract::check(keys.partition_key.get(), keys.row_key.get(), timestamp, properties)
+}
+
+/// Makes the slot of a row to write.
+///
+/// # Safety
+/// The descriptor must be that of a table with the columns of an entity, and the values must have their types.
+pub(super) unsafe fn new_version(
+    descriptor: pg_sys::TupleDesc,
+    values: [pg_sys::Datum; 4],
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: a virtual slot has room for a value of each column of the descriptor, which has the four columns of an
+    // entity. A new slot is empty, so it needs no more than this to hold a row. `ExecStoreVirtualTuple` does the same.
+    unsafe {
+        let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual);
+        for (number, value) in values.into_iter().enumerate() {
+            *(*slot).tts_values.add(number) = value;
+            *(*slot).tts_isnull.add(number) = false;
+        }
+        (*slot).tts_flags &= !(pg_sys::TTS_FLAG_EMPTY as u16);
+        (*slot).tts_nvalid = (*descriptor).natts as pg_sys::AttrNumber;
+        slot
+    }
 }

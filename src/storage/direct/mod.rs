@@ -5,11 +5,15 @@
 //! statement would have the same result: in a table with nothing added to what `create_table` makes, and for a caller
 //! with the privileges on the whole table. Statements do everything else.
 
-mod access;
 mod eligibility;
 mod index_entries;
+mod inserter;
+mod reader;
 mod stamp;
+mod updater;
 
-pub use access::{Direct, NewProperties, has_one_snapshot, with};
-pub use eligibility::{EveryRow, Purpose, may_read, reads_every_row};
+pub use eligibility::{EveryRow, may_read, reads_every_row};
+pub use inserter::with_inserter;
+pub use reader::{Lookup, Reader, with_reader};
 pub use stamp::{completed_transactions, needs_attempts, settle};
+pub use updater::{NewProperties, with_updater};

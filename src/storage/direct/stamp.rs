@@ -3,12 +3,16 @@
 use pgrx::prelude::*;
 use table_service_model::ticks;
 
-use super::access::{Direct, with};
-use super::eligibility::{Purpose, is_changeable_after_insert};
-use super::index_entries::IndexEntries;
+use super::eligibility::{is_changeable_after_insert, is_heap};
+use super::index_entries::are_known;
+use super::updater::Updater;
 use crate::postgres::clock::now;
 use crate::postgres::guarded::guarded;
+use crate::postgres::relation::{Relation, with_relation};
+use crate::postgres::snapshot::with_new_snapshot;
 use crate::storage::arguments::EntityKeys;
+use crate::storage::expiry::Expiries;
+use crate::storage::primary_key::KeyIndex;
 use crate::storage::row::Row;
 use crate::storage::table::Table;
 
@@ -38,98 +42,88 @@ pub fn completed_transactions() -> u64 {
 ///
 /// Only tables with the primary key of `create_table` are looked at.
 pub fn settle(table: &Table, keys: EntityKeys<'_>, written: i64) -> Result<i64, i64> {
-    with(table, Purpose::Stamp, |direct| Some(direct.settle(keys, written))).unwrap_or(Ok(written))
+    if table.is_distributed() {
+        return Ok(written);
+    }
+    with_relation(table.oid(), |relation| {
+        let Some((own, latest)) = versions(relation, keys, written).filter(|(_, latest)| *latest >= written) else {
+            return Ok(written);
+        };
+        match can_restamp(relation) {
+            true => Ok(restamp(relation, keys, own, latest)),
+            false => Err(latest),
+        }
+    })
 }
 
 /// Returns whether an entity of this table cannot get another Timestamp in place after its insert: triggers have seen the
 /// first one, subscribers could not apply the change, or the table has indexes that direct access does not maintain. Then
 /// an insert must be an attempt in a subtransaction, so that it can be tried again.
 pub fn needs_attempts(table: &Table) -> bool {
-    // SAFETY: the caller has locked the table, so it can be opened without a lock.
-    unsafe {
-        let relation = pg_sys::table_open(table.oid(), pg_sys::NoLock as pg_sys::LOCKMODE);
-        let is_table = (*(*relation).rd_rel).relkind == pg_sys::RELKIND_RELATION as std::ffi::c_char;
-        let needs_attempts = is_table && !can_restamp(relation);
-        pg_sys::table_close(relation, pg_sys::NoLock as pg_sys::LOCKMODE);
-        needs_attempts
-    }
+    with_relation(table.oid(), |relation| {
+        relation.is(pg_sys::RELKIND_RELATION) && !can_restamp(relation)
+    })
 }
 
-/// # Safety
-/// The relation must be open and locked.
-unsafe fn can_restamp(relation: pg_sys::Relation) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if !is_changeable_after_insert(relation) {
-            return false;
-        }
-        let entries = IndexEntries::open(relation, Purpose::Stamp);
-        if let Some(entries) = &entries {
-            entries.close();
-        }
-        entries.is_some()
-    }
+fn can_restamp(relation: Relation<'_>) -> bool {
+    is_changeable_after_insert(relation) && are_known(relation)
 }
 
-impl Direct {
-    fn settle(&mut self, keys: EntityKeys<'_>, written: i64) -> Result<i64, i64> {
-        let (mut own, mut latest) = (None, None);
-        // SAFETY: `SnapshotAnyData` is a static snapshot that sees all versions. The slot holds the row that `versions`
-        // found until this closure returns.
-        unsafe {
-            self.versions(&raw mut pg_sys::SnapshotAnyData, keys, |slot| {
-                if let Some(row) = Row::without_nulls(slot) {
-                    if row.timestamp() == written && is_own_version(slot) {
-                        own = Some((*slot).tts_tid);
-                    } else {
-                        latest = latest.max(Some(row.timestamp()));
-                    }
-                }
-                true
-            });
-        }
-        match (own, latest) {
-            (Some(own), Some(latest)) if latest >= written => {
-                // SAFETY: the relation is open.
-                match unsafe { can_restamp(self.relation) } {
-                    true => Ok(self.restamp(keys, own, latest)),
-                    false => Err(latest),
+/// Returns the position of the row that this transaction has inserted with the Timestamp `written`, and the latest Timestamp of another
+/// version of the entity.
+fn versions(relation: Relation<'_>, keys: EntityKeys<'_>, written: i64) -> Option<(pg_sys::ItemPointerData, i64)> {
+    if !is_heap(relation) {
+        return None;
+    }
+    let index = KeyIndex::open(relation, pg_sys::RowExclusiveLock)?;
+    let (mut own, mut latest) = (None, None);
+    // SAFETY: `SnapshotAnyData` is a static snapshot that sees all versions. The slot fits the table, which has the columns of an entity,
+    // and it holds the row that was found until the next one.
+    unsafe {
+        let slot = pg_sys::table_slot_create(relation.as_ptr(), std::ptr::null_mut());
+        index.each_version(relation, &raw mut pg_sys::SnapshotAnyData, keys, slot, || {
+            if let Some(row) = Row::without_nulls(slot) {
+                if row.timestamp() == written && is_own_version(slot) {
+                    own = Some((*slot).tts_tid);
+                } else {
+                    latest = latest.max(Some(row.timestamp()));
                 }
             }
-            _ => Ok(written),
-        }
+            true
+        });
+        pg_sys::ExecDropSingleTupleTableSlot(slot);
     }
+    index.close();
+    own.zip(latest)
+}
 
-    /// Writes a Timestamp later than `latest` into the row at `place`, which this transaction has inserted.
-    fn restamp(&mut self, keys: EntityKeys<'_>, place: pg_sys::ItemPointerData, latest: i64) -> i64 {
-        // SAFETY: a transaction is running. `seek` gets the snapshot that was just made active. `write_version` runs
-        // only if `seek` found a row, with values of that row and a Timestamp. No other transaction sees the row.
-        unsafe {
-            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-            let row = if self.seek(pg_sys::GetActiveSnapshot(), keys) {
-                Row::without_nulls(self.stored)
-            } else {
-                None
-            };
-            let timestamp = ticks::next_timestamp(latest, now());
-            let is_written = row.is_some_and(|row| {
+/// Writes a Timestamp later than `latest` into the row at a position, which this transaction has inserted.
+fn restamp(relation: Relation<'_>, keys: EntityKeys<'_>, own: pg_sys::ItemPointerData, latest: i64) -> i64 {
+    // Nobody else sees the row, so it cannot have expired for others.
+    let written = Updater::open(relation, Expiries::default()).and_then(|mut updater| {
+        let timestamp = ticks::next_timestamp(latest, now());
+        // SAFETY: `seek` fills the slot, which has the columns of an entity. `write_version` runs only if it found a row, with values of
+        // that row and a Timestamp.
+        let is_written = with_new_snapshot(|| unsafe {
+            let row = updater.seek(keys).then(|| Row::without_nulls(updater.stored)).flatten();
+            row.is_some_and(|row| {
                 let [partition_key, row_key, _, properties] = *row.values();
-                (*self.stored).tts_tid.ip_posid == place.ip_posid
-                    && self.write_version([partition_key, row_key, timestamp.into(), properties])
+                (*updater.stored).tts_tid.ip_posid == own.ip_posid
+                    && updater.write_version([partition_key, row_key, timestamp.into(), properties])
                         == Some(pg_sys::TM_Result::TM_Ok)
-            });
-            if !is_written {
-                ereport!(
-                    ERROR,
-                    PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-                    "could not insert an entity after a concurrent delete of a later version"
-                );
-            }
-            pg_sys::PopActiveSnapshot();
-            pg_sys::CommandCounterIncrement();
-            timestamp
-        }
-    }
+            })
+        });
+        updater.close();
+        is_written.then_some(timestamp)
+    });
+    let Some(timestamp) = written else {
+        ereport!(
+            ERROR,
+            PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            "could not insert an entity after a concurrent delete of a later version"
+        );
+    };
+    timestamp
 }
 
 /// Returns whether this transaction inserted a row that nobody has deleted since.

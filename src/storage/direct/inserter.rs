@@ -1,0 +1,129 @@
+//! Inserts entities.
+
+use std::ffi::c_int;
+use std::panic::AssertUnwindSafe;
+
+use pgrx::prelude::*;
+use table_service_model::{Error, Properties};
+
+use super::eligibility::{Access, has_only_our_check, is_changeable_after_insert, is_whole};
+use super::index_entries::{WrittenIndexes, check, new_version};
+use crate::postgres::guarded::guarded;
+use crate::postgres::memory::new_context;
+use crate::postgres::relation::Relation;
+use crate::postgres::types::{PropertiesArg, TextArg};
+use crate::postgres::varlena::Varlenas;
+use crate::storage::arguments::EntityKeys;
+use crate::storage::contract;
+use crate::storage::statement::Statement;
+use crate::storage::table::Table;
+
+/// A table opened to insert entities.
+pub struct Inserter<'r> {
+    relation: Relation<'r>,
+    indexes: WrittenIndexes,
+}
+
+/// Runs `f` on a table that the caller has locked. Returns `None` if only a statement can do the work.
+pub fn with_inserter<R>(table: &Table, f: impl FnOnce(&Inserter<'_>) -> Option<R>) -> Option<R> {
+    const ACCESS: Access = Access {
+        rights: pg_sys::ACL_INSERT,
+        is_plain: |relation, own| {
+            is_whole(relation) && has_only_our_check(relation, own) && is_changeable_after_insert(relation)
+        },
+        statement: |keys, bag| Statement::insert(keys, 0, bag),
+        node: pg_sys::NodeTag::T_ModifyTable,
+    };
+    ACCESS.run(table, |relation| {
+        let indexes = WrittenIndexes::open(relation)?;
+        let inserter = Inserter { relation, indexes };
+        let result = f(&inserter);
+        inserter.indexes.close();
+        result
+    })
+}
+
+impl Inserter<'_> {
+    /// Inserts an entity.
+    ///
+    /// # Errors
+    /// `EntityAlreadyExists`, and the errors of the CHECK constraint.
+    pub fn insert(&self, keys: EntityKeys<'_>, clock: i64, properties: PropertiesArg<'_>) -> Result<(), Error> {
+        check(keys, clock, properties.get())?;
+        // SAFETY: the relation and its index are open and locked, and the values have the types of the columns. The
+        // table is plain (`ACCESS`), so an INSERT statement would do no more than this.
+        let insert = || unsafe {
+            let values = [
+                keys.partition_key.datum(),
+                keys.row_key.datum(),
+                clock.into(),
+                properties.datum(),
+            ];
+            let slot = new_version(self.relation.descriptor(), values);
+            pg_sys::simple_table_tuple_insert(self.relation.as_ptr(), slot);
+            self.indexes.add(self.relation, &[slot], false);
+            pg_sys::ExecDropSingleTupleTableSlot(slot);
+            pg_sys::CommandCounterIncrement();
+            Ok(())
+        };
+        PgTryBuilder::new(AssertUnwindSafe(insert))
+            .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
+                Err(Error::EntityAlreadyExists)
+            })
+            .execute()
+    }
+
+    /// Inserts entities whose keys are in order, filling page after page. Returns `None` if one of them is not valid.
+    ///
+    /// Raises 23505 for the first existing key, in key order. Call it in a subtransaction.
+    pub fn insert_many(
+        &self,
+        partition_key: TextArg<'_>,
+        entities: &[(&str, Properties<'_>)],
+        clock: i64,
+    ) -> Option<()> {
+        for &(row_key, properties) in entities {
+            contract::check(partition_key.get(), row_key, clock, properties).ok()?;
+        }
+        let values = Varlenas::new(
+            entities
+                .iter()
+                .flat_map(|(row_key, properties)| [row_key.as_bytes(), properties.as_bytes()]),
+        );
+        let mut slots = Vec::new();
+        slots.reserve(entities.len());
+        // SAFETY: the relation is open and locked, and the table is plain. The table access method gets the arguments
+        // that COPY gives it: as many slots as it is told, each with values of the columns' types. `values` and `slots`
+        // live until the end of the block. The slots and what the access method allocates are freed with the context:
+        // virtual slots hold nothing but memory, and a copied descriptor is not counted.
+        unsafe {
+            let relation = self.relation.as_ptr();
+            let multi_insert = (*(*relation).rd_tableam).multi_insert?;
+            let context = new_context(c"table_service batch");
+            let caller = pg_sys::MemoryContextSwitchTo(context);
+            // A hundred references to the table's own descriptor cost more than the copy.
+            let descriptor = pg_sys::CreateTupleDescCopy(self.relation.descriptor());
+            let mut datums = values.datums();
+            while let (Some(row_key), Some(properties)) = (datums.next(), datums.next()) {
+                let values = [partition_key.datum(), row_key, clock.into(), properties];
+                slots.push(new_version(descriptor, values));
+            }
+            let command = pg_sys::GetCurrentCommandId(true);
+            guarded(|| {
+                multi_insert(
+                    relation,
+                    slots.as_mut_ptr(),
+                    slots.len() as c_int,
+                    command,
+                    0,
+                    std::ptr::null_mut(),
+                );
+            });
+            self.indexes.add(self.relation, &slots, false);
+            pg_sys::MemoryContextSwitchTo(caller);
+            pg_sys::MemoryContextDelete(context);
+            pg_sys::CommandCounterIncrement();
+            Some(())
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Changes entities.
+
+use pgrx::prelude::*;
+use table_service_model::{Error, PropertiesBuf, ticks};
+
+use super::eligibility::{Access, has_only_our_check, has_only_our_trigger, is_whole};
+use super::index_entries::{WrittenIndexes, check, new_version};
+use crate::postgres::clock::now;
+use crate::postgres::guarded::guarded;
+use crate::postgres::relation::Relation;
+use crate::postgres::snapshot::{active_snapshot, has_one_snapshot, with_new_snapshot};
+use crate::postgres::types::PropertiesArg;
+use crate::postgres::types::value::Bag;
+use crate::storage::arguments::EntityKeys;
+use crate::storage::expiry::Expiries;
+use crate::storage::row::Row;
+use crate::storage::statement::{Statement, UpdateMode};
+use crate::storage::table::Table;
+
+/// A table opened to change entities.
+pub struct Updater<'r> {
+    relation: Relation<'r>,
+    indexes: WrittenIndexes,
+    /// When the entities expire.
+    expiries: Expiries,
+    /// The slot that holds the row of the last look-up.
+    pub(super) stored: *mut pg_sys::TupleTableSlot,
+}
+
+/// The properties that an entity gets.
+pub enum NewProperties<'p> {
+    /// Those of an argument, which are written without a copy.
+    Given(PropertiesArg<'p>),
+    Made(PropertiesBuf),
+}
+
+/// The outcome of an attempt to write.
+enum DirectWrite<T> {
+    Done(T),
+    /// A concurrent transaction has written the entity: retry.
+    Again,
+    /// Only a statement can do the work.
+    Statement,
+}
+
+/// Runs `f` on a table that the caller has locked. Returns `None` if only a statement can do the work.
+pub fn with_updater<R>(table: &Table, f: impl FnOnce(&mut Updater<'_>) -> Option<R>) -> Option<R> {
+    const ACCESS: Access = Access {
+        rights: pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE,
+        is_plain: |relation, own| {
+            is_whole(relation) && has_only_our_check(relation, own) && has_only_our_trigger(relation, own)
+        },
+        statement: |keys, bag| Statement::update(UpdateMode::Replace, keys, 0, bag, None),
+        node: pg_sys::NodeTag::T_ModifyTable,
+    };
+    ACCESS.run(table, |relation| {
+        let mut updater = Updater::open(relation, Expiries::of(table))?;
+        let result = f(&mut updater);
+        updater.close();
+        result
+    })
+}
+
+impl<'r> Updater<'r> {
+    /// Opens a table with the columns of an entity, of which the caller knows that it may be changed so.
+    pub(super) fn open(relation: Relation<'r>, expiries: Expiries) -> Option<Updater<'r>> {
+        Some(Updater {
+            relation,
+            indexes: WrittenIndexes::open(relation)?,
+            expiries,
+            // SAFETY: the relation is open.
+            stored: unsafe { pg_sys::table_slot_create(relation.as_ptr(), std::ptr::null_mut()) },
+        })
+    }
+
+    pub(super) fn close(self) {
+        // SAFETY: `open` made the slot, and `self` is not used any more.
+        unsafe { pg_sys::ExecDropSingleTupleTableSlot(self.stored) };
+        self.indexes.close();
+    }
+
+    /// Changes the properties of an entity if it has the Timestamp `version`, or any for `None`. `change` makes the new
+    /// properties from the stored row. It may be called several times, with the row as it is then; the row that it was
+    /// called with last is the one that is replaced. Returns the new Timestamp and properties, or `None` if only a
+    /// statement can do the work, as `change` may say too.
+    ///
+    /// # Errors
+    /// `ResourceNotFound`, also for an entity that has expired; `UpdateConditionNotSatisfied`, and the errors of `change` and of
+    /// the CHECK constraint.
+    pub fn update<'p>(
+        &mut self,
+        keys: EntityKeys<'_>,
+        version: Option<i64>,
+        change: impl Fn(&Row<'_>) -> Result<Option<NewProperties<'p>>, Error>,
+    ) -> Result<Option<(i64, NewProperties<'p>)>, Error> {
+        loop {
+            // SAFETY: the relation is open. It raises if a publication needs a replica identity that the table lacks.
+            unsafe { pg_sys::CheckCmdReplicaIdentity(self.relation.as_ptr(), pg_sys::CmdType::CMD_UPDATE) };
+            let attempt = with_new_snapshot(|| match self.seek(keys) {
+                true => self.update_row(keys, version, &change),
+                false => Err(Error::EntityNotFound),
+            });
+            match attempt? {
+                DirectWrite::Done(done) => return Ok(Some(done)),
+                DirectWrite::Again => {
+                    pgrx::check_for_interrupts!();
+                }
+                DirectWrite::Statement => return Ok(None),
+            }
+        }
+    }
+
+    /// Changes the row of the last look-up.
+    fn update_row<'p>(
+        &mut self,
+        keys: EntityKeys<'_>,
+        version: Option<i64>,
+        change: &impl Fn(&Row<'_>) -> Result<Option<NewProperties<'p>>, Error>,
+    ) -> Result<DirectWrite<(i64, NewProperties<'p>)>, Error> {
+        // SAFETY: `open` is given a table that has the columns of an entity. The slot keeps its row until the next
+        // look-up.
+        let Some(row) = (unsafe { Row::without_nulls(self.stored) }) else {
+            return Ok(DirectWrite::Statement);
+        };
+        self.require_alive(&row)?;
+        if version.is_some_and(|version| version != row.timestamp()) {
+            return Err(Error::UpdateConditionNotSatisfied);
+        }
+        let row = if !self.expiries.is_empty() {
+            // The entity may expire while this waits for the lock.
+            // SAFETY: the last look-up found a row. The lock puts it into the slot again.
+            let row = unsafe {
+                match self.lock_row() {
+                    Some(pg_sys::TM_Result::TM_Ok) => Row::of(self.stored),
+                    result => return Ok(self.not_written(result)),
+                }
+            };
+            self.require_alive(&row)?;
+            row
+        } else {
+            row
+        };
+        let timestamp = ticks::next_timestamp(row.timestamp(), now());
+        let Some(changed) = change(&row)? else {
+            return Ok(DirectWrite::Statement);
+        };
+        let made;
+        let properties = match &changed {
+            NewProperties::Given(given) => *given,
+            NewProperties::Made(bag) => {
+                made = Bag::new(bag.as_properties());
+                made.arg()
+            }
+        };
+        check(keys, timestamp, properties.get())?;
+        let values = [
+            keys.partition_key.datum(),
+            keys.row_key.datum(),
+            timestamp.into(),
+            properties.datum(),
+        ];
+        // SAFETY: the last look-up found a row, and the values have the types of the columns.
+        match unsafe { self.write_version(values) } {
+            Some(pg_sys::TM_Result::TM_Ok) => Ok(DirectWrite::Done((timestamp, changed))),
+            result => Ok(self.not_written(result)),
+        }
+    }
+
+    /// Refuses the entity in a row if it has expired.
+    fn require_alive(&self, row: &Row<'_>) -> Result<(), Error> {
+        let expiries = &self.expiries;
+        match !expiries.is_empty() && expiries.have_passed(row.timestamp(), row.properties()) {
+            true => Err(Error::EntityNotFound),
+            false => Ok(()),
+        }
+    }
+
+    /// Says what follows from the result of an attempt to write or to lock that was in vain.
+    fn not_written<T>(&self, result: Option<pg_sys::TM_Result::Type>) -> DirectWrite<T> {
+        match result {
+            Some(pg_sys::TM_Result::TM_Updated) => {
+                prevent_lost_update("could not serialize access due to concurrent update");
+                DirectWrite::Again
+            }
+            Some(pg_sys::TM_Result::TM_Deleted) => {
+                prevent_lost_update("could not serialize access due to concurrent delete");
+                DirectWrite::Again
+            }
+            _ => DirectWrite::Statement,
+        }
+    }
+
+    /// Locks the row of the last look-up as an update does, and waits for others who have locked it.
+    ///
+    /// # Safety
+    /// The last look-up must have found a row.
+    unsafe fn lock_row(&mut self) -> Option<pg_sys::TM_Result::Type> {
+        // SAFETY: the relation is open and locked. The table access method gets the arguments that the executor gives it for
+        // FOR NO KEY UPDATE: the row's position, which the caller promises, the active snapshot, and a slot for the row.
+        unsafe {
+            let relation = self.relation.as_ptr();
+            let tuple_lock = (*(*relation).rd_tableam).tuple_lock?;
+            let mut failure = pg_sys::TM_FailureData::default();
+            let mut position = (*self.stored).tts_tid;
+            let (command, snapshot) = (pg_sys::GetCurrentCommandId(true), active_snapshot());
+            let slot = self.stored;
+            Some(guarded(|| {
+                tuple_lock(
+                    relation,
+                    &mut position,
+                    snapshot,
+                    slot,
+                    command,
+                    pg_sys::LockTupleMode::LockTupleNoKeyExclusive,
+                    pg_sys::LockWaitPolicy::LockWaitBlock,
+                    0,
+                    &mut failure,
+                )
+            }))
+        }
+    }
+
+    /// Writes a new version of the row of the last look-up.
+    ///
+    /// # Safety
+    /// The last look-up must have found a row, and the values must have the types of the columns.
+    pub(super) unsafe fn write_version(&mut self, values: [pg_sys::Datum; 4]) -> Option<pg_sys::TM_Result::Type> {
+        // SAFETY: the relation is open and locked. The table access method gets the arguments that the executor gives
+        // it: the row's position, which the caller promises, a slot with values of the columns' types, and the active
+        // snapshot.
+        unsafe {
+            let relation = self.relation.as_ptr();
+            let tuple_update = (*(*relation).rd_tableam).tuple_update?;
+            let slot = new_version(self.relation.descriptor(), values);
+            let (mut failure, mut lock, mut update_indexes) =
+                (pg_sys::TM_FailureData::default(), 0, Default::default());
+            let (command, snapshot) = (pg_sys::GetCurrentCommandId(true), active_snapshot());
+            let result = guarded(|| {
+                tuple_update(
+                    relation,
+                    &mut (*self.stored).tts_tid,
+                    slot,
+                    command,
+                    #[cfg(since_pg19)]
+                    0,
+                    snapshot,
+                    std::ptr::null_mut(),
+                    true,
+                    &mut failure,
+                    &mut lock,
+                    &mut update_indexes,
+                )
+            });
+            if result == pg_sys::TM_Result::TM_Ok && needs_index_entry(update_indexes) {
+                self.indexes.add(self.relation, &[slot], true);
+            }
+            pg_sys::ExecDropSingleTupleTableSlot(slot);
+            Some(result)
+        }
+    }
+
+    /// Looks up the row with these keys. Returns whether the active snapshot sees one.
+    pub(super) fn seek(&mut self, keys: EntityKeys<'_>) -> bool {
+        let index = &self.indexes.keys;
+        // SAFETY: the index is that of the relation, for which the slot was made. A snapshot is active while an SQL function runs.
+        unsafe { index.seek(self.relation, active_snapshot(), keys, self.stored) }
+    }
+}
+
+#[cfg(not(since_pg16))]
+fn needs_index_entry(update_indexes: bool) -> bool {
+    update_indexes
+}
+
+#[cfg(since_pg16)]
+fn needs_index_entry(update_indexes: pg_sys::TU_UpdateIndexes::Type) -> bool {
+    update_indexes == pg_sys::TU_UpdateIndexes::TU_All
+}
+
+/// Raises if the transaction has one snapshot. At REPEATABLE READ and above, a transaction must not overwrite what
+/// others have written since it began.
+fn prevent_lost_update(message: &'static str) {
+    if has_one_snapshot() {
+        ereport!(ERROR, PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, message);
+    }
+}
