@@ -17,6 +17,7 @@ use crate::postgres::catalog::{self, DATA_SCHEMA};
 use crate::postgres::citus::is_table;
 use crate::postgres::definition::{drop_objects, hold_names};
 use crate::postgres::error::OrRaise;
+use crate::postgres::privileges::{current_role_name, may_create_in};
 use crate::postgres::raised::{has_sqlstate, message, rethrow, rethrow_with};
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
@@ -84,7 +85,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
                     reason: "On a Citus cluster, a table with so long a name is created in a transaction of its own, or before other statements in it".to_owned(),
                 });
             }
-            Err(error) if !Table::may_be_created() => rethrow_with(*error, &what_to_grant()),
+            Err(error) if !may_create_in(catalog::data_schema()) => rethrow_with(*error, &what_to_grant()),
             Err(error) => rethrow(error),
         }
         pgrx::check_for_interrupts!();
@@ -99,7 +100,7 @@ fn create(table_name: Option<TextArg<'_>>, if_not_exists: Option<bool>) -> Resul
 fn what_to_grant() -> String {
     format!(
         "The role may not create tables. The owner of the database can change that: GRANT CREATE ON SCHEMA {DATA_SCHEMA} TO {}.",
-        quote_identifier(catalog::current_role())
+        quote_identifier(current_role_name())
     )
 }
 

@@ -17,6 +17,7 @@ use table_service_model::pgoutput::Malformed;
 
 use crate::postgres::cursor::Cursor;
 use crate::postgres::definition::drop_objects;
+use crate::postgres::privileges::require_owner;
 use crate::postgres::raised::{has_sqlstate, rethrow, rethrow_with};
 use crate::postgres::spi::{Connection, connect};
 use crate::postgres::table_locks::{Mode, lock_all};
@@ -255,7 +256,9 @@ impl ChangeFeed {
         if tables.iter().any(Table::is_distributed) {
             return Err(not_of_cluster());
         }
-        with_hints(&feed.name, || tables.iter().for_each(Table::require_owner));
+        with_hints(&feed.name, || {
+            tables.iter().for_each(|table| require_owner(table.oid()))
+        });
         // With old images the tables get another replica identity.
         if !old_images {
             tables.iter().try_for_each(require_keys)?;

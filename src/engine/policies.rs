@@ -8,6 +8,7 @@ use table_service_model::access::{AccessPolicies, ServiceProperties, ServiceProp
 
 use crate::storage::table::Table;
 
+use crate::postgres::privileges;
 use crate::postgres::types::TextArg;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::visit::{Use, visit_own};
@@ -52,7 +53,7 @@ pub fn set(table: &Table, policies: &AccessPolicies) -> Result<(), Error> {
         VALUES ($1, $2::pg_catalog.jsonb) \
         ON CONFLICT (relation) DO UPDATE SET policies = excluded.policies";
     let relation = Value::oid(table.oid());
-    if !table.is_owned_by_caller() {
+    if !privileges::owns(table.oid()) {
         return Err(Error::NotAuthorized {
             reason: "Only the table's owner sets its access policies".to_owned(),
         });

@@ -8,6 +8,7 @@ use table_service_model::Error;
 
 use crate::postgres::catalog::ExpiryIndex;
 use crate::postgres::clock::now;
+use crate::postgres::privileges::has_all;
 use crate::postgres::raised::{is_cancel, message, rethrow};
 use crate::postgres::snapshot::with_new_snapshot;
 use crate::postgres::spi::{connect, run_on};
@@ -33,6 +34,30 @@ pub struct Swept {
     pub reason: Option<String>,
 }
 
+impl Swept {
+    /// Returns that everything is gone that had expired at a moment.
+    fn new(until: i64) -> Swept {
+        Swept {
+            deleted: 0,
+            more: false,
+            oldest: Some(until),
+            reason: None,
+        }
+    }
+
+    /// Counts entities that were found, and those among them that were deleted. If there are more of them, `last` is when the last one that
+    /// was found expired.
+    fn add(&mut self, deleted: u64, found: u64, last: Option<i64>) {
+        self.deleted += deleted;
+        if let Some(last) = last {
+            self.more = true;
+            // If it could delete none of them, the next sweep goes on behind them. Else no sweep would come further.
+            let are_kept = deleted == 0 && found > 0;
+            self.oldest = self.oldest.min(Some(last.saturating_add(are_kept.into())));
+        }
+    }
+}
+
 /// `-infinity`.
 pub const BEGINNING: i64 = i64::MIN;
 
@@ -55,7 +80,9 @@ pub fn sweep_named(table: &Table, top: u64, since: i64) -> Result<Option<Swept>,
 /// statement. Else its code runs with the rights of its owner ([`visit`]). Policies that apply to the caller would have to run with the
 /// caller's rights, so they count as such code.
 pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
-    if !table.may_be_swept() || table.is_distributed() {
+    // A look under a lock needs the right to change what it finds.
+    const RIGHTS: u32 = pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
+    if !has_all(table.oid(), RIGHTS) || table.is_distributed() {
         return None;
     }
     // A session that holds locks on entities of some tables waits for no other table.
@@ -67,12 +94,7 @@ pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     let reads_every_row = reads_every_row(table).is_some();
     let first = look(|| with_new_snapshot(|| reads_every_row.then(|| oldest_of_all(table)).flatten()));
     if first.is_some_and(|first| first.is_none_or(|first| first > until)) {
-        return Some(Swept {
-            deleted: 0,
-            more: false,
-            oldest: Some(until),
-            reason: None,
-        });
+        return Some(Swept::new(until));
     }
     let window = (since, until);
     let runs_nothing = reads_every_row && deletes_run_nothing(table.oid());
@@ -164,13 +186,7 @@ fn remove_all(
         None => Removal::Delete,
         Some(_) => Removal::Lock,
     };
-    let mut swept = Swept {
-        deleted: 0,
-        more: false,
-        oldest: None,
-        reason: None,
-    };
-    let (mut oldest, mut left) = (until, top);
+    let (mut swept, mut left) = (Swept::new(until), top);
     for (index, parts) in indexes {
         for (number, part) in (0..).zip(parts) {
             // Every part gets its share, else one with many expired entities would keep the others from being swept.
@@ -187,19 +203,13 @@ fn remove_all(
                 Some(relations) => delete_places(table, part, &removed, relations)?,
             };
             left -= removed.count;
-            swept.deleted += deleted;
-            if removed.more {
-                swept.more = true;
-                let last = removed.last.unwrap_or(since);
-                // If it could delete none of them, the next sweep goes on behind them. Else no sweep would come further.
-                oldest = oldest.min(match deleted == 0 && removed.count > 0 {
-                    true => last.saturating_add(1),
-                    false => last,
-                });
-            }
+            swept.add(
+                deleted,
+                removed.count,
+                removed.more.then(|| removed.last.unwrap_or(since)),
+            );
         }
     }
-    swept.oldest = Some(oldest);
     Ok(swept)
 }
 
@@ -225,37 +235,24 @@ fn delete_places(table: &Table, part: &Part, removed: &Removed, relations: &[pg_
 /// leaves those that others have locked, so that it waits for nobody.
 fn sweep(table: &Table, top: u64, since: i64) -> Swept {
     let until = now();
-    let mut oldest = until;
-    let mut swept = Swept {
-        deleted: 0,
-        more: false,
-        oldest: None,
-        reason: None,
-    };
+    let mut swept = Swept::new(until);
     for expiry in Expiries::of(table).iter() {
         let left = top.saturating_sub(swept.deleted);
         let scan = IndexScan::sweep(table.name(), expiry, (since, until), left);
         let (deleted, found, last) = connect(|spi| {
             let rows = spi.run_by_index(table.name(), &scan);
             let row = rows.first();
-            let count = |column| row.as_ref().and_then(|row| row.int8(column)).unwrap_or_default();
+            let count = |column| {
+                row.as_ref()
+                    .and_then(|row| row.int8(column))
+                    .unwrap_or_default()
+                    .unsigned_abs()
+            };
             let last = row.as_ref().and_then(|row| row.timestamptz(3));
             (count(1), count(2), last)
         });
-        swept.deleted += u64::try_from(deleted).unwrap_or_default();
-        if u64::try_from(found).is_ok_and(|found| found >= left) {
-            swept.more = true;
-            let last = last.unwrap_or(since);
-            // If it could delete none of them, the next sweep goes on behind them. Else no sweep would come further.
-            let next = if deleted == 0 && left > 0 {
-                last.saturating_add(1)
-            } else {
-                last
-            };
-            oldest = oldest.min(next);
-        }
+        swept.add(deleted, found, (found >= left).then(|| last.unwrap_or(since)));
     }
-    swept.oldest = Some(oldest);
     swept
 }
 

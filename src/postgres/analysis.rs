@@ -106,7 +106,10 @@ fn is_known_function(oid: pg_sys::Oid) -> bool {
 /// Returns whether a statement of the extension may read or write a relation.
 fn is_known_relation(oid: pg_sys::Oid) -> bool {
     // SAFETY: the query has locked the relation.
-    is_table(oid) || catalog::is_own_relation(oid) || unsafe { pg_sys::get_rel_namespace(oid) } == PG_CATALOG
+    oid.to_u32() < pg_sys::FirstUnpinnedObjectId
+        || is_table(oid)
+        || catalog::is_own_relation(oid)
+        || unsafe { pg_sys::get_rel_namespace(oid) } == PG_CATALOG
 }
 
 /// Collects what a node and those under it refer to.

@@ -297,27 +297,44 @@ pub fn database() -> pg_sys::Oid {
 
 /// Returns the owner of the database of the session.
 pub fn database_owner() -> pg_sys::Oid {
-    // SAFETY: a transaction is running. A non-NULL tuple of DATABASEOID is a row of `pg_database`, and it is released after its last use.
-    unsafe {
-        let tuple = pg_sys::SearchSysCache1(
-            pg_sys::SysCacheIdentifier::DATABASEOID as c_int,
-            pg_sys::Datum::from(database()),
-        );
-        if tuple.is_null() {
-            return pg_sys::InvalidOid;
-        }
-        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>()).datdba;
-        pg_sys::ReleaseSysCache(tuple);
-        owner
-    }
+    row_of(database(), |row: &pg_sys::FormData_pg_database| row.datdba).unwrap_or(pg_sys::InvalidOid)
 }
 
-/// Returns the name of the role whose rights count.
-pub fn current_role() -> String {
-    // SAFETY: a transaction is running. The name is a palloc'ed C string; a role that is gone raises an error.
-    unsafe { CStr::from_ptr(pg_sys::GetUserNameFromId(pg_sys::GetUserId(), false)) }
-        .to_string_lossy()
-        .into_owned()
+/// A row of a catalog that is found by the OID of its object.
+///
+/// # Safety
+/// The cache must have such rows, by their OIDs.
+pub unsafe trait CatalogRow {
+    const CACHE: c_int;
+}
+
+macro_rules! catalog_rows {
+    ($($row:ident: $cache:ident),*) => {$(
+        // SAFETY: PostgreSQL's cache of this name is so.
+        unsafe impl CatalogRow for pg_sys::$row {
+            const CACHE: c_int = pg_sys::SysCacheIdentifier::$cache as c_int;
+        }
+    )*};
+}
+catalog_rows!(
+    FormData_pg_class: RELOID,
+    FormData_pg_database: DATABASEOID,
+    FormData_pg_proc: PROCOID,
+    FormData_pg_type: TYPEOID
+);
+
+/// Takes something of the row of an object. `None` if there is no such object.
+pub fn row_of<T: CatalogRow, R>(oid: pg_sys::Oid, take: impl FnOnce(&T) -> R) -> Option<R> {
+    // SAFETY: a transaction is running. The row is of this type, and it is released after its last use.
+    unsafe {
+        let row = pg_sys::SearchSysCache1(T::CACHE, pg_sys::Datum::from(oid));
+        if row.is_null() {
+            return None;
+        }
+        let taken = take(&*pg_sys::GETSTRUCT(row).cast::<T>());
+        pg_sys::ReleaseSysCache(row);
+        Some(taken)
+    }
 }
 
 /// Returns the schema of the tables of the service.
@@ -410,17 +427,8 @@ fn is_member(class: pg_sys::Oid, oid: pg_sys::Oid) -> bool {
 /// Returns whether a function is one of the extension's: a member in C. The owner of the extension can add functions to it, but only
 /// superusers create functions in C.
 pub fn is_own_function(oid: pg_sys::Oid) -> bool {
-    // SAFETY: a transaction is running. A non-NULL tuple of PROCOID is a row of `pg_proc`. It is released after its last use.
-    let is_in_c = unsafe {
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::PROCOID as c_int, pg_sys::Datum::from(oid));
-        if tuple.is_null() {
-            return false;
-        }
-        let language = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_proc>()).prolang;
-        pg_sys::ReleaseSysCache(tuple);
-        language.to_u32() == pg_sys::ClanguageId
-    };
-    is_in_c && is_member(pg_sys::ProcedureRelationId, oid)
+    let is_in_c = |row: &pg_sys::FormData_pg_proc| row.prolang.to_u32() == pg_sys::ClanguageId;
+    row_of(oid, is_in_c) == Some(true) && is_member(pg_sys::ProcedureRelationId, oid)
 }
 
 /// Returns whether a relation is one of the extension's.
@@ -444,18 +452,9 @@ pub fn refuse_name(schema: &CStr, name: &CStr) -> ! {
 
 /// Returns whether a type is a base type of any length, as the values of `properties` are. A shell type is none.
 fn is_base_type(oid: pg_sys::Oid) -> bool {
-    // SAFETY: a transaction is running. A non-NULL tuple of TYPEOID is a row of `pg_type`. It is released after its last use.
-    unsafe {
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::TYPEOID as c_int, pg_sys::Datum::from(oid));
-        if tuple.is_null() {
-            return false;
-        }
-        let row = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_type>();
-        let is_base =
-            (*row).typtype as u8 == pg_sys::TYPTYPE_BASE && (*row).typlen == -1 && (*row).typelem == pg_sys::InvalidOid;
-        pg_sys::ReleaseSysCache(tuple);
-        is_base
-    }
+    row_of(oid, |row: &pg_sys::FormData_pg_type| {
+        row.typtype as u8 == pg_sys::TYPTYPE_BASE && row.typlen == -1 && row.typelem == pg_sys::InvalidOid
+    }) == Some(true)
 }
 
 fn function_oid(schema: pg_sys::Oid, name: &CStr, arguments: &[pg_sys::Oid]) -> pg_sys::Oid {

@@ -67,16 +67,9 @@ pub fn is_distributed(relation: pg_sys::Oid) -> bool {
 
 /// Returns whether the relation is a table of the service: `OF table_service.entity`, or distributed with the columns of an entity.
 pub fn is_table(oid: pg_sys::Oid) -> bool {
-    // SAFETY: a non-NULL tuple of RELOID is a row of `pg_class`. It is released after its last use.
-    let (schema, of_type) = unsafe {
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as _, pg_sys::Datum::from(oid));
-        if tuple.is_null() {
-            return false;
-        }
-        let class = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
-        let found = ((*class).relnamespace, (*class).reloftype);
-        pg_sys::ReleaseSysCache(tuple);
-        found
+    let found = |class: &pg_sys::FormData_pg_class| (class.relnamespace, class.reloftype);
+    let Some((schema, of_type)) = catalog::row_of(oid, found) else {
+        return false;
     };
     if of_type == pg_sys::InvalidOid {
         return schema == catalog::data_schema() && is_distributed_entity_table(oid);

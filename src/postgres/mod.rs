@@ -18,6 +18,7 @@ pub mod hash;
 pub mod memory;
 pub mod nodes;
 pub mod out_of_memory;
+pub mod privileges;
 pub mod procedure;
 pub mod raised;
 pub mod random;

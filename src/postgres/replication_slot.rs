@@ -10,6 +10,7 @@ use std::panic::AssertUnwindSafe;
 use pgrx::prelude::*;
 use table_service_model::change_feed::Position;
 
+use super::privileges::current_role;
 use super::raised::message;
 
 /// The change of a slot by a transaction.
@@ -147,8 +148,7 @@ pub fn require_free(slot: &str) {
 
 /// Returns whether the caller may use replication slots.
 pub fn may_use() -> bool {
-    // SAFETY: the function reads a global of this process.
-    may_be_used_by(unsafe { pg_sys::GetUserId() })
+    may_be_used_by(current_role())
 }
 
 /// Returns whether a role may use replication slots.

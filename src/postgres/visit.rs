@@ -11,19 +11,11 @@ use table_service_model::code_of_tables;
 
 use super::catalog;
 use super::descriptor::type_of;
-use super::guarded::guarded;
 use super::guc::with_settings_of_maintenance;
+use super::privileges::{self, current_role};
 use super::relation::{Relation, with_relation};
-use super::spi::{Connection, connect};
+use super::spi::{Connection, Tuple, connect};
 use super::types::value::{Text, Value};
-
-unsafe extern "C-unwind" {
-    fn find_all_inheritors(
-        parent: pg_sys::Oid,
-        lock: pg_sys::LOCKMODE,
-        parents: *mut *mut pg_sys::List,
-    ) -> *mut pg_sys::List;
-}
 
 /// Why a table is not visited, in words for an operator.
 pub struct Refused(pub String);
@@ -39,16 +31,9 @@ pub struct Refused(pub String);
 /// session has locked one of these tables.
 pub fn visit<R>(table: pg_sys::Oid, f: impl FnOnce(&[pg_sys::Oid]) -> Result<R, Refused>) -> Result<R, Refused> {
     let lock = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
-    let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-    // SAFETY: the function has this declaration in all versions. Its list of OIDs belongs to the memory of the call.
-    let relations: Vec<pg_sys::Oid> = unsafe {
-        let list = guarded(|| find_all_inheritors(table, no_lock, std::ptr::null_mut()));
-        let length = usize::try_from((*list).length).unwrap_or_default();
-        let cells = std::slice::from_raw_parts((*list).elements, length);
-        cells.iter().map(|cell| cell.oid_value).collect()
-    };
     let role = role_for_code_of(owner(table))?;
-    for oid in joined(table) {
+    let joined = joined(table);
+    for &(oid, _) in &joined {
         // SAFETY: the function locks any OID.
         if !unsafe { pg_sys::ConditionalLockRelationOid(oid, lock) } {
             return Err(Refused(
@@ -56,9 +41,14 @@ pub fn visit<R>(table: pg_sys::Oid, f: impl FnOnce(&[pg_sys::Oid]) -> Result<R, 
             ));
         }
     }
+    let own: Vec<_> = joined
+        .iter()
+        .filter(|(_, is_own)| *is_own)
+        .map(|(oid, _)| *oid)
+        .collect();
     restricted(role, || {
         refuse_foreign_code(table)?;
-        f(&relations)
+        f(&own)
     })
     .and_then(|done| leaves_no_cursors(role, done))
 }
@@ -68,8 +58,7 @@ pub fn visit<R>(table: pg_sys::Oid, f: impl FnOnce(&[pg_sys::Oid]) -> Result<R, 
 /// # Errors
 /// If there is one. The caller rolls back what has been done, and the cursor is gone.
 fn leaves_no_cursors<R>(role: pg_sys::Oid, done: R) -> Result<R, Refused> {
-    // SAFETY: the function reads a global of this process.
-    match role != unsafe { pg_sys::GetUserId() } && has_open_cursors() {
+    match role != current_role() && has_open_cursors() {
         true => Err(Refused("code of the table has left a cursor open".to_owned())),
         false => Ok(done),
     }
@@ -85,7 +74,7 @@ fn leaves_no_cursors<R>(role: pg_sys::Oid, done: R) -> Result<R, Refused> {
 fn role_for_code_of(owner: pg_sys::Oid) -> Result<pg_sys::Oid, Refused> {
     // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one.
     unsafe {
-        let caller = pg_sys::GetUserId();
+        let caller = current_role();
         if pg_sys::has_privs_of_role(owner, caller) {
             return Ok(caller);
         }
@@ -106,21 +95,23 @@ fn role_for_code_of(owner: pg_sys::Oid) -> Result<pg_sys::Oid, Refused> {
     Ok(owner)
 }
 
-/// Returns the tables that a delete from a table may write: itself, those under it, and those that refer to one of these by a foreign key.
-fn joined(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+/// Returns the tables that a delete from a table may write: itself and those under it, which `true` marks, and those that refer to a table
+/// of the list by a foreign key, with what is under them.
+fn joined(table: pg_sys::Oid) -> Vec<(pg_sys::Oid, bool)> {
     const JOINED: &str = "\
-        WITH RECURSIVE written (oid) AS ( \
-            SELECT $1 UNION \
-            SELECT next.oid FROM written AS w CROSS JOIN LATERAL ( \
-                SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i WHERE i.inhparent OPERATOR(pg_catalog.=) w.oid \
+        WITH RECURSIVE written (oid, is_own) AS ( \
+            SELECT $1, true UNION \
+            SELECT next.oid, w.is_own AND next.is_under FROM written AS w CROSS JOIN LATERAL ( \
+                SELECT i.inhrelid, true FROM pg_catalog.pg_inherits AS i WHERE i.inhparent OPERATOR(pg_catalog.=) w.oid \
                 UNION ALL \
-                SELECT c.conrelid FROM pg_catalog.pg_constraint AS c \
+                SELECT c.conrelid, false FROM pg_catalog.pg_constraint AS c \
                 WHERE c.confrelid OPERATOR(pg_catalog.=) w.oid AND c.contype OPERATOR(pg_catalog.=) 'f' \
-            ) AS next (oid) \
-        ) SELECT w.oid::pg_catalog.regclass FROM written AS w";
+            ) AS next (oid, is_under) \
+        ) SELECT w.oid::pg_catalog.regclass, w.is_own FROM written AS w";
     connect(|spi| {
         let rows = spi.read_catalogs(JOINED, &[Value::oid(table)]);
-        rows.iter().filter_map(|row| row.relation(1)).collect()
+        let joined = |row: Tuple<'_>| row.relation(1).zip(row.boolean(2));
+        rows.iter().filter_map(joined).collect()
     })
 }
 
@@ -136,27 +127,15 @@ pub enum Use {
 ///
 /// Raises PostgreSQL's own error (42501) if the caller lacks one of these privileges on it. Without privileges, the caller of this function
 /// has checked what the caller of the SQL function may do. The same SQLSTATE says that code stands there which may not run.
-pub fn visit_own<R>(relation: &CStr, how: Use, privileges: u32, f: impl FnOnce(&Connection) -> R) -> R {
+pub fn visit_own<R>(relation: &CStr, how: Use, needed: u32, f: impl FnOnce(&Connection) -> R) -> R {
     let oid = catalog::own_table(relation);
     let lock = match how {
         Use::Read => pg_sys::AccessShareLock,
         Use::Write => pg_sys::RowExclusiveLock,
     } as pg_sys::LOCKMODE;
-    // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The name is a C string.
-    unsafe {
-        let missing = privileges as pg_sys::AclMode
-            & !pg_sys::pg_class_aclmask(
-                oid,
-                pg_sys::GetUserId(),
-                privileges as pg_sys::AclMode,
-                pg_sys::AclMaskHow::ACLMASK_ALL,
-            );
-        if missing != 0 {
-            let (denied, kind) = (pg_sys::AclResult::ACLCHECK_NO_PRIV, pg_sys::ObjectType::OBJECT_TABLE);
-            pg_sys::aclcheck_error(denied, kind, relation.as_ptr());
-        }
-        pg_sys::LockRelationOid(oid, lock);
-    }
+    privileges::require(oid, needed);
+    // SAFETY: the function locks any OID.
+    unsafe { pg_sys::LockRelationOid(oid, lock) };
     let owner = owner(oid);
     // SAFETY: as above.
     let is_above_database = unsafe { !pg_sys::has_privs_of_role(catalog::database_owner(), owner) };

@@ -120,16 +120,7 @@ fn usual_order(of_type: pg_sys::Oid) -> pg_sys::Oid {
 }
 
 fn is_btree(index: pg_sys::Oid) -> bool {
-    // SAFETY: a transaction is running. A non-NULL tuple of RELOID is a row of `pg_class`.
-    unsafe {
-        let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as c_int, pg_sys::Datum::from(index));
-        if tuple.is_null() {
-            return false;
-        }
-        let method = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relam;
-        pg_sys::ReleaseSysCache(tuple);
-        method == pg_sys::BTREE_AM_OID
-    }
+    catalog::row_of(index, |class: &pg_sys::FormData_pg_class| class.relam) == Some(pg_sys::BTREE_AM_OID)
 }
 
 /// Returns the property in an expression, if it is a call of `property_index_key` with these columns of a table and a

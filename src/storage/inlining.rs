@@ -12,6 +12,7 @@ use super::planner::{Expression, Implied, TableRow, constant, ends_early, list};
 use super::planner::{KEYS, Operator, all_of, comparison};
 use crate::postgres::catalog;
 use crate::postgres::nodes::{elements, of_type};
+use crate::postgres::privileges::may_call;
 use crate::postgres::types::{PlannerRequestArg, PropertiesArg, TextArg};
 
 /// A call that stands in FROM, whose query the planner asks for.
@@ -170,8 +171,10 @@ fn in_from<'p>(_: &'p PlannerRequestArg<'_>) -> Option<(*mut pg_sys::PlannerInfo
 
 /// Returns the call of a function of the extension that returns a Boolean. `None` if the caller may not call it.
 fn function(function: pg_sys::Oid, arguments: &[Expression]) -> Option<Expression> {
+    // A database whose extension has not been updated may lack the function.
+    let may_be_called = function != pg_sys::InvalidOid && may_call(function);
     // SAFETY: the arguments are expressions of the function's types.
-    may_call(function).then(|| unsafe {
+    may_be_called.then(|| unsafe {
         let call = pg_sys::makeFuncExpr(
             function,
             pg_sys::BOOLOID,
@@ -182,21 +185,6 @@ fn function(function: pg_sys::Oid, arguments: &[Expression]) -> Option<Expressio
         );
         Expression(call.cast())
     })
-}
-
-/// Returns whether the function exists and the caller may call it. A database whose extension has not been updated may lack it.
-fn may_call(function: pg_sys::Oid) -> bool {
-    let right = pg_sys::ACL_EXECUTE as pg_sys::AclMode;
-    // SAFETY: the functions look up catalogs, which needs a transaction, and a statement is planned in one.
-    let result = unsafe {
-        let user = pg_sys::GetUserId();
-        #[cfg(not(since_pg16))]
-        let result = pg_sys::pg_proc_aclcheck(function, user, right);
-        #[cfg(since_pg16)]
-        let result = pg_sys::object_aclcheck(pg_sys::ProcedureRelationId, function, user, right);
-        result
-    };
-    function != pg_sys::InvalidOid && result == pg_sys::AclResult::ACLCHECK_OK
 }
 
 /// Returns the number of the only item of a FROM. An item that the planner has made of an EXISTS or IN does not count.

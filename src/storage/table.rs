@@ -15,6 +15,7 @@ use super::indexes;
 use super::name::QualifiedName;
 use crate::postgres::catalog::{self, KnownTable};
 use crate::postgres::citus::{self, is_table};
+use crate::postgres::privileges;
 use crate::postgres::relation::{is_before_row, with_relation};
 use crate::postgres::types::name_bytes;
 
@@ -66,83 +67,10 @@ impl Table {
         })
     }
 
-    /// Returns whether the caller has the rights of the table's owner. As all checks of rights, it reads the catalogs as
-    /// they are now, and not as the statement's snapshot sees them: the table may be younger.
-    pub fn is_owned_by_caller(&self) -> bool {
-        // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one.
-        unsafe {
-            let user = pg_sys::GetUserId();
-            #[cfg(not(since_pg16))]
-            let is_owner = pg_sys::pg_class_ownercheck(self.oid, user);
-            #[cfg(since_pg16)]
-            let is_owner = pg_sys::object_ownercheck(pg_sys::RelationRelationId, self.oid, user);
-            is_owner
-        }
-    }
-
-    /// Returns whether the caller may create tables.
-    pub fn may_be_created() -> bool {
-        let schema = catalog::data_schema();
-        let right = pg_sys::ACL_CREATE as pg_sys::AclMode;
-        // SAFETY: as above.
-        let result = unsafe {
-            let user = pg_sys::GetUserId();
-            #[cfg(not(since_pg16))]
-            let result = pg_sys::pg_namespace_aclcheck(schema, user, right);
-            #[cfg(since_pg16)]
-            let result = pg_sys::object_aclcheck(pg_sys::NamespaceRelationId, schema, user, right);
-            result
-        };
-        result == pg_sys::AclResult::ACLCHECK_OK
-    }
-
     /// Returns whether the caller may read or write entities of the table.
     pub fn has_any_right_to_entities(&self) -> bool {
         const RIGHTS: u32 = pg_sys::ACL_SELECT | pg_sys::ACL_INSERT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
-        // SAFETY: as above. With several rights the function asks for any of them.
-        unsafe {
-            pg_sys::pg_class_aclcheck(self.oid, pg_sys::GetUserId(), RIGHTS as pg_sys::AclMode)
-                == pg_sys::AclResult::ACLCHECK_OK
-        }
-    }
-
-    /// Returns whether the caller may delete what a look under a lock finds: it has the privileges SELECT, UPDATE and DELETE.
-    pub fn may_be_swept(&self) -> bool {
-        const RIGHTS: u32 = pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
-        // SAFETY: as above.
-        unsafe {
-            let rights = RIGHTS as pg_sys::AclMode;
-            pg_sys::pg_class_aclmask(self.oid, pg_sys::GetUserId(), rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights
-        }
-    }
-
-    /// Raises PostgreSQL's own error (42501) if the caller does not own the table.
-    pub fn require_owner(&self) {
-        // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The name is a
-        // palloc'ed C string.
-        unsafe {
-            if !self.is_owned_by_caller() {
-                let kind = pg_sys::get_relkind_objtype(pg_sys::get_rel_relkind(self.oid));
-                pg_sys::aclcheck_error(
-                    pg_sys::AclResult::ACLCHECK_NOT_OWNER,
-                    kind,
-                    pg_sys::get_rel_name(self.oid),
-                );
-            }
-        }
-    }
-
-    /// Raises PostgreSQL's own error (42501) if the caller may not truncate the table.
-    fn require_truncate(&self) {
-        // SAFETY: as above.
-        unsafe {
-            let result =
-                pg_sys::pg_class_aclcheck(self.oid, pg_sys::GetUserId(), pg_sys::ACL_TRUNCATE as pg_sys::AclMode);
-            if result != pg_sys::AclResult::ACLCHECK_OK {
-                let kind = pg_sys::get_relkind_objtype(pg_sys::get_rel_relkind(self.oid));
-                pg_sys::aclcheck_error(result, kind, pg_sys::get_rel_name(self.oid));
-            }
-        }
+        privileges::has_any(self.oid, RIGHTS)
     }
 
     /// Finds the table with this name in any case, and locks it. It takes the lock of a statement that reads or writes
@@ -157,13 +85,15 @@ impl Table {
     /// Does what [`Table::open`] does, for the owner only. Others get PostgreSQL's own error (42501) before they wait for
     /// the lock, because sessions that come later wait behind them.
     pub fn open_as_owner(name: &str, lock: TableLock) -> Result<Table, Error> {
-        Table::open_checked(name, lock, Table::require_owner)
+        Table::open_checked(name, lock, |table| privileges::require_owner(table.oid))
     }
 
     /// Does what [`Table::open`] does with the lock of TRUNCATE, for callers that may truncate the table. Others get
     /// PostgreSQL's own error (42501) before they wait for the lock, because sessions that come later wait behind them.
     pub fn open_to_truncate(name: &str) -> Result<Table, Error> {
-        Table::open_checked(name, TableLock::Drop, Table::require_truncate)
+        Table::open_checked(name, TableLock::Drop, |table| {
+            privileges::require(table.oid, pg_sys::ACL_TRUNCATE)
+        })
     }
 
     fn open_checked(name: &str, lock: TableLock, check: impl Fn(&Table)) -> Result<Table, Error> {

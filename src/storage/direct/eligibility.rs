@@ -1,12 +1,12 @@
 //! The conditions under which direct access has the same result as a statement.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char};
 
 use pgrx::prelude::*;
 use table_service_model::Properties;
 
 use crate::postgres::catalog::{self, OwnObjects};
-use crate::postgres::guarded::{guarded, without_guards};
+use crate::postgres::privileges::{has_all, has_all_and_usage, has_policies};
 use crate::postgres::relation::{Relation, is_before_row, with_relation};
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
@@ -16,31 +16,6 @@ use crate::storage::arguments::EntityKeys;
 use crate::storage::row::is_entity;
 use crate::storage::statement::Statement;
 use crate::storage::table::Table;
-
-without_guards! {
-    // It raises no error.
-    fn GetUserId() -> pg_sys::Oid;
-    fn pg_class_aclmask(
-        table: pg_sys::Oid,
-        user: pg_sys::Oid,
-        rights: pg_sys::AclMode,
-        how: pg_sys::AclMaskHow::Type
-    ) -> pg_sys::AclMode;
-    fn check_enable_rls(table: pg_sys::Oid, user: pg_sys::Oid, no_error: bool) -> c_int;
-    #[cfg(not(since_pg16))]
-    fn pg_namespace_aclcheck(
-        schema: pg_sys::Oid,
-        user: pg_sys::Oid,
-        rights: pg_sys::AclMode
-    ) -> pg_sys::AclResult::Type;
-    #[cfg(since_pg16)]
-    fn object_aclcheck(
-        class: pg_sys::Oid,
-        schema: pg_sys::Oid,
-        user: pg_sys::Oid,
-        rights: pg_sys::AclMode
-    ) -> pg_sys::AclResult::Type;
-}
 
 /// What one kind of direct access needs, and the statement for which it stands.
 pub(super) struct Access {
@@ -59,26 +34,17 @@ impl Access {
     /// If an error passes through, PostgreSQL closes the table and the indexes at the end of the (sub)transaction.
     pub(super) fn run<R>(&self, table: &Table, f: impl FnOnce(Relation<'_>) -> Option<R>) -> Option<R> {
         let own = catalog::own_objects();
-        if table.is_distributed() || !settings::direct_access() || !self.is_allowed(table.oid(), own.data_schema) {
+        // SAFETY: the hook is a global of this process, which has one thread.
+        let asks_others = unsafe { pg_sys::ExecutorCheckPerms_hook }.is_some();
+        // Without the privileges on the whole table a statement raises, or finds that privileges on columns suffice.
+        let is_allowed = || !asks_others && has_all_and_usage(table.oid(), self.rights, own.data_schema);
+        if table.is_distributed() || !settings::direct_access() || !is_allowed() {
             return None;
         }
         with_relation(table.oid(), |relation| {
             let is_plain = (self.is_plain)(relation, &own) && self.is_planned_plainly(table);
             is_plain.then(|| f(relation)).flatten()
         })
-    }
-
-    /// Returns whether the caller has the privileges on the whole table and may use its schema, and no library checks
-    /// privileges in a hook. If not, the caller uses a statement: that raises, or finds that privileges on columns suffice.
-    fn is_allowed(&self, table: pg_sys::Oid, schema: pg_sys::Oid) -> bool {
-        let rights = self.rights as pg_sys::AclMode;
-        // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one. The hook is a
-        // global of this process, which has one thread.
-        unsafe {
-            let user = GetUserId();
-            let may_access = || rights == 0 || has_rights(table, user, rights);
-            { pg_sys::ExecutorCheckPerms_hook }.is_none() && guarded(|| may_access() && may_use(schema, user))
-        }
     }
 
     /// Returns whether a plan of the statement would read or write this table itself. A library that replaces the planner
@@ -105,52 +71,13 @@ pub struct EveryRow(());
 
 /// Returns whether the caller has the privilege to read the whole table.
 pub fn may_read(table: &Table) -> bool {
-    let table = table.oid();
-    // SAFETY: the functions look up catalogs, which needs a transaction, and SQL functions run in one.
-    unsafe { guarded(|| has_rights(table, GetUserId(), READ)) }
+    has_all(table.oid(), pg_sys::ACL_SELECT)
 }
 
 /// Returns whether the caller may read every row of a table: the caller has the privilege to read the whole table, and no
 /// policies hide rows from the caller.
 pub fn reads_every_row(table: &Table) -> Option<EveryRow> {
-    let table = table.oid();
-    // SAFETY: as in `may_read`.
-    let has_policies = || unsafe { check_enable_rls(table, pg_sys::InvalidOid, true) as u32 } == ENABLED;
-    // SAFETY: as in `may_read`.
-    let reads_every_row = unsafe { guarded(|| has_rights(table, GetUserId(), READ) && !has_policies()) };
-    reads_every_row.then_some(EveryRow(()))
-}
-
-const READ: pg_sys::AclMode = pg_sys::ACL_SELECT as pg_sys::AclMode;
-const ENABLED: u32 = pg_sys::CheckEnableRlsResult::RLS_ENABLED;
-
-/// Returns whether a user has all of these privileges on a whole table.
-///
-/// # Safety
-/// Call it in [`guarded`], in a transaction.
-unsafe fn has_rights(table: pg_sys::Oid, user: pg_sys::Oid, rights: pg_sys::AclMode) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { pg_class_aclmask(table, user, rights, pg_sys::AclMaskHow::ACLMASK_ALL) == rights }
-}
-
-/// Returns whether a user has USAGE on a schema.
-///
-/// # Safety
-/// Call it in [`guarded`], in a transaction.
-unsafe fn may_use(schema: pg_sys::Oid, user: pg_sys::Oid) -> bool {
-    let usage = pg_sys::ACL_USAGE as pg_sys::AclMode;
-    // SAFETY: the caller's promise.
-    let result = unsafe {
-        #[cfg(not(since_pg16))]
-        {
-            pg_namespace_aclcheck(schema, user, usage)
-        }
-        #[cfg(since_pg16)]
-        {
-            object_aclcheck(pg_sys::NamespaceRelationId, schema, user, usage)
-        }
-    };
-    result == pg_sys::AclResult::ACLCHECK_OK
+    (may_read(table) && !has_policies(table.oid())).then_some(EveryRow(()))
 }
 
 /// Returns whether the table is a heap with the columns of an entity, and no others.
