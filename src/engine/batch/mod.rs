@@ -1,0 +1,149 @@
+//! Execution of entity group transactions: all operations on one partition succeed, or none.
+//!
+//! Rows are locked in key order, whatever the order of the operations, so that two batches cannot deadlock. To this end the operations are
+//! sorted by key, and each run of neighbours of one kind is one statement (`order`). What other sessions write meanwhile can make an attempt
+//! (`attempt`) fail where the batch does not: then it is made again, by the law of [`Attempts`].
+
+mod attempt;
+mod order;
+
+use std::panic::AssertUnwindSafe;
+
+use pgrx::prelude::*;
+use table_service_model::Error;
+use table_service_model::batch::{Action, Attempts, Batch, Operation};
+
+use self::attempt::{BatchAttempt, Failed, Timestamps};
+use super::attempts::ClockReading;
+use crate::postgres::raised::{has_sqlstate, rethrow};
+use crate::postgres::subtransaction::{has_room, in_subtransaction};
+use crate::postgres::types::TextArg;
+use crate::storage::direct;
+use crate::storage::expiry::Expiries;
+use crate::storage::table::Table;
+
+/// Executes the operations of a batch: all of them, or none if one fails.
+///
+/// # Errors
+/// The error of the failed operation with the lowest index, as an error of the batch.
+pub fn write(table: &Table, partition_key: TextArg<'_>, batch: &Batch<'_>) -> Result<Timestamps, Error> {
+    if let Some(timestamps) = insert_directly(table, partition_key, batch.operations()) {
+        return Ok(timestamps);
+    }
+    // An attempt that may be undone runs in a subtransaction, which also releases its locks.
+    let mut earlier = Attempts::new(batch.operations(), !Expiries::of(table).is_empty(), has_room(), || {
+        direct::needs_attempts(table)
+    });
+    loop {
+        let attempt = || BatchAttempt::new(table, partition_key, batch.operations(), &earlier).run();
+        let outcome = if earlier.are_undoable() {
+            in_subtransaction(AssertUnwindSafe(attempt)).unwrap_or_else(|error| rethrow(error))
+        } else {
+            attempt()
+        };
+        match outcome {
+            Ok(timestamps) => return Ok(timestamps),
+            Err(Failed::Batch(error)) => return Err(error),
+            Err(Failed::Undone(undone)) => earlier.undo(undone),
+        }
+        pgrx::check_for_interrupts!();
+    }
+}
+
+/// The smallest batch that is inserted directly. For fewer operations the subtransaction costs more than it saves.
+const MIN_DIRECT_INSERTS: usize = 8;
+
+/// Inserts a batch of inserts by direct access, if the table allows it and all of them succeed. It inserts in key
+/// order, so that it waits for locks in the same order as statements do.
+fn insert_directly(table: &Table, partition_key: TextArg<'_>, operations: &[Operation<'_>]) -> Option<Timestamps> {
+    let is_insert = |operation: &Operation<'_>| operation.action == Action::Insert;
+    if operations.len() < MIN_DIRECT_INSERTS || !operations.iter().all(is_insert) || !has_room() {
+        return None;
+    }
+    let mut entities: Vec<_> = operations
+        .iter()
+        .map(|operation| (&*operation.row_key, operation.properties()))
+        .collect();
+    entities.sort_unstable_by_key(|&(row_key, _)| row_key);
+    let stamp = ClockReading::new();
+    direct::with_inserter(table, |table| {
+        let insert = || table.insert_many(partition_key, &entities, stamp.clock).ok_or(());
+        match in_subtransaction(AssertUnwindSafe(insert)) {
+            Ok(inserted) => inserted.ok(),
+            Err(error) if has_sqlstate(&error, &[PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION]) => None,
+            Err(error) => rethrow(error),
+        }
+    })?;
+    // Direct access only inserts where the Timestamp can be written again in place.
+    let settle = |operation: &Operation<'_>| {
+        let settled = stamp.settle_key(table, partition_key, &operation.row_key, stamp.clock);
+        settled.unwrap_or(stamp.clock)
+    };
+    Some(operations.iter().map(settle).map(Some).collect())
+}
+
+#[cfg(any(test, feature = "pg_test"))]
+#[allow(clippy::unwrap_used)]
+#[pg_schema]
+mod tests {
+    use std::cell::Cell;
+
+    use pgrx::prelude::*;
+
+    thread_local! {
+        static STARTED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Counts the statements that PostgreSQL starts to execute: the test's own and those of the extension.
+    unsafe extern "C-unwind" fn count(query: *mut pg_sys::QueryDesc, flags: std::ffi::c_int) {
+        STARTED.set(STARTED.get() + 1);
+        // SAFETY: PostgreSQL passes valid arguments to the hook. Without a hook it calls this function with them.
+        unsafe { pg_sys::standard_ExecutorStart(query, flags) };
+    }
+
+    /// Returns how many statements a batch executes. `operations` is an expression over i that makes one operation; i
+    /// is 1 to 100.
+    fn statements(operations: &str) -> usize {
+        let sql = format!(
+            "SELECT execute_batch('Counted', 'p', VARIADIC array_agg({operations} ORDER BY random())) FROM generate_series(1, 100) AS i"
+        );
+        // SAFETY: nothing else in this backend sets the hook, and backends have one thread.
+        unsafe { pg_sys::ExecutorStart_hook = Some(count) };
+        STARTED.set(0);
+        Spi::run(&sql).unwrap();
+        // SAFETY: as above.
+        unsafe { pg_sys::ExecutorStart_hook = None };
+        // The test's own statement counts too.
+        STARTED.get() - 1
+    }
+
+    #[pg_test]
+    fn a_batch_is_few_statements() {
+        Spi::run("SET search_path = table_service; SELECT create_table('Counted')").unwrap();
+        let key = "lpad(i::text, 3, '0')";
+        let inserts = statements(&format!("batch_insert({key}, '{{\"a\": 1}}')"));
+        assert!(inserts <= 3, "100 inserts: {inserts}");
+        let merges = statements(&format!("batch_merge({key}, '{{\"b\": 1}}', '*')"));
+        assert!(merges <= 3, "100 merges: {merges}");
+        let deletes = statements(&format!("batch_delete({key})"));
+        assert!(deletes <= 3, "100 deletes: {deletes}");
+
+        let half =
+            format!("CASE WHEN i <= 60 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_merge({key}, '{{}}') END");
+        let upserts = statements(&half);
+        assert!(upserts <= 3, "two runs: {upserts}");
+        // All six kinds, in runs. The entities 61 to 100 are deleted first, so that they can be inserted again.
+        Spi::run("DELETE FROM table_service_data.\"Counted\" WHERE row_key > '060'").unwrap();
+        let mixed = statements(&format!(
+            "CASE WHEN i <= 15 THEN batch_replace({key}, '{{}}', '*') WHEN i <= 30 THEN batch_delete({key})
+                WHEN i <= 45 THEN batch_merge({key}, '{{\"c\": 1}}', '*') WHEN i <= 65 THEN batch_insert_or_merge({key}, '{{\"d\": 1}}')
+                WHEN i <= 85 THEN batch_insert({key}, '{{}}') ELSE batch_insert_or_replace({key}, '{{\"e\": 1}}') END"
+        ));
+        assert!(mixed <= 10, "100 operations of all kinds: {mixed}");
+        // If the kinds alternate, there are as many statements as runs.
+        let worst = statements(&format!(
+            "CASE WHEN i % 2 = 0 THEN batch_insert_or_merge({key}, '{{}}') ELSE batch_insert_or_replace({key}, '{{}}') END"
+        ));
+        assert_eq!(worst, 100);
+    }
+}
