@@ -2,21 +2,19 @@
 # Throwaway PostgreSQL clusters, for tests and for the tour.
 #
 #   cluster.sh start DIR [NAME=VALUE ...]  makes a cluster in DIR if it is new, starts it, writes how to connect to DIR/env
-#                                          and to standard output; NAME=VALUE are server settings for this run
+#                                          and to standard output; NAME=VALUE are server settings for this run. With
+#                                          listen_addresses=127.0.0.1 it listens there too, on a free port (PGPORT in DIR/env)
 #   cluster.sh again DIR                   starts it once more with the settings of its last run, such as after a crash
 #   cluster.sh stop DIR                    stops the server and removes DIR
 #   cluster.sh crash DIR                   kills the server and its processes as a power cut would; the next start recovers. A line
 #                                          FROM TO of DIR/killed says which bytes of DIR/log came from processes that were killed
-#   cluster.sh sweep REGISTRY              stops every cluster still listed in REGISTRY
 #
 # Environment:
 #   PG or PG_CONFIG               which PostgreSQL (default: the project's default major)
-#   TCP=1                         start: listen on 127.0.0.1 too, on a free port (PGPORT in DIR/env)
 #   VALGRIND=memcheck             start, again: under valgrind, which reports to DIR/valgrind.PID
 #   VALGRIND=callgrind            start, again: the instructions of each statement are counted in a file DIR/callgrind.PID.NUMBER
 #   FSYNC=on                      start: write durably (off by default: faster, and nobody keeps these clusters)
 #   KEEP=1                        stop: leave DIR
-#   TABLE_SERVICE_CLUSTERS=DIR    start: list the cluster there, for sweep
 #
 # Servers listen on a Unix socket that only their owner (and root) can reach. As root, they run as the user postgres.
 set -euo pipefail
@@ -132,7 +130,8 @@ does_not_start() {
 refuse_if_running() { if postmaster >/dev/null; then die "a server runs in $dir already"; fi; }
 
 start() {
-  local socket port setting tries=1
+  local socket port setting tries=1 on_tcp=
+  if [[ " $* " == *" listen_addresses="* ]]; then on_tcp=yes; fi
   [[ -e $data/PG_VERSION ]] || init
   refuse_if_running
 
@@ -146,7 +145,7 @@ start() {
   port=$(remembered PGPORT)
   if [[ -z $port ]]; then
     port=5432
-    if [[ ${TCP:-} == 1 ]]; then
+    if [[ -n $on_tcp ]]; then
       port=$(free_port)
       tries=5
     fi
@@ -156,7 +155,7 @@ start() {
     {
       echo "unix_socket_directories = '$socket'"
       echo "port = $port"
-      if [[ ${TCP:-} == 1 ]]; then echo "listen_addresses = '127.0.0.1'"; else echo "listen_addresses = ''"; fi
+      echo "listen_addresses = ''"
       echo "fsync = ${FSYNC:-off}"
       for setting; do
         [[ $setting == *=* ]] || die "not NAME=VALUE: $setting"
@@ -169,9 +168,6 @@ start() {
   done
 
   printf 'PGHOST=%s\nPGPORT=%s\nPGUSER=postgres\nPGDATABASE=postgres\n' "$socket" "$port" | write "$dir/env"
-  if [[ -n ${TABLE_SERVICE_CLUSTERS:-} ]]; then
-    ln -sfn "$dir" "$TABLE_SERVICE_CLUSTERS/$(md5sum <<<"$dir" | cut -c1-16)"
-  fi
   as_server cat "$dir/env"
 }
 
@@ -222,7 +218,7 @@ crash() {
   as_server rm -f "$data/postmaster.pid" "$(remembered PGHOST)/.s.PGSQL.$(remembered PGPORT)"{,.lock}
 }
 
-[[ $# -ge 2 ]] || die "usage: cluster.sh start|again|stop|crash|sweep DIR"
+[[ $# -ge 2 ]] || die "usage: cluster.sh start|again|stop|crash DIR"
 command=$1
 dir=$(realpath -m "$2")
 data=$dir/data
@@ -233,12 +229,5 @@ start) start "$@" ;;
 again) again ;;
 stop) stop ;;
 crash) crash ;;
-sweep)
-  for entry in "$dir"/*; do
-    [[ -L $entry ]] || continue
-    "$(dirname "$settings")/cluster.sh" stop "$(readlink "$entry")" || true
-    rm -f "$entry"
-  done
-  ;;
 *) die "unknown command '$command'" ;;
 esac

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::background::{Background, free_port};
-use crate::environment::{Environment, Result, about, run};
+use crate::environment::{Environment, Result, run};
 
 const VERSION: &str = "3.37.0";
 
@@ -15,7 +15,7 @@ pub fn start(environment: &Environment, directory: &Path) -> Result<(Background,
     let place = environment.cache.join(format!("azurite-{VERSION}"));
     let program = place.join("node_modules/.bin/azurite-table");
     if !program.exists() {
-        std::fs::create_dir_all(&place).map_err(about(&place))?;
+        fs_err::create_dir_all(&place)?;
         let mut install = environment.command("npm");
         install
             .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])

@@ -1,13 +1,15 @@
 //! Programs that run beside the tests.
 
-use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::environment::{Environment, Result, about, text};
+use anyhow::{Context, bail};
+use fs_err::File;
+
+use crate::environment::{Environment, Result, text};
 
 /// A program that ends when this is dropped.
 pub struct Background {
@@ -22,18 +24,14 @@ impl Background {
     /// # Errors
     /// It is not there.
     pub fn start(command: &mut Command, directory: &Path, name: &str) -> Result<Background> {
-        let file = |ending: &str| -> Result<(PathBuf, File)> {
-            let path = directory.join(format!("{name}.{ending}"));
-            let file = File::create(&path).map_err(about(&path))?;
-            Ok((path, file))
-        };
-        let ((output, standard_output), (log, standard_error)) = (file("out")?, file("log")?);
+        let file = |ending: &str| directory.join(format!("{name}.{ending}"));
+        let (output, log) = (file("out"), file("log"));
         // The cleaner of temporary servers ends programs that are left over in the directory of a test.
         command
             .current_dir(directory)
-            .stdout(standard_output)
-            .stderr(standard_error);
-        let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+            .stdout(File::create(&output)?.into_file())
+            .stderr(File::create(&log)?.into_file());
+        let child = command.spawn().with_context(|| name.to_owned())?;
         Ok(Background { child, output, log })
     }
 
@@ -57,8 +55,8 @@ impl Background {
             }
             sleep(Duration::from_millis(100));
         }
-        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-        Err(format!("{said}{} does not start", self.log.display()))
+        let said = fs_err::read_to_string(&self.log).unwrap_or_default();
+        bail!("{said}{} does not start", self.log.display())
     }
 
     /// Waits until it has printed a line that begins so, and returns the rest of that line.
@@ -68,7 +66,7 @@ impl Background {
     pub fn wait_for_line(&mut self, begin: &str) -> Result<String> {
         let output = self.output.clone();
         self.wait_until(|| {
-            let printed = std::fs::read_to_string(&output).ok()?;
+            let printed = fs_err::read_to_string(&output).ok()?;
             let (lines, _) = printed.rsplit_once('\n')?;
             Some(lines.lines().find_map(|line| line.strip_prefix(begin))?.to_owned())
         })
@@ -107,7 +105,7 @@ pub fn free_port() -> Result<u16> {
     let first = u16::try_from(std::process::id() % 10_000).unwrap_or_default();
     (20_000 + first..32_000)
         .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
-        .ok_or_else(|| "no port of 127.0.0.1 is free".to_owned())
+        .context("no port of 127.0.0.1 is free")
 }
 
 /// A new secret of 64 bytes, in Base64.

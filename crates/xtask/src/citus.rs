@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use anyhow::Context;
+
 use crate::environment::{Environment, Result, run, text};
-use crate::temporary::Server;
+use crate::temporary::{ON_TCP, Server};
 
 /// Builds Citus into the private PostgreSQL, from a source that the user has.
 ///
@@ -54,7 +56,7 @@ impl<'e> Cluster<'e> {
     /// # Errors
     /// There is none.
     pub fn coordinator(&self) -> Result<&Server<'e>> {
-        self.servers.first().ok_or_else(|| "a cluster has servers".to_owned())
+        self.servers.first().context("a cluster has servers")
     }
 }
 
@@ -90,6 +92,7 @@ impl<'e> Node<'e> {
     pub fn start(&self, name: &str) -> Result<Server<'e>> {
         let Node { database, owner, .. } = self;
         let mut settings = vec![
+            ON_TCP,
             "shared_preload_libraries=citus",
             "wal_level=logical",
             "max_prepared_transactions=200",
@@ -110,12 +113,8 @@ impl<'e> Node<'e> {
             settings.push("output_plugin_libraries=pgoutput, test_decoding, citus");
         }
         settings.extend(self.settings);
-        let server = Server::start_with_tcp(self.environment, self.directory.join(name), &settings)?;
-        if *owner != "postgres" {
-            server.sql("postgres", "postgres", &[&format!("CREATE ROLE {owner} LOGIN")])?;
-        }
-        let create = format!("CREATE DATABASE {database} OWNER {owner} ENCODING 'UTF8' TEMPLATE template0");
-        server.sql("postgres", "postgres", &[&create])?;
+        let server = Server::start(self.environment, self.directory.join(name), &settings)?;
+        server.create_database(database, owner)?;
         server.sql("postgres", database, &["CREATE EXTENSION citus"])?;
         Ok(server)
     }

@@ -1,16 +1,17 @@
 //! The tests on a Citus cluster: a coordinator and two workers on this machine, and a spare server that joins them.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
+use anyhow::{Context, bail};
 use clap::ValueEnum;
+use fs_err::File;
 
 use crate::citus::{Cluster, Node, add, build, postgres};
-use crate::environment::{Result, about, names, root, run, step};
+use crate::environment::{Result, names, root, run, step};
 use crate::logs::{show_faults, show_lines};
 use crate::regress::{self, GOLDEN, ISOLATION, Suite, options};
 use crate::requests::Seeds;
@@ -97,7 +98,7 @@ pub fn citus(pg: Option<u32>, options: &Options) -> Result {
 
 fn on_one_cluster(runner: &Runner, suites: &[CitusSuite], options: &Options) -> Result {
     let directory = runner.work()?.directory.join("citus");
-    std::fs::create_dir(&directory).map_err(about(&directory))?;
+    fs_err::create_dir(&directory)?;
     let node = Node {
         environment: &runner.environment,
         directory: &directory,
@@ -152,7 +153,7 @@ impl<'r> Tests<'r> {
         let results = results.join("results");
         for test in names(&results, "out").unwrap_or_default() {
             if show_lines(&results.join(format!("{test}.out")), &["XX000"])? {
-                return Err("an internal error is always a bug".to_owned());
+                bail!("an internal error is always a bug");
             }
         }
         ended
@@ -197,13 +198,13 @@ impl<'r> Tests<'r> {
             spare = Some(server);
             self.sql(&join)
         });
-        let spare = spare.ok_or("the spare server does not start")?;
+        let spare = spare.context("the spare server does not start")?;
         let shards = self.sql(&[&format!(
             "SELECT count(*) FROM citus_shards WHERE table_name = 'table_service_data.\"Faults\"'::regclass AND nodeport = {}",
             spare.connection("PGPORT")?
         )])?;
         let shards = if shards == "0" {
-            Err("no shard has moved to the server that joined".to_owned())
+            bail!("no shard has moved to the server that joined")
         } else {
             Ok(())
         };
@@ -238,7 +239,7 @@ impl<'r> Tests<'r> {
             stop.store(true, Ordering::Relaxed);
             let ended = writers
                 .into_iter()
-                .map(|writer| writer.join().unwrap_or_else(|_| Err("a writer panicked".to_owned())));
+                .map(|writer| writer.join().unwrap_or_else(|_| bail!("a writer panicked")));
             all(std::iter::once(happened).chain(ended))
         });
         all([happened, self.compare(name)].into_iter())
@@ -248,9 +249,9 @@ impl<'r> Tests<'r> {
     /// errors. It reads each batch, and notes if it finds a part of it.
     fn write(&self, server: &Server, name: &str, stop: &AtomicBool) -> Result {
         let file = |ending: &str| self.node.directory.join(format!("{name}.{ending}"));
-        let create = |ending: &str| File::create(file(ending)).map_err(about(&file(ending)));
+        let create = |ending: &str| File::create(file(ending));
         let (acknowledged, errors) = (create("acknowledged")?, create("errors")?);
-        let clone = |file: &File| file.try_clone().map_err(|error| error.to_string());
+        let clone = |file: &File| file.try_clone().map(File::into_file);
         for round in 1.. {
             if stop.load(Ordering::Relaxed) {
                 break;
@@ -259,7 +260,7 @@ impl<'r> Tests<'r> {
             let statements: String = (1..=200)
                 .map(|number| statements(&format!("{name}-{round}"), number))
                 .collect();
-            std::fs::write(file("sql"), statements).map_err(about(&file("sql")))?;
+            fs_err::write(file("sql"), statements)?;
             let mut psql = server.psql("postgres", DATABASE)?;
             psql.args(["-v", "ON_ERROR_STOP=0", "-f"]).arg(file("sql"));
             if run(psql.stdout(clone(&acknowledged)?).stderr(clone(&errors)?)).is_err() {
@@ -292,7 +293,7 @@ impl<'r> Tests<'r> {
             self.noted(name, "errors")?.matches("ERROR").count()
         );
         if acknowledged.is_empty() || lost > 0 || torn != "0" || !parts.is_empty() {
-            return Err(format!("{name}: what is stored is not what was acknowledged"));
+            bail!("{name}: what is stored is not what was acknowledged");
         }
         Ok(())
     }
@@ -301,7 +302,7 @@ impl<'r> Tests<'r> {
     fn no_errors(&self, name: &str) -> Result {
         let errors = self.noted(name, "errors")?;
         match errors.lines().find(|line| line.contains("ERROR")) {
-            Some(error) => Err(format!("{name}: {error}")),
+            Some(error) => bail!("{name}: {error}"),
             None => Ok(()),
         }
     }
@@ -311,7 +312,7 @@ impl<'r> Tests<'r> {
         let mut all = String::new();
         for number in 0..3 {
             let path = self.node.directory.join(format!("{name}-{number}.{ending}"));
-            all += &String::from_utf8_lossy(&std::fs::read(&path).map_err(about(&path))?);
+            all += &String::from_utf8_lossy(&fs_err::read(&path)?);
         }
         Ok(all)
     }
@@ -328,7 +329,7 @@ impl<'r> Tests<'r> {
             }
             sleep(Duration::from_secs(1));
         }
-        Err("transactions are still prepared".to_owned())
+        bail!("transactions are still prepared")
     }
 
     /// Of these tests those that the command line chooses.
@@ -341,7 +342,7 @@ impl<'r> Tests<'r> {
     /// The tests in a list.
     fn listed(&self, list: &str) -> Result<Vec<String>> {
         let path = root().join("tests/citus").join(list);
-        let lines = std::fs::read_to_string(&path).map_err(about(&path))?;
+        let lines = fs_err::read_to_string(&path)?;
         let tests = lines.lines().filter(|line| !line.starts_with('#')).map(str::to_owned);
         Ok(self.chosen(tests.collect()))
     }
@@ -356,7 +357,7 @@ impl<'r> Tests<'r> {
         driver
             .args(["--use-existing", &format!("--dbname={DATABASE}")])
             .args(tests);
-        let worker = self.cluster.servers.get(1).ok_or("there is no worker")?;
+        let worker = self.cluster.servers.get(1).context("there is no worker")?;
         driver.env("WORKER1_PORT", worker.connection("PGPORT")?);
         driver.env("PGOPTIONS", options("-c citus.enable_unsupported_feature_messages=off"));
         let ended = run(&mut driver);
@@ -383,11 +384,11 @@ impl<'r> Tests<'r> {
                 .to_string_lossy()
                 .into_owned();
             let kept = results(&format!("{name}.log"));
-            std::fs::copy(&log, &kept).map_err(about(&kept))?;
+            fs_err::copy(&log, &kept)?;
             found |= show_faults(&log, &server.directory.join("killed"))?;
         }
         if found {
-            Err("there are faults in the servers' logs".to_owned())
+            bail!("there are faults in the servers' logs")
         } else {
             Ok(())
         }

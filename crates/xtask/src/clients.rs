@@ -4,8 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use anyhow::bail;
+
 use crate::background::new_key;
-use crate::environment::{Environment, Result, about, run, step, text};
+use crate::environment::{Environment, Result, run, step, text};
 use crate::packages::{javascript, node, python};
 use crate::runner::Runner;
 use crate::service::Service;
@@ -36,10 +38,7 @@ const ACCOUNT: &str = "clienttests";
 /// A client fails that has passed before, unless that is accepted.
 pub fn clients(pg: Option<u32>, chosen: &[String], accept: bool) -> Result {
     if let Some(unknown) = chosen.iter().find(|client| !CLIENTS.contains(&client.as_str())) {
-        return Err(format!(
-            "there is no client '{unknown}' (there are: {})",
-            CLIENTS.join(" ")
-        ));
+        bail!("there is no client '{unknown}' (there are: {})", CLIENTS.join(" "));
     }
     let mut runner = Runner::with_postgres(pg, false)?;
     runner.environment.set_up("sdks")?;
@@ -55,7 +54,7 @@ pub fn clients(pg: Option<u32>, chosen: &[String], accept: bool) -> Result {
     let mut service = Service::start(&runner.environment, runner.work()?.directory.join("clients"))?;
     let key = start_gateways(&mut service)?;
     let results = service.directory.join("results");
-    std::fs::create_dir(&results).map_err(about(&results))?;
+    fs_err::create_dir(&results)?;
     for client in clients {
         client.run(&service.environment, &results)?;
     }
@@ -172,11 +171,7 @@ impl Client {
             Some(modules) => node(environment, modules)?,
             None => environment.command(&self.program),
         };
-        let output = program
-            .args(&self.arguments)
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(about(&self.program))?;
+        let output = program.args(&self.arguments).stderr(Stdio::inherit()).output()?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut lines = format!(
             "{{\"client\": \"{}\", \"version\": \"{}\", \"status\": {}}}\n",
@@ -190,6 +185,6 @@ impl Client {
             lines += &format!("{line}\n");
         }
         let file = results.join(self.name.replacen('/', ".", 1));
-        std::fs::write(&file, lines).map_err(about(&file))
+        Ok(fs_err::write(&file, lines)?)
     }
 }

@@ -1,14 +1,16 @@
 //! The programs that the guide shows, but for the one in Rust: they print what the page shows. Their packages come from their
 //! registries, at the versions that `tests/drivers` names.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::environment::{Result, about, root, run, step, text};
+use anyhow::{Context, bail};
+
+use crate::environment::{Result, root, run, step, text, write};
 use crate::packages::{javascript, node, python};
 use crate::pgbouncer;
 use crate::runner::Runner;
-use crate::temporary::Server;
+use crate::temporary::{ON_TCP, Server};
 
 /// `docs/README.md` says how their programs are marked.
 const PAGES: [&str; 3] = [
@@ -56,18 +58,19 @@ pub fn programs_behind(runner: &Runner, bouncer: &str) -> Result {
 }
 
 fn run_programs(runner: &Runner, bouncer: Option<&str>, is_chosen: impl Fn(&Program) -> bool) -> Result {
-    let pages = PAGES.map(|page| std::fs::read_to_string(root().join(page)).map_err(about(Path::new(page))));
+    let read = |page| Ok((page, fs_err::read_to_string(root().join(page))?));
+    let pages = PAGES.into_iter().map(read).collect::<Result<Vec<_>>>()?;
     let mut chosen = Vec::new();
-    for (page, text) in PAGES.into_iter().zip(&pages) {
-        chosen.extend(programs(page, text.as_ref()?)?.into_iter().filter(&is_chosen));
+    for (page, text) in &pages {
+        chosen.extend(programs(page, text)?.into_iter().filter(&is_chosen));
     }
     if chosen.is_empty() {
         return Ok(());
     }
     let environment = &runner.environment;
     let directory = runner.work()?.directory.join("drivers");
-    std::fs::create_dir(&directory).map_err(about(&directory))?;
-    let server = Server::start_with_tcp(environment, directory.join("cluster"), &[])?;
+    fs_err::create_dir(&directory)?;
+    let server = Server::start(environment, directory.join("cluster"), &[ON_TCP])?;
     let bouncer = bouncer
         .map(|program| pgbouncer::start(environment, program, &directory, &server))
         .transpose()?;
@@ -77,7 +80,7 @@ fn run_programs(runner: &Runner, bouncer: Option<&str>, is_chosen: impl Fn(&Prog
     };
     for (number, program) in chosen.iter().enumerate() {
         let directory = directory.join(number.to_string());
-        std::fs::create_dir(&directory).map_err(about(&directory))?;
+        fs_err::create_dir(&directory)?;
         make_database(&server)?;
         program.check(runner, &directory, &port)?;
     }
@@ -122,9 +125,9 @@ impl Program<'_> {
         program.current_dir(directory);
         program.env("PGHOST", "localhost").env("PGPORT", port);
         program.env("PGUSER", "postgres").env("PGDATABASE", DATABASE);
-        let printed = text(&mut program).map_err(|error| format!("{name}: {error}"))?;
+        let printed = text(&mut program).with_context(|| name.clone())?;
         if printed != self.shown.trim() {
-            return Err(format!("{name}: the program prints something else:\n{printed}"));
+            bail!("{name}: the program prints something else:\n{printed}");
         }
         println!("{name}: as the page shows");
         Ok(())
@@ -132,11 +135,7 @@ impl Program<'_> {
 
     fn command(&self, runner: &Runner, directory: &Path, port: &str) -> Result<Command> {
         let environment = &runner.environment;
-        let write = |name: &str, text: &str| {
-            let path = directory.join(name);
-            std::fs::write(&path, text).map_err(about(&path))?;
-            Ok::<PathBuf, String>(path)
-        };
+        let write = |name: &str, text: &str| write(directory.join(name), text);
         let packages = format!("tests/drivers/{}", self.size);
         let cached = format!("drivers-{}", self.size);
         match self.language {
@@ -176,7 +175,7 @@ impl Program<'_> {
 /// Makes the client of `schema.prisma`. Prisma looks for its packages beside that file. It would also fetch an engine for migrations,
 /// which no program uses, from a host of its own: so it is told of one.
 fn make_prisma_client(node: &mut Command, modules: &Path, directory: &Path) -> Result {
-    std::os::unix::fs::symlink(modules, directory.join("node_modules")).map_err(about(directory))?;
+    fs_err::os::unix::fs::symlink(modules, directory.join("node_modules"))?;
     node.env("PRISMA_SCHEMA_ENGINE_BINARY", "/bin/true");
     text(node.args([
         "node_modules/prisma/build/index.js",
@@ -211,12 +210,10 @@ fn programs<'p>(page: &'p str, text: &'p str) -> Result<Vec<Program<'p>>> {
             continue;
         }
         let Some(Part::Block("text", shown)) = blocks.next() else {
-            return Err(format!(
-                "{page}, {section}: a {language} program has no block `text` behind it"
-            ));
+            bail!("{page}, {section}: a {language} program has no block `text` behind it");
         };
         if !["small", "large"].contains(&mark) {
-            return Err(format!("{page}, {section}: `{mark}` is no mark of a program"));
+            bail!("{page}, {section}: `{mark}` is no mark of a program");
         }
         programs.push(Program {
             page,

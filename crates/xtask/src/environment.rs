@@ -6,8 +6,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The result of a step: its error says in one text why it fails.
-pub type Result<T = ()> = std::result::Result<T, String>;
+use anyhow::{Context, bail};
+
+/// The result of a step: its error says why it fails.
+pub type Result<T = ()> = anyhow::Result<T>;
 
 /// The environment that `pgrx-config/env.sh` makes of the caller's, for one PostgreSQL.
 #[derive(Clone)]
@@ -19,6 +21,7 @@ pub struct Environment {
     pub cache: PathBuf,
     /// The pinned versions of tools.
     pub cargo_deny: String,
+    pub cargo_mutants: String,
     pub pgspot: String,
     pub actionlint: String,
 }
@@ -43,7 +46,7 @@ impl Environment {
     /// # Errors
     /// The major is not supported.
     pub fn load(pg: Option<u32>, checked: bool) -> Result<Environment> {
-        let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$pgspot_version" "$actionlint_version""#;
+        let values = r#"printf '%s\0' "$PG" "$cache" "$cargo_deny_version" "$cargo_mutants_version" "$pgspot_version" "$actionlint_version""#;
         let mut bash = Command::new("bash");
         bash.args([
             "-euc",
@@ -60,7 +63,8 @@ impl Environment {
         let printed = output(&mut bash)?;
         let mut fields = printed.split(|&byte| byte == 0);
         let mut text = || String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
-        let (major, cache, cargo_deny, pgspot, actionlint) = (text(), text(), text(), text(), text());
+        let (major, cache) = (text(), text());
+        let (cargo_deny, cargo_mutants, pgspot, actionlint) = (text(), text(), text(), text());
         let variables = fields.filter_map(|field| {
             let end = field.iter().position(|&byte| byte == b'=')?;
             let (name, value) = field.split_at(end);
@@ -69,9 +73,12 @@ impl Environment {
         });
         Ok(Environment {
             variables: variables.collect(),
-            pg: major.parse().map_err(|_| format!("'{major}' is no PostgreSQL major"))?,
+            pg: major
+                .parse()
+                .with_context(|| format!("'{major}' is no PostgreSQL major"))?,
             cache: cache.into(),
             cargo_deny,
+            cargo_mutants,
             pgspot,
             actionlint,
         })
@@ -98,7 +105,7 @@ impl Environment {
     pub fn path_with(&self, directory: PathBuf) -> Result<OsString> {
         let path = self.get("PATH").unwrap_or_default();
         let paths = std::iter::once(directory).chain(std::env::split_paths(path));
-        std::env::join_paths(paths).map_err(|error| error.to_string())
+        Ok(std::env::join_paths(paths)?)
     }
 
     /// The value of a variable.
@@ -138,10 +145,7 @@ impl Environment {
     /// # Errors
     /// It cannot be made.
     pub fn make_directory_of_server(&self, directory: &Path) -> Result {
-        std::fs::DirBuilder::new()
-            .mode(0o700)
-            .create(directory)
-            .map_err(about(directory))?;
+        std::fs::DirBuilder::new().mode(0o700).create(directory)?;
         if is_root() {
             run(self.command("chown").arg("postgres:").arg(directory))?;
         }
@@ -226,13 +230,11 @@ fn of_the_caller() -> impl Iterator<Item = (OsString, OsString)> {
 /// # Errors
 /// It fails, or is not there.
 pub fn run(command: &mut Command) -> Result {
-    let status = command
-        .status()
-        .map_err(|error| format!("{}: {error}", name(command)))?;
+    let status = command.status().with_context(|| name(command))?;
     if status.success() {
         Ok(())
     } else {
-        Err(format!("{}: {status}", name(command)))
+        bail!("{}: {status}", name(command))
     }
 }
 
@@ -244,11 +246,11 @@ pub fn output(command: &mut Command) -> Result<Vec<u8>> {
     let output = command
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| format!("{}: {error}", name(command)))?;
+        .with_context(|| name(command))?;
     if output.status.success() {
         Ok(output.stdout)
     } else {
-        Err(format!("{}: {}", name(command), output.status))
+        bail!("{}: {}", name(command), output.status)
     }
 }
 
@@ -271,9 +273,13 @@ fn name(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Why something could not be done with a file or a directory.
-pub fn about(path: &Path) -> impl FnOnce(std::io::Error) -> String {
-    move |error| format!("{}: {error}", path.display())
+/// Writes a file. Returns its path.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: PathBuf, text: &str) -> Result<PathBuf> {
+    fs_err::write(&path, text)?;
+    Ok(path)
 }
 
 /// The names of the files in a directory that have this ending, without it, in order.
@@ -282,8 +288,8 @@ pub fn about(path: &Path) -> impl FnOnce(std::io::Error) -> String {
 /// The directory cannot be read.
 pub fn names(directory: &Path, ending: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(about(directory))? {
-        let name = entry.map_err(about(directory))?.file_name();
+    for entry in fs_err::read_dir(directory)? {
+        let name = entry?.file_name();
         if let Some(name) = name
             .to_str()
             .and_then(|name| name.strip_suffix(ending)?.strip_suffix('.'))

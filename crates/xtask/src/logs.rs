@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use crate::environment::{Result, about};
+use crate::environment::Result;
 
 /// Prints the lines of a file that contain one of these signs. Returns whether there are any.
 ///
 /// # Errors
 /// The file cannot be read.
 pub fn show_lines(path: &Path, signs: &[&str]) -> Result<bool> {
-    let content = std::fs::read(path).map_err(about(path))?;
+    let content = fs_err::read(path)?;
     let mut found = false;
     for (number, line) in String::from_utf8_lossy(&content).lines().enumerate() {
         if signs.iter().any(|sign| line.contains(sign)) {
@@ -27,8 +27,8 @@ pub fn show_lines(path: &Path, signs: &[&str]) -> Result<bool> {
 /// # Errors
 /// The log cannot be read.
 pub fn show_faults(log: &Path, killed: &Path) -> Result<bool> {
-    let content = std::fs::read(log).map_err(about(log))?;
-    let killed = std::fs::read_to_string(killed).unwrap_or_default();
+    let content = fs_err::read(log)?;
+    let killed = fs_err::read_to_string(killed).unwrap_or_default();
     let faults = faults(&content, &killed);
     for fault in &faults {
         println!("{}:{fault}", log.display());

@@ -66,6 +66,9 @@ enum Task {
     Mutants {
         /// Only these of tests/mutations, such as no-lock or filters/key-order
         mutants: Vec<String>,
+        /// Not those of tests/mutations, but all that cargo-mutants makes of these files of the model
+        #[arg(long = "file", value_name = "PATH", conflicts_with = "mutants")]
+        files: Vec<String>,
     },
     /// Many seeds of the random tests, and crashes
     Soak(Seeds),
@@ -224,7 +227,7 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{error:#}");
             ExitCode::FAILURE
         }
     }
@@ -237,7 +240,8 @@ fn run(Arguments { pg, task }: Arguments) -> Result {
         Task::Test(options) => steps::run_all(&options, pg),
         Task::Schema { accept } => requests::schema(pg, accept),
         Task::Upgrades { accept } => upgrades::upgrades(pg, accept),
-        Task::Mutants { mutants } => mutants::mutants(pg, &mutants),
+        Task::Mutants { mutants, files } if files.is_empty() => mutants::mutants(pg, &mutants),
+        Task::Mutants { files, .. } => mutants::of_the_model(pg, &files),
         Task::Soak(seeds) => requests::soak(pg, &seeds),
         Task::HostileLoad { minutes } => requests::hostile_load(pg, minutes),
         Task::FuzzSql(seeds) => requests::fuzz_sql(pg, &seeds),

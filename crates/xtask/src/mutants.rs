@@ -5,12 +5,16 @@
 //! Everything happens in a copy of the project and of PostgreSQL, so nothing is left behind but the build in `target/mutations`,
 //! which makes the next run faster.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::environment::{Environment, Result, about, names, output, root, run, text};
+use anyhow::{Context, bail};
+use fs_err::File;
+
+use crate::environment::{Environment, Result, names, output, root, run, text};
 use crate::regress::{GOLDEN, ISOLATION, Suite, options};
+use crate::requests::from_crates_io;
+use crate::runner::Runner;
 use crate::temporary::{Server, TemporaryDirectory, lock};
 
 /// The golden tests that look for mutants. The others look at nothing that a mutant breaks.
@@ -125,7 +129,7 @@ fn all() -> Result<Vec<String>> {
 pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
     for mutant in chosen {
         if !root().join(patch(mutant)).exists() {
-            return Err(format!("there is no {}", patch(mutant)));
+            bail!("there is no {}", patch(mutant));
         }
     }
     let mutants = if chosen.is_empty() { all()? } else { chosen.to_vec() };
@@ -148,9 +152,21 @@ pub fn mutants(pg: Option<u32>, chosen: &[String]) -> Result {
     }
     println!("{} mutants, {survivors} survive or do not compile", mutants.len());
     if survivors > 0 {
-        return Err("a test must notice each mutant".to_owned());
+        bail!("a test must notice each mutant");
     }
     Ok(())
+}
+
+/// Lets cargo-mutants change operators, branches and returned values in files of the model.
+///
+/// # Errors
+/// No test notices a change, or tests fail without any.
+pub fn of_the_model(pg: Option<u32>, files: &[String]) -> Result {
+    let mut environment = Runner::without_postgres(pg)?.environment;
+    let version = environment.cargo_mutants.clone();
+    from_crates_io(&mut environment, "mutants", &version)?;
+    let mut mutants = environment.cargo(["mutants", "--package", "table_service_model", "--output", "target"]);
+    run(mutants.args(files.iter().flat_map(|file| ["--file", file])))
 }
 
 /// A copy of the project and of PostgreSQL.
@@ -169,7 +185,7 @@ impl Workshop {
             run(environment.command("pgrx-config/setup.sh").args([&major, "run"]))?;
         }
         let target = root().join("target/mutations");
-        std::fs::create_dir_all(&target).map_err(about(&target))?;
+        fs_err::create_dir_all(&target)?;
         let lock = lock(&target.join(".one-run-at-a-time"))?;
         environment.set("CARGO_TARGET_DIR", target);
         environment.set("CARGO_PROFILE_DEV_DEBUG", "0");
@@ -198,13 +214,13 @@ impl Workshop {
         suites.build()?;
         let failed = suites.failing()?;
         if !failed.is_empty() {
-            return Err(format!("{}\nWithout any change, these fail: {failed}", self.log()));
+            bail!("{}\nWithout any change, these fail: {failed}", self.log());
         }
         let mut survivors = 0;
         for mutant in mutants {
             let patch = patch(mutant);
             run(self.command("git").args(["apply", &patch]))
-                .map_err(|_| format!("{mutant}: the patch does not apply any more; make it anew"))?;
+                .with_context(|| format!("{mutant}: the patch does not apply any more; make it anew"))?;
             let noticed = match suites.build() {
                 Ok(()) => suites.failing()?,
                 Err(error) => {
@@ -215,7 +231,7 @@ impl Workshop {
             };
             if noticed.is_empty() {
                 survivors += 1;
-                let text = std::fs::read_to_string(self.source.join(&patch)).map_err(about(&self.source))?;
+                let text = fs_err::read_to_string(self.source.join(&patch))?;
                 println!("{mutant:<34} SURVIVES: {}", text.lines().next().unwrap_or_default());
             } else {
                 println!("{mutant:<34} {noticed}");
@@ -244,16 +260,15 @@ impl Workshop {
 
     /// Returns the output of the last command of [`Workshop::quietly`].
     fn log(&self) -> String {
-        let log = std::fs::read(self.log_file()).unwrap_or_default();
+        let log = fs_err::read(self.log_file()).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
     /// Runs a command whose output goes to the log. Returns whether it succeeds. A command that never ends fails after these
     /// seconds.
     fn quietly(&self, seconds: u32, command: &Command) -> Result<bool> {
-        let path = self.log_file();
-        let log = File::create(&path).map_err(about(&path))?;
-        let errors = log.try_clone().map_err(about(&path))?;
+        let log = File::create(self.log_file())?.into_file();
+        let errors = log.try_clone()?;
         let mut limited = self.command("timeout");
         limited
             .arg(seconds.to_string())
@@ -262,17 +277,14 @@ impl Workshop {
             .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
             .stdout(log)
             .stderr(errors);
-        limited
-            .status()
-            .map(|status| status.success())
-            .map_err(|error| error.to_string())
+        Ok(limited.status()?.success())
     }
 
     fn build(&self, command: &Command) -> Result {
         if self.quietly(3600, command)? {
             Ok(())
         } else {
-            Err(self.log())
+            bail!(self.log())
         }
     }
 
@@ -303,8 +315,7 @@ impl Workshop {
         self.quietly(300, &driver)?;
         let log = self.log();
         let mut failed = failed_regression_tests(&log);
-        let differs =
-            std::fs::metadata(results.join("regression.diffs")).is_ok_and(|differences| differences.len() > 0);
+        let differs = fs_err::metadata(results.join("regression.diffs")).is_ok_and(|differences| differences.len() > 0);
         if !passed(&log) && !differs {
             failed.push(format!("{} does not run", suite.name));
         }
@@ -331,8 +342,8 @@ fn copy_project(environment: &Environment, source: &Path) -> Result {
         let (from, to) = (root().join(name), source.join(name));
         if from.exists() {
             let directory = to.parent().unwrap_or(source);
-            std::fs::create_dir_all(directory).map_err(about(directory))?;
-            std::fs::copy(&from, &to).map_err(about(&from))?;
+            fs_err::create_dir_all(directory)?;
+            fs_err::copy(&from, &to)?;
         }
     }
     Ok(())
@@ -365,7 +376,7 @@ impl Suites<'_> {
                 let program = program.and_then(|(_, rest)| Some(rest.split_once('"')?.0));
                 suites.system = Some(
                     program
-                        .ok_or("cargo names no program of the tests of the system")?
+                        .context("cargo names no program of the tests of the system")?
                         .into(),
                 );
             }
@@ -518,7 +529,7 @@ mod tests {
             "{mutants:?}"
         );
         for mutant in mutants {
-            let text = std::fs::read_to_string(root().join(patch(&mutant))).unwrap_or_default();
+            let text = fs_err::read_to_string(root().join(patch(&mutant))).unwrap_or_default();
             let says = text.lines().next().unwrap_or_default();
             assert!(
                 says.ends_with('.') && !says.contains("diff"),

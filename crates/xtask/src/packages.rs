@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::Context;
+
 use crate::environment::{Environment, Result, text};
 
 /// The Python of an environment that has the packages of a file.
@@ -36,7 +38,7 @@ pub fn node(environment: &Environment, modules: &Path) -> Result<Command> {
     let program = std::env::split_paths(&path)
         .map(|directory| directory.join("node"))
         .find(|program| program.exists())
-        .ok_or("there is no Node.js")?;
+        .context("there is no Node.js")?;
     let mut node = environment.command(program);
     node.env("NODE_PATH", modules).env("PATH", path);
     Ok(node)

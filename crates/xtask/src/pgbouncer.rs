@@ -3,8 +3,10 @@
 use std::net::TcpStream;
 use std::path::Path;
 
+use anyhow::bail;
+
 use crate::background::{Background, free_port};
-use crate::environment::{Environment, Result, about, is_root, text};
+use crate::environment::{Environment, Result, is_root, text, write};
 use crate::temporary::Server;
 
 /// Starts this program in front of a server, with the settings of `docs/guide/proxies.md`. Returns its port of 127.0.0.1.
@@ -13,19 +15,15 @@ use crate::temporary::Server;
 /// It does not start.
 pub fn start(environment: &Environment, program: &str, directory: &Path, server: &Server) -> Result<(Background, u16)> {
     let port = free_port()?;
-    let write = |name: &str, text: &str| {
-        let path = directory.join(format!("pgbouncer.{name}"));
-        std::fs::write(&path, text).map_err(about(&path))?;
-        Ok::<_, String>(path)
-    };
+    let write = |name: &str, text: &str| write(directory.join(format!("pgbouncer.{name}")), text);
     // It listens on 127.0.0.1 only, and takes everybody as the server there does.
     let users = write("users", "\"postgres\" \"\"\n\"gateway\" \"\"\n")?;
     let version = text(environment.command(program).arg("--version"))?;
     if !keeps_prepared_statements(&version) {
         let version = version.lines().next().unwrap_or_default();
-        return Err(format!(
+        bail!(
             "{program} is {version}, which loses prepared statements in transaction mode: give --program with 1.21 or later"
-        ));
+        );
     }
     let settings = write(
         "ini",

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::environment::{Environment, Result, about, names, root, run, text};
+use anyhow::bail;
+
+use crate::environment::{Environment, Result, names, root, run, text};
 use crate::logs::show_lines;
 use crate::temporary::{Server, TemporaryDirectory};
 
@@ -68,8 +70,8 @@ impl Suite {
             .unwrap_or(Path::new("/"))
             .join("../test")
             .join(self.driver);
-        let _ = std::fs::remove_dir_all(results);
-        std::fs::create_dir_all(results).map_err(about(results))?;
+        let _ = fs_err::remove_dir_all(results);
+        fs_err::create_dir_all(results)?;
         let mut driver = environment.command(&program);
         let mut option = |name: &str, value: &Path| {
             driver.arg(format!("--{name}={}", value.display()));
@@ -119,13 +121,13 @@ impl Run<'_> {
         }
         let (input, results) = (suite.input(), root().join("target").join(suite.name));
         let expected = input.join("expected");
-        std::fs::create_dir_all(&expected).map_err(about(&expected))?;
+        fs_err::create_dir_all(&expected)?;
         if self.accept {
             if let Some(patch) = differences(environment, &input).first() {
-                return Err(format!(
+                bail!(
                     "accept on an earlier PostgreSQL: {} has the differences",
                     patch.display()
-                ));
+                );
             }
             touch(&expected, &tests)?;
         }
@@ -136,7 +138,7 @@ impl Run<'_> {
             .args(&tests);
         let mut ended = run(driver.env("PGOPTIONS", options(self.sessions)));
         server.stop_and_keep()?;
-        std::fs::copy(server.directory.join("log"), results.join("server.log")).map_err(about(&results))?;
+        fs_err::copy(server.directory.join("log"), results.join("server.log"))?;
         let valgrind = keep_findings_of_valgrind(&server, &results)?;
         drop(server);
         if self.accept {
@@ -147,10 +149,10 @@ impl Run<'_> {
         internal_errors(&results)?;
         if !valgrind.is_empty() {
             valgrind.lines().take(100).for_each(|line| println!("{line}"));
-            return Err(format!(
+            bail!(
                 "valgrind found something (all of it: {}/valgrind.log)",
                 results.display()
-            ));
+            );
         }
         ended
     }
@@ -190,11 +192,7 @@ fn expected(environment: &Environment, input: &Path, results: &Path) -> Result<P
 pub fn touch(expected: &Path, tests: &[String]) -> Result {
     for test in tests {
         let path = expected.join(format!("{test}.out"));
-        std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(about(&path))?;
+        std::fs::File::options().create(true).append(true).open(&path)?;
     }
     Ok(())
 }
@@ -207,28 +205,28 @@ pub fn accept(results: &Path, expected: &Path) -> Result {
     let results = results.join("results");
     for test in names(&results, "out")? {
         let name = format!("{test}.out");
-        std::fs::copy(results.join(&name), expected.join(&name)).map_err(about(&results))?;
+        fs_err::copy(results.join(&name), expected.join(&name))?;
     }
     Ok(())
 }
 
 /// Prints a file, if it is there.
 pub fn show(file: &Path) {
-    if let Ok(text) = std::fs::read(file) {
+    if let Ok(text) = fs_err::read(file) {
         println!("{}", String::from_utf8_lossy(&text));
     }
 }
 
 fn keep_findings_of_valgrind(server: &Server, results: &Path) -> Result<String> {
     let mut findings = String::new();
-    for entry in std::fs::read_dir(&server.directory).map_err(about(&server.directory))? {
-        let path = entry.map_err(about(&server.directory))?.path();
+    for entry in fs_err::read_dir(&server.directory)? {
+        let path = entry?.path();
         if path.file_stem().is_some_and(|stem| stem == "valgrind") {
-            findings += &String::from_utf8_lossy(&std::fs::read(&path).map_err(about(&path))?);
+            findings += &String::from_utf8_lossy(&fs_err::read(&path)?);
         }
     }
     let log = results.join("valgrind.log");
-    std::fs::write(&log, &findings).map_err(about(&log))?;
+    fs_err::write(&log, &findings)?;
     Ok(findings)
 }
 
@@ -240,10 +238,7 @@ fn internal_errors(results: &Path) -> Result {
         found |= show_lines(&results.join("results").join(format!("{test}.out")), &["XX000"])?;
     }
     if found {
-        Err(format!(
-            "an internal error is always a bug (the log: {})",
-            log.display()
-        ))
+        bail!("an internal error is always a bug (the log: {})", log.display())
     } else {
         Ok(())
     }

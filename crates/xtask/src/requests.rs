@@ -1,6 +1,9 @@
 //! The tests on request: they take long, or they need programs that not every machine has.
 
 use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::bail;
 
 use crate::environment::{Environment, Result, names, root, run, step, text};
 use crate::regress::{GOLDEN, ISOLATION, Run};
@@ -63,29 +66,27 @@ pub fn schema(pg: Option<u32>, accept: bool) -> Result {
 /// # Errors
 /// A dependency breaks a rule of `deny.toml`.
 pub fn licences(pg: Option<u32>) -> Result {
-    let mut runner = Runner::without_postgres(pg)?;
-    let version = runner.environment.cargo_deny.clone();
-    let place = runner.environment.cache.join(format!("cargo-deny-{version}"));
+    let mut environment = Runner::without_postgres(pg)?.environment;
     step("Licences and origins of the dependencies");
-    let path = runner.environment.get("PATH").unwrap_or_default().to_owned();
-    let paths = std::env::split_paths(&path).chain([place.join("bin")]);
-    runner
-        .environment
-        .set("PATH", std::env::join_paths(paths).map_err(|error| error.to_string())?);
-    if text(
-        runner
-            .environment
-            .cargo(["deny", "--version"])
-            .stderr(std::process::Stdio::null()),
-    )
-    .is_err()
-    {
-        let mut install = runner.environment.cargo(["install", "--quiet", "--locked", "--root"]);
-        run(install.arg(&place).arg(format!("cargo-deny@{version}")))?;
+    let version = environment.cargo_deny.clone();
+    from_crates_io(&mut environment, "deny", &version)?;
+    run(&mut environment.cargo(["deny", "--offline", "check", "licenses", "bans", "sources"]))
+}
+
+/// Makes a command of cargo ready: the user's own, or one that is fetched once.
+///
+/// # Errors
+/// It could not be fetched.
+pub fn from_crates_io(environment: &mut Environment, command: &str, version: &str) -> Result {
+    let directory = environment.cache.join(format!("cargo-{command}-{version}"));
+    let path = environment.get("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::env::split_paths(path).chain([directory.join("bin")]))?;
+    environment.set("PATH", path);
+    if text(environment.cargo([command, "--version"]).stderr(Stdio::null())).is_err() {
+        let mut install = environment.cargo(["install", "--quiet", "--locked", "--root"]);
+        run(install.arg(directory).arg(format!("cargo-{command}@{version}")))?;
     }
-    run(&mut runner
-        .environment
-        .cargo(["deny", "--offline", "check", "licenses", "bans", "sources"]))
+    Ok(())
 }
 
 /// The directory of a package of Python, which is fetched once.
@@ -94,12 +95,12 @@ fn from_pypi(environment: &Environment, name: &str, version: &str) -> Result<Pat
     let place = environment.cache.join(format!("{name}-{version}"));
     let complete = place.join(".complete");
     if !complete.exists() {
-        let _ = std::fs::remove_dir_all(&place);
+        let _ = fs_err::remove_dir_all(&place);
         run(environment.command("python3").args(["-m", "venv"]).arg(&place))?;
         let mut pip = environment.command(place.join("bin/pip"));
         pip.args(["install", "--quiet", "--disable-pip-version-check"]);
         run(pip.arg(format!("{name}=={version}")))?;
-        std::fs::write(&complete, "").map_err(|error| error.to_string())?;
+        fs_err::write(&complete, "")?;
     }
     Ok(place)
 }
@@ -132,14 +133,10 @@ pub fn pgspot(pg: Option<u32>) -> Result {
         let script = format!("sql/{script}.sql");
         println!("{script}");
         // It says with its status that it has found something, and with its last line what.
-        let found = environment
-            .command(place.join("bin/pgspot"))
-            .arg(&script)
-            .output()
-            .map_err(|error| error.to_string())?;
+        let found = environment.command(place.join("bin/pgspot")).arg(&script).output()?;
         let found = String::from_utf8_lossy(&found.stdout).into_owned();
         if !found.contains("Errors: 0 Warnings: 0 Unknown: 0") {
-            return Err(format!("{script}:\n{found}"));
+            bail!("{script}:\n{found}");
         }
     }
     step("Passed: pgspot");
@@ -330,7 +327,7 @@ pub fn copy_peers(pg: Option<u32>, seeds: &Seeds) -> Result {
     step("Copies to and from azurite");
     runner.build_gateway()?;
     let directory = runner.work()?.directory.join("azurite");
-    std::fs::create_dir(&directory).map_err(|error| error.to_string())?;
+    fs_err::create_dir(&directory)?;
     let (_azurite, address) = azurite::start(&runner.environment, &directory)?;
     let mut tests = runner.tests(&["--test", "copy", "--", "--ignored", "--nocapture", "peers::"]);
     tests.env("AZURITE", address).env("AZURITE_DIRECTORY", &directory);

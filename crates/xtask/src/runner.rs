@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::environment::{Environment, Result, about, names, root, run, step, text};
+use anyhow::Context;
+
+use crate::environment::{Environment, Result, names, root, run, step, text};
 use crate::regress::{Run, Suite};
 use crate::temporary::{TemporaryDirectory, lock};
 
@@ -56,7 +58,7 @@ impl Runner {
     /// # Errors
     /// There is none.
     pub fn work(&self) -> Result<&TemporaryDirectory> {
-        self.work.as_ref().ok_or_else(|| "this needs servers".to_owned())
+        self.work.as_ref().context("this needs servers")
     }
 
     fn features(&self) -> [String; 3] {
@@ -134,7 +136,7 @@ impl Runner {
         let (releases, extensions) = (root().join("sql/releases"), PathBuf::from(share).join("extension"));
         for release in names(&releases, "sql")? {
             let name = format!("{release}.sql");
-            std::fs::copy(releases.join(&name), extensions.join(&name)).map_err(about(&extensions))?;
+            fs_err::copy(releases.join(&name), extensions.join(&name))?;
         }
         Ok(())
     }
@@ -174,7 +176,7 @@ impl Runner {
                 .command(self.environment.pg_config())
                 .arg("--pkglibdir"),
         )?;
-        let _ = std::fs::remove_file(PathBuf::from(libraries).join("table_service.so"));
+        let _ = fs_err::remove_file(PathBuf::from(libraries).join("table_service.so"));
         let mut test = self.environment.cargo(["pgrx", "test"]);
         test.arg(format!("pg{}", self.environment.pg))
             .args(name)

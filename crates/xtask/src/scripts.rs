@@ -42,6 +42,6 @@ mod tests {
     fn compose_names_the_image_of_this_version() {
         let path = crate::environment::root().join("packaging/compose.yaml");
         let image = format!("    image: table-service:{}\n", env!("CARGO_PKG_VERSION"));
-        assert!(std::fs::read_to_string(path).is_ok_and(|file| file.contains(&image)));
+        assert!(fs_err::read_to_string(path).is_ok_and(|file| file.contains(&image)));
     }
 }

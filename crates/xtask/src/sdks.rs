@@ -4,9 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use anyhow::bail;
+
 use crate::background::{Background, new_key};
 use crate::citus::{Cluster, Node};
-use crate::environment::{Environment, Result, about, run};
+use crate::environment::{Environment, Result, run};
 use crate::packages::{javascript, node, python};
 use crate::runner::Runner;
 use crate::service::{DATABASE, ROLE, Service, all};
@@ -38,7 +40,7 @@ pub fn sdks(runner: &Runner, bouncer: Option<&str>, tests: &[String]) -> Result 
 pub fn sdks_on_citus(runner: &Runner) -> Result {
     let programs = Programs::here(&runner.environment)?;
     let directory = runner.work()?.directory.join("sdk");
-    std::fs::create_dir(&directory).map_err(about(&directory))?;
+    fs_err::create_dir(&directory)?;
     let cluster = Cluster::start(&Node {
         environment: &runner.environment,
         directory: &directory,
@@ -87,10 +89,7 @@ impl Programs {
             tests.iter().map(|test| split(test)).collect()
         };
         if let Some((unknown, _)) = chosen.iter().find(|(suite, _)| !SUITES.contains(suite)) {
-            return Err(format!(
-                "there is no suite '{unknown}' (there are: {})",
-                SUITES.join(" ")
-            ));
+            bail!("there is no suite '{unknown}' (there are: {})", SUITES.join(" "));
         }
         let (key, other_key) = (new_key(&service.environment)?, new_key(&service.environment)?);
         let address = service.start_gateway("gateway", &["--account", ACCOUNT, "--key", &key, "--key", &other_key])?;
@@ -223,7 +222,7 @@ pub fn explorer(runner: &Runner, bouncer: Option<&str>, name: Option<&str>) -> R
     };
     let second = account("second", &server.url(ROLE, "second")?);
     let gone = account("gone", &server.url(ROLE, DATABASE)?.replace("cluster", "nowhere"));
-    std::fs::write(&accounts, second + &gone).map_err(about(&accounts))?;
+    fs_err::write(&accounts, second + &gone)?;
     let cluster = server.directory.clone();
     let accounts = accounts.display().to_string();
     let (clients, writing) = start_explorer(&mut service, "write", &["--config", &accounts])?;
@@ -252,7 +251,7 @@ fn lint(service: &Service, modules: &Path) -> Result {
     for file in ["eslint.config.js", "tsconfig.json", "package.json"] {
         copy(&format!("tests/explorer/{file}"), &checked)?;
     }
-    std::os::unix::fs::symlink(modules, checked.join("node_modules")).map_err(about(&checked))?;
+    fs_err::os::unix::fs::symlink(modules, checked.join("node_modules"))?;
     for program in [
         ["node_modules/eslint/bin/eslint.js", "--max-warnings=0", "."],
         ["node_modules/typescript/bin/tsc", "--project", "."],
@@ -268,11 +267,11 @@ fn start_explorer(service: &mut Service, rights: &str, options: &[&str]) -> Resu
     let path = file.display().to_string();
     let options = [options, &["--explorer", rights, "--explorer-address-file", &path]].concat();
     let address = service.start_gateway(rights, &options)?;
-    let mode = std::fs::metadata(&file).map_err(about(&file))?.permissions().mode();
+    let mode = fs_err::metadata(&file)?.permissions().mode();
     if mode & 0o077 != 0 {
-        return Err(format!("others can read the file with the address: {path}"));
+        bail!("others can read the file with the address: {path}");
     }
-    let explorer = std::fs::read_to_string(&file).map_err(about(&file))?;
+    let explorer = fs_err::read_to_string(&file)?;
     Ok((address, explorer.trim().to_owned()))
 }
 
@@ -287,7 +286,7 @@ fn a_terminal_shows_the_address(service: &mut Service) -> Result {
     let mut terminal = Background::start(&mut script, &service.directory, "script")?;
     let shown = service.directory.join("terminal");
     terminal.wait_until(|| {
-        let shown = std::fs::read_to_string(&shown).ok()?;
+        let shown = fs_err::read_to_string(&shown).ok()?;
         shown
             .lines()
             .any(|line| line.starts_with("explorer on http://127.0.0.1:") && line.contains("/explorer#token="))

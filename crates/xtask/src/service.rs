@@ -3,8 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, bail};
+
 use crate::background::{Background, address_of_gateway};
-use crate::environment::{Environment, Result, about, names, root};
+use crate::environment::{Environment, Result, names, root};
 use crate::logs::show_lines;
 use crate::pgbouncer;
 use crate::temporary::Server;
@@ -31,16 +33,9 @@ impl<'e> Service<'e> {
     /// # Errors
     /// It does not start.
     pub fn start(environment: &'e Environment, directory: PathBuf) -> Result<Service<'e>> {
-        std::fs::create_dir(&directory).map_err(about(&directory))?;
+        fs_err::create_dir(&directory)?;
         let server = Server::start(environment, directory.join("cluster"), &[])?;
-        server.sql(
-            "postgres",
-            "postgres",
-            &[
-                &format!("CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"),
-                &format!("CREATE DATABASE {DATABASE} OWNER {ROLE} ENCODING 'UTF8' TEMPLATE template0"),
-            ],
-        )?;
+        server.create_database(DATABASE, ROLE)?;
         server.sql(ROLE, DATABASE, &["CREATE EXTENSION table_service"])?;
         Service::of(environment, directory, vec![server])
     }
@@ -50,7 +45,7 @@ impl<'e> Service<'e> {
     /// # Errors
     /// One does not run.
     pub fn of(environment: &'e Environment, directory: PathBuf, servers: Vec<Server<'e>>) -> Result<Service<'e>> {
-        let first = servers.first().ok_or("there is no server")?;
+        let first = servers.first().context("there is no server")?;
         let mut programs = environment.clone();
         programs.set(
             "PATH",
@@ -76,7 +71,7 @@ impl<'e> Service<'e> {
     /// # Errors
     /// There is none.
     pub fn server(&self) -> Result<&Server<'e>> {
-        self.servers.first().ok_or_else(|| "there is no server".to_owned())
+        self.servers.first().context("there is no server")
     }
 
     /// Puts a `PgBouncer` between the gateways and the server.
@@ -141,7 +136,7 @@ impl<'e> Service<'e> {
             )?;
         }
         if found {
-            return Err("there are internal errors or secrets in the logs".to_owned());
+            bail!("there are internal errors or secrets in the logs");
         }
         Ok(())
     }
@@ -156,18 +151,18 @@ impl<'e> Service<'e> {
                     WHERE application_name = 'table-service-gateway' AND query ~ '_entit|execute_batch'"],
             )?;
             if statements == "0" {
-                return Err(format!(
+                bail!(
                     "no gateway has sent a statement on entities to {}",
                     server.directory.display()
-                ));
+                );
             }
         }
         Ok(())
     }
 
     fn keep_logs(&self, results: &Path) -> Result {
-        std::fs::create_dir_all(results).map_err(about(results))?;
-        let copy = |from: PathBuf, to: String| std::fs::copy(&from, results.join(to)).map(drop).map_err(about(&from));
+        fs_err::create_dir_all(results)?;
+        let copy = |from: PathBuf, to: String| fs_err::copy(from, results.join(to));
         for name in names(&self.directory, "log")? {
             let name = format!("{name}.log");
             copy(self.directory.join(&name), name)?;
@@ -185,10 +180,10 @@ impl<'e> Service<'e> {
 /// # Errors
 /// One has failed.
 pub fn all(results: impl Iterator<Item = Result>) -> Result {
-    let failed: Vec<String> = results.filter_map(Result::err).collect();
+    let failed = results.filter_map(Result::err).map(|error| format!("{error:#}"));
+    let failed: Vec<String> = failed.collect();
     if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(failed.join("\n"))
+        return Ok(());
     }
+    bail!(failed.join("\n"))
 }

@@ -1,5 +1,6 @@
 //! The steps of `make test`, in their order.
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 
 use crate::drivers;
@@ -134,7 +135,7 @@ fn exist(files: &[String]) -> Result {
             format!("tests/isolation/specs/{file}.spec"),
         ];
         if !paths.iter().any(|path| root().join(path).exists()) {
-            return Err(format!("there is neither {}", paths.join(" nor ")));
+            bail!("there is neither {}", paths.join(" nor "));
         }
     }
     Ok(())

@@ -6,8 +6,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
-use crate::environment::{Environment, Result, about, run, text};
+use anyhow::{Context, bail};
+
+use crate::environment::{Environment, Result, run, text};
 
 /// A directory in /tmp, and the servers in it.
 pub struct TemporaryDirectory {
@@ -16,15 +20,14 @@ pub struct TemporaryDirectory {
 }
 
 impl TemporaryDirectory {
-    /// Makes the directory. `environment` gets what the tests need to start servers that are listed in it. `lock` is held until
-    /// everything is cleaned up.
+    /// Makes the directory. `environment` gets what the tests need to start servers in it. `lock` is held until everything is cleaned
+    /// up.
     ///
     /// # Errors
     /// The directory cannot be made.
     pub fn new(environment: &mut Environment, lock: Option<File>) -> Result<TemporaryDirectory> {
         let directory = free_directory()?;
-        std::fs::create_dir(directory.join("clusters")).map_err(about(&directory))?;
-        environment.set("TABLE_SERVICE_CLUSTERS", directory.join("clusters"));
+        environment.set("TABLE_SERVICE_CLUSTERS", &directory);
         environment.set(
             "TABLE_SERVICE_CLUSTER_SCRIPT",
             crate::environment::root().join("pgrx-config/cluster.sh"),
@@ -38,7 +41,7 @@ impl TemporaryDirectory {
             .stdin(Stdio::piped())
             .process_group(0);
         cleaner.stdout(lock.map_or_else(Stdio::null, Stdio::from));
-        let cleaner = cleaner.spawn().map_err(|error| error.to_string())?;
+        let cleaner = cleaner.spawn()?;
         Ok(TemporaryDirectory { directory, cleaner })
     }
 
@@ -69,67 +72,53 @@ fn free_directory() -> Result<PathBuf> {
         match std::fs::DirBuilder::new().mode(0o755).create(&directory) {
             Ok(()) => return Ok(directory),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(about(&directory)(error)),
+            Err(error) => return Err(error.into()),
         }
     }
-    Err("there is no free name for a directory in /tmp".to_owned())
+    bail!("there is no free name for a directory in /tmp")
 }
 
-/// Runs as the cleaner of a directory: waits for the end of its input, then ends the programs and servers that run there and
-/// removes the directory.
+/// Runs as the cleaner of a directory: waits for the end of its input, then ends all processes that work there and removes the
+/// directory.
 ///
 /// # Errors
-/// A server does not end, or a file cannot be removed.
+/// A file cannot be removed.
 pub fn clean_up_at_end_of_input(directory: &Path) -> Result {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    end_programs_in(directory);
-    let script = crate::environment::root().join("pgrx-config/cluster.sh");
-    let swept = run(Command::new(script)
-        .arg("sweep")
-        .arg(directory.join("clusters"))
-        .stdout(Stdio::null()));
-    end_servers_of_pgrx(&directory.join("pgrx"));
-    std::fs::remove_dir_all(directory).map_err(about(directory))?;
-    swept
+    // A server writes what it must and frees its shared memory within seconds, also under valgrind.
+    for round in 0..300 {
+        let processes = processes_in(directory);
+        if processes.is_empty() {
+            break;
+        }
+        for (process, is_of_postgres) in processes {
+            let signal = match (round, is_of_postgres) {
+                (0, true) => "-QUIT",
+                (0, false) => "-TERM",
+                (299, _) => "-KILL",
+                _ => continue,
+            };
+            let _ = Command::new("kill")
+                .args([signal, &process])
+                .stderr(Stdio::null())
+                .status();
+        }
+        sleep(Duration::from_millis(100));
+    }
+    Ok(fs_err::remove_dir_all(directory)?)
 }
 
-/// Programs whose test has not come to its end. Servers of PostgreSQL run in their data directories.
-fn end_programs_in(directory: &Path) {
-    let Ok(processes) = std::fs::read_dir("/proc") else {
-        return;
-    };
-    for process in processes.filter_map(|entry| Some(entry.ok()?.path())) {
-        let runs_there = std::fs::read_link(process.join("cwd"))
-            .is_ok_and(|cwd| cwd.starts_with(directory) && !cwd.join("PG_VERSION").exists());
-        if let (true, Some(pid)) = (runs_there, process.file_name()) {
-            let _ = text(Command::new("kill").arg(pid));
-        }
-    }
-}
-
-/// pgrx stops its server itself, unless it was interrupted. A number in a pid file may belong to another process by now.
-fn end_servers_of_pgrx(directory: &Path) {
-    let Ok(entries) = std::fs::read_dir(directory) else {
-        return;
-    };
-    for data in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        let file = data.join("postmaster.pid");
-        let Some(pid) = std::fs::read_to_string(&file)
-            .ok()
-            .and_then(|text| text.lines().next()?.parse::<u32>().ok())
-        else {
-            continue;
-        };
-        if std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == data) {
-            let _ = text(Command::new("kill").args(["-INT", &pid.to_string()]));
-            for _ in 0..100 {
-                if !file.exists() {
-                    break;
-                }
-                std::thread::sleep(std::time::Duration::from_millis(100));
-            }
-        }
-    }
+/// Returns the processes that work in a directory, and whether each is PostgreSQL's, which works in its data directory.
+fn processes_in(directory: &Path) -> Vec<(String, bool)> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten();
+    let processes = processes.filter_map(|process| {
+        let process = process.ok()?;
+        let works_in = std::fs::read_link(process.path().join("cwd")).ok()?;
+        let name = process.file_name().into_string().ok()?;
+        let is_there = works_in.starts_with(directory);
+        is_there.then(|| (name, works_in.join("PG_VERSION").exists()))
+    });
+    processes.collect()
 }
 
 /// Waits until this process alone has the file.
@@ -137,42 +126,35 @@ fn end_servers_of_pgrx(directory: &Path) {
 /// # Errors
 /// The file cannot be opened.
 pub fn lock(path: &Path) -> Result<File> {
-    let file = File::options()
+    let file = fs_err::OpenOptions::new()
         .create(true)
         .append(true)
-        .open(path)
-        .map_err(about(path))?;
+        .open(path)?
+        .into_file();
     if file.try_lock().is_err() {
         eprintln!("Another run has {}; waiting for it to end.", path.display());
-        file.lock().map_err(about(path))?;
+        file.lock()?;
     }
     Ok(file)
 }
 
-/// A temporary server in a directory of its own, which is listed in a [`TemporaryDirectory`].
+/// The setting of a server that listens on 127.0.0.1.
+pub const ON_TCP: &str = "listen_addresses=127.0.0.1";
+
+/// A temporary server in a directory of its own, in a [`TemporaryDirectory`].
 pub struct Server<'e> {
     environment: &'e Environment,
     pub directory: PathBuf,
 }
 
 impl<'e> Server<'e> {
-    /// Starts one with these settings, NAME=VALUE.
+    /// Starts one with these settings, NAME=VALUE. With [`ON_TCP`] it listens on a free port of 127.0.0.1 too.
     ///
     /// # Errors
     /// It does not start.
     pub fn start(environment: &'e Environment, directory: PathBuf, settings: &[&str]) -> Result<Server<'e>> {
         let server = Server { environment, directory };
         server.script("start", settings, None)?;
-        Ok(server)
-    }
-
-    /// The same, and it listens on a free port of 127.0.0.1 too.
-    ///
-    /// # Errors
-    /// It does not start.
-    pub fn start_with_tcp(environment: &'e Environment, directory: PathBuf, settings: &[&str]) -> Result<Server<'e>> {
-        let server = Server { environment, directory };
-        server.script("start", settings, Some(("TCP", "1")))?;
         Ok(server)
     }
 
@@ -188,13 +170,13 @@ impl<'e> Server<'e> {
     /// The file is not there.
     pub fn connection(&self, name: &str) -> Result<String> {
         let path = self.directory.join("env");
-        let lines = std::fs::read_to_string(&path).map_err(about(&path))?;
+        let lines = fs_err::read_to_string(&path)?;
         let value = lines
             .lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         value
             .map(str::to_owned)
-            .ok_or_else(|| format!("{}: {name} is not there", path.display()))
+            .with_context(|| format!("{}: {name} is not there", path.display()))
     }
 
     /// How programs connect to it.
@@ -207,6 +189,18 @@ impl<'e> Server<'e> {
             "postgresql://{user}@{}:{port}/{database}",
             host.replace('/', "%2F")
         ))
+    }
+
+    /// Creates a database, and its owner, an ordinary role, unless that is postgres.
+    ///
+    /// # Errors
+    /// One of them is there already.
+    pub fn create_database(&self, database: &str, owner: &str) -> Result {
+        let role = format!("CREATE ROLE {owner} LOGIN");
+        let database = format!("CREATE DATABASE {database} OWNER {owner} ENCODING 'UTF8' TEMPLATE template0");
+        let role = (owner != "postgres").then_some(role.as_str());
+        let statements: Vec<&str> = role.into_iter().chain([database.as_str()]).collect();
+        self.sql("postgres", "postgres", &statements).map(drop)
     }
 
     /// psql, which prints only values and stops at the first error.
@@ -268,7 +262,7 @@ impl<'e> Server<'e> {
     pub fn make_template(self) -> Result {
         self.stop_and_keep()?;
         let connection = self.directory.join("env");
-        std::fs::remove_file(&connection).map_err(about(&connection))?;
+        fs_err::remove_file(&connection)?;
         std::mem::forget(self);
         Ok(())
     }

@@ -5,12 +5,14 @@
 //! lists every object of the extension. `tests/system/tests/system/upgrade.rs` tests the parts that need no library of another
 //! version.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-use crate::environment::{Environment, Result, about, root, run, step, text};
+use anyhow::{Context, bail};
+use fs_err::File;
+
+use crate::environment::{Environment, Result, root, run, step, text, write};
 use crate::runner::Runner;
 use crate::sdks::Programs;
 use crate::service::{DATABASE, Service};
@@ -45,12 +47,12 @@ pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
     runner.build_gateway()?;
     let environment = &runner.environment;
     let work = runner.work()?.directory.join("upgrades");
-    std::fs::create_dir(&work).map_err(about(&work))?;
+    fs_err::create_dir(&work)?;
     let new = Server::start(environment, work.join("new"), &[])?;
     create_database(&new)?;
     let catalog = catalog(&new)?;
     if catalog.is_empty() {
-        return Err("a new database has no catalog".to_owned());
+        bail!("a new database has no catalog");
     }
     let upgrades = Upgrades {
         environment,
@@ -91,7 +93,7 @@ pub fn upgrades(pg: Option<u32>, accept: bool) -> Result {
 /// The released versions before this one, and the commit of each.
 fn releases() -> Result<Vec<(String, String)>> {
     let path = root().join("sql/releases/commits");
-    let lines = std::fs::read_to_string(&path).map_err(about(&path))?;
+    let lines = fs_err::read_to_string(&path)?;
     let releases = lines
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -127,9 +129,9 @@ impl Upgrades<'_> {
         let formats = file(&server, "tests/upgrade/formats.sql")?;
         let committed = root().join(format!("crates/model/tests/formats/{release}.txt"));
         if accept {
-            std::fs::write(&committed, format!("{formats}\n")).map_err(about(&committed))?;
+            fs_err::write(&committed, format!("{formats}\n"))?;
         }
-        let committed_formats = std::fs::read_to_string(&committed).map_err(about(&committed))?;
+        let committed_formats = fs_err::read_to_string(&committed)?;
         self.same(&committed.display().to_string(), committed_formats.trim_end(), &formats)?;
 
         headline(&format!("A dump of {release}, restored into {THIS}"));
@@ -163,18 +165,15 @@ impl Upgrades<'_> {
         let environment = self.environment.with("PG_CONFIG", tree.join("bin/pg_config"));
         let (libraries, extensions) = directories(&environment)?;
         for file in files_of_the_extension(&libraries, &extensions)? {
-            std::fs::remove_file(&file).map_err(about(&file))?;
+            fs_err::remove_file(&file)?;
         }
-        let copy = |name: &str, to: &Path| {
-            let file = built.join(name);
-            std::fs::copy(&file, to.join(name)).map(drop).map_err(about(&file))
-        };
+        let copy = |name: &str, to: &Path| fs_err::copy(built.join(name), to.join(name));
         copy("table_service.so", &libraries)?;
         copy(&format!("table_service--{release}.sql"), &extensions)?;
         let path = root().join("table_service.control");
-        let control = std::fs::read_to_string(&path).map_err(about(&path))?;
+        let control = fs_err::read_to_string(&path)?;
         let control = control.replace("@CARGO_VERSION@", release);
-        std::fs::write(extensions.join("table_service.control"), control).map_err(about(&extensions))?;
+        fs_err::write(extensions.join("table_service.control"), control)?;
         Ok(environment)
     }
 
@@ -197,8 +196,8 @@ impl Upgrades<'_> {
             let to = to.join(file.file_name().unwrap_or_default());
             // In place, it would change under a session that has it open.
             let beside = to.with_extension("new");
-            std::fs::copy(&file, &beside).map_err(about(&file))?;
-            std::fs::rename(&beside, &to).map_err(about(&to))?;
+            fs_err::copy(&file, &beside)?;
+            fs_err::rename(&beside, &to)?;
         }
         Ok(())
     }
@@ -229,7 +228,7 @@ impl Upgrades<'_> {
     }
 
     fn unpack(&self, commit: &str, directory: &Path) -> Result {
-        std::fs::create_dir(directory).map_err(about(directory))?;
+        fs_err::create_dir(directory)?;
         let tar = directory.join("source.tar");
         run(self
             .environment
@@ -252,7 +251,7 @@ impl Upgrades<'_> {
         let mut service = Service::start(postgres, directory.clone())?;
         gateway.clone_into(&mut service.gateway);
         programs.run(service, &["python".to_owned()])?;
-        std::fs::remove_dir_all(&directory).map_err(about(&directory))?;
+        fs_err::remove_dir_all(&directory)?;
         let version = text(self.environment.command(gateway).arg("--version"))?;
         println!("ok: {version} with the extension of {}", postgres.pg_config().display());
         Ok(())
@@ -420,7 +419,7 @@ impl Upgrades<'_> {
         }
         text(init.arg("-D").arg(&data))?;
         let settings = root().join("pgrx-config/server.conf");
-        let settings = std::fs::read_to_string(&settings).map_err(about(&settings))?;
+        let settings = fs_err::read_to_string(&settings)?;
         let append = "printf '%s\n' \"$2\" \"include_if_exists = 'run.conf'\" >>\"$1\"";
         let mut configure = environment.command_of_server("sh");
         configure.args(["-c", append, "sh"]).arg(data.join("postgresql.conf"));
@@ -437,7 +436,7 @@ impl Upgrades<'_> {
             .arg(server.directory.join("data"));
         upgrade.arg("-D").arg(&data).arg("-s").arg(&directory);
         let log = self.work.join("pg_upgrade.log");
-        upgrade.stdout(File::create(&log).map_err(about(&log))?);
+        upgrade.stdout(File::create(&log)?.into_file());
         if let Err(error) = run(&mut upgrade) {
             let mut logs = environment.command("find");
             logs.arg(&log)
@@ -454,22 +453,18 @@ impl Upgrades<'_> {
             println!("ok: {what}");
             return Ok(());
         }
-        let file = |name: &str, text: &str| {
-            let path = self.work.join(name);
-            std::fs::write(&path, format!("{text}\n")).map_err(about(&path))?;
-            Ok::<_, String>(path)
-        };
+        let file = |name: &str, text: &str| write(self.work.join(name), &format!("{text}\n"));
         let mut diff = self.environment.command("diff");
         let diff = diff
             .arg("-u")
             .arg(file("expected", expected)?)
             .arg(file("got", got)?)
             .output();
-        let differences = diff.map_err(|error| error.to_string())?.stdout;
+        let differences = diff?.stdout;
         for line in String::from_utf8_lossy(&differences).lines().take(40) {
             println!("{}", line.chars().take(400).collect::<String>());
         }
-        Err(format!("FAILED: {what}"))
+        bail!("FAILED: {what}")
     }
 }
 
@@ -490,9 +485,9 @@ impl Session {
             .arg(psql.get_program())
             .args(psql.get_args());
         shell.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut psql = shell.spawn().map_err(|error| error.to_string())?;
+        let mut psql = shell.spawn()?;
         let input = psql.stdin.take();
-        let output = psql.stdout.take().ok_or("psql has no output")?;
+        let output = psql.stdout.take().context("psql has no output")?;
         Ok(Session {
             psql,
             input,
@@ -503,14 +498,12 @@ impl Session {
     /// Returns the answer to these commands.
     fn ask(&mut self, commands: &str) -> Result<String> {
         const END: &str = "end of the answer";
-        let input = self.input.as_mut().ok_or("psql has no input")?;
-        write!(input, "{commands}\n;\n\\echo {END}\n").map_err(|error| format!("psql: {error}"))?;
+        let input = self.input.as_mut().context("psql has no input")?;
+        write!(input, "{commands}\n;\n\\echo {END}\n").context("psql")?;
         let mut answer = String::new();
         loop {
             let mut line = String::new();
-            self.output
-                .read_line(&mut line)
-                .map_err(|error| format!("psql: {error}"))?;
+            self.output.read_line(&mut line).context("psql")?;
             if line.is_empty() || line.trim_end() == END {
                 return Ok(answer.trim().to_owned());
             }
@@ -560,8 +553,8 @@ fn directories(environment: &Environment) -> Result<(PathBuf, PathBuf)> {
 fn files_of_the_extension(libraries: &Path, extensions: &Path) -> Result<Vec<PathBuf>> {
     let library = libraries.join("table_service.so");
     let mut files: Vec<PathBuf> = library.exists().then_some(library).into_iter().collect();
-    for entry in std::fs::read_dir(extensions).map_err(about(extensions))? {
-        let path = entry.map_err(about(extensions))?.path();
+    for entry in fs_err::read_dir(extensions)? {
+        let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with("table_service.") || name.starts_with("table_service-") {
             files.push(path);

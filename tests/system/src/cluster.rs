@@ -62,7 +62,8 @@ impl Cluster {
 
     /// The same, listening on 127.0.0.1 too.
     pub fn start_on_tcp(settings: &[&str]) -> Cluster {
-        Cluster::start_with(settings, &[("TCP", "1")])
+        let on_tcp = ["listen_addresses=127.0.0.1"];
+        Cluster::start(&[settings, &on_tcp].concat())
     }
 
     /// The same, in this environment.
@@ -196,7 +197,8 @@ pub fn free_directory() -> PathBuf {
     loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("table_service_system.{}.{number}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
+        let directory = std::env::var_os("TABLE_SERVICE_CLUSTERS").map_or_else(std::env::temp_dir, PathBuf::from);
+        let directory = directory.join(name);
         if !directory.exists() {
             return directory;
         }

@@ -5,7 +5,8 @@
 //! [started](Session::start).
 //!
 //! Environment: `PG_CONFIG` says which PostgreSQL (the extension is installed there already);
-//! `TABLE_SERVICE_CLUSTER_SCRIPT` is the script that starts and stops servers.
+//! `TABLE_SERVICE_CLUSTER_SCRIPT` is the script that starts and stops servers; `TABLE_SERVICE_CLUSTERS` is the directory for them,
+//! in place of the system's for temporary files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Context, bail};
+
 use super::server::Postgres;
 use crate::citus::{Cluster, Node, build};
-use crate::environment::{Environment, Result, about, output};
+use crate::environment::{Environment, Result, output};
 use crate::temporary::Server;
 
 const DATABASE: &str = "tables";
@@ -43,8 +45,7 @@ pub fn citus(environment: &Environment, options: &Options) -> Result {
         "fsync=on",
     ];
     let plain = Server::start(&postgres.environment, postgres.directory().join("plain"), &settings)?;
-    let create = format!("CREATE DATABASE {DATABASE} ENCODING 'UTF8' TEMPLATE template0");
-    plain.sql("postgres", "postgres", &[&create])?;
+    plain.create_database(DATABASE, "postgres")?;
     plain.sql("postgres", DATABASE, &["CREATE EXTENSION table_service"])?;
     let cluster = Cluster::start(&Node {
         environment: &postgres.environment,
@@ -54,7 +55,7 @@ pub fn citus(environment: &Environment, options: &Options) -> Result {
         settings: &["fsync=on"],
     })?;
     let [coordinator, worker, _] = cluster.servers.as_slice() else {
-        return Err("a cluster has three servers".to_owned());
+        bail!("a cluster has three servers");
     };
     for server in [&plain, coordinator] {
         fill(server)?;
@@ -82,7 +83,7 @@ pub fn citus(environment: &Environment, options: &Options) -> Result {
         let last = partitions.matches(',').count() + 1;
         let variables =
             format!("\\set p random(1, {last})\n\\set r random(0, 999)\n\\set new random(1000000, 9000000000000000)\n");
-        std::fs::write(&script, variables + &statement + "\n").map_err(about(&script))?;
+        fs_err::write(&script, variables + &statement + "\n")?;
         let turn = |server: &Server| -> Result<f64> {
             let mut pgbench = postgres
                 .environment
@@ -92,7 +93,7 @@ pub fn citus(environment: &Environment, options: &Options) -> Result {
             pgbench.env("PGOPTIONS", "-c search_path=table_service");
             let printed = output(pgbench.arg(server.url("postgres", DATABASE)?))?;
             transactions_a_second(&String::from_utf8_lossy(&printed))
-                .ok_or_else(|| format!("{name}: pgbench has no result"))
+                .with_context(|| format!("{name}: pgbench has no result"))
         };
         let (mut rates, mut coordinators, mut workers) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..options.rounds {

@@ -4,8 +4,10 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
+
 use super::server::Postgres;
-use crate::environment::{Environment, Result, about, run};
+use crate::environment::{Environment, Result, run};
 
 /// How it is measured.
 #[derive(clap::Args)]
@@ -102,13 +104,13 @@ fn copy(postgres: &Postgres, arguments: &[&str]) -> Result<Copied> {
     let mut command = environment.command(&program);
     command.args(arguments).arg("--quiet").stdout(Stdio::null());
     let begin = Instant::now();
-    let mut child = command.spawn().map_err(about(&program))?;
+    let mut child = command.spawn()?;
     let mut memory = 0;
     loop {
         memory = resident(child.id()).unwrap_or(memory);
-        match child.try_wait().map_err(about(&program))? {
+        match child.try_wait()? {
             Some(status) if status.success() => break,
-            Some(status) => return Err(format!("{}: {status}", program.display())),
+            Some(status) => bail!("{}: {status}", program.display()),
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     }
@@ -120,7 +122,7 @@ fn copy(postgres: &Postgres, arguments: &[&str]) -> Result<Copied> {
 
 /// The largest resident memory of a process so far, in MB.
 fn resident(process: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let status = fs_err::read_to_string(format!("/proc/{process}/status")).ok()?;
     let kilobytes = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next())?;

@@ -1,7 +1,9 @@
 //! The measuring programs of `benches/src/bin`, and the servers on which they measure.
 
+use anyhow::Context;
+
 use super::server::Postgres;
-use crate::environment::{Environment, Result, about, run};
+use crate::environment::{Environment, Result, run};
 use crate::temporary::Server;
 
 /// Checkpoints would count for whichever side is measured while they run.
@@ -203,10 +205,10 @@ fn with<'s>(some: &[&'s str], more: &[&'s str]) -> Vec<&'s str> {
 /// In MB.
 fn half_of_the_memory() -> Result<u64> {
     let path = std::path::Path::new("/proc/meminfo");
-    let lines = std::fs::read_to_string(path).map_err(about(path))?;
+    let lines = fs_err::read_to_string(path)?;
     let kilobytes = lines
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next());
     let kilobytes = kilobytes.and_then(|number| number.parse::<u64>().ok());
-    Ok(kilobytes.ok_or("/proc/meminfo has no MemTotal")? / 2048)
+    Ok(kilobytes.context("/proc/meminfo has no MemTotal")? / 2048)
 }

@@ -100,7 +100,5 @@ impl Postgres {
 }
 
 fn processors() -> Result<usize> {
-    std::thread::available_parallelism()
-        .map(usize::from)
-        .map_err(|error| error.to_string())
+    Ok(std::thread::available_parallelism()?.get())
 }
