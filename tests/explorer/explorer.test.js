@@ -811,7 +811,7 @@ test("an explorer that only reads shows no buttons, and its database refuses", a
 
 test("without the token there is no data, and the page says which address to open", async () => {
   const page = await open(`${origin}/explorer#account=devstoreaccount1&table=Grid`);
-  await says(page, "InvalidAuthenticationInfo", ".problem");
+  await says(page, "NoAuthenticationInformation", ".problem");
   await says(page, "Open the address that was printed when the program started", ".problem");
   await close(page);
   for (const secret of [undefined, "", "wrong", token.slice(1), `${token}x`]) {

@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use table_service_gateway::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use table_service_gateway::explorer;
 use table_service_gateway::run::Addresses;
 
 /// The port that SDKs connect to with `UseDevelopmentStorage=true`.
@@ -36,7 +35,7 @@ impl Voice {
     pub fn listens(&self, addresses: &Addresses) {
         let port = addresses.clients.port();
         if let Some(address) = addresses.explorer.as_ref().filter(|_| *self != Voice::Quiet) {
-            explorer::print(address);
+            table_service_explorer::print(address);
         }
         match self {
             Voice::Quiet => {}

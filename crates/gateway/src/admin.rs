@@ -15,12 +15,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use table_service_explorer::{Body, Explorer};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::database::{Node, Session, usable};
-use crate::explorer::{Body, Explorer};
 use crate::faults::FaultSettings;
 use crate::gateway::Gateway;
 use crate::request::Host;

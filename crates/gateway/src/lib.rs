@@ -13,7 +13,7 @@ pub mod clock;
 pub mod config;
 pub mod cors;
 pub mod database;
-pub mod explorer;
+mod explorer;
 pub mod failure;
 pub mod faults;
 mod feed_watch;

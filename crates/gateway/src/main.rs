@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use table_service_gateway::config::{CommandLine, ConfigError};
-use table_service_gateway::{explorer, run};
+use table_service_gateway::run;
 
 /// The exit status for settings that are wrong until somebody changes them, as for a wrong command line. The service is not started
 /// again then.
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
                 listening.scheme, listening.clients, listening.admin
             );
             if let Some(address) = &listening.explorer
-                && !explorer::print(address)
+                && !table_service_explorer::print(address)
             {
                 tracing::warn!(
                     "the explorer's address has a secret, and standard output is no terminal: \

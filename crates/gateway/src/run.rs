@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use table_service_command_line::files;
 use table_service_connect::Certificates;
+use table_service_explorer::Explorer;
 use table_service_model::filter::Dialect;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,7 +24,7 @@ use crate::account::{Tenant, Tenants};
 use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
 use crate::config::{Config, ConfigError, ExplorerMode, LogFormat, OtherService};
 use crate::database::{Node, OF_CITUS, usable};
-use crate::explorer::{self, Explorer};
+use crate::explorer::Nodes;
 use crate::faults::Faults;
 use crate::feed_watch;
 use crate::gateway::{Gateway, TimeLimits};
@@ -95,7 +96,10 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
     let certificates = Certificates::read(config.database_ca.as_deref())
         .map_err(|problem| ConfigError::new("database_ca", problem))?;
-    let explorer = Explorer::new(&config, &certificates)?;
+    let explorer_nodes = match config.explorer {
+        ExplorerMode::Off => None,
+        ExplorerMode::Read | ExplorerMode::Write => Some(Arc::new(Nodes::new(&config, &certificates)?)),
+    };
     let tenants = Tenants::new(&config, &certificates)?;
     for tenant in tenants
         .iter()
@@ -107,7 +111,7 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
         );
     }
     tenants.iter().for_each(|tenant| tenant.database.start());
-    explorer.iter().for_each(Explorer::start);
+    explorer_nodes.iter().for_each(|nodes| nodes.start());
     let checks: Vec<_> = tenants
         .iter()
         .flat_map(|tenant| tenant.database.nodes().map(move |node| (tenant.clone(), node.clone())))
@@ -153,6 +157,7 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
         );
         return Err(ConfigError::new("explorer", problem).into());
     }
+    let explorer = explorer_nodes.map(|nodes| Explorer::new(nodes)).transpose()?;
     let mut explorer_address = explorer.as_ref().map(|explorer| explorer.address(admin_address));
 
     let gateway = Arc::new(Gateway {
@@ -197,7 +202,8 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     if let Some(path) = &config.explorer_address_file
         && let Some(address) = explorer_address.take()
     {
-        explorer::write(&address, path).map_err(|problem| ConfigError::new("explorer_address_file", problem))?;
+        table_service_explorer::write(&address, path)
+            .map_err(|problem| ConfigError::new("explorer_address_file", problem))?;
     }
     let mut other_addresses = Vec::new();
     for port in others {

@@ -396,7 +396,9 @@ impl Suites<'_> {
         let cargo = |arguments: &str| self.workshop.build(&self.workshop.cargo(arguments.split(' ')));
         match self.by {
             Caught::ByTheModel => cargo("test -p table_service_model --lib --no-run"),
-            Caught::ByTheGateway => cargo("test -p table_service_gateway --lib --test gateway --no-run"),
+            Caught::ByTheGateway => {
+                cargo("test -p table_service_explorer -p table_service_gateway --lib --test gateway --no-run")
+            }
             Caught::ByTheCopyProgram => cargo("test -p table_service_copy --lib --test copy --no-run"),
             Caught::ByTheEmulator => cargo("test -p table_service_emulator --no-run"),
             Caught::OnAServer => self.install(),
@@ -420,7 +422,11 @@ impl Suites<'_> {
                 Ok(failed.join(" "))
             }
             Caught::ByTheGateway => {
-                let mut failed = cargo(600, "test -p table_service_gateway --lib", &[])?;
+                let mut failed = cargo(
+                    600,
+                    "test -p table_service_explorer -p table_service_gateway --lib",
+                    &[],
+                )?;
                 if failed.is_empty() {
                     failed = cargo(600, "test -p table_service_gateway --test gateway --", &GATEWAY_TESTS)?;
                 }

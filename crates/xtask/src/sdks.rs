@@ -247,7 +247,7 @@ pub fn explorer(runner: &Runner, bouncer: Option<&str>, name: Option<&str>) -> R
 fn lint(service: &Service, modules: &Path) -> Result {
     let checked = service.directory.join("checked");
     let copy = |from: &str, to: &Path| run(service.environment.command("cp").args(["-r", from]).arg(to));
-    copy("crates/gateway/src/explorer/page", &checked)?;
+    copy("crates/explorer/src/page", &checked)?;
     for file in ["eslint.config.js", "tsconfig.json", "package.json"] {
         copy(&format!("tests/explorer/{file}"), &checked)?;
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use crate::modules::{Crate, Kind, Mention, Module};
 
 /// The crates of the product and the program that builds and tests them, each with those of them that it may import.
-const CRATES: [(&str, &[&str]); 8] = [
+const CRATES: [(&str, &[&str]); 9] = [
     ("table_service", &["table_service_model"]),
     ("table_service_command_line", &["table_service_model"]),
     ("table_service_connect", &["table_service_model"]),
@@ -23,14 +23,20 @@ const CRATES: [(&str, &[&str]); 8] = [
         &[
             "table_service_command_line",
             "table_service_connect",
+            "table_service_explorer",
             "table_service_gateway",
         ],
+    ),
+    (
+        "table_service_explorer",
+        &["table_service_command_line", "table_service_model"],
     ),
     (
         "table_service_gateway",
         &[
             "table_service_command_line",
             "table_service_connect",
+            "table_service_explorer",
             "table_service_model",
         ],
     ),
@@ -38,8 +44,13 @@ const CRATES: [(&str, &[&str]); 8] = [
     ("xtask", &[]),
 ];
 
-/// The programs that reach PostgreSQL, and what only the crate that does it for them may name.
-const PROGRAMS: [&str; 3] = ["table_service_copy", "table_service_emulator", "table_service_gateway"];
+/// The programs that reach PostgreSQL, with their explorer, and what only the crate that does it for them may name.
+const PROGRAMS: [&str; 4] = [
+    "table_service_copy",
+    "table_service_emulator",
+    "table_service_explorer",
+    "table_service_gateway",
+];
 const REACHES_SERVERS: &str = "table_service_connect";
 const OF_REACHING: [&[&str]; 8] = [
     &["tokio_postgres", "Config"],
@@ -526,7 +537,19 @@ mod tests {
         );
         assert_none(
             "table_service_gateway",
-            &[("lib.rs", "use table_service_model::Error;")],
+            &[(
+                "lib.rs",
+                "use table_service_model::Error; use table_service_explorer::Explorer;",
+            )],
+        );
+    }
+
+    #[test]
+    fn the_explorer_knows_no_gateway() {
+        assert_one(
+            "table_service_explorer",
+            &[("lib.rs", "use table_service_gateway::database::Node;")],
+            "lib.rs:1 imports table_service_gateway::database::Node: table_service_explorer may not depend on table_service_gateway; the extension and the programs use the model, and nothing else",
         );
     }
 

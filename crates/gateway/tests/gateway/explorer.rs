@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use raw_http::{ACCOUNT, Answer, Client, Connection, raw};
 use serde_json::{Value, json};
 use system_tests::Database;
+use table_service_explorer::{CALLS, EXPORTS};
 use table_service_gateway::database::{LOOK, Statement};
-use table_service_gateway::explorer::{CALLS, EXPORTS};
 use table_service_model::extension;
 
 use crate::failover::all_hosts;

@@ -3,8 +3,8 @@
 use system_tests::gateway::{program, url};
 use system_tests::planted;
 use system_tests::{Cluster, Database};
+use table_service_explorer::{CALLS, EXPORTS};
 use table_service_gateway::database::{LIBRARY, Statement};
-use table_service_gateway::explorer::{CALLS, EXPORTS};
 use table_service_model::extension::LOOK;
 
 /// The functions that a statement calls.

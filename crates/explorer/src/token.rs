@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rustls::crypto::ring;
+use ring::rand::{SecureRandom, SystemRandom};
 
 /// A random text of 256 bits.
 #[derive(Clone)]
@@ -17,8 +17,7 @@ impl Token {
     /// If the system gives no random numbers.
     pub fn new() -> Result<Token, String> {
         let mut bytes = [0; 32];
-        ring::default_provider()
-            .secure_random
+        SystemRandom::new()
             .fill(&mut bytes)
             .map_err(|_| "the system gives no random numbers".to_owned())?;
         Ok(Token(URL_SAFE_NO_PAD.encode(bytes)))

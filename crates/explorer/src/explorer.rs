@@ -1,4 +1,4 @@
-//! The paths of the explorer.
+//! The explorer: its paths, and what they do.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -6,67 +6,59 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use postgres_types::Json;
 use serde_json::Value;
-use table_service_connect::Certificates;
+use serde_json::value::RawValue;
+use table_service_model::Code;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use super::answer::{Body, Problem, json};
-use super::calls::CALLS;
-use super::database::Databases;
-use super::download::{Downloads, Wanted};
-use super::token::Token;
-use super::{guard, page};
-use crate::config::{Config, ExplorerMode};
-use crate::database::column;
+use crate::answer::{Body, Problem, json};
+use crate::calls::{CALLS, EXPORT};
+use crate::databases::{Databases, column};
+use crate::download::{Downloads, ExportRequest};
+use crate::token::Token;
+use crate::{guard, page};
 
 /// The most bytes of a call: an entity of 1 MiB, in JSON in JSON, or many small ones.
 const CALL_BYTES: usize = 8 * 1024 * 1024;
 /// How long a call may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// The most calls that are executed at a time. Others wait, when they have arrived: a client that sends slowly holds no place.
-const CALLS_AT_ONCE: usize = 4;
-/// The longest call that arrives beside any number of others, in bytes. The admin port has few connections.
+/// The most calls that run at a time. A call waits for its permit when its body has arrived, so slow clients hold none.
+const RUNNING_CALLS: usize = 4;
+/// A body beyond so many bytes needs a permit to arrive, because the admin port has few connections and little memory.
 const SHORT_BYTES: usize = 64 * 1024;
-/// The most longer calls that arrive or are executed at a time, so that many take no more memory than a few. Others wait.
+/// The most calls with longer bodies at a time.
 const LONG_CALLS: usize = 4;
 
 /// The explorer.
 pub struct Explorer {
     token: Token,
-    databases: Arc<Databases>,
+    databases: Arc<dyn Databases>,
     downloads: Downloads,
     running: Semaphore,
     long: Semaphore,
 }
 
 impl Explorer {
-    /// Makes it, with a new token. `None` if the configuration does not want it.
+    /// Makes an explorer of these databases, with a new token.
     ///
     /// # Errors
-    /// Without random numbers, and for a database URL that needs TLS without certificates.
-    pub fn new(config: &Config, certificates: &Certificates) -> Result<Option<Explorer>, String> {
-        if config.explorer == ExplorerMode::Off {
-            return Ok(None);
-        }
-        Ok(Some(Explorer {
+    /// If the system gives no random numbers.
+    pub fn new(databases: Arc<dyn Databases>) -> Result<Explorer, String> {
+        Ok(Explorer {
             token: Token::new()?,
-            databases: Arc::new(Databases::new(config, certificates)?),
+            databases,
             downloads: Downloads::default(),
-            running: Semaphore::new(CALLS_AT_ONCE),
+            running: Semaphore::new(RUNNING_CALLS),
             long: Semaphore::new(LONG_CALLS),
-        }))
+        })
     }
 
-    /// Begins to look at the servers of databases that have several.
-    pub fn start(&self) {
-        self.databases.start();
-    }
-
-    /// The address of the page, with the token. Whoever has it may do what the explorer may do.
+    /// Returns the address of the page, with the token, which gives all rights of the explorer.
     pub fn address(&self, admin: SocketAddr) -> String {
         format!("http://{admin}/explorer#token={}", self.token.expose())
     }
@@ -90,23 +82,11 @@ impl Explorer {
         if let Some(file) = page::file(path).filter(|_| reads) {
             return Ok(file);
         }
-        let nowhere = || {
-            Problem::new(
-                StatusCode::NOT_FOUND,
-                "ResourceNotFound",
-                "There is nothing here.",
-                None,
-            )
-        };
-        let rest = path.strip_prefix("/api").ok_or_else(nowhere)?;
+        let no_path = || Problem::not_found("The explorer has no such path.");
+        let rest = path.strip_prefix("/api").ok_or_else(no_path)?;
         if request.method() != Method::POST {
             let message = "The explorer is called with POST.";
-            return Err(Problem::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "UnsupportedHttpVerb",
-                message,
-                None,
-            ));
+            return Err(Problem::new(Code::UnsupportedHttpVerb, message, None));
         }
         guard::check(request.uri(), request.headers(), &self.token)?;
         if rest.is_empty() {
@@ -115,79 +95,63 @@ impl Explorer {
         let (account, name) = rest
             .strip_prefix('/')
             .and_then(|rest| rest.split_once('/'))
-            .ok_or_else(nowhere)?;
+            .ok_or_else(no_path)?;
         let (body, _long) = self.read(request.into_body()).await?;
-        let place = self.running.acquire().await;
-        if name == "export" {
-            let wanted: Wanted = serde_json::from_slice(&body)
+        if name == EXPORT {
+            let export: ExportRequest = serde_json::from_slice(&body)
                 .map_err(|error| Problem::input(format!("This cannot be exported: {error}")))?;
-            // It can take long, page by page, so it keeps no call waiting.
-            drop(place);
-            let download = self.downloads.prepare(account, wanted, &self.databases).await?;
+            // Without a permit: an export reads page by page, perhaps for long, and other calls need not wait for it.
+            let download = self.downloads.prepare(account, export, &self.databases).await?;
             let path = format!("/explorer/download/{download}");
             return Ok(json(serde_json::json!({ "path": path }).to_string()));
         }
-        let call = CALLS.iter().find(|call| call.name == name).ok_or_else(nowhere)?;
+        let call = CALLS.iter().find(|call| call.name == name).ok_or_else(no_path)?;
         let parameters = parameters(&body, call.parameters)?;
         call.check(&parameters)?;
-        let rows = self.databases.rows(account, call.sql, &parameters).await?;
-        let Some(row) = rows.first() else {
-            return Err(Problem::new(
-                StatusCode::NOT_FOUND,
-                "ResourceNotFound",
-                "The specified resource does not exist.",
-                None,
-            ));
-        };
-        let text: crate::database::Json<'_> = column(row, 0).map_err(|failure| {
-            Problem::new(
-                failure.status(),
-                failure.code.as_str(),
-                failure.message,
-                failure.hint.as_deref(),
-            )
-        })?;
-        Ok(json(text.0.to_owned()))
+        let _permit = self.running.acquire().await;
+        let rows = self.databases.rows(account, call.sql, parameters).await?;
+        let row = rows
+            .first()
+            .ok_or_else(|| Problem::not_found("The specified resource does not exist."))?;
+        let Json(value) = column::<Json<&RawValue>>(row, 0)?;
+        Ok(json(value.get().to_owned()))
     }
 
-    /// Reads the body of a call. A long one takes a place among the long ones.
+    /// Reads the body of a call. A long one takes a permit of the long ones.
     async fn read(&self, body: Incoming) -> Result<(Vec<u8>, Option<SemaphorePermit<'_>>), Problem> {
         let mut body = Limited::new(body, CALL_BYTES);
-        let (mut bytes, mut place) = (Vec::new(), None);
+        let (mut bytes, mut permit) = (Vec::new(), None);
         let read = timeout(BODY_TIME, async {
             while let Some(frame) = body.frame().await {
                 let Ok(data) = frame?.into_data() else { continue };
-                if place.is_none() && bytes.len() + data.len() > SHORT_BYTES {
-                    place = Some(self.long.acquire().await?);
+                if permit.is_none() && bytes.len() + data.len() > SHORT_BYTES {
+                    permit = Some(self.long.acquire().await?);
                 }
                 bytes.extend_from_slice(&data);
             }
             Ok::<_, Box<dyn Error + Send + Sync>>(())
         });
         match read.await {
-            Ok(Ok(())) => Ok((bytes, place)),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Problem::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "RequestBodyTooLarge",
-                "A call may have 8 MiB.",
-                None,
-            )),
+            Ok(Ok(())) => Ok((bytes, permit)),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                Err(Problem::new(Code::RequestBodyTooLarge, "A call may have 8 MiB.", None))
+            }
             _ => Err(Problem::input("The body cannot be read.")),
         }
     }
 
-    /// What the page has to know first.
+    /// Returns the accounts, and whether the page may change them: the first call of the page.
     fn accounts(&self) -> Response<Body> {
-        let known = serde_json::json!({
-            "accounts": self.databases.names(),
-            "canWrite": self.databases.mode() == ExplorerMode::Write,
+        let answer = serde_json::json!({
+            "accounts": self.databases.accounts(),
+            "canWrite": self.databases.can_write(),
             "version": env!("CARGO_PKG_VERSION"),
         });
-        json(known.to_string())
+        json(answer.to_string())
     }
 }
 
-/// The values of a call's parameters, in their order, as texts.
+/// Returns the values of a call's parameters, in their order, as texts.
 fn parameters(body: &[u8], names: &[&str]) -> Result<Vec<Option<String>>, Problem> {
     let mut given: HashMap<String, Value> = serde_json::from_slice(body)
         .map_err(|error| Problem::input(format!("The body must be an object of JSON: {error}")))?;

@@ -2,7 +2,7 @@
 
 use http::{Response, StatusCode};
 
-use super::answer::{Body, full, with};
+use crate::answer::{Body, full, with};
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
@@ -26,7 +26,7 @@ const FILES: [(&str, &str, &str); 14] = [
     ("/plots.js", SCRIPT, include_str!("page/plots.js")),
 ];
 
-/// The file with a path behind `/explorer`.
+/// Returns the file with a path behind `/explorer`.
 pub fn file(path: &str) -> Option<Response<Body>> {
     let (_, content_type, text) = FILES.iter().find(|(name, ..)| *name == path)?;
     Some(with(StatusCode::OK, content_type, full(*text)))
@@ -34,13 +34,34 @@ pub fn file(path: &str) -> Option<Response<Body>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::calls::{CALLS, EXPORT};
+
+    #[test]
+    fn the_scripts_make_the_calls_that_there_are() {
+        let mut called = BTreeSet::new();
+        for (path, _, text) in FILES {
+            for method in [".call(", ".step(", ".change("] {
+                let calls = text.match_indices(method).map(|(at, _)| &text[at + method.len()..]);
+                // The methods themselves pass a name on.
+                for call in calls.filter(|call| !call.starts_with("name, parameters")) {
+                    let name = call.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
+                    let (name, _) = name.unwrap_or_else(|| panic!("{path}: {method} has no literal: {call:.60}"));
+                    called.insert(name);
+                }
+            }
+        }
+        let known = CALLS.iter().map(|call| call.name).chain([EXPORT]);
+        assert_eq!(called, known.collect());
+    }
 
     /// What entities hold becomes text nodes. The policy of the page forbids the rest too, where browsers know it.
     #[test]
     fn no_script_makes_html_or_code_of_a_text() {
         for (path, _, text) in FILES {
-            for way in [
+            for name in [
                 "innerHTML",
                 "outerHTML",
                 "insertAdjacentHTML",
@@ -53,7 +74,7 @@ mod tests {
                 "Function(",
                 "javascript:",
             ] {
-                assert!(!text.contains(way), "{path}: {way}");
+                assert!(!text.contains(name), "{path}: {name}");
             }
         }
     }

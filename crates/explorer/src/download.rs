@@ -13,44 +13,29 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Frame;
 use serde::Deserialize;
+use table_service_model::Code;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
-use super::answer::{Body, Problem, with};
-use super::csv::{Columns, Entity, MOST_PROPERTIES};
-use super::database::Databases;
-use super::token::Token;
-use crate::database::column;
+use crate::answer::{Body, Problem, with};
+use crate::calls::EXPORTS;
+use crate::csv::{Columns, Entity, MOST_PROPERTIES};
+use crate::databases::{Databases, column};
+use crate::token::Token;
 
 const VALID: Duration = Duration::from_secs(30);
 /// The most paths that wait for their download.
 const WAITING: usize = 100;
 /// The most entities that are read at once.
 const TOP: &str = "1000";
-/// How long a text becomes before it is sent, in bytes: a part of the download. An entity is never divided.
+/// The length of a part of the download, in bytes. A part ends with an entity, so it may be longer.
 const PART: usize = 64 * 1024;
 
-/// A page of entities, each as a line of JSON, then with its properties in arrays. `$4` is the token of the page before.
-pub const EXPORTS: [&str; 2] = [
-    "SELECT table_service.entity_to_json(
-              ROW(p.partition_key, p.row_key, p.\"timestamp\", p.properties)::table_service.entity, 'minimal'::pg_catalog.text)::pg_catalog.text,
-            p.partition_key, p.continuation_token
-     FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text,
-       $3::pg_catalog.text::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties) AS p",
-    "SELECT v.names, v.types, v.\"values\", p.partition_key, p.row_key,
-            pg_catalog.to_char(p.\"timestamp\" AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), p.continuation_token
-     FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text,
-       $3::pg_catalog.text::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties) AS p,
-       LATERAL (SELECT pg_catalog.array_agg(e.name) AS names, pg_catalog.array_agg(e.type) AS types,
-                  pg_catalog.array_agg(e.value) AS \"values\"
-                FROM table_service.each_property(p.properties) AS e) AS v",
-];
-
-/// What is exported.
+/// The parameters of an export.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct ExportRequest {
     table: String,
     filter: Option<String>,
     format: Format,
@@ -69,26 +54,31 @@ struct Ticket {
     until: Instant,
 }
 
-/// The exports that nobody has downloaded yet, by the last part of their paths.
+/// The exports that wait for their download, by the last part of their paths.
 #[derive(Default)]
 pub struct Downloads(Mutex<HashMap<String, Ticket>>);
 
 impl Downloads {
-    /// The last part of the path of a new download. What can be refused is refused here: a browser shows nothing of a download that
-    /// fails. For CSV that takes as long as it takes to read all entities.
+    /// Returns the last part of the path of a new download. The export is checked here, because a browser shows no error of a
+    /// download. For CSV the check reads all entities.
     ///
     /// # Errors
     /// 503 if too many wait, and those of the database.
-    pub async fn prepare(&self, account: &str, wanted: Wanted, databases: &Arc<Databases>) -> Result<String, Problem> {
+    pub async fn prepare(
+        &self,
+        account: &str,
+        request: ExportRequest,
+        databases: &Arc<dyn Databases>,
+    ) -> Result<String, Problem> {
         let mut export = Export {
             databases: databases.clone(),
             account: account.to_owned(),
-            wanted,
+            request,
             token: None,
             is_over: false,
         };
         let form = export.form().await?;
-        let busy = |message: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ServerBusy", message, None);
+        let busy = |message: String| Problem::new(Code::ServerBusy, message, None);
         let name = Token::new().map_err(busy)?.expose().to_owned();
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -112,22 +102,17 @@ impl Downloads {
     pub async fn begin(&self, name: &str) -> Result<Response<Body>, Problem> {
         let ticket = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         let ticket = ticket.filter(|ticket| ticket.until > Instant::now()).ok_or_else(|| {
-            let hint = Some("A path of a download works once, for 30 seconds. Export again.");
-            Problem::new(
-                StatusCode::NOT_FOUND,
-                "ResourceNotFound",
-                "There is no such download.",
-                hint,
-            )
+            let hint = "A path of a download works once, for 30 seconds. Export again.".to_owned();
+            Problem::new(Code::ResourceNotFound, "There is no such download.", Some(hint))
         })?;
         let Ticket { mut export, form, .. } = ticket;
-        let (ending, content_type) = match export.wanted.format {
+        let (ending, content_type) = match export.request.format {
             Format::Jsonl => ("jsonl", "application/x-ndjson"),
             Format::Csv => ("csv", "text/csv; charset=utf-8"),
         };
-        // What no table can have in its name cannot be in a file's name.
+        // The name is not checked yet, and becomes the name of a file.
         let table: String = export
-            .wanted
+            .request
             .table
             .chars()
             .filter(char::is_ascii_alphanumeric)
@@ -145,14 +130,14 @@ impl Downloads {
 }
 
 struct Export {
-    databases: Arc<Databases>,
+    databases: Arc<dyn Databases>,
     account: String,
-    wanted: Wanted,
+    request: ExportRequest,
     token: Option<String>,
     is_over: bool,
 }
 
-/// How entities are written.
+/// The form of exported entities.
 enum Form {
     /// Each as a line of JSON.
     Lines,
@@ -160,29 +145,29 @@ enum Form {
 }
 
 impl Export {
-    /// The rows of the next page.
+    /// Returns the rows of the next page.
     async fn rows(&mut self, top: &str) -> Result<Vec<Row>, Problem> {
-        let Wanted { table, filter, format } = &self.wanted;
+        let ExportRequest { table, filter, format } = &self.request;
         let [lines, arrays] = EXPORTS;
         let (sql, token_column) = match format {
             Format::Jsonl => (lines, 2),
             Format::Csv => (arrays, 6),
         };
-        let parameters = [
+        let parameters = vec![
             Some(table.clone()),
             filter.clone(),
             Some(top.to_owned()),
             self.token.clone(),
         ];
-        let rows = self.databases.rows(&self.account, sql, &parameters).await?;
-        self.token = rows.last().map(|row| value(row, token_column)).transpose()?.flatten();
+        let rows = self.databases.rows(&self.account, sql, parameters).await?;
+        self.token = rows.last().map(|row| column(row, token_column)).transpose()?.flatten();
         self.is_over = self.token.is_none();
         Ok(rows)
     }
 
-    /// How the entities are written. Afterwards the export is at its beginning.
+    /// Returns the form of the entities. The export is at its beginning afterwards.
     async fn form(&mut self) -> Result<Form, Problem> {
-        let form = match self.wanted.format {
+        let form = match self.request.format {
             Format::Jsonl => {
                 self.rows("1").await?;
                 Form::Lines
@@ -194,7 +179,7 @@ impl Export {
         Ok(form)
     }
 
-    /// The columns of all entities.
+    /// Returns the columns of all entities.
     async fn columns(&mut self) -> Result<Columns, Problem> {
         let mut columns = Columns::default();
         loop {
@@ -218,7 +203,7 @@ impl Export {
         if let Err(problem) = self.send_pages(&form, first, &sender).await {
             tracing::warn!(?problem, "an export of the explorer was cut");
             let cut = io::Error::other("the export was cut");
-            // If nobody reads any more, nobody has to know.
+            // The client may have gone.
             let _ = sender.send(Err(cut)).await;
         }
     }
@@ -241,7 +226,7 @@ impl Export {
                 }
             }
             if self.is_over {
-                // If nobody reads any more, nobody has to know.
+                // The client may have gone.
                 let _ = sender.send(Ok(text.into())).await;
                 return Ok(());
             }
@@ -255,8 +240,8 @@ impl Form {
     fn line(&self, text: &mut String, row: &Row) -> Result<(), Problem> {
         match self {
             Form::Lines => {
-                if value::<Option<&str>>(row, 1)?.is_some() {
-                    text.push_str(value(row, 0)?);
+                if column::<Option<&str>>(row, 1)?.is_some() {
+                    text.push_str(column(row, 0)?);
                     text.push('\n');
                 }
                 Ok(())
@@ -271,29 +256,18 @@ impl Form {
     }
 }
 
-/// The entity of a row with its properties in arrays. `None` for the row that has only a token.
+/// Returns the entity of a row with its properties in arrays, or `None` for a row that has only a token.
 fn entity(row: &Row) -> Result<Option<Entity>, Problem> {
-    let Some(partition_key) = value(row, 3)? else {
+    let Some(partition_key) = column(row, 3)? else {
         return Ok(None);
     };
-    let list = |index| value::<Option<Vec<String>>>(row, index).map(Option::unwrap_or_default);
+    let list = |index| column::<Option<Vec<String>>>(row, index).map(Option::unwrap_or_default);
     let properties = list(0)?.into_iter().zip(list(1)?).zip(list(2)?);
     Ok(Some(Entity {
-        keys: [partition_key, value(row, 4)?],
-        timestamp: value(row, 5)?,
+        keys: [partition_key, column(row, 4)?],
+        timestamp: column(row, 5)?,
         properties: properties.map(|((name, edm), text)| [name, edm, text]).collect(),
     }))
-}
-
-fn value<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Problem> {
-    column(row, index).map_err(|failure| {
-        Problem::new(
-            failure.status(),
-            failure.code.as_str(),
-            failure.message,
-            failure.hint.as_deref(),
-        )
-    })
 }
 
 /// A body whose parts come one by one.

@@ -1,13 +1,13 @@
-//! Who may call the explorer: only its own page, with the token.
+//! The guard of the calls: only the explorer's own page may make them, and only with the token.
 //!
-//! There is no cookie: browsers share cookies between the ports of a host. The admin port has checked the Host already.
+//! The token is in no cookie, because browsers share cookies between the ports of a host. The admin port has checked the Host already.
 
+use http::Uri;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
-use http::{StatusCode, Uri};
+use table_service_model::Code;
 
-use super::answer::Problem;
-use super::token::Token;
-use crate::request::Host;
+use crate::answer::Problem;
+use crate::token::Token;
 
 /// Checks the headers of a call.
 ///
@@ -16,40 +16,35 @@ use crate::request::Host;
 pub fn check(uri: &Uri, headers: &HeaderMap, token: &Token) -> Result<(), Problem> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if headers.contains_key(ORIGIN) {
-        let host = Host::of(uri, headers).ok();
-        let own = host.map(|host| format!("http://{}", host.as_str()));
+        let host = uri
+            .authority()
+            .map_or_else(|| text(HOST), |authority| Some(authority.as_str()));
+        let own = host.map(|host| format!("http://{host}"));
         let is_one = headers.get_all(ORIGIN).iter().count() == 1 && headers.get_all(HOST).iter().count() == 1;
         if !is_one || own.is_none() || own.as_deref() != text(ORIGIN) {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "AuthorizationFailure",
-                "Only the explorer's own page may call it.",
-                None,
-            ));
+            let message = "Only the explorer's own page may call it.";
+            return Err(Problem::new(Code::AuthorizationFailure, message, None));
         }
     }
     let media_type = text(CONTENT_TYPE).unwrap_or_default();
     let media_type = media_type.split(';').next().unwrap_or_default().trim();
     if !media_type.eq_ignore_ascii_case("application/json") {
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "InvalidHeaderValue",
-            "The Content-Type must be application/json.",
-            None,
-        ));
+        let message = "The Content-Type must be application/json.";
+        return Err(Problem::new(Code::MediaTypeNotSupported, message, None));
     }
     let sent = text(AUTHORIZATION).and_then(|value| value.split_once(' '));
     match sent {
         Some((scheme, sent)) if scheme.eq_ignore_ascii_case("Bearer") && token.is(sent) => Ok(()),
-        _ => Err(Problem::new(
-            StatusCode::UNAUTHORIZED,
-            "InvalidAuthenticationInfo",
-            "The explorer does not know you.",
-            Some(
-                "Open the address that was printed when the program started, with all that stands behind #token=. \
-                 It is a new one after each start.",
-            ),
-        )),
+        _ => {
+            let hint = "Open the address that was printed when the program started, with all that stands behind #token=. \
+                        It is a new one after each start.";
+            let message = "The explorer does not know you.";
+            Err(Problem::new(
+                Code::NoAuthenticationInformation,
+                message,
+                Some(hint.to_owned()),
+            ))
+        }
     }
 }
 
@@ -101,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pages_may_send_to_other_sites_is_refused() {
+    fn content_that_pages_may_send_to_other_sites_is_refused() {
         let (token, bearer) = token();
         let known = &(AUTHORIZATION, bearer.as_str());
         for media_type in [
@@ -116,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_has_the_token_may_call() {
+    fn a_call_needs_the_token() {
         let (token, _) = token();
         assert_eq!(status(&[HOST_HEADER, JSON, OWN], &token), 401);
         let without_scheme = &(AUTHORIZATION, token.expose());

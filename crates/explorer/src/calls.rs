@@ -1,11 +1,11 @@
-//! The calls of the page. Each is one statement, so each is one transaction.
+//! The statements of the explorer. Each call of the page is one statement, so each is one transaction.
 //!
-//! A statement takes texts and casts them itself. It returns one JSON value, which goes to the page as it is. It calls the SQL
-//! API; what it reads of the catalog beside that are the estimated size and the number of rows of a table. All that it names is
-//! qualified, because others may have made functions, operators and types in a schema of the search_path. Each call gives all arguments
-//! with their types, because the owner of the database may have made another function of that name.
+//! A statement takes texts and casts them itself. It returns one JSON value, which goes to the page unchanged. It calls the SQL API,
+//! and reads the estimated size and number of rows of a table from the catalog. All names are qualified, because other users may
+//! have made functions, operators and types in a schema of the search_path. Each call gives all arguments with their types, because
+//! the owner of the database may have made another function of that name.
 
-use super::answer::Problem;
+use crate::answer::Problem;
 
 /// A call.
 pub struct Call {
@@ -32,7 +32,7 @@ impl Call {
     }
 }
 
-/// What the grid shows of a value. All of it comes with `get_entity`.
+/// The length of a value in the grid. `get_entity` gives the whole value.
 macro_rules! shown {
     () => {
         "200"
@@ -50,7 +50,7 @@ macro_rules! moment {
     };
 }
 
-/// The properties of a bag: name, type, what is shown of the value, and how long the value is.
+/// The properties of a bag: name, type, the beginning of the value, and its length.
 macro_rules! properties {
     ($bag:literal, $value:expr) => {
         concat!(
@@ -75,6 +75,10 @@ macro_rules! entity {
     };
 }
 
+/// The call that prepares a download ([`EXPORTS`]). It is the only one that is no statement.
+pub const EXPORT: &str = "export";
+
+/// All other calls. Their names stand here once; a test compares the page's scripts with them.
 pub const CALLS: &[Call] = &[
     // PostgreSQL takes a partition tree for 1,000 relations, and would read the whole pg_class for each table to join with it. An array
     // is looked up in the index.
@@ -289,4 +293,20 @@ pub const CALLS: &[Call] = &[
         sql: "SELECT pg_catalog.json_build_object('set',
                 table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)::pg_catalog.text)",
     },
+];
+
+/// A page of entities, each as a line of JSON, then with its properties in arrays. `$4` is the token of the page before.
+pub const EXPORTS: [&str; 2] = [
+    "SELECT table_service.entity_to_json(
+              ROW(p.partition_key, p.row_key, p.\"timestamp\", p.properties)::table_service.entity, 'minimal'::pg_catalog.text)::pg_catalog.text,
+            p.partition_key, p.continuation_token
+     FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text,
+       $3::pg_catalog.text::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties) AS p",
+    "SELECT v.names, v.types, v.\"values\", p.partition_key, p.row_key,
+            pg_catalog.to_char(p.\"timestamp\" AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), p.continuation_token
+     FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text,
+       $3::pg_catalog.text::pg_catalog.int8, $4::pg_catalog.text, NULL::table_service.properties) AS p,
+       LATERAL (SELECT pg_catalog.array_agg(e.name) AS names, pg_catalog.array_agg(e.type) AS types,
+                  pg_catalog.array_agg(e.value) AS \"values\"
+                FROM table_service.each_property(p.properties) AS e) AS v",
 ];

@@ -9,6 +9,7 @@ use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use serde::Serialize;
+use table_service_model::Code;
 
 /// A body that is there, or one that is made while it is sent.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -26,13 +27,12 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (CACHE_CONTROL, "no-store"),
 ];
 
-/// Why a call was not executed.
+/// Why a call was not executed: an error of the service, as the page shows it.
 #[derive(Debug, Serialize)]
 pub struct Problem {
     #[serde(skip)]
     pub status: StatusCode,
-    /// A code of the service.
-    code: String,
+    code: &'static str,
     message: String,
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,27 +40,35 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub fn new(status: StatusCode, code: impl Into<String>, message: impl Into<String>, hint: Option<&str>) -> Problem {
+    /// Makes a problem with the status that the service has for its code.
+    pub fn new(code: Code, message: impl Into<String>, hint: Option<String>) -> Problem {
+        let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Problem {
             status,
-            code: code.into(),
+            code: code.as_str(),
             message: message.into(),
-            hint: hint.map(str::to_owned),
+            hint,
         }
     }
 
-    /// What the caller has got wrong.
+    /// Makes a problem of a wrong argument.
     pub fn input(message: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::BAD_REQUEST, "InvalidInput", message, None)
+        Problem::new(Code::InvalidInput, message, None)
+    }
+
+    /// Makes a problem that should not occur.
+    pub fn internal(message: impl Into<String>) -> Problem {
+        Problem::new(Code::InternalError, message, None)
+    }
+
+    /// Makes the problem of a path that does not exist.
+    pub fn not_found(message: impl Into<String>) -> Problem {
+        Problem::new(Code::ResourceNotFound, message, None)
     }
 
     pub fn answer(&self) -> Response<Body> {
-        #[derive(Serialize)]
-        struct Wrapper<'a> {
-            error: &'a Problem,
-        }
-        let json = serde_json::to_string(&Wrapper { error: self }).unwrap_or_default();
-        with(self.status, "application/json", full(json))
+        let json = serde_json::json!({ "error": self });
+        with(self.status, "application/json", full(json.to_string()))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Where the operator gets the address of the page: on the terminal, or in a file that only they can read. It has the token, so it
-//! is in no log.
+//! The address of the page. It has the token, so the operator gets it on the terminal or in a file that only its owner can read, and
+//! no log has it.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ pub fn print(address: &str) -> bool {
     let mut out = std::io::stdout().lock();
     let is_terminal = out.is_terminal();
     if is_terminal {
-        // Whoever reads this may stop reading.
+        // The reader may have gone.
         let _ = writeln!(out, "explorer on {address}");
     }
     is_terminal

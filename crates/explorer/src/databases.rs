@@ -1,0 +1,31 @@
+//! What the explorer needs of the program that serves it.
+
+use std::pin::Pin;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use crate::answer::Problem;
+
+/// The databases of the accounts.
+pub trait Databases: Send + Sync {
+    /// Returns the names of the accounts, in the order in which the page lists them.
+    fn accounts(&self) -> &[String];
+
+    /// Returns whether statements may write.
+    fn can_write(&self) -> bool;
+
+    /// Runs a statement in the database of an account, as a transaction of its own. It ends even if the caller has gone.
+    fn rows(&self, account: &str, sql: &'static str, parameters: Vec<Option<String>>) -> Rows<'_>;
+}
+
+/// The rows of a statement, or why there are none.
+pub type Rows<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Problem>> + Send + 'a>>;
+
+/// Returns a value of a row.
+///
+/// # Errors
+/// `InternalError` for a value of another type.
+pub fn column<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Problem> {
+    row.try_get(index).map_err(|error| Problem::internal(error.to_string()))
+}

@@ -1,0 +1,21 @@
+//! The explorer: a page that shows and changes the tables of accounts. A program serves it, and gives it its [`Databases`].
+//!
+//! The files of the page hold no data and need no credentials. The calls of the page ([`CALLS`]) do: each is one statement of
+//! the SQL API.
+
+mod address;
+mod answer;
+mod calls;
+mod csv;
+mod databases;
+mod download;
+mod explorer;
+mod guard;
+mod page;
+mod token;
+
+pub use address::{print, write};
+pub use answer::{Body, Problem};
+pub use calls::{CALLS, Call, EXPORTS};
+pub use databases::{Databases, Rows};
+pub use explorer::Explorer;
