@@ -1,14 +1,16 @@
 //! Start and end of the emulator.
 
 use std::path::{Path, PathBuf};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
 use table_service_gateway::config::{self, AccountSettings, Config, ConfigError, DEVELOPMENT_ACCOUNT, Settings};
 use table_service_gateway::run;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cleaner::Cleaner;
+use crate::control::Control;
+use crate::faults::Faults;
 use crate::installation::Installation;
 use crate::parent;
 use crate::postgres::{self, FIRST_DATABASE, Server};
@@ -110,6 +112,10 @@ async fn serve(
     if let Some(file) = &wanted.log_file {
         make_directory_of(file)?;
     }
+    let control = Arc::new(Control {
+        faults: Faults::new(wanted.more.faults.clone()),
+        keeps_tables: wanted.data.is_some(),
+    });
     let config = gateway(wanted, &settings.directory)?;
     run::start_log(&config).map_err(|error| of_config(&error))?;
     let mut server = tokio::select! {
@@ -120,7 +126,7 @@ async fn serve(
         }
     };
     let listens = AtomicBool::new(false);
-    let gateway = run::run(config, |addresses| {
+    let gateway = run::run(config, Some(control), |addresses| {
         listens.store(true, Ordering::Relaxed);
         voice.listens(addresses);
     });
@@ -222,8 +228,6 @@ fn gateway(wanted: Wanted, socket: &Path) -> Result<Config, String> {
         ..Settings::default()
     })
     .map_err(|error| in_words_of(wanted.names, &error))?;
-    config.allow_reset = wanted.data.is_none();
-    config.faults = Some(wanted.more.faults);
     config.log_file = wanted.log_file;
     config.other_services = wanted.other_services;
     config.unsigned_tokens = wanted.unsigned_tokens;

@@ -4,7 +4,9 @@
 pub mod azurite;
 pub mod cleaner;
 pub mod command_line;
+pub mod control;
 pub mod emulator;
+pub mod faults;
 pub mod health;
 pub mod installation;
 pub mod parent;

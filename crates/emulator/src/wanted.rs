@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use table_service_gateway::config::{AccountSettings, ConfigError, ExplorerMode, OtherService};
-use table_service_gateway::faults::FaultSettings;
 
+use crate::faults::FaultSettings;
 use crate::voice::Voice;
 
 #[derive(Debug)]

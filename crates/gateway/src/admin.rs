@@ -1,4 +1,4 @@
-//! The port for operators: /live, /ready and /metrics; also /explorer; of an emulator /reset and /faults.
+//! The port for operators: /live, /ready and /metrics, the explorer, and the paths of a hook.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,10 +18,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use table_service_explorer::{Body, Explorer};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::{Instant, timeout};
 
-use crate::database::{Node, Session, usable};
-use crate::faults::FaultSettings;
+use crate::database::{Node, usable};
 use crate::gateway::Gateway;
 use crate::request::Host;
 use crate::response::error::HINT;
@@ -36,9 +34,6 @@ pub const CONNECTIONS: usize = 64;
 /// How long a client may take to send the head of a request, or be idle before it, and to read the answer.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const ANSWER_TIME: Duration = Duration::from_secs(30);
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// The most bytes of the body of `POST /faults`.
-const FAULTS_BYTES: usize = 64 * 1024;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// The admin endpoint.
@@ -46,15 +41,11 @@ pub struct Admin {
     pub gateway: Arc<Gateway>,
     /// Set when the gateway is shutting down.
     pub stopping: AtomicBool,
-    /// Whether `POST /reset` deletes all tables.
-    pub allow_reset: bool,
-    /// Whether `/faults` shows and changes the faults that are injected.
-    pub allow_faults: bool,
     /// Whether only this machine reaches the port.
     pub is_loopback: bool,
     /// The names, beside `localhost`, by which requests may call the port.
     pub hosts: Vec<String>,
-    /// The page that shows the tables, if it is wanted.
+    /// The page that shows the tables, unless it is off.
     pub explorer: Option<Explorer>,
 }
 
@@ -148,22 +139,14 @@ impl Admin {
         let path = request.uri().path();
         match &self.explorer {
             Some(explorer) if path == "/explorer" || path.starts_with("/explorer/") => explorer.answer(request).await,
-            _ => whole(self.answer_operators(request).await),
-        }
-    }
-
-    async fn answer_operators(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        match (request.method(), request.uri().path()) {
-            (&Method::POST, "/reset") if self.allow_reset => self.reset(&request).await,
-            // Only an emulator has faults.
-            (&Method::POST, "/reset") if self.allow_faults => {
-                not_allowed("This emulator keeps its tables, so it cannot be reset\n")
-            }
-            (_, "/reset") if self.allow_faults => not_allowed("Only POST is allowed\n"),
-            (&Method::POST, "/faults") if self.allow_faults => self.set_faults(request).await,
-            (&Method::GET | &Method::HEAD, path) => self.state(path).await,
-            (_, "/faults") if self.allow_faults => not_allowed("Only GET, HEAD and POST are allowed\n"),
-            _ => not_allowed("Only GET and HEAD are allowed\n"),
+            _ => whole(match &self.gateway.hook {
+                Some(hook) if hook.has_path(path) => hook.answer(&self.gateway.tenants, request).await,
+                _ if matches!(*request.method(), Method::GET | Method::HEAD) => self.state(path).await,
+                _ => {
+                    let refused = "Only GET and HEAD are allowed\n".to_owned();
+                    text(StatusCode::METHOD_NOT_ALLOWED, TEXT, refused)
+                }
+            }),
         }
     }
 
@@ -190,7 +173,6 @@ impl Admin {
                         .map(|tenant| (tenant.account.name(), &tenant.database)),
                 ),
             ),
-            "/faults" if self.allow_faults => faults(&self.gateway.faults.settings()),
             _ => text(
                 StatusCode::NOT_FOUND,
                 TEXT,
@@ -211,46 +193,6 @@ impl Admin {
             host.is_address() || host.name() == "localhost" || self.hosts.iter().any(|known| known == host.name())
         };
         !is_checked || Host::of(request.uri(), request.headers()).is_ok_and(is_known)
-    }
-
-    /// Deletes all tables and the properties of the service, so that tests begin with nothing.
-    async fn reset(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        if is_of_a_page(request) {
-            let refused = "Web pages may not reset the emulator\n".to_owned();
-            return text(StatusCode::FORBIDDEN, TEXT, refused);
-        }
-        for tenant in self.gateway.tenants.iter() {
-            let session = Session::new(&tenant.database, Instant::now() + self.gateway.limits.request);
-            if let Err(failure) = session.empty().await {
-                return text(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{failure}\n"));
-            }
-            tenant.cors.changed(&session).await;
-        }
-        self.gateway.faults.begin_anew();
-        text(StatusCode::OK, TEXT, "empty\n".to_owned())
-    }
-
-    /// Sets the faults that are injected to those of the body, and no others. Without a body there are none.
-    async fn set_faults(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        if is_of_a_page(&request) {
-            let refused = "Web pages may not inject faults\n".to_owned();
-            return text(StatusCode::FORBIDDEN, TEXT, refused);
-        }
-        let body = Limited::new(request.into_body(), FAULTS_BYTES).collect();
-        let Ok(Ok(body)) = timeout(HEAD_TIME, body).await else {
-            return text(StatusCode::BAD_REQUEST, TEXT, "The body cannot be read\n".to_owned());
-        };
-        match FaultSettings::read(&body.to_bytes()) {
-            Ok(settings) => {
-                self.gateway.faults.set(settings);
-                faults(&self.gateway.faults.settings())
-            }
-            Err(error) => {
-                let example = r#"{"throttle": "partition=2000", "inject": "503=1%,timeout=0.1%", "seed": 7}"#;
-                let problem = format!("These are no faults: {error}. They look like {example}\n");
-                text(StatusCode::BAD_REQUEST, TEXT, problem)
-            }
-        }
     }
 
     /// Returns whether every account can be served, and a line about each of its nodes. One node is enough for an account: if
@@ -301,22 +243,6 @@ async fn state(node: &Node, is_single: bool) -> Result<String, String> {
         return Err(away(problem));
     }
     usable(node.extension().await.map_err(away)?)
-}
-
-/// Returns whether a web page has sent a request: browsers send this header with every POST. A page must not change the
-/// emulator of who visits it.
-fn is_of_a_page(request: &Request<Incoming>) -> bool {
-    request.headers().contains_key(ORIGIN)
-}
-
-fn not_allowed(what_is: &str) -> Response<Full<Bytes>> {
-    text(StatusCode::METHOD_NOT_ALLOWED, TEXT, what_is.to_owned())
-}
-
-fn faults(settings: &FaultSettings) -> Response<Full<Bytes>> {
-    let mut json = serde_json::to_string(settings).unwrap_or_default();
-    json.push('\n');
-    text(StatusCode::OK, JSON, json)
 }
 
 fn misdirected() -> Response<Full<Bytes>> {

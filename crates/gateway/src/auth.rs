@@ -15,7 +15,7 @@ use crate::shares::Share;
 use crate::unsigned_token;
 
 /// Checks the credentials of a request and returns what they allow. `challenged` says whether refused clients are told where
-/// they get a token. `place` takes a place for a request that needs the database. Only one with a right signature does, so that
+/// they get a token. `permit` takes a permit to run for a request that needs the database. Only one with a right signature does, so that
 /// the answers to all others do not depend on the account.
 ///
 /// # Errors
@@ -26,7 +26,7 @@ pub async fn authenticate(
     head: &Head,
     target: &Target<'_>,
     challenged: bool,
-    place: impl FnOnce() -> Result<Share, Failure>,
+    permit: impl FnOnce() -> Result<Share, Failure>,
 ) -> Result<Grant, Failure> {
     if let Some(value) = head.header(AUTHORIZATION) {
         return match Authorization::parse(value)? {
@@ -65,7 +65,7 @@ pub async fn authenticate(
     sas.check_signature(&tenant.account)?;
     let policies = match sas.policy() {
         Some((table, _)) => {
-            let _place = place()?;
+            let _permit = permit()?;
             Some(Box::pin(policies(session, table)).await?)
         }
         None => None,

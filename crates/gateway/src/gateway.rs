@@ -1,5 +1,5 @@
-//! Takes a request through its stages: head, account, operation, credentials, body, faults, execution, response. Each stage
-//! can end it.
+//! Takes a request through its stages: head, account, operation, credentials, body, permit, execution, response. Each takes what
+//! the stages before it have made, and can end the request with an error.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -10,6 +10,7 @@ use http::header::{ACCEPT, CONNECTION, EXPECT, HeaderValue, IF_MATCH, ORIGIN, WW
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use table_service_model::access::Grant;
 use table_service_model::error::RequestError;
 use table_service_model::json::Metadata;
 use table_service_model::{Code, Error};
@@ -22,7 +23,7 @@ use crate::body::Pending;
 use crate::cors::{self, Preflight};
 use crate::database::{Endpoint, Session};
 use crate::failure::Failure;
-use crate::faults::{Asked, Faults};
+use crate::hook::{Decision, End, Hook, HookedRequest};
 use crate::needs::Need;
 use crate::observe::{self, Event, Metrics, Outcome};
 use crate::operations::{self, Context};
@@ -44,7 +45,7 @@ pub struct TimeLimits {
     /// From the head of the request to the last result of the database.
     pub request: Duration,
     pub body: Duration,
-    /// How long a request waits for memory.
+    /// Of the wait for memory.
     pub memory: Duration,
 }
 
@@ -52,14 +53,35 @@ pub struct TimeLimits {
 pub struct Gateway {
     pub tenants: Tenants,
     pub metrics: Metrics,
-    /// Places for requests. A request takes its place when it can run, so a client that sends slowly holds none.
-    pub places: Arc<Shares>,
-    /// Memory for bodies that have arrived and responses that clients have not taken, in bytes.
+    /// Permits to run. A request takes its permit when its body has arrived, so a slow client holds none.
+    pub permits: Arc<Shares>,
+    /// Memory for bodies that have arrived and responses that clients have not received, in bytes.
     pub memory: Arc<Shares>,
     pub limits: TimeLimits,
     pub proxies: TrustedProxies,
-    /// Faults that an emulator injects. A gateway has none.
-    pub faults: Faults,
+    /// The hook of the program that the gateway is a part of, if it has one.
+    pub hook: Option<Arc<dyn Hook>>,
+}
+
+/// Account and time limit of a request.
+struct Addressed<'r> {
+    target: &'r Target<'r>,
+    /// `None` if there is no such account. The credentials' stage refuses that, so that clients cannot find out which accounts exist.
+    tenant: Option<&'r Arc<Tenant>>,
+    deadline: Instant,
+}
+
+/// A request whose credentials permit its operation.
+struct Permitted<'r> {
+    tenant: &'r Tenant,
+    session: Session<'r>,
+    grant: Grant,
+}
+
+/// The body of a request, and the memory for all that the request may need. From then on it only gives back.
+struct Received {
+    body: Vec<u8>,
+    memory: Share,
 }
 
 impl Gateway {
@@ -75,23 +97,17 @@ impl Gateway {
         match Head::read(id, peer, parts) {
             Ok(head) => {
                 let (gateway, repeated) = (self.clone(), echo.clone());
-                let served = Uncancelled::new(async move {
-                    let mut event = event;
-                    let target = Target::parse(&head.host, &head.path);
-                    let reply = gateway.respond(&head, target.as_ref(), body, &mut event).await;
-                    let tenant = target.and_then(|target| gateway.tenants.get(target.account));
-                    gateway.finish(reply, &event, repeated, tenant.map(|tenant| (&head, tenant)))
-                });
+                let served = Uncancelled::new(async move { gateway.respond(&head, body, event, repeated).await });
                 // After a panic the connection and all other requests go on.
                 served.await.unwrap_or_else(|panic| {
                     let reason = panic_text(panic.as_ref());
                     let reply = plain_error(RequestError::Internal { reason }.into(), form, id);
-                    self.finish(reply, &Event::begin(id), echo, None)
+                    into_http(self.finish(reply, &Event::begin(id), echo))
                 })
             }
             Err(error) => {
-                let mut refused = self.finish(plain_error(error.into(), form, id), &event, echo, None);
-                // What stands behind it may be its body or another request.
+                let mut refused = into_http(self.finish(plain_error(error.into(), form, id), &event, echo));
+                // The bytes after it may be its body or another request.
                 let close = HeaderValue::from_static("close");
                 refused.headers_mut().insert(CONNECTION, close);
                 refused
@@ -99,31 +115,11 @@ impl Gateway {
         }
     }
 
-    /// Adds the common headers, and to an answer of an account those for browsers; counts the request and logs it.
-    fn finish(
-        &self,
-        reply: Reply,
-        event: &Event,
-        echo: Echo,
-        asked: Option<(&Head, &Arc<Tenant>)>,
-    ) -> Response<Full<Bytes>> {
-        let outcome = Outcome {
-            status: reply.status,
-            error: reply.error.as_ref().map(|(code, hint)| (*code, hint.as_deref())),
-            response_bytes: reply.body.len(),
-            duration: event.started.elapsed(),
-            client_request_id: echo.client_request_id.as_ref(),
-        };
-        observe::record(&self.metrics, event, &outcome);
-        let reply = reply.finish(event.id, echo);
-        into_http(match asked {
-            Some((head, tenant)) => for_browsers(head, tenant, reply),
-            None => reply,
-        })
-    }
-
-    async fn respond(&self, head: &Head, target: Option<&Target<'_>>, body: Incoming, event: &mut Event) -> Reply {
+    /// Takes a request from its head to its response.
+    async fn respond(&self, head: &Head, body: Incoming, mut event: Event, echo: Echo) -> Response<Full<Bytes>> {
         let _active = Active::begin(&self.metrics);
+        let target = Target::parse(&head.host, &head.path);
+        let tenant = target.as_ref().and_then(|target| self.tenants.get(target.account));
         let mut body = Pending::new(body);
         let accepted = accepted(head.query.get("$format"), head.header(ACCEPT));
         let form = match &accepted {
@@ -134,11 +130,153 @@ impl Gateway {
             Err(_) => Form::Json(Metadata::Minimal),
         };
         let mut prefer = Prefer::parse(head.header("prefer"));
-        let result = self.stages(head, target, &mut body, event, accepted, &mut prefer).await;
+        let result = async {
+            let addressed = self.address(head, target.as_ref(), tenant)?;
+            if head.method == Method::OPTIONS {
+                event.operation = "Preflight";
+                return preflight(head, tenant);
+            }
+            let operation = Operation::read(&head.method, Resource::parse(addressed.target.path)?, &head.query)?;
+            event.operation = operation.name();
+            prefer = prefer.filter(|_| operation.has_preference());
+            event.account = tenant.map_or_else(String::new, |tenant| tenant.account.name().to_owned());
+            let permitted = self.authorize(head, &addressed, &operation).await?;
+            let metadata = match operation {
+                // In a batch the Accept of each part counts, not that of the request.
+                Operation::Batch => accepted.unwrap_or(Metadata::Minimal),
+                _ if is_xml(head) => Metadata::Minimal,
+                _ => accepted?,
+            };
+            let mut received = self.receive(head, &operation, permitted.tenant, &mut body).await?;
+            event.request_bytes = received.body.len();
+            event.table = operation.table().unwrap_or_default().to_owned();
+            let decision = self.decide(head, &operation, permitted.tenant, &received.body);
+            event.fault = decision.name;
+            if let Some(table) = decision.table.filter(|_| event.table.is_empty()) {
+                event.table = table;
+            }
+            if !decision.delay.is_zero() {
+                tokio::time::sleep(decision.delay).await;
+            }
+            if let Some(end) = decision.before {
+                return end_of(end);
+            }
+            let _permit = self.permit(permitted.tenant)?;
+            let context = Context {
+                tenant: permitted.tenant,
+                session: permitted.session,
+                grant: &permitted.grant,
+                head,
+                base: base(head, addressed.target),
+                metadata,
+                prefer,
+                partition: OnceLock::new(),
+            };
+            let result = operations::execute(&context, &operation, received.body, &mut received.memory).await;
+            event.partition = operation.address().map(|address| address.partition_key.clone());
+            if let Some((table, partition)) = context.partition.into_inner() {
+                event.table = table;
+                event.partition = Some(partition);
+            }
+            // Only permitted and well-formed requests count for the most requested partitions.
+            if matches!(&result, Err(failure) if failure.status().is_client_error() && !failure.is_of_data()) {
+                event.partition = None;
+            }
+            match decision.after {
+                Some(end) => end_of(end),
+                None => result.map(|reply| holding(reply, received.memory)),
+            }
+        }
+        .await;
         if !head.headers.contains_key(EXPECT) {
             body.drain().await;
         }
-        result.unwrap_or_else(|failure| self.refuse(&failure, form, prefer, head, target))
+        let reply = result.unwrap_or_else(|failure| self.refuse(&failure, form, prefer, head, target.as_ref()));
+        let reply = self.finish(reply, &event, echo);
+        into_http(match tenant {
+            Some(tenant) => for_browsers(head, tenant, reply),
+            None => reply,
+        })
+    }
+
+    /// The stage *account*.
+    fn address<'r>(
+        &self,
+        head: &Head,
+        target: Option<&'r Target<'r>>,
+        tenant: Option<&'r Arc<Tenant>>,
+    ) -> Result<Addressed<'r>, Failure> {
+        let target = target.ok_or(RequestError::UriInvalid)?;
+        let limit = self.limits.request;
+        let limit = head.timeout()?.map_or(limit, |given| given.min(limit));
+        Ok(Addressed {
+            target,
+            tenant,
+            deadline: Instant::now() + limit,
+        })
+    }
+
+    /// The stage *credentials*.
+    async fn authorize<'r>(
+        &self,
+        head: &Head,
+        addressed: &Addressed<'r>,
+        operation: &Operation,
+    ) -> Result<Permitted<'r>, Failure> {
+        let target = addressed.target;
+        let challenged = self.tenants.challenger(target.account).is_some();
+        let tenant = addressed
+            .tenant
+            .ok_or_else(|| refuse_unknown_account(head, challenged))?;
+        let endpoint = match target.secondary {
+            true => Endpoint::Secondary,
+            false => Endpoint::Primary,
+        };
+        let session = Session::at(endpoint, &tenant.database, addressed.deadline);
+        let grant = authenticate(tenant, &session, head, target, challenged, || self.permit(tenant)).await?;
+        if let Some(permission) = operation.permission(head.headers.contains_key(IF_MATCH)) {
+            grant.permits(permission, operation.table())?;
+        }
+        check_endpoint(operation, target.secondary)?;
+        Ok(Permitted { tenant, session, grant })
+    }
+
+    /// The stage *body*.
+    async fn receive(
+        &self,
+        head: &Head,
+        operation: &Operation,
+        tenant: &Tenant,
+        body: &mut Pending,
+    ) -> Result<Received, Failure> {
+        let length = body.length(&head.headers, operation.body_limit())?;
+        let Need { least, most } = Need::of(operation, &head.query, length);
+        let memory = self.memory.take(tenant.number, least, most, self.limits.memory).await;
+        let mut memory = memory.ok_or_else(out_of_memory)?;
+        let body = body.read(length, self.limits.body).await?;
+        memory.shrink(Need::of(operation, &head.query, body.len()).most);
+        Ok(Received { body, memory })
+    }
+
+    /// Asks the hook about a request that is ready to run.
+    fn decide(&self, head: &Head, operation: &Operation, tenant: &Tenant, body: &[u8]) -> Decision {
+        let Some(hook) = &self.hook else {
+            return Decision::default();
+        };
+        hook.decide(&HookedRequest {
+            tenant,
+            head,
+            operation,
+            body,
+        })
+    }
+
+    /// The stage *permit*.
+    fn permit(&self, tenant: &Tenant) -> Result<Share, Failure> {
+        self.permits.try_take(tenant.number, 1).ok_or_else(|| {
+            let reason = "The account has as many requests running as it may".to_owned();
+            RequestError::ServerBusy { reason }.into()
+        })
     }
 
     fn refuse(
@@ -159,118 +297,48 @@ impl Gateway {
         }
     }
 
-    /// Takes a place for a request that can run.
-    fn place(&self, tenant: &Tenant) -> Result<Share, Failure> {
-        self.places.try_take(tenant.number, 1).ok_or_else(|| {
-            let reason = "The account has as many requests running as it may".to_owned();
-            RequestError::ServerBusy { reason }.into()
-        })
-    }
-
-    async fn stages(
-        &self,
-        head: &Head,
-        target: Option<&Target<'_>>,
-        body: &mut Pending,
-        event: &mut Event,
-        accepted: Result<Metadata, RequestError>,
-        prefer: &mut Option<Prefer>,
-    ) -> Result<Reply, Failure> {
-        let target = target.ok_or(RequestError::UriInvalid)?;
-        let tenant = self.tenants.get(target.account);
-        let time_limit = head
-            .timeout()?
-            .map_or(self.limits.request, |given| given.min(self.limits.request));
-        let deadline = Instant::now() + time_limit;
-        if head.method == Method::OPTIONS {
-            event.operation = "Preflight";
-            let preflight = Preflight::read(head)?;
-            let tenant = tenant.ok_or(RequestError::CorsPreflightFailure)?;
-            return Ok(preflight.answer(&tenant.cors)?);
-        }
-
-        let resource = Resource::parse(target.path)?;
-        let operation = Operation::read(&head.method, resource, &head.query)?;
-        event.operation = operation.name();
-        *prefer = prefer.filter(|_| operation.has_preference());
-
-        // Only here the client gets an error, so that the checks before are the same for every account name.
-        let challenged = self.tenants.challenger(target.account).is_some();
-        let tenant = tenant.ok_or_else(|| refuse_unknown_account(head, challenged))?;
-        event.account = target.account.to_owned();
-        let endpoint = match target.secondary {
-            true => Endpoint::Secondary,
-            false => Endpoint::Primary,
+    /// Adds the common headers, counts the request and logs it.
+    fn finish(&self, reply: Reply, event: &Event, echo: Echo) -> Reply {
+        let outcome = Outcome {
+            status: reply.status,
+            error: reply.error.as_ref().map(|(code, hint)| (*code, hint.as_deref())),
+            response_bytes: reply.body.len(),
+            duration: event.started.elapsed(),
+            client_request_id: echo.client_request_id.as_ref(),
         };
-        let session = Session::at(endpoint, &tenant.database, deadline);
-        let grant = authenticate(tenant, &session, head, target, challenged, || self.place(tenant)).await?;
-        if let Some(permission) = operation.permission(head.headers.contains_key(IF_MATCH)) {
-            grant.permits(permission, operation.table())?;
-        }
-        check_endpoint(&operation, target.secondary)?;
-        let metadata = match operation {
-            // In a batch the Accept of each part counts, not that of the request.
-            Operation::Batch => accepted.unwrap_or(Metadata::Minimal),
-            _ if is_xml(head) => Metadata::Minimal,
-            _ => accepted?,
-        };
-
-        // All that the request may need, in one step. From then on it only gives back.
-        let length = body.length(&head.headers, operation.body_limit())?;
-        let Need { least, most } = Need::of(&operation, &head.query, length);
-        let memory = self.memory.take(tenant.number, least, most, self.limits.memory).await;
-        let mut memory = memory.ok_or_else(out_of_memory)?;
-        let bytes = body.read(length, self.limits.body).await?;
-        event.request_bytes = bytes.len();
-        memory.shrink(Need::of(&operation, &head.query, bytes.len()).most);
-        event.table = operation.table().unwrap_or_default().to_owned();
-        let fault = self.faults.of(tenant.number, || {
-            let asked = Asked::of(head, &operation, &bytes, target.account);
-            // That of a batch stands in its body.
-            if event.table.is_empty() {
-                asked.table().clone_into(&mut event.table);
-            }
-            asked
-        });
-        event.fault = fault.name();
-        if let Some(answer) = fault.before().await {
-            return answer;
-        }
-        let _place = self.place(tenant)?;
-        let context = Context {
-            tenant,
-            session,
-            grant: &grant,
-            head,
-            base: base(head, target),
-            metadata,
-            prefer: *prefer,
-            partition: OnceLock::new(),
-        };
-        let result = operations::execute(&context, &operation, bytes, &mut memory).await;
-        event.partition = operation.address().map(|address| address.partition_key.clone());
-        if let Some((table, partition)) = context.partition.into_inner() {
-            event.table = table;
-            event.partition = Some(partition);
-        }
-        // Only permitted and well-formed requests count for the most requested partitions.
-        if matches!(&result, Err(failure) if failure.status().is_client_error() && !failure.is_of_data()) {
-            event.partition = None;
-        }
-        let mut reply = fault.after(result)?;
-        memory.shrink(reply.body.len());
-        reply.body = Bytes::from_owner(Unsent {
-            body: reply.body,
-            _share: memory,
-        });
-        Ok(reply)
+        observe::record(&self.metrics, event, &outcome);
+        reply.finish(event.id, echo)
     }
 }
 
-/// The body of a response. It holds its memory until all of it is written to the connection.
+fn preflight(head: &Head, tenant: Option<&Arc<Tenant>>) -> Result<Reply, Failure> {
+    let preflight = Preflight::read(head)?;
+    let tenant = tenant.ok_or(RequestError::CorsPreflightFailure)?;
+    Ok(preflight.answer(&tenant.cors)?)
+}
+
+/// Returns the end of a request that a hook has decided.
+fn end_of(end: End) -> Result<Reply, Failure> {
+    match end {
+        End::Failure(failure) => Err(failure),
+        End::Close => Ok(Reply::none()),
+    }
+}
+
+/// Lets a response hold its part of the memory of its request until it is written to the connection.
+fn holding(mut reply: Reply, mut memory: Share) -> Reply {
+    memory.shrink(reply.body.len());
+    reply.body = Bytes::from_owner(Unsent {
+        body: reply.body,
+        _memory: memory,
+    });
+    reply
+}
+
+/// The body of a response, with its memory.
 struct Unsent {
     body: Bytes,
-    _share: Share,
+    _memory: Share,
 }
 
 impl AsRef<[u8]> for Unsent {
@@ -318,8 +386,8 @@ fn check_endpoint(operation: &Operation, secondary: bool) -> Result<(), Error> {
 
 /// Adds the headers for browsers. The others are there already, because pages may read them.
 fn for_browsers(head: &Head, tenant: &Tenant, reply: Reply) -> Reply {
-    let is_asked = head.headers.contains_key(ORIGIN) || head.sent_method == Method::GET;
-    if is_asked && head.method != Method::OPTIONS {
+    let is_for_browsers = head.headers.contains_key(ORIGIN) || head.sent_method == Method::GET;
+    if is_for_browsers && head.method != Method::OPTIONS {
         cors::decorate(&tenant.cors, head, reply)
     } else {
         reply
@@ -354,7 +422,7 @@ fn plain_error(error: Error, form: Form, id: Uuid) -> Reply {
 
 /// The mark of a response that is not sent: the connection is closed instead.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("an injected fault")]
+#[error("a hook has closed the connection")]
 pub struct NoAnswer;
 
 /// Returns the response as it is sent.

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         let config = command_line.config()?;
         run::start_log(&config)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(run::run(config, |listening| {
+        runtime.block_on(run::run(config, None, |listening| {
             println!(
                 "listening on {}://{}, admin on http://{}",
                 listening.scheme, listening.clients, listening.admin

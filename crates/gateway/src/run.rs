@@ -25,10 +25,10 @@ use crate::admin::{Admin, CONNECTIONS as ADMIN_CONNECTIONS};
 use crate::config::{Config, ConfigError, ExplorerMode, LogFormat, OtherService};
 use crate::database::{Node, OF_CITUS, usable};
 use crate::explorer::Nodes;
-use crate::faults::Faults;
 use crate::feed_watch;
 use crate::gateway::{Gateway, TimeLimits};
 use crate::head_limit::LONG_BYTES;
+use crate::hook::Hook;
 use crate::needs::ONE_REQUEST;
 use crate::observe::Metrics;
 use crate::other_services::OtherPort;
@@ -87,12 +87,16 @@ pub struct Addresses {
     pub explorer: Option<String>,
 }
 
-/// Runs the gateway until SIGTERM or SIGINT. `announce` is called when it listens.
+/// Runs the gateway until SIGTERM or SIGINT, with the hook of the program that it is a part of. `announce` is called when it listens.
 ///
 /// # Errors
 /// If it cannot start: an address is in use, a file is missing, a database lacks the extension.
-pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<(), Box<dyn Error>> {
-    let (places, memory) = shares(&config)?;
+pub async fn run(
+    config: Config,
+    hook: Option<Arc<dyn Hook>>,
+    announce: impl FnOnce(&Addresses),
+) -> Result<(), Box<dyn Error>> {
+    let (permits, memory) = shares(&config)?;
     let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
     let certificates = Certificates::read(config.database_ca.as_deref())
         .map_err(|problem| ConfigError::new("database_ca", problem))?;
@@ -161,12 +165,12 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     let mut explorer_address = explorer.as_ref().map(|explorer| explorer.address(admin_address));
 
     let gateway = Arc::new(Gateway {
-        places,
+        permits,
         memory,
         tenants,
         metrics: Metrics::default(),
         proxies: config.trusted_proxies.clone(),
-        faults: Faults::new(config.faults.clone().unwrap_or_default()),
+        hook,
         limits: TimeLimits {
             request: config.statement_timeout,
             body: config.body_timeout,
@@ -176,8 +180,6 @@ pub async fn run(config: Config, announce: impl FnOnce(&Addresses)) -> Result<()
     let admin = Arc::new(Admin {
         gateway: gateway.clone(),
         stopping: AtomicBool::new(false),
-        allow_reset: config.allow_reset,
-        allow_faults: config.faults.is_some(),
         is_loopback: admin_address.ip().to_canonical().is_loopback(),
         hosts: config.admin_hosts.clone(),
         explorer,
@@ -291,11 +293,11 @@ async fn check_database(tenant: Arc<Tenant>, node: Arc<Node>) -> Result<(), Stri
     Ok(())
 }
 
-/// Places and memory, shared by the accounts. Every account has its own part, in which any request fits.
+/// Returns the permits and the memory that the accounts share. Every account has its own part, in which any request fits.
 fn shares(config: &Config) -> Result<(Arc<Shares>, Arc<Shares>), ConfigError> {
     let accounts = config.accounts.len();
-    let places = Shares::new(config.max_requests, accounts, 1).map_err(|needed| {
-        let problem = format!("must be at least {needed} for {accounts} accounts: each needs a place of its own");
+    let permits = Shares::new(config.max_requests, accounts, 1).map_err(|needed| {
+        let problem = format!("must be at least {needed} for {accounts} accounts: each needs one of its own");
         ConfigError::new("max_requests", problem)
     })?;
     let memory = Shares::new(config.max_memory, accounts, ONE_REQUEST).map_err(|needed| {
@@ -306,7 +308,7 @@ fn shares(config: &Config) -> Result<(Arc<Shares>, Arc<Shares>), ConfigError> {
         };
         ConfigError::new("max_memory", problem)
     })?;
-    Ok((places, memory))
+    Ok((permits, memory))
 }
 
 /// Returns the limit of connections: the setting, or less if the limit of open files is lower.

@@ -75,7 +75,7 @@ impl Server {
         // A request whose client has disconnected is still running.
         let finished = timeout(patience, async {
             graceful.shutdown().await;
-            self.gateway.places.all_given_back().await;
+            self.gateway.permits.all_given_back().await;
         });
         if finished.await.is_err() {
             tracing::warn!("requests were still running when the time to finish them was over");

@@ -25,6 +25,7 @@ const CRATES: [(&str, &[&str]); 9] = [
             "table_service_connect",
             "table_service_explorer",
             "table_service_gateway",
+            "table_service_model",
         ],
     ),
     (

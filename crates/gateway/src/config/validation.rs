@@ -12,7 +12,6 @@ use super::error::ConfigError;
 use super::file::BearerSettings;
 use super::other_service::OtherService;
 use super::settings::{ExplorerMode, LogFormat, Settings};
-use crate::faults::FaultSettings;
 use crate::request::forwarded::TrustedProxies;
 
 /// The account of `UseDevelopmentStorage=true`, and its key, which is built into every SDK.
@@ -57,11 +56,6 @@ pub struct Config {
     pub shutdown_timeout: Duration,
     pub log: String,
     pub log_format: LogFormat,
-    /// Whether `POST /reset` on the admin port deletes all tables. No setting of the gateway: only the emulator sets it.
-    pub allow_reset: bool,
-    /// The faults that are injected from the start, and whether `POST /faults` on the admin port changes them. Only the emulator
-    /// sets it too.
-    pub faults: Option<FaultSettings>,
     /// Where other services than tables refuse requests. Only the emulator sets it.
     pub other_services: Vec<(OtherService, String)>,
     /// Whether bearer tokens are taken that nobody has signed (`unsigned_token.rs`). Only the emulator sets it.
@@ -162,8 +156,6 @@ pub fn check(settings: Settings) -> Result<Config, ConfigError> {
         shutdown_timeout: seconds("shutdown_timeout", settings.shutdown_timeout, 30)?,
         log: settings.log.unwrap_or_else(|| "info".to_owned()),
         log_format: settings.log_format.unwrap_or_default(),
-        allow_reset: false,
-        faults: None,
         other_services: Vec::new(),
         unsigned_tokens: false,
         log_file: None,

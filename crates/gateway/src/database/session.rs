@@ -5,9 +5,8 @@ use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use table_service_connect::with_sources;
-use table_service_model::access::ServiceProperties;
 use table_service_model::error::{RequestError, Retry};
-use table_service_model::{Code, Error, PropertiesBuf, table_name};
+use table_service_model::{Error, PropertiesBuf, table_name};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
@@ -89,7 +88,7 @@ impl<'a> Session<'a> {
     pub async fn page(&self, page: &Page<'_>, sink: &mut impl PageSink) -> Result<(), Failure> {
         let mut retries = Retries::default();
         loop {
-            let diagnosis = match self.attempt_page(page, sink).await {
+            let diagnosis = match Box::pin(self.attempt_page(page, sink)).await {
                 Ok(result) => return result,
                 Err(diagnosis) => diagnosis,
             };
@@ -143,7 +142,8 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Row>, Failure> {
         let mut retries = Retries::default();
         loop {
-            match attempt().await {
+            // In a box, because it is large and would be a part of the futures of all callers.
+            match Box::pin(attempt()).await {
                 Ok(rows) => return Ok(rows),
                 Err(diagnosis) => retries.again(statement, diagnosis, self.deadline).await?,
             }
@@ -298,25 +298,6 @@ impl<'a> Session<'a> {
             next = column(row, 1)?;
         }
         Ok((names, next))
-    }
-
-    /// Deletes all tables, and sets all properties of the service to their defaults.
-    pub async fn empty(&self) -> Result<(), Failure> {
-        loop {
-            let (names, _) = self.query_tables(None, 1000, None).await?;
-            if names.is_empty() {
-                break;
-            }
-            for name in names {
-                match self.delete_table(&name).await {
-                    // Somebody else was faster.
-                    Err(failure) if failure.code == Code::ResourceNotFound => {}
-                    deleted => deleted?,
-                }
-            }
-        }
-        self.set_service_properties(ServiceProperties::default().to_json())
-            .await
     }
 
     /// Removes entities of a table that have expired, with the rights of its owner: at most `top`, from a moment on or all. The

@@ -1,4 +1,4 @@
-//! Which faults happen, as the command line and `POST /faults` say it.
+//! The settings of faults, on the command line and in `POST /faults`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 const MOST_ENTITIES: u32 = 1_000_000_000;
 const LONGEST_LATENCY: Duration = Duration::from_secs(60);
 
-/// Which faults happen. Without any of the first two none does.
+/// The faults. Without a throttle and an injection there are none.
 #[derive(Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FaultSettings {
@@ -38,7 +38,7 @@ impl FaultSettings {
     /// Reads the body of `POST /faults`: a JSON object, or nothing for no faults.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The mistake in it.
     pub fn read(body: &[u8]) -> Result<FaultSettings, String> {
         match body.trim_ascii().first() {
             None => Ok(FaultSettings::default()),
@@ -49,7 +49,7 @@ impl FaultSettings {
     }
 }
 
-/// How many entities a second are served.
+/// The limits, in entities a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Throttle {
@@ -87,7 +87,7 @@ impl fmt::Display for Throttle {
     }
 }
 
-/// How often which fault is injected.
+/// The share of requests that meet each fault.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Inject {
@@ -97,7 +97,7 @@ pub struct Inject {
     pub timeout: Option<Percent>,
     /// The connection is closed without an answer, before the work or after it.
     pub reset: Option<Percent>,
-    /// How long every request waits before its work.
+    /// The pause of every request before its work.
     pub latency: Option<Latency>,
 }
 

@@ -2,8 +2,8 @@
 
 use tokio::time::Instant;
 
-/// What may still be used. It fills up again as much as the limit each second. A full one takes a batch that is larger than the
-/// limit, and is then below zero: else such a batch could never be done.
+/// The entities that may still be used. Each second fills a bucket up by the limit. A full bucket takes a batch that is larger than
+/// the limit, and is below zero then. Otherwise such a batch could never be executed.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
     left: f64,
@@ -18,7 +18,7 @@ impl Bucket {
         }
     }
 
-    /// Returns whether so many entities are within the limit now, or it is full.
+    /// Returns whether so many entities are within the limit now, or the bucket is full.
     pub fn has(&mut self, limit: u32, entities: u32, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.left = (self.left + passed * f64::from(limit)).min(f64::from(limit));
@@ -26,12 +26,12 @@ impl Bucket {
         self.left >= f64::from(entities.min(limit))
     }
 
-    /// Uses what it has, and more if a batch is larger than the limit.
+    /// Uses entities, also more than there are for a batch that is larger than the limit.
     pub fn take(&mut self, entities: u32) {
         self.left -= f64::from(entities);
     }
 
-    /// Returns whether it would be full by now: then it tells nothing.
+    /// Returns whether it would be full by now. A full bucket need not be kept.
     pub fn is_full(&self, limit: u32, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.left + passed * f64::from(limit) >= f64::from(limit)

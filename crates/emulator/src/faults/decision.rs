@@ -1,30 +1,8 @@
-//! Which fault a request meets: a function of its arguments, so the same requests fail again.
+//! The fault that a request meets: a function of its arguments, so the same requests fail again.
 
 use std::time::Duration;
 
 use super::settings::{Inject, Latency, Percent};
-
-/// What makes a request this one and no other. A batch is known by its first operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity<'a> {
-    pub method: &'a str,
-    /// In the form that is the same for all ways to write it.
-    pub table: &'a str,
-    pub partition_key: &'a str,
-    pub row_key: &'a str,
-}
-
-impl Identity<'_> {
-    /// Returns a number for the identity.
-    pub fn number(&self) -> u64 {
-        hash(&[
-            self.method.as_bytes(),
-            self.table.as_bytes(),
-            self.partition_key.as_bytes(),
-            self.row_key.as_bytes(),
-        ])
-    }
-}
 
 /// A fault that is injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,27 +12,26 @@ pub enum Injected {
     Reset(When),
 }
 
-/// Whether the work has happened. In the cloud a client cannot know.
+/// Whether a fault comes before or after the work. In the cloud a client cannot know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     BeforeWork,
     AfterWork,
 }
 
-/// Returns the fault of a request, and how long it waits. `identity` is its number, `earlier` is how often it came before.
+/// Returns the fault of a request and its latency. `identity` is its number, `earlier` the number of equal requests before it.
 pub fn decide(inject: &Inject, seed: u64, identity: u64, earlier: u64) -> (Option<Injected>, Duration) {
-    let draw = |what: &str| {
+    let draw = |name: &str| {
         let number = hash(&[
             &seed.to_le_bytes(),
-            what.as_bytes(),
+            name.as_bytes(),
             &identity.to_le_bytes(),
             &earlier.to_le_bytes(),
         ]);
         part(number)
     };
-    let happens =
-        |what: &str, how_often: Option<Percent>| how_often.is_some_and(|percent| draw(what) * 100.0 < percent.0);
-    let when = |what: &str| match draw(what) < 0.5 {
+    let happens = |name: &str, share: Option<Percent>| share.is_some_and(|percent| draw(name) * 100.0 < percent.0);
+    let when = |name: &str| match draw(name) < 0.5 {
         true => When::BeforeWork,
         false => When::AfterWork,
     };
@@ -73,17 +50,17 @@ pub fn decide(inject: &Inject, seed: u64, identity: u64, earlier: u64) -> (Optio
     (injected, latency)
 }
 
-/// Returns a number from 0 to 1, without 1: 53 bits are what such a number has.
+/// Returns a number from 0 to 1, without 1. A double keeps 53 bits of it.
 fn part(number: u64) -> f64 {
     const BITS: u32 = 53;
-    #[allow(clippy::cast_precision_loss, reason = "it has no more bits than a double keeps")]
+    #[allow(clippy::cast_precision_loss, reason = "a double keeps these bits")]
     let part = (number >> (u64::BITS - BITS)) as f64 / (1_u64 << BITS) as f64;
     part
 }
 
 /// FNV-1a of the parts and their lengths, with the last step of MurmurHash3: every bit of the result depends on every bit before.
-/// It is the same on every machine and in every version, as that of the standard library need not be.
-fn hash(parts: &[&[u8]]) -> u64 {
+/// It is the same on every machine and in every version, unlike the one of the standard library.
+pub fn hash(parts: &[&[u8]]) -> u64 {
     let mut state: u64 = 0xcbf2_9ce4_8422_2325;
     let mut take = |byte: u8| state = (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     for part in parts {
@@ -97,6 +74,7 @@ fn hash(parts: &[&[u8]]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::work::Work;
     use super::*;
 
     fn inject(text: &str) -> Inject {
@@ -104,13 +82,7 @@ mod tests {
     }
 
     fn number(row_key: &str) -> u64 {
-        let identity = Identity {
-            method: "PUT",
-            table: "things",
-            partition_key: "p",
-            row_key,
-        };
-        identity.number()
+        Work::new("PUT", "Things", Some(("p", row_key)), 1).identity()
     }
 
     /// Returns the faults of 10,000 requests.
@@ -147,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_as_frequent_as_wanted_and_half_of_them_come_after_the_work() {
+    fn faults_are_as_frequent_as_set_and_half_of_them_come_after_the_work() {
         let count = |faults: &[Option<Injected>], wanted: &[Injected]| {
             let is_wanted = |fault: &&Option<Injected>| fault.is_some_and(|fault| wanted.contains(&fault));
             faults.iter().filter(is_wanted).count()
@@ -183,15 +155,7 @@ mod tests {
 
     #[test]
     fn no_two_identities_share_their_text() {
-        let identity = |partition_key, row_key| {
-            let identity = Identity {
-                method: "PUT",
-                table: "t",
-                partition_key,
-                row_key,
-            };
-            identity.number()
-        };
+        let identity = |partition_key, row_key| Work::new("PUT", "t", Some((partition_key, row_key)), 1).identity();
         assert_ne!(identity("ab", "c"), identity("a", "bc"));
     }
 }

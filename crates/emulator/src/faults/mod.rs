@@ -1,9 +1,9 @@
-//! A bad day on demand: throttling, timeouts, resets and latency, as clients of the cloud meet them. Only the emulator has it.
+//! A bad day on demand: throttling, timeouts, resets and latency, as clients of the cloud meet them.
 
-mod asked;
 mod bucket;
 mod decision;
 mod settings;
+mod work;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,26 +11,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use table_service_gateway::hook::{Decision, End, HookedRequest};
 use table_service_model::error::RequestError;
 use tokio::time::Instant;
 
 use self::bucket::Bucket;
 use self::decision::{Injected, When, decide};
-use crate::failure::Failure;
-use crate::response::Reply;
+use self::settings::Throttle;
+use self::work::Work;
 
-pub use self::asked::Asked;
-pub use self::settings::{FaultSettings, Inject, Throttle};
+pub use self::settings::FaultSettings;
 
-/// How many requests are remembered, and how many partitions. Who sends more different ones begins anew.
+/// The number of different requests that are remembered. When there are more, all are forgotten.
 const REMEMBERED: usize = 1_000_000;
-/// How many partitions may have a bucket before those that are full are forgotten for the first time.
+/// The number of partitions with a bucket before full buckets are removed for the first time.
 const BUCKETS: usize = 10_000;
 
 /// The faults of an emulator. They can be changed while it runs.
 #[derive(Default)]
 pub struct Faults {
-    /// Whether there are any: without them a request looks at nothing else.
+    /// Whether there are any. Without them requests are not read.
     are_on: AtomicBool,
     state: Mutex<State>,
 }
@@ -38,11 +38,11 @@ pub struct Faults {
 #[derive(Default)]
 struct State {
     settings: FaultSettings,
-    /// How often a request came, by the number of its identity.
+    /// The number of requests so far, by the number of their work.
     seen: HashMap<u64, u64>,
     accounts: HashMap<usize, Bucket>,
-    partitions: HashMap<(usize, String, String), Bucket>,
-    /// How many partitions were busy when the others were last forgotten.
+    partitions: HashMap<(usize, (String, String)), Bucket>,
+    /// The number of buckets that were left when full ones were last removed.
     busy: usize,
 }
 
@@ -57,7 +57,7 @@ impl Faults {
         self.state().settings.clone()
     }
 
-    /// Other faults from now on. What came before is forgotten.
+    /// Sets other faults, and forgets all earlier requests.
     pub fn set(&self, settings: FaultSettings) {
         let mut state = self.state();
         let are_on = settings.throttle.is_some() || settings.inject.is_some();
@@ -65,11 +65,11 @@ impl Faults {
             settings,
             ..State::default()
         };
-        // Under the lock: of two that are set at once, both say the same.
+        // Under the lock, so that the flag and the settings of two calls at once agree.
         self.are_on.store(are_on, Ordering::Relaxed);
     }
 
-    /// Forgets what came before, so that the same requests meet the same faults again.
+    /// Forgets all earlier requests, so that the same requests meet the same faults again.
     pub fn begin_anew(&self) {
         let mut state = self.state();
         *state = State {
@@ -82,36 +82,46 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the fault that a request of an account meets. `asked` says what it asks for, if that matters.
-    pub fn of(&self, account: usize, asked: impl FnOnce() -> Asked) -> Fault {
+    /// Decides about a request.
+    pub fn decide(&self, request: &HookedRequest<'_>) -> Decision {
+        self.decide_on(request.tenant.number, || Work::of(request))
+    }
+
+    /// Decides about a request of an account. Without faults its work is not read.
+    fn decide_on(&self, account: usize, work: impl FnOnce() -> Work) -> Decision {
         if !self.are_on.load(Ordering::Relaxed) {
-            return Fault::default();
+            return Decision::default();
         }
-        let asked = asked();
-        self.state().fault(account, &asked, Instant::now())
+        let work = work();
+        let (fault, delay) = self.state().fault(account, &work, Instant::now());
+        Decision {
+            table: Some(work.table),
+            delay,
+            ..fault.map(Fault::decision).unwrap_or_default()
+        }
     }
 }
 
 impl State {
-    fn fault(&mut self, account: usize, asked: &Asked, now: Instant) -> Fault {
+    /// Returns the fault that a request meets, and its latency.
+    fn fault(&mut self, account: usize, work: &Work, now: Instant) -> (Option<Fault>, Duration) {
         let (injected, latency) = match self.settings.inject {
             Some(inject) => {
-                let identity = asked.identity().number();
+                let identity = work.identity();
                 let earlier = self.count(identity);
                 decide(&inject, self.settings.seed, identity, earlier)
             }
             None => (None, Duration::ZERO),
         };
         let throttle = self.settings.throttle.unwrap_or_default();
-        let is_beyond = !self.is_within(throttle, account, asked, now);
-        let meets = match is_beyond {
-            true => Some(Meets::Limit),
-            false => injected.map(Meets::Injected),
+        let fault = match self.is_within(throttle, account, work, now) {
+            true => injected.map(Fault::Injected),
+            false => Some(Fault::Limit),
         };
-        Fault { meets, latency }
+        (fault, latency)
     }
 
-    /// Returns how often a request came before.
+    /// Counts a request, and returns the number of equal requests before it.
     fn count(&mut self, identity: u64) -> u64 {
         if self.seen.len() >= REMEMBERED && !self.seen.contains_key(&identity) {
             self.seen.clear();
@@ -123,19 +133,19 @@ impl State {
     }
 
     /// Returns whether a request is within the limits. It uses both or none of them.
-    fn is_within(&mut self, throttle: Throttle, account: usize, asked: &Asked, now: Instant) -> bool {
+    fn is_within(&mut self, throttle: Throttle, account: usize, work: &Work, now: Instant) -> bool {
         let mut used = Vec::with_capacity(2);
         if let Some(limit) = throttle.account {
             let bucket = self.accounts.entry(account).or_insert_with(|| Bucket::full(limit, now));
             used.push((limit, bucket));
         }
-        if let Some((limit, key)) = throttle.partition.zip(asked.partition(account)) {
-            // Not before there are twice as many, so that a request seldom looks at all of them.
+        if let Some((limit, partition)) = throttle.partition.zip(work.partition()) {
+            // Not before their number has doubled, so that few requests pay for it.
             if self.partitions.len() >= BUCKETS.max(2 * self.busy) {
                 self.partitions.retain(|_, bucket| !bucket.is_full(limit, now));
                 self.busy = self.partitions.len();
             }
-            let bucket = match self.partitions.entry(key) {
+            let bucket = match self.partitions.entry((account, partition)) {
                 Entry::Occupied(entry) => entry.into_mut(),
                 Entry::Vacant(entry) => entry.insert(Bucket::full(limit, now)),
             };
@@ -143,80 +153,59 @@ impl State {
         }
         let is_within = used
             .iter_mut()
-            .all(|(limit, bucket)| bucket.has(*limit, asked.entities, now));
+            .all(|(limit, bucket)| bucket.has(*limit, work.entities, now));
         if is_within {
-            used.into_iter().for_each(|(_, bucket)| bucket.take(asked.entities));
+            used.into_iter().for_each(|(_, bucket)| bucket.take(work.entities));
         }
         is_within
     }
 }
 
-/// What a request meets.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
-    meets: Option<Meets>,
-    latency: Duration,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meets {
+enum Fault {
     Limit,
     Injected(Injected),
 }
 
 impl Fault {
-    /// Returns the fault's name in the options, or `throttle`.
-    pub fn name(&self) -> Option<&'static str> {
-        self.meets.map(|meets| match meets {
-            Meets::Limit => "throttle",
-            Meets::Injected(Injected::Busy) => "503",
-            Meets::Injected(Injected::Timeout(_)) => "timeout",
-            Meets::Injected(Injected::Reset(_)) => "reset",
-        })
-    }
-
-    /// Waits, and answers if the work is not to be done.
-    pub async fn before(&self) -> Option<Result<Reply, Failure>> {
-        if !self.latency.is_zero() {
-            tokio::time::sleep(self.latency).await;
-        }
-        self.answer(When::BeforeWork)
-    }
-
-    /// Returns the answer when the work is done: not what it has been, if the client is not to know.
-    ///
-    /// # Errors
-    /// Those of the work, or the one that is injected.
-    pub fn after(&self, result: Result<Reply, Failure>) -> Result<Reply, Failure> {
-        self.answer(When::AfterWork).unwrap_or(result)
-    }
-
-    fn answer(&self, now: When) -> Option<Result<Reply, Failure>> {
-        let is_before = now == When::BeforeWork;
-        match self.meets? {
-            Meets::Limit if is_before => Some(Err(busy("More entities a second than --throttle allows"))),
-            Meets::Injected(Injected::Busy) if is_before => Some(Err(busy("An injected fault"))),
-            Meets::Injected(Injected::Timeout(when)) if when == now => {
-                let reason = "An injected fault".to_owned();
-                Some(Err(RequestError::OperationTimedOut { reason }.into()))
+    /// Returns the decision, with the fault's name in the options, or `throttle`.
+    fn decision(self) -> Decision {
+        let busy = |reason: &str| {
+            let reason = reason.to_owned();
+            End::Failure(RequestError::ServerBusy { reason }.into())
+        };
+        let (name, end, when) = match self {
+            Fault::Limit => {
+                let end = busy("More entities a second than --throttle allows");
+                ("throttle", end, When::BeforeWork)
             }
-            Meets::Injected(Injected::Reset(when)) if when == now => Some(Ok(Reply::none())),
-            _ => None,
+            Fault::Injected(Injected::Busy) => ("503", busy("An injected fault"), When::BeforeWork),
+            Fault::Injected(Injected::Timeout(when)) => {
+                let reason = "An injected fault".to_owned();
+                let end = End::Failure(RequestError::OperationTimedOut { reason }.into());
+                ("timeout", end, when)
+            }
+            Fault::Injected(Injected::Reset(when)) => ("reset", End::Close, when),
+        };
+        let (before, after) = match when {
+            When::BeforeWork => (Some(end), None),
+            When::AfterWork => (None, Some(end)),
+        };
+        Decision {
+            name: Some(name),
+            before,
+            after,
+            ..Decision::default()
         }
     }
-}
-
-fn busy(reason: &str) -> Failure {
-    let reason = reason.to_owned();
-    RequestError::ServerBusy { reason }.into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn asked(partition_key: &str, entities: u32) -> Asked {
-        Asked::new("POST", "Things", Some((partition_key, "r")), entities)
+    fn work(partition_key: &str, entities: u32) -> Work {
+        Work::new("POST", "Things", Some((partition_key, "r")), entities)
     }
 
     fn faults(throttle: Option<&str>, inject: Option<&str>) -> Faults {
@@ -227,23 +216,23 @@ mod tests {
         })
     }
 
-    fn meets(faults: &Faults, account: usize, partition_key: &str, entities: u32) -> Option<Meets> {
+    fn meets(faults: &Faults, account: usize, partition_key: &str, entities: u32) -> Option<Fault> {
         faults
             .state()
-            .fault(account, &asked(partition_key, entities), Instant::now())
-            .meets
+            .fault(account, &work(partition_key, entities), Instant::now())
+            .0
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_batch_counts_its_operations_in_partition_and_account() {
         let faults = faults(Some("partition=150,account=250"), None);
         assert_eq!(meets(&faults, 0, "a", 100), None);
-        assert_eq!(meets(&faults, 0, "a", 100), Some(Meets::Limit));
+        assert_eq!(meets(&faults, 0, "a", 100), Some(Fault::Limit));
         assert_eq!(meets(&faults, 0, "a", 50), None);
-        assert_eq!(meets(&faults, 0, "a", 1), Some(Meets::Limit));
+        assert_eq!(meets(&faults, 0, "a", 1), Some(Fault::Limit));
         // What is refused uses nothing.
         assert_eq!(meets(&faults, 0, "b", 100), None);
-        assert_eq!(meets(&faults, 0, "b", 1), Some(Meets::Limit));
+        assert_eq!(meets(&faults, 0, "b", 1), Some(Fault::Limit));
         assert_eq!(meets(&faults, 1, "b", 100), None);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(meets(&faults, 0, "a", 150), None);
@@ -253,8 +242,8 @@ mod tests {
     async fn a_batch_larger_than_the_limits_can_be_done() {
         let faults = faults(Some("partition=50,account=80"), None);
         assert_eq!(meets(&faults, 0, "a", 100), None);
-        assert_eq!(meets(&faults, 0, "a", 1), Some(Meets::Limit));
-        assert_eq!(meets(&faults, 0, "b", 1), Some(Meets::Limit));
+        assert_eq!(meets(&faults, 0, "a", 1), Some(Fault::Limit));
+        assert_eq!(meets(&faults, 0, "b", 1), Some(Fault::Limit));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(meets(&faults, 0, "a", 100), None);
     }
@@ -268,21 +257,21 @@ mod tests {
         assert_eq!(buckets(), BUCKETS + 1);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!((BUCKETS + 1..2 * BUCKETS).all(|number| request(number).is_none()));
-        assert_eq!(buckets(), 2 * BUCKETS, "nothing is looked at in between");
+        assert_eq!(buckets(), 2 * BUCKETS, "none is removed in between");
         assert_eq!(request(2 * BUCKETS), None);
         assert_eq!(buckets(), BUCKETS, "those of a second ago are full");
-        assert_eq!(request(2 * BUCKETS), Some(Meets::Limit));
+        assert_eq!(request(2 * BUCKETS), Some(Fault::Limit));
     }
 
     #[test]
-    fn without_settings_nothing_is_looked_at() {
+    fn without_settings_no_request_is_read() {
         let off = faults(None, None);
-        let fault = off.of(0, || panic!("it looks at the request"));
-        assert_eq!(fault, Fault::default());
+        let decision = off.decide_on(0, || panic!("it reads the request"));
+        assert!(decision.name.is_none() && decision.before.is_none() && decision.after.is_none());
     }
 
     #[test]
-    fn what_is_set_happens_whoever_else_sets_or_begins_anew() {
+    fn the_last_settings_count_whatever_else_is_called_at_once() {
         let (off, on) = (FaultSettings::default(), faults(None, Some("503=100%")).settings());
         for _ in 0..2000 {
             let faults = Faults::default();
@@ -290,7 +279,7 @@ mod tests {
                 threads.spawn(|| faults.set(off.clone()));
                 threads.spawn(|| faults.set(on.clone()));
             });
-            let happens = faults.of(0, || asked("p", 1)).meets.is_some();
+            let happens = faults.decide_on(0, || work("p", 1)).name.is_some();
             assert_eq!(happens, faults.settings() == on);
 
             faults.set(off.clone());
