@@ -422,7 +422,7 @@ test("ends of lines stay as they are, in the form, as JSON, in a duplicate and i
   await saved(page);
   assert.deepEqual(stored("2"), { ...texts, Other: "z" });
 
-  // Edited: only what is new changes, and its lines end as the first one did.
+  // An edited text gets the first of its line ends everywhere.
   await press(page, "Open p 2");
   await fill(page, "Value of Mixed", "a\nb!\nc\nd\n");
   await fill(page, "Value of Windows", "a\nnew\nb");
@@ -430,7 +430,7 @@ test("ends of lines stay as they are, in the form, as JSON, in a duplicate and i
   await fill(page, "Value of Other", "1\n2");
   await submit(page);
   await saved(page);
-  assert.deepEqual(stored("2"), { Mixed: "a\r\nb!\rc\nd\r\n", Windows: "a\r\nnew\r\nb", Mac: "", Other: "1\n2" });
+  assert.deepEqual(stored("2"), { Mixed: "a\r\nb!\r\nc\r\nd\r\n", Windows: "a\r\nnew\r\nb", Mac: "", Other: "1\n2" });
   await close(page);
 });
 

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,21 +17,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use table_service_explorer::{Body, Explorer};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, Semaphore};
+use tokio::task::AbortHandle;
 
 use crate::database::{Node, usable};
 use crate::gateway::Gateway;
 use crate::request::Host;
 use crate::response::error::HINT;
-use crate::server::refuse;
 use crate::write_limit::WriteLimited;
 
 const OPENMETRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 /// Most connections of the admin port. Their file descriptors are kept for it, and it takes no others: neither of the two ports
-/// can keep clients from the other one. If there are more, the one that has waited longest for a request is closed, so that
-/// connections without a request keep no probe out.
+/// can keep clients from the other one. A connection beyond them closes the oldest, so that idle connections keep no probe out.
 pub const CONNECTIONS: usize = 64;
-/// How long a client may take to send the head of a request, or be idle before it, and to read the answer.
+/// The time in which a client has to send the head of a request, and to read the answer.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -49,38 +47,10 @@ pub struct Admin {
     pub explorer: Option<Explorer>,
 }
 
-/// The connections that wait for a request or for the end of their answer, the oldest first. Each is told when it is closed.
-#[derive(Default)]
-struct Idle(Mutex<VecDeque<Arc<Notify>>>);
-
-impl Idle {
-    fn add(&self, connection: &Arc<Notify>) {
-        self.lock().push_back(connection.clone());
-    }
-
-    fn remove(&self, connection: &Arc<Notify>) {
-        self.lock().retain(|waiting| !Arc::ptr_eq(waiting, connection));
-    }
-
-    /// Closes the oldest; false if there is none.
-    fn close_first(&self) -> bool {
-        let first = self.lock().pop_front();
-        first.is_some_and(|connection| {
-            connection.notify_one();
-            true
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Admin {
     /// Serves until the process ends.
     pub async fn run(self: Arc<Self>, listener: TcpListener) {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS));
-        let idle = Arc::new(Idle::default());
+        let mut connections: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -90,45 +60,25 @@ impl Admin {
                     continue;
                 }
             };
-            let permit = match connections.clone().try_acquire_owned() {
-                Ok(permit) => permit,
-                Err(_) if idle.close_first() => match connections.clone().acquire_owned().await {
-                    Ok(permit) => permit,
-                    Err(_) => return,
-                },
-                Err(_) => {
-                    refuse(stream);
-                    continue;
-                }
-            };
+            connections.retain(|connection| !connection.is_finished());
+            if connections.len() >= CONNECTIONS
+                && let Some(oldest) = connections.pop_front()
+            {
+                oldest.abort();
+            }
             let admin = self.clone();
-            let idle = idle.clone();
-            let closed = Arc::new(Notify::new());
-            idle.add(&closed);
-            tokio::spawn(async move {
-                let _permit = permit;
+            let connection = tokio::spawn(async move {
                 let stream = WriteLimited::new(stream, ANSWER_TIME);
-                let service = service_fn(|request| {
-                    idle.remove(&closed);
-                    let (admin, idle, closed) = (admin.clone(), idle.clone(), closed.clone());
-                    async move {
-                        let response = admin.answer(request).await;
-                        idle.add(&closed);
-                        Ok::<_, Infallible>(response)
-                    }
-                });
+                let service = service_fn(async |request| Ok::<_, Infallible>(admin.answer(request).await));
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(HEAD_TIME)
                     .serve_connection(TokioIo::new(stream), service);
-                tokio::select! {
-                    ended = connection => if let Err(error) = ended {
-                        tracing::debug!(%error, "a connection of the admin port ended");
-                    },
-                    () = closed.notified() => {}
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection of the admin port ended");
                 }
-                idle.remove(&closed);
             });
+            connections.push_back(connection.abort_handle());
         }
     }
 

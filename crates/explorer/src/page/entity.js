@@ -2,7 +2,7 @@
 
 import { Problem } from './api.js';
 import { button, closePanel, element, form, labelled, openPanel, say } from './dom.js';
-import { go } from './place.js';
+import { go } from './route.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
 /** @typedef {import('./api.js').Property} Property */
@@ -14,7 +14,7 @@ const IGNORED = /^(?:PartitionKey|RowKey|Timestamp)$|^odata\.|@odata\./;
 const TYPES = ['String', 'Int32', 'Int64', 'Double', 'Boolean', 'DateTime', 'Guid', 'Binary'];
 
 /**
- * Closes the panel, and shows the page of entities again, at the same place.
+ * Closes the panel, and loads the page of entities again.
  *
  * @param {Scope} scope
  * @param {string} words
@@ -22,7 +22,7 @@ const TYPES = ['String', 'Int32', 'Int64', 'Double', 'Boolean', 'DateTime', 'Gui
 function done(scope, words) {
   say(words);
   closePanel();
-  go(scope.place);
+  go(scope.route);
 }
 
 /**
@@ -43,7 +43,7 @@ export function insertEntity(scope) {
  * @param {boolean} canWrite
  */
 export async function editEntity(scope, partitionKey, rowKey, canWrite) {
-  const entity = await scope.call('get_entity', { table: scope.place.table, partitionKey, rowKey });
+  const entity = await scope.call('get_entity', { table: scope.route.table, partitionKey, rowKey });
   edit(scope, 'Entity', entity, entity, canWrite);
 }
 
@@ -55,7 +55,7 @@ export async function editEntity(scope, partitionKey, rowKey, canWrite) {
  * @param {boolean} canWrite
  */
 function edit(scope, title, stored, shown, canWrite) {
-  const { table } = scope.place;
+  const { table } = scope.route;
   const keys = [field(shown.partitionKey, stored !== null), field(shown.rowKey, stored !== null)];
   const [partitionKey, rowKey] = /** @type {[HTMLTextAreaElement, HTMLTextAreaElement]} */ (keys);
   const editor = new Editor(scope, shown.properties, canWrite);
@@ -102,28 +102,15 @@ function field(value, isReadOnly) {
 }
 
 /**
- * The text of a field. What was not edited keeps its ends of lines; new lines end as the first one did.
+ * Returns the text of a field. A textarea has `\n` for every line end. An unedited text keeps its line ends, and an edited one gets
+ * its first line end everywhere.
  *
  * @param {HTMLTextAreaElement} made
  */
 function textOf(made) {
-  const now = made.value;
-  // Each of these is one character of the field.
-  const before = (originals.get(made) ?? '').match(/\r\n|[^]/g) ?? [];
-  const isSame = (/** @type {string | undefined} */ old, /** @type {string | undefined} */ character) => (
-    old === character || (character === '\n' && (old === '\r' || old === '\r\n')));
-  const most = Math.min(before.length, now.length);
-  let head = 0;
-  while (head < most && isSame(before[head], now[head])) {
-    head += 1;
-  }
-  let tail = 0;
-  while (tail < most - head && isSame(before[before.length - 1 - tail], now[now.length - 1 - tail])) {
-    tail += 1;
-  }
-  const end = before.find((old) => isSame(old, '\n')) ?? '\n';
-  const edited = now.slice(head, now.length - tail).replaceAll('\n', end);
-  return before.slice(0, head).join('') + edited + before.slice(before.length - tail).join('');
+  const original = originals.get(made) ?? '';
+  const [end = '\n'] = /\r\n?|\n/.exec(original) ?? [];
+  return made.value === original.replaceAll(/\r\n?/g, '\n') ? original : made.value.replaceAll('\n', end);
 }
 
 /** The properties of an entity, as fields or as JSON. */
@@ -254,7 +241,7 @@ export function payload(properties) {
  * @param {string} etag
  */
 async function replace(scope, stored, properties, etag) {
-  const { table } = scope.place;
+  const { table } = scope.route;
   const keys = { table, partitionKey: stored.partitionKey, rowKey: stored.rowKey };
   try {
     await scope.change('replace_entity', { ...keys, properties, etag });
@@ -323,7 +310,7 @@ function duplicate(scope, properties, stored) {
  * @param {string} properties what the form has
  */
 function rename(scope, stored, properties) {
-  const { table } = scope.place;
+  const { table } = scope.route;
   const partitionKey = field(stored.partitionKey, false);
   const rowKey = field(stored.rowKey, false);
   openPanel('Change the keys', form(async () => {
@@ -349,7 +336,7 @@ function remove(scope, stored) {
     element('div', { class: 'tools' },
       button('Delete it', async () => {
         const keys = JSON.stringify([[stored.partitionKey, stored.rowKey, stored.etag]]);
-        await scope.change('delete_entities_by_key', { table: scope.place.table, keys });
+        await scope.change('delete_entities_by_key', { table: scope.route.table, keys });
         done(scope, 'Deleted.');
       }, { class: 'danger' }),
       button('Keep it', closePanel)));

@@ -283,7 +283,7 @@ fn connections_to_the_admin_port_keep_no_client_and_no_probe_out() {
     service.client.get("Tables").expect(200);
     let before = files();
     let mut idle: Vec<Connection> = (0..500).map(|_| Connection::open(service.gateway.admin)).collect();
-    // Who waits longest is closed, so that others are served, probes for example.
+    // The oldest are closed, so that others are served, probes for example.
     for path in ["/live", "/ready", "/metrics"] {
         service.gateway.admin(path).expect(200);
     }
