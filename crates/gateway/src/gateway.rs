@@ -86,7 +86,13 @@ struct Received {
 
 impl Gateway {
     /// Answers a request. A request that has begun is finished even if its client disconnects.
-    pub async fn serve(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    ///
+    /// The future holds no part of the request but a box, because hyper moves it.
+    pub fn serve(
+        self: Arc<Self>,
+        peer: Peer,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send {
         let id = Uuid::new_v4();
         let (parts, body) = request.into_parts();
         let mut event = Event::begin(id);
@@ -94,23 +100,29 @@ impl Gateway {
         let echo = Echo::of(&parts.headers);
         let peer = self.proxies.client(peer, &parts.headers);
         let form = Form::of_query(parts.uri.query().unwrap_or_default());
-        match Head::read(id, peer, parts) {
+        let served = match Head::read(id, peer, parts) {
             Ok(head) => {
                 let (gateway, repeated) = (self.clone(), echo.clone());
                 let served = Uncancelled::new(async move { gateway.respond(&head, body, event, repeated).await });
-                // After a panic the connection and all other requests go on.
-                served.await.unwrap_or_else(|panic| {
-                    let reason = panic_text(panic.as_ref());
-                    let reply = plain_error(RequestError::Internal { reason }.into(), form, id);
-                    into_http(self.finish(reply, &Event::begin(id), echo))
-                })
+                Ok((served, echo))
             }
             Err(error) => {
                 let mut refused = into_http(self.finish(plain_error(error.into(), form, id), &event, echo));
                 // The bytes after it may be its body or another request.
                 let close = HeaderValue::from_static("close");
                 refused.headers_mut().insert(CONNECTION, close);
-                refused
+                Err(refused)
+            }
+        };
+        async move {
+            match served {
+                // After a panic the connection and all other requests go on.
+                Ok((served, echo)) => served.await.unwrap_or_else(|panic| {
+                    let reason = panic_text(panic.as_ref());
+                    let reply = plain_error(RequestError::Internal { reason }.into(), form, id);
+                    into_http(self.finish(reply, &Event::begin(id), echo))
+                }),
+                Err(refused) => refused,
             }
         }
     }

@@ -40,9 +40,9 @@ pub struct Server {
     pub max_connections: usize,
     /// Memory for heads of requests that have not been served, and for handshakes, in bytes.
     pub head_memory: Arc<Shares>,
-    /// How long a client may take to send the head of a request.
+    /// The time in which a client has to send the head of a request.
     pub header_timeout: Duration,
-    /// How long a client may take to receive a response.
+    /// The time in which a client has to receive a response.
     pub response_timeout: Duration,
 }
 
@@ -151,9 +151,9 @@ async fn serve(
     let service = service_fn(|request: Request<Incoming>| {
         head.complete();
         next_body.is(request.body());
-        let (gateway, head) = (gateway.clone(), head.clone());
+        let (served, head) = (gateway.clone().serve(peer, request), head.clone());
         async move {
-            let response = gateway.serve(peer, request).await;
+            let response = served.await;
             head.expect_next();
             match response.extensions().get::<NoAnswer>() {
                 None => Ok(response),

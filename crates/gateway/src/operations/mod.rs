@@ -16,7 +16,7 @@ use crate::response::Reply;
 use crate::shares::Share;
 
 /// Executes an operation. It is authenticated and permitted already, except for keys in its body and the operations of a
-/// batch, which are checked here. `memory` is what the request has taken for all of it.
+/// batch, which are checked here. `memory` is the part that the request has taken.
 ///
 /// # Errors
 /// Those of the operation.
@@ -33,14 +33,14 @@ pub async fn execute(
         Operation::DeleteTable(name) => tables::delete(context, name).await,
         Operation::GetTableAcl(table) => acl::get(context, table).await,
         Operation::SetTableAcl(table) => acl::set(context, table, &body).await,
-        Operation::QueryEntities(table) => query::query(context, table, memory).await,
+        // In a box, as a batch, so that other operations do not move the space that it needs.
+        Operation::QueryEntities(table) => Box::pin(query::query(context, table, memory)).await,
         Operation::GetEntity(address) => entities::get(context, address, &context.head.query, context.metadata).await,
         Operation::InsertEntity(table) => entities::insert(context, table, &body).await,
         Operation::ReplaceEntity(address) => entities::replace(context, address, &body).await,
         Operation::MergeEntity(address) => entities::merge(context, address, &body).await,
         Operation::DeleteEntity(address) => entities::delete(context, address).await,
         Operation::DeleteMisplacedTable(table) => entities::refuse_misplaced(context, table).await,
-        // In a box, so that other operations do not move the space that it needs.
         Operation::Batch => Box::pin(batch::execute(context, &body, memory)).await,
         Operation::GetServiceProperties => service::get_properties(context).await,
         Operation::SetServiceProperties => service::set_properties(context, &body).await,
