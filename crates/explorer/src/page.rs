@@ -16,7 +16,7 @@ const FILES: [(&str, &str, &str); 14] = [
     ("/main.js", SCRIPT, include_str!("page/main.js")),
     ("/api.js", SCRIPT, include_str!("page/api.js")),
     ("/dom.js", SCRIPT, include_str!("page/dom.js")),
-    ("/place.js", SCRIPT, include_str!("page/place.js")),
+    ("/route.js", SCRIPT, include_str!("page/route.js")),
     ("/tables.js", SCRIPT, include_str!("page/tables.js")),
     ("/entities.js", SCRIPT, include_str!("page/entities.js")),
     ("/entity.js", SCRIPT, include_str!("page/entity.js")),

@@ -1,11 +1,11 @@
 // Calls of the server, with the token.
 
-/** @typedef {import('./place.js').Place} Place */
+/** @typedef {import('./route.js').Route} Route */
 
 /** Local storage belongs to one origin, and that includes the port. */
 const TOKEN = 'table-service-explorer-token';
 
-/** The token of the address, until the server takes it: a link of any site can have a wrong one, which replaces none. */
+/** The token of the address, until the server accepts it. A link of another site may have a wrong one, which must replace none. */
 let untried = '';
 
 /** @typedef {[name: string, type: string, value: string, length: number]} Property */
@@ -20,7 +20,7 @@ let untried = '';
  * @property {string} [json] the properties as the service writes them
  */
 
-/** What the server refuses: a code of the service, a message, and what to do. */
+/** An error of the server: a code of the service, a message, and a hint. */
 export class Problem extends Error {
   /**
    * @param {number} status
@@ -36,7 +36,7 @@ export class Problem extends Error {
   }
 }
 
-/** Takes the token out of the address. It is kept for this origin when the server takes it. Returns whether there was one. */
+/** Takes the token out of the address. It is kept for this origin when the server accepts it. Returns whether there was one. */
 export function takeToken() {
   const fragment = new URLSearchParams(location.hash.slice(1));
   const token = fragment.get('token');
@@ -98,33 +98,33 @@ async function post(path, parameters, signal) {
 }
 
 /**
- * The calls of a part of the page, for one place. Once the part is asked for something else, they fail with an AbortError, so what
- * they would have shown is never shown.
+ * The calls of a part of the page, for one route. When the part begins another scope, they fail with an AbortError, so that old
+ * answers are never shown.
  */
 export class Scope {
   /**
-   * @param {Place} place
+   * @param {Route} route
    * @param {AbortSignal} signal
    */
-  constructor(place, signal) {
-    this.place = place;
+  constructor(route, signal) {
+    this.route = route;
     this.signal = signal;
   }
 
   /**
-   * One call, in the database of the place's account.
+   * Makes a call, in the database of the route's account.
    *
    * @param {string} name
    * @param {Record<string, string | number | boolean | null>} [parameters]
    * @returns {Promise<any>}
    */
   call(name, parameters = {}) {
-    return post(`/${encodeURIComponent(this.place.account)}/${name}`, parameters, this.signal);
+    return post(`/${encodeURIComponent(this.route.account)}/${name}`, parameters, this.signal);
   }
 
   /**
-   * One call that changes something. It is not taken back when the part is asked for something else, because nobody would know what
-   * became of it. If it fails then, the error says what it is about.
+   * Makes a call that writes. It goes on when the part begins another scope, because an aborted write might have happened or not. If
+   * it fails then, the error names the write.
    *
    * @param {string} name
    * @param {Record<string, string | number | boolean | null>} [parameters]
@@ -132,7 +132,7 @@ export class Scope {
    */
   async step(name, parameters = {}) {
     try {
-      return await post(`/${encodeURIComponent(this.place.account)}/${name}`, parameters, new AbortController().signal);
+      return await post(`/${encodeURIComponent(this.route.account)}/${name}`, parameters, new AbortController().signal);
     } catch (error) {
       if (error instanceof Problem && this.signal.aborted) {
         const { table, partitionKey, rowKey } = parameters;
@@ -144,7 +144,7 @@ export class Scope {
   }
 
   /**
-   * The same for one whose answer is shown, unless the part was asked for something else.
+   * Does the same for a call whose answer is shown, unless the part has begun another scope.
    *
    * @param {string} name
    * @param {Record<string, string | number | boolean | null>} [parameters]
@@ -156,10 +156,10 @@ export class Scope {
     return answer;
   }
 
-  /** The panel's scope for the same place, unless this one has ended: what is shown no more does nothing. */
+  /** Begins a scope of the panel for the same route, unless this one has ended: a replaced view does nothing. */
   forPanel() {
     this.signal.throwIfAborted();
-    return panel.ask(this.place);
+    return panel.begin(this.route);
   }
 
   /** @returns {Promise<{accounts: string[], canWrite: boolean, version: string}>} */
@@ -179,7 +179,7 @@ export class Scope {
   }
 }
 
-/** A part of the page that shows answers: only those to what it was asked for last. There are no calls outside a scope of a part. */
+/** A part of the page. It shows only answers to the calls of its last scope. All calls belong to a scope. */
 export class Part {
   #last = new AbortController();
   #outer;
@@ -197,18 +197,18 @@ export class Part {
   /**
    * Ends the last scope, and begins one.
    *
-   * @param {Place} place
+   * @param {Route} route
    */
-  ask(place) {
+  begin(route) {
     this.leave();
     this.#last = new AbortController();
     const { signal } = this.#last;
-    return new Scope(place, this.#outer ? AbortSignal.any([this.#outer, signal]) : signal);
+    return new Scope(route, this.#outer ? AbortSignal.any([this.#outer, signal]) : signal);
   }
 }
 
 /**
- * Whether an error only says that a part was asked for something else.
+ * Returns whether an error only says that a scope has ended.
  *
  * @param {unknown} error
  */
@@ -220,13 +220,13 @@ export function isAbort(error) {
 export const panel = new Part();
 
 /**
- * Lets the browser download what it would take too much memory to have here.
+ * Lets the browser download entities, which would take too much memory in a script.
  *
  * @param {Scope} scope
  * @param {string} format jsonl or csv
  */
 export async function download(scope, format) {
-  const { table, filter } = scope.place;
+  const { table, filter } = scope.route;
   const { path } = await scope.call('export', { table, filter: filter || null, format });
   const link = document.createElement('a');
   link.href = path;

@@ -1,16 +1,16 @@
-// What concerns many entities or a whole table.
+// Actions on many entities or a whole table.
 
 import { Problem, download } from './api.js';
 import { button, closePanel, element, form, labelled, number, openPanel, say } from './dom.js';
 import { entitiesOf } from './files.js';
-import { go } from './place.js';
+import { go } from './route.js';
 
 /** @typedef {import('./api.js').Scope} Scope */
 
-/** How many entities one transaction of a delete or of an import has at most. */
+/** The most entities of one transaction of a delete and of an import. */
 const STEP = 1000;
 const BATCH = 200;
-/** How many characters of JSON one call of an import has, unless one entity has more. */
+/** The most characters of JSON of one call of an import, unless one entity has more. */
 const BATCH_LENGTH = 1_000_000;
 
 const tablesChanged = () => dispatchEvent(new Event('tables-changed'));
@@ -31,21 +31,21 @@ export function deleteSelected(scope, entities) {
     element('div', { class: 'tools' },
       button('Delete them', async () => {
         const keys = JSON.stringify(entities.map(({ partitionKey, rowKey, etag }) => [partitionKey, rowKey, etag]));
-        const { deleted } = await scope.change('delete_entities_by_key', { table: scope.place.table, keys });
+        const { deleted } = await scope.change('delete_entities_by_key', { table: scope.route.table, keys });
         say(`Deleted ${number(deleted)} entities.`);
         closePanel();
-        go(scope.place);
+        go(scope.route);
       }, { class: 'danger' }),
       button('Keep them', closePanel)));
 }
 
 /**
- * Deletes what a filter selects, in steps, after its count was typed.
+ * Deletes the entities of a filter in steps, after the user has typed their number.
  *
  * @param {Scope} scope
  */
 export async function deleteByFilter(scope) {
-  const { table, filter } = scope.place;
+  const { table, filter } = scope.route;
   if (!filter) {
     throw new Problem(400, 'InvalidInput', 'There is no filter.', 'Run a filter first. To delete all entities, clear the table.');
   }
@@ -59,13 +59,13 @@ export async function deleteByFilter(scope) {
     }
     count = null;
   }
-  const wanted = count === null ? table : String(count);
+  const expected = count === null ? table : String(count);
   const typed = element('input', { autocomplete: 'off', spellcheck: 'false', inputmode: count === null ? 'text' : 'numeric' });
   const progress = element('progress', { max: Math.max(count ?? 1, 1), value: 0, 'aria-label': 'Deleted', hidden: true });
   const told = element('p', { role: 'status' });
   let goesOn = false;
   const submit = form(async () => {
-    if (typed.value.replaceAll(',', '').trim() !== wanted) {
+    if (typed.value.replaceAll(',', '').trim() !== expected) {
       throw new Problem(400, 'InvalidInput', count === null ? 'That is not the name of the table.' : 'That is not their number.');
     }
     if (goesOn) {
@@ -123,7 +123,7 @@ export async function deleteByFilter(scope) {
  * @param {() => Promise<void>} action
  */
 function askForName(scope, title, words, action) {
-  const { table } = scope.place;
+  const { table } = scope.route;
   const typed = element('input', { autocomplete: 'off', spellcheck: 'false' });
   openPanel(title, form(async () => {
     if (typed.value !== table) {
@@ -138,7 +138,7 @@ function askForName(scope, title, words, action) {
 
 /** @param {Scope} scope */
 export function clearTable(scope) {
-  const { table } = scope.place;
+  const { table } = scope.route;
   askForName(scope, 'Clear table', 'All entities are deleted. Indexes, access policies and expiry stay.', async () => {
     await scope.change('clear_table', { table });
     say('The table is empty.');
@@ -149,7 +149,7 @@ export function clearTable(scope) {
 
 /** @param {Scope} scope */
 export function dropTable(scope) {
-  const { table } = scope.place;
+  const { table } = scope.route;
   askForName(scope, 'Drop table', 'The table is deleted, with all entities.', async () => {
     await scope.change('delete_table', { table });
     say(`${table} is deleted.`);
@@ -160,7 +160,7 @@ export function dropTable(scope) {
 
 /** @param {Scope} scope */
 export function exportEntities(scope) {
-  const { filter } = scope.place;
+  const { filter } = scope.route;
   const format = element('select', {},
     element('option', { value: 'jsonl' }, 'JSON lines'), element('option', { value: 'csv' }, 'CSV, as Azure Storage Explorer'));
   openPanel('Export', form(async () => {
@@ -176,7 +176,7 @@ export function exportEntities(scope) {
 
 /** @param {Scope} scope */
 export function importEntities(scope) {
-  const { table } = scope.place;
+  const { table } = scope.route;
   const file = element('input', { type: 'file', required: true, accept: '.jsonl,.ndjson,.json,.csv,.txt' });
   const mode = element('select', {},
     element('option', { value: 'insert' }, 'stop'),

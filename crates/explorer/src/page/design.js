@@ -2,7 +2,7 @@
 
 import { Part, isAbort } from './api.js';
 import { bytes, button, element, form, labelled, number, say, shown } from './dom.js';
-import { go } from './place.js';
+import { go } from './route.js';
 
 /** @typedef {import('./api.js').Scope} Scope */
 
@@ -34,7 +34,7 @@ function list(name, head, rows) {
  * @param {boolean} canWrite
  */
 export async function showDesign(main, scope, canWrite) {
-  const { table } = scope.place;
+  const { table } = scope.route;
   const [indexes, expiries] = /** @type {[Index[], Expiry[]]} */ (await Promise.all(
     [scope.call('query_property_indexes', { table }), scope.call('query_expiry', { table })]));
 
@@ -95,7 +95,7 @@ export async function showDesign(main, scope, canWrite) {
  * @param {boolean} canWrite
  */
 export async function showAccess(main, scope, canWrite) {
-  const { table } = scope.place;
+  const { table } = scope.route;
   /** @type {Policy[]} */
   const policies = await scope.call('get_access_policies', { table });
   const rows = /** @type {HTMLInputElement[][]} */ ([]);
@@ -165,7 +165,7 @@ export async function showChanges(main, scope) {
   const look = async (/** @type {string} */ feed) => {
     try {
       /** @type {Change[]} */
-      const found = await part.ask(scope.place).call('query_changes', { feed, top: 100 });
+      const found = await part.begin(scope.route).call('query_changes', { feed, top: 100 });
       changes.replaceChildren(element('h3', {}, `Changes of ${feed} that are not confirmed`), found.length === 0
         ? element('p', { class: 'quiet' }, 'None.')
         : list(`Changes of ${feed}`, ['Committed', 'Table', 'Change', 'PartitionKey', 'RowKey', 'Properties'], found.map((change) => [

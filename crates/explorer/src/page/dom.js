@@ -158,7 +158,7 @@ export async function attempt(action) {
 }
 
 /**
- * Opens the panel, the one place beside the view where something is asked or edited.
+ * Opens the panel, the part beside the view for questions and for editing.
  *
  * @param {string} title
  * @param {...Child} children

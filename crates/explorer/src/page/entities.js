@@ -4,13 +4,13 @@ import { Part, isAbort } from './api.js';
 import { button, element, form, labelled, number, say, shown } from './dom.js';
 import { clearTable, deleteByFilter, deleteSelected, dropTable, exportEntities, importEntities } from './bulk.js';
 import { editEntity, insertEntity } from './entity.js';
-import { go } from './place.js';
+import { go } from './route.js';
 
 /** @typedef {import('./api.js').Entity} Entity */
 /** @typedef {import('./api.js').Scope} Scope */
 
 const PAGE = 100;
-/** How long nobody has typed before the filter is explained. */
+/** The pause after the last key before the filter is explained, in milliseconds. */
 const PAUSE = 200;
 
 /**
@@ -19,7 +19,7 @@ const PAUSE = 200;
  * @param {boolean} canWrite
  */
 export async function showEntities(main, scope, canWrite) {
-  const { table, filter, select, position } = scope.place;
+  const { table, filter, select, position } = scope.route;
   const filterField = element('input', {
     id: 'filter', value: filter, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off',
     placeholder: "PartitionKey eq 'Sales' and Age gt 30", 'aria-describedby': 'explanation',
@@ -39,7 +39,7 @@ export async function showEntities(main, scope, canWrite) {
   main.append(search, explanation, tools, grid, pages);
 
   const plan = new Part(scope.signal);
-  const explainFilter = (/** @type {string} */ filter) => explain(explanation, plan.ask({ ...scope.place, filter }));
+  const explainFilter = (/** @type {string} */ filter) => explain(explanation, plan.begin({ ...scope.route, filter }));
   let timer = 0;
   filterField.addEventListener('input', () => {
     clearTimeout(timer);
@@ -52,8 +52,8 @@ export async function showEntities(main, scope, canWrite) {
   });
   /** @type {Set<Entity>} */
   const chosen = new Set();
-  const ask = () => scope.forPanel();
-  const open = (/** @type {Entity} */ { partitionKey, rowKey }) => editEntity(ask(), partitionKey, rowKey, canWrite);
+  const panel = () => scope.forPanel();
+  const open = (/** @type {Entity} */ { partitionKey, rowKey }) => editEntity(panel(), partitionKey, rowKey, canWrite);
   grid.append(table_(page.entities, chosen, canWrite, open));
   if (page.entities.length === 0) {
     grid.append(element('p', { class: 'quiet' }, page.token
@@ -65,14 +65,14 @@ export async function showEntities(main, scope, canWrite) {
     const { count } = await scope.call('count_entities', { table, filter: filter || null });
     say(`${number(count)} entities${filter ? ' match the filter' : ''}.`);
   });
-  const exports = [button('Export', () => exportEntities(ask()))];
+  const exports = [button('Export', () => exportEntities(panel()))];
   const writes = [
-    button('Insert', () => insertEntity(ask())),
-    button('Delete selected', () => deleteSelected(ask(), [...chosen])),
-    button('Delete by filter', () => deleteByFilter(ask())),
-    button('Import', () => importEntities(ask())),
-    button('Clear table', () => clearTable(ask()), { class: 'danger' }),
-    button('Drop table', () => dropTable(ask()), { class: 'danger' }),
+    button('Insert', () => insertEntity(panel())),
+    button('Delete selected', () => deleteSelected(panel(), [...chosen])),
+    button('Delete by filter', () => deleteByFilter(panel())),
+    button('Import', () => importEntities(panel())),
+    button('Clear table', () => clearTable(panel()), { class: 'danger' }),
+    button('Drop table', () => dropTable(panel()), { class: 'danger' }),
   ];
   tools.append(...(canWrite ? writes.slice(0, 4) : []), ...exports, count, ...(canWrite ? writes.slice(4) : []));
 
@@ -87,13 +87,13 @@ export async function showEntities(main, scope, canWrite) {
 }
 
 /**
- * Says how PostgreSQL would find what a filter asks for.
+ * Shows how PostgreSQL would find the entities of a filter.
  *
  * @param {HTMLElement} where
  * @param {Scope} scope
  */
 async function explain(where, scope) {
-  const { table, filter } = scope.place;
+  const { table, filter } = scope.route;
   try {
     const found = await scope.call('explain_query', { table, filter: filter || null });
     const isSlow = /scan$/.test(found.access) && /^(table|partition)/.test(found.access) && Boolean(found.residual);

@@ -1,11 +1,11 @@
-// The explorer. It shows one place at a time (place.js): a table with its entities, its design, its access policies, the changes of
-// its database, or the load of the gateway.
+// The explorer. It shows the view of one route at a time (route.js): the entities of a table, its design, its access policies, the
+// changes of its database, or the load of the gateway.
 
 import { Part, Problem, isAbort, panel, takeToken } from './api.js';
 import { showAccess, showChanges, showDesign } from './design.js';
 import { attempt, byId, closePanel, element, say, shown } from './dom.js';
 import { showEntities } from './entities.js';
-import { address, go, place } from './place.js';
+import { address, go, route } from './route.js';
 import { showLoad } from './plots.js';
 import { markTable, showTables } from './tables.js';
 
@@ -21,46 +21,46 @@ const list = new Part();
 let known = null;
 /** The account whose tables are listed. */
 let listed = '';
-/** Account, table and view that were shown last. */
+/** Account, table and view of the last route. */
 let seen = '';
 
-/** Shows the place that the address names. */
+/** Shows the view that the address names. */
 async function show() {
-  const had = document.activeElement;
+  const focused = document.activeElement;
   if (takeToken()) {
     known = null;
     listed = '';
     byId('view').replaceChildren();
   }
-  const scope = view.ask(place());
+  const scope = view.begin(route());
   panel.leave();
   closePanel();
   markTable(byId('tables'));
   try {
-    await showPlace(scope);
+    await showRoute(scope);
   } catch (error) {
     if (!isAbort(error)) {
-      byId('view').prepend(shown(error, () => go(scope.place)));
+      byId('view').prepend(shown(error, () => go(scope.route)));
     }
   }
   if (!scope.signal.aborted) {
-    keepFocus(had);
+    restoreFocus(focused);
   }
 }
 
-/** What is made anew takes the focus with it. So what stands in its place gets it, or else the view. */
-function keepFocus(/** @type {Element | null} */ had) {
-  if (had === null || had === document.body || document.activeElement !== document.body) {
+/** Focuses the new element with the same id or label as a replaced one, or else the view. A replaced element loses the focus. */
+function restoreFocus(/** @type {Element | null} */ old) {
+  if (old === null || old === document.body || document.activeElement !== document.body) {
     return;
   }
-  const label = had.getAttribute('aria-label');
-  const next = had.id ? document.getElementById(had.id) : label && document.querySelector(`main [aria-label=${CSS.escape(label)}]`);
+  const label = old.getAttribute('aria-label');
+  const next = old.id ? document.getElementById(old.id) : label && document.querySelector(`main [aria-label=${CSS.escape(label)}]`);
   (next instanceof HTMLElement ? next : byId('main')).focus();
 }
 
 /** @param {Scope} scope */
-async function showPlace(scope) {
-  const { account, table, view, filter } = scope.place;
+async function showRoute(scope) {
+  const { account, table, view, filter } = scope.route;
   if (known === null) {
     known = await scope.hello();
     showAccounts(known);
@@ -68,7 +68,7 @@ async function showPlace(scope) {
   const { accounts, canWrite } = known;
   const [first] = accounts;
   if (first !== undefined && account === '') {
-    history.replaceState(null, '', address({ ...scope.place, account: first }));
+    history.replaceState(null, '', address({ ...scope.route, account: first }));
     await show();
     return;
   }
@@ -134,15 +134,15 @@ function showAccounts({ accounts, canWrite }) {
 
 /** Lists the tables of the account, or says why it cannot. */
 async function listTables() {
-  const scope = list.ask(place());
-  listed = scope.place.account;
+  const scope = list.begin(route());
+  listed = scope.route.account;
   const tables = byId('tables');
   try {
     await showTables(tables, scope, known?.canWrite ?? false);
   } catch (error) {
     if (!isAbort(error)) {
       listed = '';
-      tables.replaceChildren(element('h2', {}, 'Tables'), shown(error, () => go(scope.place)));
+      tables.replaceChildren(element('h2', {}, 'Tables'), shown(error, () => go(scope.route)));
     }
   }
 }

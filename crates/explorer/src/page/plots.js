@@ -1,4 +1,4 @@
-// What clients ask of the gateway, from its metrics: rate, errors, latencies, and the most requested partitions.
+// The load of the gateway, from its metrics: rate, errors, latencies, and the most requested partitions.
 
 import { isAbort } from './api.js';
 import { element, number, shown, svg } from './dom.js';
@@ -87,8 +87,8 @@ function drawRates(points) {
   });
   const [width, height] = [600, 120];
   const most = Math.max(1, ...rates.map(({ requests }) => requests));
-  const line = (/** @type {'requests' | 'errors'} */ what) => rates
-    .map((rate, index) => `${(index * width) / (READINGS - 2)},${height - 2 - (rate[what] / most) * (height - 8)}`).join(' ');
+  const line = (/** @type {'requests' | 'errors'} */ series) => rates
+    .map((rate, index) => `${(index * width) / (READINGS - 2)},${height - 2 - (rate[series] / most) * (height - 8)}`).join(' ');
   const last = rates.at(-1);
   const words = last ? `${number(Math.round(last.requests))} requests and ${number(Math.round(last.errors))} errors a second now; `
     + `the most was ${number(Math.round(most))}` : 'The first reading. The next one comes in 2 seconds.';
@@ -128,8 +128,8 @@ function byOperation(samples) {
  */
 export function quantile(buckets, part) {
   const sorted = [...buckets].sort((a, b) => a[0] - b[0]);
-  const wanted = (sorted.at(-1)?.[1] ?? 0) * part;
-  const end = sorted.find(([, count]) => count >= wanted && count > 0)?.[0];
+  const rank = (sorted.at(-1)?.[1] ?? 0) * part;
+  const end = sorted.find(([, count]) => count >= rank && count > 0)?.[0];
   if (end === undefined) {
     return '';
   }

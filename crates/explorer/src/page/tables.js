@@ -1,7 +1,7 @@
 // The list of tables.
 
 import { bytes, button, element, form, labelled, number, openPanel, closePanel, say } from './dom.js';
-import { address, go, place } from './place.js';
+import { address, go, route } from './route.js';
 
 /** @typedef {import('./api.js').Scope} Scope */
 /** @typedef {{name: string, estimate: number | null, bytes: number | null}} Table */
@@ -38,7 +38,7 @@ export async function showTables(list, scope, canWrite) {
 /** Marks the table that is shown. */
 export function markTable(/** @type {HTMLElement} */ list) {
   for (const link of list.querySelectorAll('a')) {
-    if (link.dataset['table'] === place().table) {
+    if (link.dataset['table'] === route().table) {
       link.setAttribute('aria-current', 'page');
     } else {
       link.removeAttribute('aria-current');

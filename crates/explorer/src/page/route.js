@@ -1,8 +1,8 @@
-// Where one is: account, table, view, filter and position stand in the fragment of the address, so that an address can be sent to a
-// colleague. The token never does.
+// The route: account, table, view, filter and position in the fragment of the address, so that users can send an address to each other.
+// The token is not in it.
 
 /**
- * @typedef {object} Place
+ * @typedef {object} Route
  * @property {string} account
  * @property {string} table '' if there is none
  * @property {string} view entities, design, changes, access or load
@@ -13,8 +13,8 @@
 
 const NAMES = /** @type {const} */ (['account', 'table', 'view', 'filter', 'select', 'position']);
 
-/** @returns {Place} */
-export function place() {
+/** @returns {Route} */
+export function route() {
   const given = new URLSearchParams(location.hash.slice(1));
   return {
     account: given.get('account') ?? '',
@@ -27,12 +27,12 @@ export function place() {
 }
 
 /**
- * The address of another place. What is not named stays, but a position belongs to one filter.
+ * Returns the address of another route. Members without a change stay, except the position, which belongs to one filter.
  *
- * @param {Partial<Place>} changes
+ * @param {Partial<Route>} changes
  */
 export function address(changes) {
-  const next = { ...place(), position: '', ...changes };
+  const next = { ...route(), position: '', ...changes };
   const fragment = new URLSearchParams();
   for (const name of NAMES) {
     if (next[name] && !(name === 'view' && next[name] === 'entities')) {
@@ -43,9 +43,9 @@ export function address(changes) {
 }
 
 /**
- * Goes there. If that is where we are, the view is made anew.
+ * Goes to another route. The same route loads its view again.
  *
- * @param {Partial<Place>} changes
+ * @param {Partial<Route>} changes
  */
 export function go(changes) {
   const next = address(changes);
