@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, ValueEnum};
 use table_service_gateway::config::{AccountSettings, OtherService};
 
-use crate::voice::Voice;
-use crate::wanted::{Certificate, More, Wanted};
+use crate::messages::Messages;
+use crate::settings::{Certificate, CommonOptions, EmulatorSettings};
 
 /// The names of the commands, and of this program where it stands for one of them.
 pub const TABLE: &str = "azurite-table";
@@ -97,7 +97,7 @@ pub struct AzuriteTable {
     not_needed: NotNeeded,
 
     #[command(flatten)]
-    more: More,
+    more: CommonOptions,
 }
 
 /// Takes the options of azurite, prints what it prints, and serves tables only.
@@ -139,13 +139,13 @@ pub struct Azurite {
     extent_memory_limit: Option<f64>,
 }
 
-/// How bearer tokens are looked at.
+/// The checks of bearer tokens.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum OAuth {
     Basic,
 }
 
-/// Options that ask for what is so anyway.
+/// Options without an effect.
 #[derive(Debug, Args)]
 struct NotNeeded {
     /// Taken, and not needed: requests are not printed
@@ -174,7 +174,7 @@ impl AzuriteTable {
     ///
     /// # Errors
     /// For an option that is not supported, and for accounts that cannot be read.
-    pub fn wanted(self) -> Result<Wanted, String> {
+    pub fn settings(self) -> Result<EmulatorSettings, String> {
         if self.pwd.is_some() {
             return Err("--pwd: there are no .pfx files here; give --cert and --key in PEM files".to_owned());
         }
@@ -194,12 +194,12 @@ impl AzuriteTable {
             .and_then(accounts_of);
         let accounts = accounts.map_err(|problem| format!("{ACCOUNTS}: {problem}"))?;
         let log = if self.debug.is_some() { "debug" } else { "warn" };
-        Ok(Wanted {
+        Ok(EmulatorSettings {
             listen: address(&self.host, self.port),
             admin_port: self.admin_port,
             data,
             accounts,
-            // A user who names the address wants its meaning.
+            // The user has named the address.
             expose: true,
             certificate,
             other_services: Vec::new(),
@@ -207,7 +207,7 @@ impl AzuriteTable {
             idle_seconds: self.keep_alive_timeout.filter(|seconds| *seconds > 0),
             log,
             log_file: self.debug,
-            voice: Voice::AzuriteTable {
+            messages: Messages::AzuriteTable {
                 host: self.host,
                 port: self.port,
             },
@@ -222,14 +222,14 @@ impl Azurite {
     ///
     /// # Errors
     /// Those of azurite-table.
-    pub fn wanted(self) -> Result<Wanted, String> {
-        Ok(Wanted {
+    pub fn settings(self) -> Result<EmulatorSettings, String> {
+        Ok(EmulatorSettings {
             other_services: vec![
                 (OtherService::Blob, address(&self.blob_host, self.blob_port)),
                 (OtherService::Queue, address(&self.queue_host, self.queue_port)),
             ],
-            voice: Voice::Azurite,
-            ..self.table.wanted()?
+            messages: Messages::Azurite,
+            ..self.table.settings()?
         })
     }
 }
@@ -340,16 +340,16 @@ mod tests {
     fn its_options_are_taken_in_both_forms() {
         let line = "azurite-table -s -L --tableHost=0.0.0.0 --tablePort 0 --tableKeepAliveTimeout=5 --location /tmp/x --loose \
                     --skipApiVersionCheck --disableProductStyleUrl --disableTelemetry -d /tmp/log --cert c --key k";
-        let wanted = AzuriteTable::try_parse_from(line.split_whitespace())
+        let settings = AzuriteTable::try_parse_from(line.split_whitespace())
             .unwrap()
-            .wanted()
+            .settings()
             .unwrap();
-        assert_eq!(wanted.listen, "0.0.0.0:0");
-        assert_eq!(wanted.data, Some(PathBuf::from("/tmp/x/table-service-emulator")));
-        assert_eq!((wanted.idle_seconds, wanted.admin_port), (Some(5), 0));
-        assert!(wanted.expose && wanted.certificate.is_some());
+        assert_eq!(settings.listen, "0.0.0.0:0");
+        assert_eq!(settings.data, Some(PathBuf::from("/tmp/x/table-service-emulator")));
+        assert_eq!((settings.idle_seconds, settings.admin_port), (Some(5), 0));
+        assert!(settings.expose && settings.certificate.is_some());
         assert_eq!(
-            (wanted.log, wanted.log_file),
+            (settings.log, settings.log_file),
             ("debug", Some(PathBuf::from("/tmp/log")))
         );
     }
@@ -358,19 +358,19 @@ mod tests {
     fn the_options_of_the_other_services_are_taken_too() {
         let line = "azurite --blobHost 0.0.0.0 --queueHost ::1 --tableHost 0.0.0.0 --blobPort 7777 --blobKeepAliveTimeout 5 \
                     --queueKeepAliveTimeout=5 --inMemoryPersistence --extentMemoryLimit 64 --oauth BASIC --skipApiVersionCheck -sL";
-        let wanted = Azurite::try_parse_from(line.split_whitespace())
+        let settings = Azurite::try_parse_from(line.split_whitespace())
             .unwrap()
-            .wanted()
+            .settings()
             .unwrap();
         assert_eq!(
-            wanted.other_services,
+            settings.other_services,
             [
                 (OtherService::Blob, "0.0.0.0:7777".to_owned()),
                 (OtherService::Queue, "[::1]:10001".to_owned())
             ]
         );
-        assert_eq!(wanted.listen, "0.0.0.0:10002");
-        assert!(wanted.unsigned_tokens && wanted.data.is_none());
+        assert_eq!(settings.listen, "0.0.0.0:10002");
+        assert!(settings.unsigned_tokens && settings.data.is_none());
     }
 
     #[test]
@@ -378,8 +378,8 @@ mod tests {
         let line = "azurite-table -s true --loose=false --disableTelemetry true --location /tmp/x --skipApiVersionCheck -sL \
                     --tablePort=0";
         let line: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
-        let wanted = AzuriteTable::try_parse_from(without_values_of_switches(&line)).unwrap();
-        assert_eq!(wanted.location, Some(PathBuf::from("/tmp/x")));
+        let settings = AzuriteTable::try_parse_from(without_values_of_switches(&line)).unwrap();
+        assert_eq!(settings.location, Some(PathBuf::from("/tmp/x")));
         let line = ["azurite-table", "--inMemoryPersistence", "true"].map(OsString::from);
         assert!(
             AzuriteTable::try_parse_from(without_values_of_switches(&line))
@@ -393,7 +393,7 @@ mod tests {
         let problem = |arguments: &[&str]| {
             let all = [TABLE].iter().chain(arguments);
             match AzuriteTable::try_parse_from(all) {
-                Ok(line) => line.wanted().map(|_| ()).unwrap_err(),
+                Ok(line) => line.settings().map(|_| ()).unwrap_err(),
                 Err(error) => error.to_string(),
             }
         };

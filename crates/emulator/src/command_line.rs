@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::voice::Voice;
-use crate::wanted::{More, Wanted};
+use crate::messages::Messages;
+use crate::settings::{CommonOptions, EmulatorSettings};
 
 /// Emulates the Azure Table service on this machine: UseDevelopmentStorage=true reaches it.
 ///
@@ -33,7 +33,7 @@ pub struct CommandLine {
     pub quiet: bool,
 
     #[command(flatten)]
-    pub more: More,
+    pub more: CommonOptions,
 }
 
 #[derive(Debug, Args)]
@@ -98,9 +98,9 @@ impl CommandLine {
     ///
     /// # Errors
     /// For options that do not go together.
-    pub fn wanted(self) -> Result<Wanted, String> {
+    pub fn settings(self) -> Result<EmulatorSettings, String> {
         let host = if self.expose { "0.0.0.0" } else { "127.0.0.1" };
-        Ok(Wanted {
+        Ok(EmulatorSettings {
             listen: format!("{host}:{}", self.ports.port),
             admin_port: self.ports.admin()?,
             data: self.data,
@@ -112,7 +112,7 @@ impl CommandLine {
             idle_seconds: None,
             log: "warn",
             log_file: None,
-            voice: if self.quiet { Voice::Quiet } else { Voice::Own },
+            messages: if self.quiet { Messages::Quiet } else { Messages::Own },
             names: option_of,
             more: self.more,
         })

@@ -16,7 +16,7 @@ use crate::parent;
 use crate::postgres::{self, FIRST_DATABASE, Server};
 use crate::run_directory::{self, RunDirectory, lock_data};
 use crate::server_user::{ServerUser, make, problem};
-use crate::wanted::{Wanted, in_words_of};
+use crate::settings::{EmulatorSettings, under_name_of_option};
 
 /// The most bytes of the directory of a socket: 107 for its path, as Linux has it, without `/.s.PGSQL.5432`.
 const LONGEST_SOCKET: usize = 92;
@@ -25,22 +25,22 @@ const LONGEST_SOCKET: usize = 92;
 ///
 /// # Errors
 /// Why it does not start, or why it had to end.
-pub fn run(wanted: Wanted) -> Result<(), String> {
+pub fn run(options: EmulatorSettings) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let signals = Signals::new()?;
-        if let Some(process) = wanted.more.parent {
+        if let Some(process) = options.more.parent {
             parent::watch(process)?;
         }
-        wanted.voice.starts();
-        let kept = wanted.data.as_deref().map(std::path::absolute).transpose();
+        options.messages.starts();
+        let kept = options.data.as_deref().map(std::path::absolute).transpose();
         let kept = kept.map_err(|error| format!("the directory of the tables: {error}"))?;
         // The data of the server are one below, so that the lock is beside them.
         let kept_data = kept.as_ref().map(|directory| directory.join("postgresql"));
-        let installation = Installation::find(wanted.more.postgres.as_deref(), kept_data.as_deref())?;
+        let installation = Installation::find(options.more.postgres.as_deref(), kept_data.as_deref())?;
         let owner = ServerUser::of_server()?;
         let _data_lock = match &kept {
             Some(directory) => {
@@ -51,12 +51,12 @@ pub fn run(wanted: Wanted) -> Result<(), String> {
         };
         let run_directory = RunDirectory::new(owner)?;
         let directory = run_directory.directory.clone();
-        let voice = wanted.voice.clone();
-        let result = run_in(run_directory, wanted, installation, owner, kept_data, signals).await;
-        // If the cleaner was killed, nobody has done it.
+        let messages = options.messages.clone();
+        let result = run_in(run_directory, options, installation, owner, kept_data, signals).await;
+        // The cleaner may have been killed.
         run_directory::remove_when_left(&directory)?;
         if result.is_ok() {
-            voice.closed();
+            messages.closed();
         }
         result
     })
@@ -64,14 +64,14 @@ pub fn run(wanted: Wanted) -> Result<(), String> {
 
 async fn run_in(
     run_directory: RunDirectory,
-    wanted: Wanted,
+    options: EmulatorSettings,
     installation: Installation,
     owner: ServerUser,
     kept_data: Option<PathBuf>,
     signals: Signals,
 ) -> Result<(), String> {
     let cleaner = Cleaner::start(&run_directory.directory)?;
-    let result = start_in(&run_directory, wanted, installation, owner, kept_data, signals).await;
+    let result = start_in(&run_directory, options, installation, owner, kept_data, signals).await;
     drop(run_directory);
     cleaner.clean();
     result
@@ -79,7 +79,7 @@ async fn run_in(
 
 async fn start_in(
     run_directory: &RunDirectory,
-    wanted: Wanted,
+    options: EmulatorSettings,
     installation: Installation,
     owner: ServerUser,
     kept_data: Option<PathBuf>,
@@ -92,49 +92,49 @@ async fn start_in(
         data: kept_data.unwrap_or_else(|| run_directory.server().join("data")),
         directory: run_directory.server(),
         log: run_directory.log()?,
-        databases: match wanted.accounts.as_slice() {
+        databases: match options.accounts.as_slice() {
             [] => vec![FIRST_DATABASE.to_owned()],
             accounts => accounts.iter().map(database_of).collect(),
         },
     };
-    serve(wanted, &installation, &settings, signals).await
+    serve(options, &installation, &settings, signals).await
 }
 
 async fn serve(
-    wanted: Wanted,
+    options: EmulatorSettings,
     installation: &Installation,
     settings: &postgres::Settings,
     mut signals: Signals,
 ) -> Result<(), String> {
-    let voice = wanted.voice.clone();
-    let names = wanted.names;
-    let of_config = |error: &ConfigError| in_words_of(names, error);
-    if let Some(file) = &wanted.log_file {
+    let messages = options.messages.clone();
+    let names = options.names;
+    let of_config = |error: &ConfigError| under_name_of_option(names, error);
+    if let Some(file) = &options.log_file {
         make_directory_of(file)?;
     }
     let control = Arc::new(Control {
-        faults: Faults::new(wanted.more.faults.clone()),
-        keeps_tables: wanted.data.is_some(),
+        faults: Faults::new(options.more.faults.clone()),
+        keeps_tables: options.data.is_some(),
     });
-    let config = gateway(wanted, &settings.directory)?;
+    let config = gateway(options, &settings.directory)?;
     run::start_log(&config).map_err(|error| of_config(&error))?;
     let mut server = tokio::select! {
         server = Server::start(installation, settings) => server?,
         () = signals.any() => {
-            voice.closes();
+            messages.closes();
             return Ok(());
         }
     };
     let listens = AtomicBool::new(false);
     let gateway = run::run(config, Some(control), |addresses| {
         listens.store(true, Ordering::Relaxed);
-        voice.listens(addresses);
+        messages.listens(addresses);
     });
-    // The gateway may end before anybody else looks at the signal.
+    // The gateway may end before the other task has seen the signal.
     let closes = Once::new();
     let stopped_early = async {
         signals.any().await;
-        closes.call_once(|| voice.closes());
+        closes.call_once(|| messages.closes());
         // Once it listens, the gateway takes the signals and finishes its requests.
         if listens.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
@@ -143,7 +143,7 @@ async fn serve(
     tokio::select! {
         ended = gateway => match ended {
             Ok(()) => {
-                closes.call_once(|| voice.closes());
+                closes.call_once(|| messages.closes());
                 Ok(())
             }
             Err(error) => Err(error.downcast_ref::<ConfigError>().map_or_else(|| error.to_string(), of_config)),
@@ -195,7 +195,7 @@ fn database_of(account: &AccountSettings) -> String {
 }
 
 /// The settings of the gateway. The environment is the gateway's, not the emulator's, so it is not read.
-fn gateway(wanted: Wanted, socket: &Path) -> Result<Config, String> {
+fn gateway(options: EmulatorSettings, socket: &Path) -> Result<Config, String> {
     let socket = socket.to_str().ok_or("TMPDIR must be UTF-8")?;
     // In a list of hosts a comma would part two of them.
     if socket.contains(',') || socket.len() > LONGEST_SOCKET {
@@ -205,31 +205,31 @@ fn gateway(wanted: Wanted, socket: &Path) -> Result<Config, String> {
     }
     let socket = socket.replace('\\', "\\\\").replace('\'', "\\'");
     let url = |database: &str| format!("host='{socket}' user=postgres dbname={database}").into();
-    let mut accounts = wanted.accounts;
+    let mut accounts = options.accounts;
     for account in &mut accounts {
         account.database_url = vec![url(&database_of(account))];
     }
-    let (certificate, key) = wanted.certificate.map(|files| (files.chain, files.key)).unzip();
+    let (certificate, key) = options.certificate.map(|files| (files.chain, files.key)).unzip();
     let mut config = config::check(Settings {
-        listen: Some(wanted.listen),
-        admin_listen: Some(format!("127.0.0.1:{}", wanted.admin_port)),
+        listen: Some(options.listen),
+        admin_listen: Some(format!("127.0.0.1:{}", options.admin_port)),
         database_url: match accounts.is_empty() {
             true => vec![url(FIRST_DATABASE)],
             false => Vec::new(),
         },
         accounts,
-        explorer: Some(wanted.more.explorer),
-        explorer_address_file: wanted.more.explorer_address_file,
-        expose_development_account: Some(wanted.expose),
+        explorer: Some(options.more.explorer),
+        explorer_address_file: options.more.explorer_address_file,
+        expose_development_account: Some(options.expose),
         tls_certificate: certificate,
         tls_key: key,
-        header_timeout: wanted.idle_seconds,
-        log: Some(wanted.log.to_owned()),
+        header_timeout: options.idle_seconds,
+        log: Some(options.log.to_owned()),
         ..Settings::default()
     })
-    .map_err(|error| in_words_of(wanted.names, &error))?;
-    config.log_file = wanted.log_file;
-    config.other_services = wanted.other_services;
-    config.unsigned_tokens = wanted.unsigned_tokens;
+    .map_err(|error| under_name_of_option(options.names, &error))?;
+    config.log_file = options.log_file;
+    config.other_services = options.other_services;
+    config.unsigned_tokens = options.unsigned_tokens;
     Ok(config)
 }

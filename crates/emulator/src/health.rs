@@ -6,13 +6,13 @@ use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks the emulator whether it is ready, and returns what it says.
+/// Checks that the emulator is ready, and returns its report.
 ///
 /// # Errors
 /// Why it is not.
 pub fn check(admin_port: u16) -> Result<String, String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, admin_port));
-    let answer = ask(address).map_err(|error| format!("no emulator answers on {address}: {error}"))?;
+    let answer = request(address).map_err(|error| format!("no emulator answers on {address}: {error}"))?;
     let report = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).trim_end();
     if answer.starts_with("HTTP/1.1 200 ") {
         Ok(report.to_owned())
@@ -21,7 +21,7 @@ pub fn check(admin_port: u16) -> Result<String, String> {
     }
 }
 
-fn ask(address: SocketAddr) -> std::io::Result<String> {
+fn request(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 
 use crate::server_user::{ServerUser, problem, read_of_server};
 
-/// Where Debian and apt.postgresql.org install PostgreSQL: a directory for each major version.
+/// The directory in which Debian and apt.postgresql.org install PostgreSQL, with a directory for each major version.
 const PACKAGED: &str = "/usr/lib/postgresql";
-/// Where a PostgreSQL with the extension comes with this program, from the directory above that of the program.
+/// The directory of the PostgreSQL that comes with this program, from the directory above that of the program.
 const BUNDLED: &str = "share/table-service-emulator";
 
 /// PostgreSQL's programs, of a version that has the extension.
@@ -45,9 +45,9 @@ impl Installation {
                  or name the directory of PostgreSQL's programs with --postgres"
             ));
         };
-        let wanted = made_by.unwrap_or(first);
-        found.into_iter().find(|installation| installation.major == wanted).ok_or_else(|| {
-            format!("the data were made with PostgreSQL {wanted}, and only PostgreSQL {first} has the extension here; pg_upgrade moves data to it")
+        let settings = made_by.unwrap_or(first);
+        found.into_iter().find(|installation| installation.major == settings).ok_or_else(|| {
+            format!("the data were made with PostgreSQL {settings}, and only PostgreSQL {first} has the extension here; pg_upgrade moves data to it")
         })
     }
 
@@ -77,8 +77,7 @@ impl Installation {
         })
     }
 
-    /// These programs; a copy of what came with this program in the directory, which must be new, if the server's user cannot use
-    /// them where they are: they may be in somebody's home.
+    /// Returns these programs, or a copy of them in a new directory if the server's user cannot reach them, as in a home directory.
     ///
     /// # Errors
     /// If they cannot be copied.

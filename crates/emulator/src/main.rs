@@ -23,15 +23,15 @@ fn main() -> ExitCode {
 fn run(arguments: &[OsString]) -> Result<(), String> {
     if let Some(arguments) = in_place_of(azurite::TABLE, arguments) {
         let arguments = azurite::without_values_of_switches(arguments);
-        return emulator::run(read::<AzuriteTable>(arguments).wanted()?);
+        return emulator::run(read::<AzuriteTable>(arguments).settings()?);
     }
     if let Some(arguments) = in_place_of(azurite::ALL, arguments) {
         let arguments = azurite::without_values_of_switches(arguments);
-        return emulator::run(read::<Azurite>(arguments).wanted()?);
+        return emulator::run(read::<Azurite>(arguments).settings()?);
     }
     let command_line: CommandLine = read(arguments.to_vec());
     match &command_line.command {
-        None => emulator::run(command_line.wanted()?),
+        None => emulator::run(command_line.settings()?),
         Some(Command::Healthcheck) => healthcheck(&command_line),
         Some(Command::AzuriteTable) => Err(not_first(azurite::TABLE)),
         Some(Command::Azurite) => Err(not_first(azurite::ALL)),

@@ -16,20 +16,20 @@ use tokio_postgres::Client;
 use crate::installation::Installation;
 use crate::server_user::{ServerUser, owned, problem, read_of_server, remove_tree};
 
-/// How long the server may take to start: it may have to recover.
+/// The time in which the server has to start. It may have to recover.
 const START: Duration = Duration::from_secs(120);
-/// How much of the server's log a message has.
+/// The length of the server's log in a message.
 const LOG_LINES: usize = 20;
 /// The most bytes of it that are read for that.
 const LOG_BYTES: u64 = 64 << 10;
-/// Between two looks whether something has happened.
+/// The pause between two checks whether something has happened.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The settings of the server.
 pub struct Settings {
     pub owner: ServerUser,
     pub data: PathBuf,
-    /// Where its socket is.
+    /// The directory of its socket.
     pub directory: PathBuf,
     /// The messages of the server and of all programs that it starts.
     pub log: File,
@@ -270,7 +270,8 @@ async fn wait_for_end(data: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The process of the server of these data. The number in the file may be another process's by now; a server works in its data.
+/// Returns the process of the server of these data. The number in the file may be another process's by now, but a server works in its
+/// data.
 fn process_of(data: &Path) -> Option<u32> {
     let file = read_of_server(&data.join("postmaster.pid")).ok()?;
     let process: u32 = file.lines().next()?.parse().ok()?;
@@ -285,7 +286,7 @@ struct Started {
     handle: OwnedFd,
 }
 
-/// The processes whose standard error is that log. Others cannot open it, so nobody else is among them, whatever its arguments say.
+/// Returns the processes whose standard error is that log. No other process can open it, so these are the server's.
 fn started(log: &Metadata) -> Vec<Started> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes

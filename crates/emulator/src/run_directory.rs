@@ -1,7 +1,7 @@
-//! Where an emulator keeps its files while it runs.
+//! The directory of an emulator while it runs.
 //!
-//! Each emulator has a directory in the base directory of its user. The emulator holds a lock on a file in it. So another one
-//! can tell a directory in use from what a killed emulator has left, and removes the latter.
+//! Each emulator has a directory in the base directory of its user, and holds a lock on a file in it. A directory without a locked
+//! file is left by a killed emulator, and the next emulator removes it.
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ pub struct RunDirectory {
     _lock: File,
 }
 
-/// How long an emulator that ends may still have its tables: a user who starts it again need not wait for that.
+/// The time that an ending emulator may still hold its tables. A user who starts it again need not wait for that.
 const ENDING: Duration = Duration::from_secs(5);
 /// The file in a directory that its user has locked.
 const LOCK: &str = "lock";
@@ -37,7 +37,7 @@ impl RunDirectory {
     /// Makes a directory, and removes those of emulators that were killed.
     ///
     /// # Errors
-    /// If the base directory belongs to somebody else or cannot be written.
+    /// If the base directory belongs to another user or cannot be written.
     pub fn new(owner: ServerUser) -> Result<RunDirectory, String> {
         let base = Base::lock(base()?)?;
         for entry in fs::read_dir(&base.directory).into_iter().flatten().flatten() {
@@ -59,7 +59,7 @@ impl RunDirectory {
         self.directory.join(SERVER)
     }
 
-    /// Where a copy of PostgreSQL's programs may be.
+    /// The directory for a copy of PostgreSQL's programs.
     pub fn programs(&self) -> PathBuf {
         self.directory.join(PROGRAMS)
     }
@@ -77,7 +77,7 @@ impl RunDirectory {
 /// Locks a directory of data.
 ///
 /// # Errors
-/// If another emulator has locked it, and keeps it for longer than one that ends.
+/// If another emulator has locked it, and does not end soon.
 pub fn lock_data(directory: &Path) -> Result<File, String> {
     let file = open_lock(directory).map_err(|error| problem(directory, &error))?;
     let begun = Instant::now();
@@ -127,7 +127,7 @@ impl Base {
                     return Err(format!("{}; {instead}", problem(&directory, &error)));
                 }
             }
-            // Where all may write, somebody else could have made it.
+            // In a directory that all may write, another user may have made it.
             let is = match fs::symlink_metadata(&directory) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 is => is.map_err(of_directory)?,

@@ -67,7 +67,7 @@ pub fn owned(directory: &Path, owner: ServerUser) -> Result<(), String> {
 /// Makes a directory and those above it, if it does not exist, for names that this process makes in it.
 ///
 /// # Errors
-/// If it cannot be made; for root, if somebody else can put names into it.
+/// If it cannot be made; for root, if another user can put names into it.
 pub fn make(directory: &Path, mode: u32) -> Result<(), String> {
     if directory.is_dir() {
         return require_trusted(directory);
@@ -82,10 +82,10 @@ pub fn make(directory: &Path, mode: u32) -> Result<(), String> {
     fs::set_permissions(directory, Permissions::from_mode(mode)).map_err(|error| problem(directory, &error))
 }
 
-/// Root makes names only where nobody else can make or change one: a link there would lead its writes to any file.
+/// Refuses, for root, a directory in which another user can make or change a name: a link there would lead writes to any file.
 ///
 /// # Errors
-/// For root, if somebody else can put names into the directory, or the directory's own name elsewhere.
+/// For root, if another user can put names into the directory, or can move the directory.
 pub fn require_trusted(directory: &Path) -> Result<(), String> {
     files::require_own(directory).map_err(|error| problem(directory, &error))
 }
@@ -135,7 +135,7 @@ fn flags(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
 }
 
-/// Removes a directory and what is in it, as far as that is possible.
+/// Removes a directory and its content, as far as that is possible.
 pub fn remove_tree(directory: &Path) {
     // A process that was making data may still write.
     for _ in 0..100 {

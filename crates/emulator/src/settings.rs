@@ -1,4 +1,4 @@
-//! The settings of an emulator, whichever command line has them.
+//! The settings of an emulator. Each of its command lines makes them.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use clap::Args;
 use table_service_gateway::config::{AccountSettings, ConfigError, ExplorerMode, OtherService};
 
 use crate::faults::FaultSettings;
-use crate::voice::Voice;
+use crate::messages::Messages;
 
 #[derive(Debug)]
-pub struct Wanted {
+pub struct EmulatorSettings {
     /// HOST:PORT for clients.
     pub listen: String,
     pub admin_port: u16,
@@ -23,22 +23,22 @@ pub struct Wanted {
     pub certificate: Option<Certificate>,
     /// HOST:PORT of services that are not here, which refuse requests.
     pub other_services: Vec<(OtherService, String)>,
-    /// Whether bearer tokens are taken that nobody has signed.
+    /// Whether unsigned bearer tokens are accepted.
     pub unsigned_tokens: bool,
-    /// How long a connection may be idle.
+    /// The longest time that a connection may be idle.
     pub idle_seconds: Option<u64>,
     /// The level of the log.
     pub log: &'static str,
     /// Instead of standard error.
     pub log_file: Option<PathBuf>,
-    pub voice: Voice,
+    pub messages: Messages,
     /// The name that users of this command line know for a setting of the gateway.
     pub names: fn(&str) -> Option<String>,
-    pub more: More,
+    pub more: CommonOptions,
 }
 
-/// Returns the problem of a setting of the gateway, under the name that the user knows.
-pub fn in_words_of(names: fn(&str) -> Option<String>, error: &ConfigError) -> String {
+/// Returns the problem of a setting of the gateway, under the name of its option.
+pub fn under_name_of_option(names: fn(&str) -> Option<String>, error: &ConfigError) -> String {
     match names(error.setting()) {
         Some(name) => format!("{name}: {}", error.problem()),
         None => error.to_string(),
@@ -54,7 +54,7 @@ pub struct Certificate {
 
 /// Options that both command lines have.
 #[derive(Debug, Args)]
-pub struct More {
+pub struct CommonOptions {
     /// The directory of PostgreSQL's programs [default: those that came with this program, else the latest in /usr/lib/postgresql
     /// that has the extension]
     #[arg(long, env = "TABLE_SERVICE_EMULATOR_POSTGRES", value_name = "DIRECTORY")]

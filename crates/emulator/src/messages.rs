@@ -10,9 +10,9 @@ const DEVELOPMENT_PORT: u16 = 10002;
 
 const TABLE: &str = "Table";
 
-/// Which words are used.
+/// The kind of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Voice {
+pub enum Messages {
     Quiet,
     Own,
     /// The words of azurite-table, for which test set-ups wait. Host and port are those of the command line.
@@ -24,23 +24,23 @@ pub enum Voice {
     Azurite,
 }
 
-impl Voice {
-    /// Before the start. If the port is a free one, it is not known yet.
+impl Messages {
+    /// Announces the start. A free port is not known yet.
     pub fn starts(&self) {
-        if let Voice::AzuriteTable { host, port: port @ 1.. } = self {
+        if let Messages::AzuriteTable { host, port: port @ 1.. } = self {
             say(&is_starting(host, *port));
         }
     }
 
     pub fn listens(&self, addresses: &Addresses) {
         let port = addresses.clients.port();
-        if let Some(address) = addresses.explorer.as_ref().filter(|_| *self != Voice::Quiet) {
+        if let Some(address) = addresses.explorer.as_ref().filter(|_| *self != Messages::Quiet) {
             table_service_explorer::print(address);
         }
         match self {
-            Voice::Quiet => {}
-            Voice::Own => say(&ready(addresses)),
-            Voice::Azurite => {
+            Messages::Quiet => {}
+            Messages::Own => say(&ready(addresses)),
+            Messages::Azurite => {
                 let others = addresses
                     .others
                     .iter()
@@ -52,7 +52,7 @@ impl Voice {
                 }
                 say("Only tables are served here: requests to the Blob and Queue services get NotImplemented.");
             }
-            Voice::AzuriteTable { host, port: asked } => {
+            Messages::AzuriteTable { host, port: asked } => {
                 if *asked == 0 {
                     say(&is_starting(host, port));
                 }
@@ -80,9 +80,9 @@ impl Voice {
     /// The services that azurite would have.
     fn services(&self) -> &'static [&'static str] {
         match self {
-            Voice::Quiet | Voice::Own => &[],
-            Voice::AzuriteTable { .. } => &[TABLE],
-            Voice::Azurite => &["Blob", "Queue", TABLE],
+            Messages::Quiet | Messages::Own => &[],
+            Messages::AzuriteTable { .. } => &[TABLE],
+            Messages::Azurite => &["Blob", "Queue", TABLE],
         }
     }
 }
