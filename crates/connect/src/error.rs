@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// Returns an error and what caused it, in one line.
+/// Returns an error and its causes, in one line.
 pub fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -17,7 +17,7 @@ pub fn with_sources(error: &dyn Error) -> String {
     text
 }
 
-/// Returns whether the other side does not prove who it is, or has no TLS that this program knows.
+/// Returns whether the server has no valid certificate for its name, or no TLS that this program knows.
 pub fn is_refused_by_tls(error: &(dyn Error + 'static)) -> bool {
     if let Some(error) = error.downcast_ref::<rustls::Error>() {
         use rustls::Error::{InvalidCertificate, InvalidMessage, PeerIncompatible};

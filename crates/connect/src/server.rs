@@ -17,10 +17,10 @@ use crate::error::with_sources;
 use crate::tls::Certificates;
 use crate::url::DatabaseUrl;
 
-/// How long an address of a name may take before the next one is tried too.
+/// The time after which the next address of a name is tried too.
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
-/// What reads and writes for a client, until the connection ends.
+/// The part of a connection that reads and writes, until it ends.
 pub type Wire = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// A new connection.
@@ -88,7 +88,7 @@ impl Server {
         url.servers().into_iter().map(server).collect()
     }
 
-    /// Returns the same server for who has others to go to: a connection may take so long, and `target_session_attrs` does not count.
+    /// Returns the same server as one of several: with this time limit for a connect, and without `target_session_attrs`.
     #[must_use]
     pub fn one_of_several(mut self, time: Duration) -> Server {
         self.config.target_session_attrs(TargetSessionAttrs::Any);
@@ -105,8 +105,8 @@ impl Server {
         self.has_several_addresses.load(Ordering::Relaxed)
     }
 
-    /// Connects to the addresses of the name, and makes each connection ready. Each has its own limit, and one that does not answer hides
-    /// no other one: the next one is tried soon. The first that is accepted counts; without one, one that has answered.
+    /// Connects to the addresses of the name, and makes each connection ready. Each address has its own limit, and a silent one delays no
+    /// other one. Returns the first connection that is accepted, or else one that has answered.
     ///
     /// # Errors
     /// Why no address can be used.

@@ -18,7 +18,7 @@ impl Certificates {
     /// Reads a PEM file, or those of the system, which may have none.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The problem of the file.
     pub fn read(file: Option<&Path>) -> Result<Certificates, String> {
         let mut roots = RootCertStore::empty();
         match file {
@@ -43,7 +43,7 @@ impl Certificates {
         self.is_empty
     }
 
-    /// Returns what a client needs that checks its servers.
+    /// Returns the settings of a client that checks its servers.
     pub fn client(&self) -> ClientConfig {
         ClientConfig::clone(&self.client)
     }
@@ -52,7 +52,7 @@ impl Certificates {
 /// Returns the certificates of a PEM file.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem of the file.
 pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
     let certificates = CertificateDer::pem_file_iter(file)

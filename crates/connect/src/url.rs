@@ -1,4 +1,4 @@
-//! The URL of a database: which servers it names, and what a message may show of it.
+//! The URL of a database: its servers, and the name that messages may show.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ impl DatabaseUrl {
     /// Reads a URL. As in libpq, each server has a host, an address (`hostaddr`) or both, and either each has a port or all have the same.
     ///
     /// # Errors
-    /// What is wrong, as the rest of a sentence. It repeats nothing of the URL: a part of a mistyped one can be the password.
+    /// The problem, as the rest of a sentence. It repeats nothing of the URL: a part of a mistyped one can be the password.
     pub fn read(url: &Secret) -> Result<DatabaseUrl, String> {
         let unreadable = || {
             format!(
@@ -50,8 +50,8 @@ impl DatabaseUrl {
         Ok(DatabaseUrl(config))
     }
 
-    /// Returns whether two URLs lead to the same place.
-    pub fn is_same_place(&self, other: &DatabaseUrl) -> bool {
+    /// Returns whether two URLs name the same database.
+    pub fn is_same_database(&self, other: &DatabaseUrl) -> bool {
         let place = |url: &DatabaseUrl| {
             let DatabaseUrl(config) = url;
             let (hosts, addresses) = (config.get_hosts().to_vec(), config.get_hostaddrs().to_vec());
@@ -83,7 +83,7 @@ impl DatabaseUrl {
         format!("{}/{}", servers.join(","), shown_name(database))
     }
 
-    /// Returns each server alone. One that has only an address has this as its host too, for TLS.
+    /// Returns each server alone. For TLS, a server with an address only has it as its host too.
     #[must_use]
     pub fn servers(&self) -> Vec<DatabaseUrl> {
         let DatabaseUrl(config) = self;
@@ -122,7 +122,7 @@ impl DatabaseUrl {
         (0..hosts.len().max(addresses.len())).map(server).collect()
     }
 
-    /// Returns what the driver connects with.
+    /// Returns the settings for the driver.
     pub(crate) fn into_config(self) -> Config {
         self.0
     }
@@ -133,12 +133,12 @@ impl DatabaseUrl {
         self.0.options(options.trim());
     }
 
-    /// Sets what the server shows as the program, whatever the URL says.
+    /// Sets the name of the program, also over that of the URL.
     pub fn set_application_name(&mut self, name: &str) {
         self.0.application_name(name);
     }
 
-    /// Sets what the server shows as the program, unless the URL says it.
+    /// Sets the name of the program, unless the URL has one.
     pub fn default_application_name(&mut self, name: &str) {
         if self.0.get_application_name().is_none() {
             self.0.application_name(name);

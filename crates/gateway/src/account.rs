@@ -19,11 +19,11 @@ pub struct Tenant {
     pub number: usize,
     pub account: Account,
     pub database: Database,
-    /// What `$filter` may say.
+    /// The dialect of `$filter`.
     pub filter_dialect: Dialect,
-    /// Whose tokens it accepts, if any.
+    /// The issuer of its bearer tokens, if any.
     pub bearer: Option<Bearer>,
-    /// Whether it accepts tokens that nobody has signed.
+    /// Whether it accepts unsigned tokens.
     pub unsigned_tokens: bool,
     pub cors: CorsRules,
 }
@@ -87,8 +87,8 @@ impl Tenants {
         self.0.get(name)
     }
 
-    /// Returns the issuer whose tokens a refused client is told to get. For an account that accepts no tokens or does not
-    /// exist, it is the issuer of some other account, always the same one. So answers do not tell which accounts exist.
+    /// Returns the issuer in the challenge to a refused client. For an account that accepts no tokens or does not exist, it is the
+    /// issuer of another account, always the same one, so that challenges do not tell which accounts exist.
     pub fn challenger(&self, name: &str) -> Option<&Bearer> {
         if let Some(bearer) = self.get(name).and_then(|tenant| tenant.bearer.as_ref()) {
             return Some(bearer);

@@ -1,7 +1,7 @@
 //! The allocator of every program with the gateway in it.
 //!
-//! The C library's keeps memory that was used once, as long as something small lives behind it. This one gives free memory back to the
-//! system: a thread of its own does so, so it does not depend on further requests. `.cargo/config.toml` says after what time.
+//! The C library's allocator keeps memory that was used once, as long as a small object lives behind it. This one gives free memory back
+//! to the system, in a thread of its own, so without further requests. The time is in `.cargo/config.toml`.
 
 use tikv_jemallocator::Jemalloc;
 

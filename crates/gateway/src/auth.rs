@@ -14,9 +14,9 @@ use crate::request::target::Target;
 use crate::shares::Share;
 use crate::unsigned_token;
 
-/// Checks the credentials of a request and returns what they allow. `challenged` says whether refused clients are told where
-/// they get a token. `permit` takes a permit to run for a request that needs the database. Only one with a right signature does, so that
-/// the answers to all others do not depend on the account.
+/// Checks the credentials of a request and returns their grant. `challenged` says whether refused clients get a challenge. `permit`
+/// takes a permit to run for a request that needs the database. Only a request with a right signature needs it, so that the answers
+/// to all others do not depend on the account.
 ///
 /// # Errors
 /// For credentials that are missing, wrong, or not valid for this client.
@@ -88,8 +88,8 @@ async fn policies(session: &Session<'_>, table: &str) -> Result<AccessPolicies, 
     }
 }
 
-/// Returns the error for a request to an account that does not exist. It is the same as for wrong credentials, so that nobody
-/// learns which accounts exist.
+/// Returns the error for a request to an account that does not exist. It is the same as for wrong credentials, so that it does not tell
+/// which accounts exist.
 pub fn refuse_unknown_account(head: &Head, challenged: bool) -> Failure {
     let unknown = || failed("There is no such account");
     match head.header("authorization") {

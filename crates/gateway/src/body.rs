@@ -14,9 +14,9 @@ use crate::buffer::{Buffer, Full};
 use crate::failure::Failure;
 use crate::request::header;
 
-/// What is read of a body that is not wanted, so that the client gets to read why.
-const UNWANTED_BYTES: usize = 16 * 1024 * 1024;
-const UNWANTED_TIME: Duration = Duration::from_secs(5);
+/// The limits for the rest of the body of a refused request. It is read so that the client reads the refusal.
+const REMAINDER_BYTES: usize = 16 * 1024 * 1024;
+const REMAINDER_TIME: Duration = Duration::from_secs(5);
 
 /// A body that was not read yet, if there is one.
 pub struct Pending(Option<Incoming>);
@@ -26,12 +26,12 @@ impl Pending {
         Pending(Some(body).filter(|body| !body.is_end_stream()))
     }
 
-    /// Returns whether the client still has to send something.
+    /// Returns whether the client still has to send bytes.
     pub fn is_expected(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Returns how many bytes it has at most: what the client says, or the limit.
+    /// Returns the most bytes that it has: the announced length, or the limit.
     ///
     /// # Errors
     /// `RequestBodyTooLarge`.
@@ -76,12 +76,12 @@ impl Pending {
         }
     }
 
-    /// Reads what is left, within limits: a client that is still sending would not read our answer.
+    /// Reads the rest, within limits: a client that is still sending would not read the answer.
     pub async fn drain(self) {
         let Some(body) = self.0.filter(|body| !body.is_end_stream()) else {
             return;
         };
-        let mut body = Limited::new(body, UNWANTED_BYTES);
-        let _ = timeout(UNWANTED_TIME, async { while let Some(Ok(_)) = body.frame().await {} }).await;
+        let mut body = Limited::new(body, REMAINDER_BYTES);
+        let _ = timeout(REMAINDER_TIME, async { while let Some(Ok(_)) = body.frame().await {} }).await;
     }
 }

@@ -1,9 +1,9 @@
-//! Buffers for what follows the input of clients and the answers of the database.
+//! Buffers whose size follows the input of clients and the answers of the database.
 
 use crate::needs;
 
-/// A buffer up to this size doubles. One that needs more gets all that it may have at once: it is not copied again, so there
-/// are never two of them, and the system gives only what is written.
+/// A buffer up to this size doubles. A larger one gets its whole limit at once: it is not copied again, so there are never two of
+/// them, and the system gives memory only for written pages.
 const DOUBLED: usize = 256 * 1024;
 
 /// Bytes that never have more capacity than the request has taken memory for.
@@ -26,7 +26,7 @@ impl Buffer {
         }
     }
 
-    /// Returns how many more bytes have room.
+    /// Returns the number of bytes that still have room.
     pub fn room(&self) -> usize {
         self.limit - self.bytes.len()
     }
@@ -53,7 +53,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Removes all that is behind a length.
+    /// Removes all bytes behind a length.
     pub fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);
     }
@@ -63,9 +63,8 @@ impl Buffer {
     }
 }
 
-/// Returns the capacity with which the JSON of an entity is printed that has so many bytes in its bag. Printed, a character
-/// of one byte has up to six. An entity that may become large gets what its request has taken for it, so that it is not
-/// copied while it is printed.
+/// Returns the capacity for the JSON of an entity with so many bytes in its bag. A character of one byte becomes up to six bytes. A large
+/// entity gets all that its request has taken for it, so that it is not copied while it is printed.
 pub fn capacity_for_entity(bag: usize) -> usize {
     if bag > DOUBLED / 6 { needs::ENTITY } else { bag + 512 }
 }

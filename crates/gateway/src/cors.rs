@@ -16,21 +16,21 @@ use crate::database::{Node, Session};
 use crate::request::Head;
 use crate::response::Reply;
 
-/// How often the rules are read. Another gateway or SQL may change them in the meantime.
+/// The time between two readings of the rules. Another gateway or SQL may change them.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Most headers that a preflight may ask for: each is compared with each of the rules.
+/// Most headers in a preflight. Each is compared with each of the rules.
 const MAX_HEADERS: usize = 128;
 
-/// The CORS rules of an account, as they were read last. Requests without credentials are answered by them, and none of these
-/// requests waits for the database: they would tell whose database is slow, and so which accounts there are.
+/// The CORS rules of an account, as they were read last. They answer requests without credentials, so that no such request waits for
+/// the database: its time would tell which accounts exist.
 #[derive(Default)]
 pub struct CorsRules(Mutex<LastRules>);
 
 #[derive(Default)]
 struct LastRules {
     properties: Arc<ServiceProperties>,
-    /// How often this gateway has changed them.
+    /// The number of changes by this gateway.
     changes: u64,
 }
 
@@ -66,7 +66,7 @@ impl CorsRules {
         }
     }
 
-    /// Takes what was read after that many changes. If there was another one in the meantime, it may be old.
+    /// Takes rules that were read after so many changes. After another change they may be old.
     fn learn(&self, changes: u64, json: Result<String, String>) {
         let read = json.and_then(|json| ServiceProperties::from_json(&json).map_err(|error| error.to_string()));
         match read {
@@ -183,8 +183,8 @@ fn allow(rule: &CorsRule, origin: &str, reply: Reply) -> Reply {
         .with(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"))
 }
 
-/// Adds the headers that pages may read: those of the response that match. Browsers know no prefixes, and `*` means something
-/// else to them in an answer to a request with credentials.
+/// Adds the headers of the response that pages may read. Browsers know no prefixes, and `*` has another meaning for them in an answer
+/// to a request with credentials.
 fn expose(rule: &CorsRule, reply: Reply) -> Reply {
     let is_listed = |wanted: &str| rule.exposed_headers.iter().any(|exposed| exposed == wanted);
     if is_listed("*") && allows_all(rule) {

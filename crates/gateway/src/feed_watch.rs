@@ -1,4 +1,4 @@
-//! Looks after the change feeds of the accounts' databases, for the metrics: a feed that nobody reads fills a disk.
+//! Reads the state of the change feeds of the accounts' databases, for the metrics: a feed without a reader fills a disk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::account::Tenant;
 use crate::database::Session;
 use crate::gateway::Gateway;
 
-/// How often the feeds are looked at.
+/// The time between two readings.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Looks at the feeds of the database of an account again and again, as long as it can be reached.
+/// Reads the state of the feeds of an account's database again and again, as long as it can be reached.
 pub async fn keep_watching(gateway: Arc<Gateway>, tenant: Arc<Tenant>) {
     let account = tenant.account.name();
     loop {
@@ -21,7 +21,7 @@ pub async fn keep_watching(gateway: Arc<Gateway>, tenant: Arc<Tenant>) {
             let session = Session::new(&tenant.database, Instant::now() + gateway.limits.request);
             match session.query_change_feeds().await {
                 Ok(feeds) => gateway.metrics.feeds(account, feeds),
-                Err(failure) => tracing::debug!(account, %failure, "the change feeds could not be looked at"),
+                Err(failure) => tracing::debug!(account, %failure, "the state of the change feeds could not be read"),
             }
         }
     }

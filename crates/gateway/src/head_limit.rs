@@ -1,8 +1,8 @@
 //! A memory budget for the heads of requests, until the requests have been served.
 //!
-//! While a head arrives, nobody knows whom its request is for, so the budget is common to all connections. Only what is longer than
-//! nearly all heads counts, so that clients with ordinary requests are served even if the budget is used up. A head that turns
-//! out longer takes all that a head may need in one step.
+//! The account of a request is unknown while its head arrives, so the budget is common to all connections. Only long heads count, so that
+//! ordinary requests are served even if the budget is used up. A long head takes the most that a head may need, in one step. Why the
+//! gateway keeps no reserve for all connections instead: docs/decisions.md.
 
 use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
@@ -17,17 +17,17 @@ use crate::shares::{Share, Shares};
 const SHORT: usize = 16 * 1024;
 /// The longest head of a request: the request line, with a filter of 64 KiB, and all headers.
 pub const HEAD_BYTES: usize = 128 * 1024;
-/// What a head takes that is not short.
+/// The budget that a long head takes.
 pub const LONG_BYTES: usize = HEAD_BYTES - SHORT;
 
-/// What a connection has received of the head of its next request.
+/// Counts the bytes of the head of a connection's next request.
 #[derive(Clone)]
 pub struct HeadMeter(Arc<Mutex<State>>);
 
 struct State {
     budget: Arc<Shares>,
     received: usize,
-    /// What of it counts.
+    /// The budget that it has taken.
     share: Option<Share>,
     /// Whether a request is served, so that its body arrives and no head.
     is_served: bool,
@@ -43,21 +43,21 @@ impl HeadMeter {
         })))
     }
 
-    /// The head is complete, and its request begins. It may wait for memory, and has its head meanwhile.
+    /// Ends the head, and begins its request, which keeps the head's budget.
     pub fn complete(&self) {
         let mut state = self.lock();
         state.received = 0;
         state.is_served = true;
     }
 
-    /// The request has been served; the next head may come.
+    /// Ends the request, and begins the next head.
     pub fn expect_next(&self) {
         let mut state = self.lock();
         state.share = None;
         state.is_served = false;
     }
 
-    /// Nothing else is counted.
+    /// Ends the count.
     pub fn end(&self) {
         self.complete();
         self.lock().share = None;

@@ -1,8 +1,8 @@
 //! Refuses heads with a line that ends with a LF alone. HTTP lets a server take that for a line end (RFC 9112, 2.2), and hyper does.
 //! A proxy may take it for a part of a value instead, and would not see the headers, or the request, behind it.
 //!
-//! hyper shows no head as it was sent. So this stands before it: it hands out one head or body at a time, and a bare LF in a head
-//! becomes a byte that hyper refuses with 400.
+//! hyper shows no head as it was sent. So this reader stands before it: it hands out one head or body at a time, and turns a bare LF in a
+//! head into a byte that hyper refuses with 400.
 
 use std::io::Result;
 use std::pin::Pin;
@@ -16,22 +16,22 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 /// No part of a head (RFC 9110, 5.5).
 const REFUSED: u8 = 0;
-/// What is said of a body in chunks.
+/// The length of a body in chunks is unknown.
 const CHUNKED: u64 = u64::MAX;
 
-/// How long the body is of the request whose head is complete. Its stream has to know it before it is read on.
+/// The length of the body of the request whose head is complete. The stream has to know it before it is read further.
 #[derive(Clone, Default)]
 pub struct NextBody(Arc<AtomicU64>);
 
 impl NextBody {
-    /// A head was read, and this is its body.
+    /// Sets the body of the head that was read.
     pub fn is(&self, body: &impl Body) {
         let length = body.size_hint().exact().unwrap_or(CHUNKED);
         self.0.store(length, Ordering::Relaxed);
     }
 }
 
-/// What the next byte is part of.
+/// The part to which the next byte belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Head,
@@ -53,7 +53,7 @@ const LENGTH: Part = Part::Length {
     is_over: false,
 };
 
-/// Where heads and bodies end.
+/// Finds the ends of heads and bodies.
 struct Reader {
     part: Part,
     next: NextBody,
@@ -72,7 +72,7 @@ impl Reader {
         }
     }
 
-    /// Returns how many bytes belong to the head or the body that the first one belongs to. Changes bare LFs of a head.
+    /// Returns the number of bytes that belong to the same head or body as the first one. Changes bare LFs of a head.
     fn take(&mut self, bytes: &mut [u8]) -> usize {
         match self.next.0.swap(0, Ordering::Relaxed) {
             0 => {}
@@ -132,7 +132,7 @@ impl Reader {
 pub struct StrictHeads<S> {
     stream: S,
     reader: Reader,
-    /// What has arrived behind the end of a head or a body.
+    /// The bytes that have arrived behind the end of a head or a body.
     held: BytesMut,
 }
 

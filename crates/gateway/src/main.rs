@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use table_service_gateway::config::{CommandLine, ConfigError};
 use table_service_gateway::run;
 
-/// The exit status for settings that are wrong until somebody changes them, as for a wrong command line. The service is not started
-/// again then.
+/// The exit status for wrong settings, as for a wrong command line. The service manager does not start the program again then.
 const WRONG_SETTINGS: u8 = 2;
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
-//! How much memory a request may need, which it takes before its body arrives.
+//! The memory that a request may need. It takes that before its body arrives.
 //!
-//! It is what the request has in memory at the same time: its body, what is read from it, the messages to and from the database,
-//! and the response. Every part follows from a limit of the service.
+//! It is the sum of all that the request has in memory at the same time: its body, the values in it, the messages to and from the
+//! database, and the response. Every part follows from a limit of the service.
 
 use table_service_model::limits::{BATCH_BYTES, ENTITY_JSON_BYTES, ENTITY_ROW_BYTES, PAGE_BYTES};
 
@@ -12,19 +12,19 @@ use crate::request::query::Query;
 const KIB: usize = 1024;
 /// Responses without entities: errors, ETags, names.
 const SMALL: usize = 64 * KIB;
-/// What stands around a list of entities: the context URL with the host and `$select`.
+/// The frame of a list of entities: the context URL with the host and `$select`.
 const FRAME: usize = 256 * KIB;
-/// An entity in a response. Beside its own JSON there are its links, and `null` for what is selected and not there.
+/// An entity in a response. Beside its own JSON there are its links, and `null` for selected properties that it lacks.
 pub const ENTITY: usize = ENTITY_JSON_BYTES + 160 * KIB;
-/// An entity on its way from the database: the message, and the driver's buffer, which doubles.
+/// An entity from the database: the message, and the driver's buffer, which doubles.
 const ROW: usize = 2 * ENTITY_ROW_BYTES;
-/// What the links and headers of a batch's responses may have beyond the operations themselves: keys are encoded in them.
+/// The links and headers of a batch's responses, beyond the operations themselves: keys are encoded in them.
 const LINKS: usize = 3 * KIB * KIB;
 
-/// What a query takes beside its answer: the part of the page that is on its way, and one entity that is being printed.
+/// The need of a query beside its answer: the part of the page in a message, and one entity that is being printed.
 pub const QUERY: usize = ROW + ENTITY + FRAME;
 
-/// Returns how many bytes the answer of a query may have that has taken so much memory.
+/// Returns the most bytes of the answer of a query that has taken so much memory.
 pub const fn answer_of_query(taken: usize) -> usize {
     taken.saturating_sub(QUERY) + FRAME
 }
@@ -52,7 +52,7 @@ impl Need {
         }
     }
 
-    /// Returns what an operation needs whose body has so many bytes.
+    /// Returns the need of an operation whose body has so many bytes.
     pub fn of(operation: &Operation, query: &Query, body: usize) -> Need {
         match operation {
             Operation::QueryEntities(_) => {
@@ -71,7 +71,7 @@ impl Need {
         }
     }
 
-    /// Returns what a change needs whose body has so many bytes: the body, the bags in it, the message to the database twice,
+    /// Returns the need of changes whose body has so many bytes: the body, the bags in it, the message to the database twice,
     /// and the response, which repeats the entities.
     pub const fn of_changes(body: usize) -> usize {
         write(body)
@@ -83,7 +83,7 @@ const fn write(body: usize) -> usize {
     SMALL + 4 * body + links
 }
 
-/// Returns a point query in a batch: the response is written once more, as a part.
+/// Returns the need of a point query in a batch: the response is written once more, as a part.
 const fn read_in_batch() -> usize {
     SMALL + ROW + 2 * ENTITY
 }

@@ -1,5 +1,5 @@
-//! The other services of an account, on the ports where azurite has them: only an emulator listens there. It has no blobs and no queues,
-//! says so to those that list them, as checks of a container's health do, and refuses everything else.
+//! The other services of an account, on the ports where azurite has them: only an emulator listens there. It answers lists of
+//! containers and queues, which checks of a container's health read, with empty ones, and refuses everything else.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

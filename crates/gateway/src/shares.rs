@@ -1,16 +1,17 @@
-//! Fair shares between accounts of what the gateway has a limited amount of: places for requests, and memory.
+//! Fair shares of the gateway's limited resources between accounts: permits to run, and memory.
 //!
-//! The law. T is the amount that there is. `own` is the part that every account is guaranteed, C = T − Σ own is common, and
-//! over_i = max(0, used_i − own) is what account i has borrowed of it.
+//! The law. T is the whole amount. `own` is the part that every account is guaranteed, C = T − Σ own is common, and
+//! over_i = max(0, used_i − own) is the part of C that account i has borrowed.
 //!
 //! - *Safety*: always Σ over_i ≤ C. So never more than T is in use.
-//! - *Guarantee*: who asks for x gets it at once if used_i + x ≤ own, whatever other accounts hold or wait for. `own` is at least
-//!   what one request may need; without that much there are no shares.
-//! - *Borrowing*: otherwise x is granted if the safety still holds and nobody of the same account waits. Else it waits in the queue
-//!   of its account. When something is given back, the accounts are served in turn, each the first of its queue, if that fits.
-//!   One that does not fit is passed over: in the end its account's own part serves it. What is borrowed never delays a guarantee.
+//! - *Guarantee*: a request for x gets it at once if used_i + x ≤ own, whatever other accounts hold or wait for. `own` is at least
+//!   the need of one request; if T is too small for that, there are no shares.
+//! - *Borrowing*: otherwise x is granted if the safety still holds and no request of the same account waits. If not, the request
+//!   waits in the queue of its account. When an amount is given back, the accounts are served round robin, each the first request of
+//!   its queue, if it fits. A request that does not fit is passed over: in the end its account's own part serves it. Borrowing never
+//!   delays a guarantee.
 //! - *No hold and wait*: a request takes all that it may need in one step. From then on it only gives back.
-//! - *Return*: every holding ends in a known time. For places that is the time limit of requests; for memory it is that of
+//! - *Return*: every holding ends in a known time. For permits that is the time limit of requests; for memory it is that of
 //!   bodies, of requests and of responses together. Then the connection is cut.
 
 use std::collections::VecDeque;
@@ -27,19 +28,19 @@ pub struct Shares {
     /// The part for all.
     common: usize,
     state: Mutex<State>,
-    /// Told when nothing is used.
+    /// Notified when nothing is used.
     unused: Notify,
 }
 
 struct State {
     accounts: Vec<Account>,
     used: usize,
-    /// What all accounts use beyond their own parts.
+    /// The amount that all accounts have borrowed.
     over: usize,
-    /// How many are in the queues. The first of each still waits.
+    /// The number of requests in the queues. The first of each still waits.
     waiting: usize,
     /// The account that is served next.
-    turn: usize,
+    next: usize,
 }
 
 #[derive(Default)]
@@ -54,7 +55,7 @@ struct Waiter {
     granted: oneshot::Sender<Share>,
 }
 
-/// What a request has taken. It is given back when this is dropped.
+/// The amount that a request has taken. It is given back when this is dropped.
 pub struct Share {
     shares: Arc<Shares>,
     account: usize,
@@ -62,7 +63,7 @@ pub struct Share {
 }
 
 impl Shares {
-    /// Divides half of an amount between the accounts, but at least `need` for each: what one request may need.
+    /// Divides half of an amount between the accounts, but at least `need` for each, the need of one request.
     ///
     /// # Errors
     /// The amount that these accounts need, if it is more.
@@ -81,7 +82,7 @@ impl Shares {
                 used: 0,
                 over: 0,
                 waiting: 0,
-                turn: 0,
+                next: 0,
             }),
             unused: Notify::new(),
         }))
@@ -89,7 +90,7 @@ impl Shares {
 
     /// Takes an amount if it is free.
     pub fn try_take(self: &Arc<Self>, account: usize, amount: usize) -> Option<Share> {
-        self.ask(&mut self.lock(), account, amount, amount)
+        self.take_now(&mut self.lock(), account, amount, amount)
     }
 
     /// Takes as much as is free, between two amounts, as soon as it is free. `None` if it is not in time.
@@ -102,7 +103,7 @@ impl Shares {
     ) -> Option<Share> {
         let mut waiting = {
             let mut state = self.lock();
-            if let Some(share) = self.ask(&mut state, account, least, most) {
+            if let Some(share) = self.take_now(&mut state, account, least, most) {
                 return Some(share);
             }
             let (granted, receiver) = oneshot::channel();
@@ -117,7 +118,7 @@ impl Shares {
                 granted: receiver,
             }
         };
-        // Perhaps all that were before it do not wait any more.
+        // All requests before it in the queue may have given up.
         self.serve(self.lock());
         if let Ok(granted) = timeout(patience, &mut waiting.granted).await {
             return granted.ok();
@@ -144,9 +145,9 @@ impl Shares {
         }
     }
 
-    /// Returns what a request gets that has just come.
-    fn ask(self: &Arc<Self>, state: &mut State, account: usize, least: usize, most: usize) -> Option<Share> {
-        // Who waits in other queues needs more than is free.
+    /// Takes an amount for a request that has just come.
+    fn take_now(self: &Arc<Self>, state: &mut State, account: usize, least: usize, most: usize) -> Option<Share> {
+        // Requests in the queues of other accounts need more than is free.
         let may_borrow = state.accounts.get(account)?.queue.is_empty();
         let amount = self.grant(state, account, least, most, may_borrow)?;
         Some(self.share(account, amount))
@@ -183,14 +184,14 @@ impl Shares {
         self.serve(state);
     }
 
-    /// Grants to those who wait what is free.
+    /// Grants the free amount to waiting requests.
     fn serve(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let mut granted = Vec::new();
         let accounts = state.accounts.len();
         let mut passed_over = 0;
         while state.waiting > 0 && passed_over < accounts {
-            let account = state.turn;
-            state.turn = (account + 1) % accounts;
+            let account = state.next;
+            state.next = (account + 1) % accounts;
             match self.first(&mut state, account) {
                 Some((waiter, amount)) => {
                     granted.push((waiter.granted, self.share(account, amount)));
@@ -199,14 +200,14 @@ impl Shares {
                 None => passed_over += 1,
             }
         }
-        // Who does not wait any more gives its share back, which needs the lock.
+        // The share of a request that has given up is given back, which needs the lock.
         drop(state);
         for (waiter, share) in granted {
             drop(waiter.send(share));
         }
     }
 
-    /// Takes the first of those who still wait out of the queue of an account, if what it waits for is free.
+    /// Takes the first waiting request out of the queue of an account, if its amount is free.
     fn first(&self, state: &mut State, account: usize) -> Option<(Waiter, usize)> {
         let queue = &mut state.accounts.get_mut(account)?.queue;
         while queue.front().is_some_and(|waiter| waiter.granted.is_closed()) {
@@ -233,7 +234,7 @@ impl Shares {
     }
 }
 
-/// A request that waits. When this is dropped, it does not wait any more.
+/// A waiting request. When this is dropped, it has given up.
 struct Waiting<'s> {
     shares: &'s Arc<Shares>,
     granted: oneshot::Receiver<Share>,
@@ -242,7 +243,7 @@ struct Waiting<'s> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.granted.close();
-        // It may have been before others that can be served. What it was granted meanwhile is given back by the channel.
+        // Requests behind it may fit now. The channel gives back the share that it was granted meanwhile.
         self.shares.serve(self.shares.lock());
     }
 }
@@ -252,7 +253,7 @@ impl Share {
         self.amount
     }
 
-    /// Gives back what is beyond an amount.
+    /// Gives back all beyond an amount.
     pub fn shrink(&mut self, amount: usize) {
         if let Some(rest @ 1..) = self.amount.checked_sub(amount) {
             self.amount = amount;
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_gets_what_is_given_back() {
+    async fn a_waiting_request_gets_what_is_given_back() {
         let shares = shares(4, 1);
         let all = shares.try_take(0, 4).unwrap();
         assert!(shares.take(0, 1, 1, SOON).await.is_none());
@@ -348,7 +349,7 @@ mod tests {
         shares.all_given_back().await;
     }
 
-    /// The law in a few lines: what may be granted to whom.
+    /// The law in a few lines.
     struct Model {
         own: usize,
         common: usize,
@@ -366,7 +367,7 @@ mod tests {
             self.own.saturating_sub(self.used[account]) + common
         }
 
-        /// Nobody waits who is the first of its account and could be served.
+        /// Asserts that no first request of a queue could be served.
         fn check(&self) {
             for (account, queue) in self.queues.iter().enumerate() {
                 if let Some((_, least)) = queue.front() {
@@ -443,7 +444,7 @@ mod tests {
                 }
                 _ => tokio::time::advance(Duration::from_secs(random(3) as u64)).await,
             }
-            // In the order in which they came, until nothing happens any more: who stops to wait lets others go on.
+            // In the order in which they came, until nothing happens any more: a request that gives up lets others go on.
             waiting.sort_by_key(|(number, ..)| *number);
             let mut before = usize::MAX;
             while waiting.len() < before {
@@ -487,7 +488,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn accounts_that_wait_are_served_in_turn() {
+    async fn waiting_accounts_are_served_round_robin() {
         // Each account has 1 of its own, 4 are common.
         let shares = shares(8, 4);
         let all = all(&shares, 0);

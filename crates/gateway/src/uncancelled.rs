@@ -1,4 +1,4 @@
-//! Work that is finished even if nobody waits for it any more.
+//! Work that goes on when its task ends.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-/// A future that runs in the task that waits for it. If that task ends, a task of its own finishes it. A task of its own from
-/// the beginning would cost every request two switches between tasks.
+/// A future that runs in the task that waits for it. If that task ends, a new task finishes it. A task of its own from the beginning would
+/// cost every request two switches between tasks.
 pub struct Uncancelled<T: Send + 'static>(Option<Pin<Box<dyn Future<Output = T> + Send>>>);
 
 impl<T: Send> Uncancelled<T> {
@@ -18,7 +18,7 @@ impl<T: Send> Uncancelled<T> {
 }
 
 impl<T: Send> Future for Uncancelled<T> {
-    /// The result, or what the work panicked with.
+    /// The result, or the value of a panic.
     type Output = Result<T, Box<dyn Any + Send>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

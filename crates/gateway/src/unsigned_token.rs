@@ -1,4 +1,4 @@
-//! Bearer tokens as azurite takes them with `--oauth basic`: what they say is looked at, and nobody needs to have signed them.
+//! Bearer tokens as azurite takes them with `--oauth basic`: their claims are checked, and their signature is not.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use table_service_model::access::{Grant, Role};
 
 use crate::bearer::check_transport;
 
-/// How the issuers of the cloud begin.
+/// The beginnings of the cloud's issuers.
 const ISSUERS: [&str; 4] = [
     "https://sts.windows.net/",
     "https://sts.microsoftonline.de/",
@@ -19,7 +19,7 @@ const ISSUERS: [&str; 4] = [
 ];
 /// The Storage service as a whole.
 const AUDIENCES: [&str; 2] = ["https://storage.azure.com", "e406a681-f3d4-42a8-90b6-c2b029497af1"];
-/// Where the Table services of an account are.
+/// The ends of the hosts of Table services.
 const DOMAINS: [&str; 4] = [
     "table.core.windows.net",
     "table.core.chinacloudapi.cn",
@@ -27,7 +27,7 @@ const DOMAINS: [&str; 4] = [
     "table.core.cloudapi.de",
 ];
 
-/// Returns what a token allows: everything with tables and entities of the account.
+/// Returns the grant of a token: everything with tables and entities of the account.
 ///
 /// # Errors
 /// `AuthenticationFailed` if the request did not come over HTTPS, or for a token of another form, time, issuer or audience.
@@ -65,7 +65,7 @@ fn check(token: &str, account: &str, now: f64) -> Result<(), &'static str> {
     }
 }
 
-/// Returns what a token says, whoever has signed it.
+/// Returns the claims of a token, without a check of its signature.
 fn claims(token: &str) -> Option<Map<String, Value>> {
     let mut parts = token.split('.');
     let (Some(header), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream that fails if the client does not receive all that was written to it in time. The limit is for the whole
-/// response: else a client that reads a byte now and then would keep it for ever.
+/// A stream that fails if the client does not receive all written bytes in time. The limit is for the whole response: otherwise a client
+/// that reads a byte now and then would keep it for ever.
 pub struct WriteLimited<S> {
     stream: S,
     limit: Duration,
@@ -90,7 +90,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_not_taken_in_time_ends_the_stream() {
+    async fn an_answer_that_is_not_taken_in_time_ends_the_stream() {
         let (stream, _other) = duplex(4);
         let mut stream = WriteLimited::new(stream, LIMIT);
         let error = stream.write_all(b"12345").await.unwrap_err();

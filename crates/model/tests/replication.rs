@@ -5,7 +5,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use table_service_model::replication::{Answer, Line, Note, Position, Role, Sight, Standbys};
+use table_service_model::replication::{Answer, Note, Position, Role, ServerStatus, Standbys, Timeline};
 
 const STANDBYS: usize = 3;
 
@@ -53,7 +53,7 @@ struct Server {
     timeline: u32,
     replayed: u64,
     /// Its answer over a connection for reads, when that was opened.
-    connection: Option<Sight>,
+    connection: Option<ServerStatus>,
 }
 
 struct World {
@@ -88,10 +88,10 @@ impl World {
         }
     }
 
-    fn sight(&self, standby: usize) -> Sight {
+    fn status(&self, standby: usize) -> ServerStatus {
         let server = &self.servers[standby];
-        Sight {
-            line: line(server.timeline),
+        ServerStatus {
+            timeline: timeline(server.timeline),
             role: Role::Standby(Position(server.replayed)),
         }
     }
@@ -113,7 +113,7 @@ impl World {
                     (self.known, self.answered) = (self.timeline, None);
                 }
                 let position = Position(self.position);
-                self.rules.primary(line(self.timeline), Note { clock, position });
+                self.rules.primary(timeline(self.timeline), Note { clock, position });
             }
             Event::Replay(standby, bytes) => {
                 let server = &mut self.servers[standby];
@@ -122,7 +122,7 @@ impl World {
                     server.replayed = (server.replayed + bytes).min(self.position);
                 }
             }
-            Event::See(standby) => self.rules.standby(standby, Some(self.sight(standby))),
+            Event::See(standby) => self.rules.standby(standby, Some(self.status(standby))),
             Event::Lose(standby) => self.rules.standby(standby, None),
             Event::Restart(standby, bytes) => {
                 let server = &mut self.servers[standby];
@@ -130,9 +130,9 @@ impl World {
                 server.connection = None;
             }
             Event::Connect(standby) => {
-                let sight = self.sight(standby);
+                let status = self.status(standby);
                 let connection = &mut self.servers[standby].connection;
-                *connection = connection.or(Some(sight).filter(|sight| self.rules.admits(*sight).is_ok()));
+                *connection = connection.or(Some(status).filter(|status| self.rules.admits(*status).is_ok()));
             }
             Event::Answer => {
                 if let Answer::Live(second) = self.rules.answer() {
@@ -168,9 +168,9 @@ impl World {
             return;
         };
         for (number, server) in self.servers.iter().enumerate() {
-            let is_admitted = |sight: Sight| self.rules.admits(sight).is_ok();
+            let is_admitted = |status: ServerStatus| self.rules.admits(status).is_ok();
             let Some(connection) = server.connection else { continue };
-            if self.rules.state(number).is_err() || !(is_admitted(connection) || is_admitted(self.sight(number))) {
+            if self.rules.state(number).is_err() || !(is_admitted(connection) || is_admitted(self.status(number))) {
                 continue;
             }
             assert_eq!(server.timeline, self.timeline, "standby {number} has other data");
@@ -184,8 +184,8 @@ impl World {
     }
 }
 
-fn line(timeline: u32) -> Line {
-    Line { system: 7, timeline }
+fn timeline(number: u32) -> Timeline {
+    Timeline { system: 7, number }
 }
 
 proptest! {

@@ -50,6 +50,57 @@ const RULES: [Rule; 5] = [
     },
 ];
 
+/// The crates of the gateway whose statements stand in one file, and that file.
+const STATEMENTS: [(&str, &str); 2] = [
+    ("crates/explorer/src", "crates/explorer/src/calls.rs"),
+    ("crates/gateway/src", "crates/gateway/src/database/statements.rs"),
+];
+
+/// The beginnings of SQL. A method of HTTP has no space behind it, or a path.
+const BEGINNINGS: [&str; 8] = [
+    "BEGIN",
+    "COMMIT",
+    "INSERT INTO ",
+    "ROLLBACK",
+    "SELECT ",
+    "SET ",
+    "UPDATE ",
+    "WITH ",
+];
+
+/// Returns the statements that stand in another file of the gateway than that for statements.
+///
+/// # Errors
+/// The file is no Rust.
+pub fn check_statements(path: &Path, text: &str) -> Result<Vec<String>, String> {
+    let Some((_, file)) = STATEMENTS
+        .iter()
+        .find(|(of, file)| path.starts_with(of) && path != Path::new(file))
+    else {
+        return Ok(Vec::new());
+    };
+    let tokens: TokenStream = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut findings = Vec::new();
+    find_literals(tokens, &mut |line, literal| {
+        let text = literal.trim_start_matches(['r', '#']).strip_prefix('"');
+        if text.is_some_and(|text| BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))) {
+            findings.push(format!("{}:{line}: statements stand in {file}", path.display()));
+        }
+    });
+    Ok(findings)
+}
+
+/// Calls `found` with the line and the text of each literal.
+fn find_literals(tokens: TokenStream, found: &mut impl FnMut(usize, &str)) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => find_literals(group.stream(), found),
+            TokenTree::Literal(literal) => found(literal.span().start().line, &literal.to_string()),
+            _ => {}
+        }
+    }
+}
+
 /// Returns everything that stands in the wrong place in this file, one text for each finding.
 ///
 /// # Errors
@@ -104,6 +155,18 @@ mod tests {
             findings("src/postgres/visit.rs", "fn f() { eval_const_expressions() }").len(),
             1
         );
+    }
+
+    #[test]
+    fn statements_are_found_elsewhere() {
+        let code = "/// SELECT\nfn f() { ask(\"SELECT 1\"); send(\"DELETE\", \"a SELECT\"); run(r#\"BEGIN\"#) }";
+        let found = |path| check_statements(Path::new(path), code).unwrap();
+        assert_eq!(found("crates/gateway/src/database/statements.rs"), [""; 0]);
+        assert_eq!(found("crates/copy/src/run.rs"), [""; 0]);
+        let elsewhere = found("crates/gateway/src/database/node.rs");
+        let line =
+            "crates/gateway/src/database/node.rs:2: statements stand in crates/gateway/src/database/statements.rs";
+        assert_eq!(elsewhere, [line, line]);
     }
 
     #[test]

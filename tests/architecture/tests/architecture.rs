@@ -34,6 +34,17 @@ fn each_storey_of_the_extension_has_what_belongs_to_it() {
 }
 
 #[test]
+fn all_statements_of_the_gateway_are_in_one_file() {
+    let files = workspace::text_files().unwrap();
+    let code = files
+        .iter()
+        .filter(|(path, _)| path.extension().is_some_and(|extension| extension == "rs"));
+    no(&code
+        .flat_map(|(path, text)| storeys::check_statements(path, text).unwrap())
+        .collect::<Vec<_>>());
+}
+
+#[test]
 fn docstrings_of_functions_begin_alike() {
     let files = workspace::text_files().unwrap();
     let code = files.iter().filter(|(path, _)| {

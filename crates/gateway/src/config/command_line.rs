@@ -1,4 +1,4 @@
-//! The command line, and which source of a setting wins.
+//! The command line, and the order of the sources of settings.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -33,10 +33,10 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Reads the arguments. An error repeats no value of theirs: a key or a URL may stand in the wrong place.
+    /// Reads the arguments. An error repeats no value of theirs: a key or a URL may stand behind a wrong option.
     ///
     /// # Errors
-    /// What is wrong, or what is asked for (`--help`, `--version`).
+    /// The wrong argument, or the answer to `--help` and `--version`.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
         table_service_command_line::read(arguments)
     }
@@ -51,9 +51,9 @@ impl CommandLine {
             let problem = |problem: String| ConfigError::new("", format!("{}: {problem}", path.display()));
             // Once: a pipe gives its text only once.
             let text = text_of(path).map_err(|error| problem(error.to_string()))?;
-            // The reader reports what is wrong with the line in which it is, and that line may have a key.
+            // The reader's message repeats the wrong line, and that line may have a key.
             let file: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-                problem(match place(&error.to_string()) {
+                problem(match position(&error.to_string()) {
                     Some((line, column)) => format!("line {line}, column {column} is not TOML"),
                     None => "it cannot be read as TOML".to_owned(),
                 })
@@ -77,8 +77,8 @@ fn text_of(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Line and column, from the first line of an error of the TOML reader.
-fn place(text: &str) -> Option<(u32, u32)> {
+/// Returns line and column, from the first line of an error of the TOML reader.
+fn position(text: &str) -> Option<(u32, u32)> {
     let (_, rest) = text.split_once("at line ")?;
     let (line, rest) = rest.split_once(", column ")?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -101,7 +101,7 @@ fn wrong(error: &figment::Error) -> ConfigError {
     }
     let problem = match &error.kind {
         Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
-            format!("it is {}, not {}", kind(actual), wanted(&expected.to_string()))
+            format!("it is {}, not {}", kind(actual), expected_kind(&expected.to_string()))
         }
         Kind::InvalidLength(length, expected) => format!("it has {length} items, not {expected}"),
         Kind::UnknownField(field, known) => {
@@ -123,8 +123,8 @@ fn wrong(error: &figment::Error) -> ConfigError {
     ConfigError::new(name, problem)
 }
 
-/// What a setting has to be, where the reader of the file names a type of Rust.
-fn wanted(expected: &str) -> &str {
+/// Returns the kind that a setting must have, in place of a type of Rust.
+fn expected_kind(expected: &str) -> &str {
     match expected {
         "usize" | "u64" | "u32" | "u16" => "a whole number, 0 or more",
         "a boolean" => "true or false",

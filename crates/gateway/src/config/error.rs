@@ -33,13 +33,13 @@ impl ConfigError {
         self.may_pass
     }
 
-    /// The name of the setting in the configuration file.
+    /// Returns the name of the setting in the configuration file.
     #[must_use]
     pub fn setting(&self) -> &str {
         &self.setting
     }
 
-    /// What is wrong with it, without its name.
+    /// Returns the problem, without the name of the setting.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem

@@ -28,10 +28,10 @@ pub struct AccountSettings {
         deserialize_with = "one_or_more"
     )]
     pub secondary_url: Vec<Secret>,
-    /// What `$filter` may say.
+    /// The dialect of `$filter`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter_dialect: Option<FilterDialect>,
-    /// Whose bearer tokens the account accepts.
+    /// The issuer of the account's bearer tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer: Option<BearerSettings>,
 }

@@ -1,4 +1,4 @@
-//! Services that only azurite has, and an emulator in its place refuses.
+//! The services that azurite has beside tables. An emulator refuses their requests.
 
 use std::fmt;
 

@@ -6,7 +6,7 @@ use table_service_model::Secret;
 /// Hands secrets of the command line and the environment to figment, which merges them with those of the file.
 ///
 /// # Errors
-/// What the serialiser says.
+/// Those of the serialiser.
 pub fn exposed<S: Serializer>(secrets: &[Secret], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(secrets.iter().map(Secret::expose))
 }

@@ -199,7 +199,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accounts: Vec<AccountSettings>,
 
-    /// Whose bearer tokens the account accepts.
+    /// The issuer of the account's bearer tokens.
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearer: Option<BearerSettings>,
@@ -213,7 +213,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// What the explorer may do.
+/// The rights of the explorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExplorerMode {

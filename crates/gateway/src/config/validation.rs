@@ -41,7 +41,7 @@ pub struct Config {
     pub pool_size: usize,
     pub pool_timeout: Duration,
     pub statement_timeout: Duration,
-    /// How far a standby may be behind that serves reads.
+    /// The largest lag of a standby that serves reads.
     pub max_staleness: Option<Duration>,
     pub max_connections: Option<usize>,
     pub max_requests: usize,
@@ -50,7 +50,7 @@ pub struct Config {
     pub header_timeout: Duration,
     pub body_timeout: Duration,
     pub response_timeout: Duration,
-    /// How often expired entities are removed. `None` if they are not.
+    /// The time between two sweeps of expired entities. `None` if there are none.
     pub expiry_interval: Option<Duration>,
     pub trusted_proxies: TrustedProxies,
     pub shutdown_timeout: Duration,
@@ -58,7 +58,7 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Where other services than tables refuse requests. Only the emulator sets it.
     pub other_services: Vec<(OtherService, String)>,
-    /// Whether bearer tokens are taken that nobody has signed (`unsigned_token.rs`). Only the emulator sets it.
+    /// Whether unsigned bearer tokens are accepted (`unsigned_token.rs`). Only the emulator sets it.
     pub unsigned_tokens: bool,
     /// A file for the log instead of standard error. Only the emulator sets it.
     pub log_file: Option<PathBuf>,
@@ -303,7 +303,7 @@ fn read_database_urls(urls: &[Secret], setting: &str) -> Result<(DatabaseUrl, Ve
         let other = read_database_url(url, setting)?;
         if std::iter::once(&first)
             .chain(&read)
-            .any(|known| known.is_same_place(&other))
+            .any(|known| known.is_same_database(&other))
         {
             return Err(ConfigError::new(setting, "names a database twice"));
         }
@@ -328,15 +328,15 @@ fn read_secondary_urls(
     let mut standbys: Vec<DatabaseUrl> = Vec::new();
     for url in urls {
         for standby in read_database_url(url, setting)?.servers() {
-            if standbys.iter().any(|known| known.is_same_place(&standby)) {
+            if standbys.iter().any(|known| known.is_same_database(&standby)) {
                 return Err(ConfigError::new(setting, "names a standby twice"));
             }
             standbys.push(standby);
         }
     }
-    // Of several hosts the one that is the primary now serves no reads there. A single one stays the primary.
+    // The current primary among several hosts serves no reads there. A single host stays the primary.
     if let ([only], true) = (database.servers().as_slice(), !standbys.is_empty())
-        && standbys.iter().any(|standby| standby.is_same_place(only))
+        && standbys.iter().any(|standby| standby.is_same_database(only))
     {
         return Err(ConfigError::new(
             setting,

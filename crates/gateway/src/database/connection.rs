@@ -18,14 +18,14 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, Client, Error, Row};
 
 use super::error::lacks_library;
-use super::sight::{self, LOOK, Look};
-use super::statements::{LIBRARY, Statement};
+use super::probe::{self, Probe};
+use super::statements::{BEGIN_READ_ONLY, IN_RECOVERY, LIBRARY, PROBE, ROLLBACK, Statement};
 use super::types::{Json, Measured, Parameters};
 use super::version::outdated;
 
-/// How long it may take to connect. A server that hangs must not hold a request for minutes.
+/// The time limit of a connect. A server that hangs must not hold a request for minutes.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long it may take where there is another server to go to.
+/// The time limit where another server can be tried.
 const ONE_OF_SEVERAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest message of a connection that is used again. The driver's buffers keep the size of the longest one.
 const LARGE: usize = 256 * 1024;
@@ -34,25 +34,25 @@ const LARGE: usize = 256 * 1024;
 /// every statement two switches between tasks.
 pub struct Connection {
     client: Client,
-    /// What reads and writes; `None` when the connection has ended.
+    /// The part that reads and writes; `None` when the connection has ended.
     wire: Option<Wire>,
     prepared: [Option<tokio_postgres::Statement>; Statement::ALL.len()],
-    /// What the operator should know about the server's version.
+    /// A warning about the server's version, for the log.
     outdated: Option<String>,
     /// Whether the database has the functions of version 0.3 of the extension.
     has_functions_of_0_3: bool,
-    /// Which of several servers it leads to.
+    /// The number of its server among several.
     server: usize,
-    /// What the server has said over it of its part in replication, and when it was asked.
-    seen: Option<(Look, Instant)>,
+    /// The last probe of the server over this connection, and when it began.
+    last_probe: Option<(Probe, Instant)>,
     size: Size,
 }
 
-/// What a connection knows of the driver's buffers.
+/// The size of the driver's buffers, as far as a connection knows it.
 struct Size {
     /// Whether a message was so large that they may have grown.
     has_grown: bool,
-    /// Tells the pool that it has such a connection.
+    /// A flag of the pool for such connections.
     some_have_grown: Arc<AtomicBool>,
 }
 
@@ -74,7 +74,7 @@ impl Connection {
             prepared: Default::default(),
             has_functions_of_0_3: false,
             server: 0,
-            seen: None,
+            last_probe: None,
             size: Size {
                 has_grown: false,
                 some_have_grown,
@@ -194,14 +194,14 @@ impl Connection {
     ) -> Result<Vec<Row>, Error> {
         let Connection { client, wire, size, .. } = self;
         if is_read_only {
-            run(wire, Box::pin(client.batch_execute("BEGIN TRANSACTION READ ONLY"))).await?;
+            run(wire, Box::pin(client.batch_execute(BEGIN_READ_ONLY))).await?;
         }
         let result = match run(wire, Box::pin(client.prepare(sql))).await {
             Ok(prepared) => run(wire, pin!(client.query(&prepared, parameters))).await,
             Err(error) => Err(error),
         };
         if is_read_only {
-            let ended = run(wire, Box::pin(client.batch_execute("ROLLBACK"))).await;
+            let ended = run(wire, Box::pin(client.batch_execute(ROLLBACK))).await;
             // The first error says why.
             if result.is_ok() {
                 ended?;
@@ -218,81 +218,77 @@ impl Connection {
         } = self;
         match prepared.get_mut(statement as usize) {
             Some(Some(prepared)) => Ok(prepared.clone()),
-            place => {
+            slot => {
                 // In a box, because it is rare and large.
                 let new = run(wire, Box::pin(client.prepare(statement.sql()))).await?;
-                if let Some(place) = place {
-                    *place = Some(new.clone());
+                if let Some(slot) = slot {
+                    *slot = Some(new.clone());
                 }
                 Ok(new)
             }
         }
     }
 
-    /// What the server says of its part in replication.
+    /// Asks the server for its part in replication.
     ///
     /// # Errors
-    /// Why it cannot be asked.
-    pub async fn look(&mut self) -> Result<Look, String> {
-        let asked = Instant::now();
-        let looked = timeout(ONE_OF_SEVERAL_TIMEOUT, self.ask_once(LOOK)).await;
-        let row = in_words(looked)?.ok_or("it says nothing of replication")?;
-        let look = sight::look(&row)?;
-        self.seen = Some((look, asked));
-        Ok(look)
+    /// Why it does not answer.
+    pub async fn probe(&mut self) -> Result<Probe, String> {
+        let begun = Instant::now();
+        let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, self.query_once(PROBE)).await;
+        let row = in_words(answered)?.ok_or("it says nothing of replication")?;
+        let probe = probe::read(&row)?;
+        self.last_probe = Some((probe, begun));
+        Ok(probe)
     }
 
-    /// What its server has said last of its part in replication, and when it was asked.
-    pub fn seen(&self) -> Option<(Look, Instant)> {
-        self.seen
+    /// Returns the last probe of the server over this connection, and when it began.
+    pub fn last_probe(&self) -> Option<(Probe, Instant)> {
+        self.last_probe
     }
 
     /// Returns whether the server is in recovery.
     ///
     /// # Errors
-    /// Why it cannot be asked.
+    /// Why it does not answer.
     pub async fn is_in_recovery(&mut self) -> Result<bool, String> {
-        let asked = timeout(
-            ONE_OF_SEVERAL_TIMEOUT,
-            self.ask_once("SELECT pg_catalog.pg_is_in_recovery()"),
-        )
-        .await;
-        let row = in_words(asked)?.ok_or("it does not say whether it is in recovery")?;
+        let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, self.query_once(IN_RECOVERY)).await;
+        let row = in_words(answered)?.ok_or("it does not say whether it is in recovery")?;
         row.try_get(0).map_err(|error| with_sources(&error))
     }
 
-    /// Checks that the server has a library of the extension for what its database has. A standby has the database of its primary
-    /// and files of its own.
+    /// Checks that the server's library of the extension fits its database. A standby has the database of its primary and files of its
+    /// own.
     ///
     /// # Errors
-    /// Why it has not, or why it cannot be asked.
+    /// Why it has not, or why it does not answer.
     pub async fn check_library(&mut self) -> Result<(), String> {
-        let asked = timeout(ONE_OF_SEVERAL_TIMEOUT, async {
+        let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, async {
             if !self.has_functions_of_0_3 {
                 self.extension().await?;
             }
             match self.has_functions_of_0_3 {
-                true => self.ask_once(LIBRARY).await.map(drop),
+                true => self.query_once(LIBRARY).await.map(drop),
                 // The library of any later version has these functions too.
                 false => Ok(()),
             }
         });
-        match asked.await {
+        match answered.await {
             Ok(Err(error)) if let Some(problem) = error.as_db_error().and_then(lacks_library) => Err(problem),
             // A role that must not call this function learns nothing, and may well read.
             Ok(Err(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(()),
-            asked => in_words(asked),
+            answered => in_words(answered),
         }
     }
 
-    /// The first row of a statement that is asked rarely.
-    async fn ask_once(&mut self, sql: &str) -> Result<Option<Row>, Error> {
+    /// Returns the first row of a rare statement.
+    async fn query_once(&mut self, sql: &str) -> Result<Option<Row>, Error> {
         run(&mut self.wire, Box::pin(self.client.query_opt(sql, &[]))).await
     }
 
     /// The extension, or `None` if the database lacks it.
     async fn extension(&mut self) -> Result<Option<Extension>, Error> {
-        let found = match self.ask_once(extension::LOOK).await? {
+        let found = match self.query_once(extension::LOOK).await? {
             Some(row) => Some(Extension {
                 version: row.try_get(0)?,
                 stranger: row.try_get(1)?,
@@ -307,7 +303,7 @@ impl Connection {
 
     /// Returns whether the server has not closed the connection, as far as that is known.
     pub fn is_open(&mut self) -> bool {
-        // Nobody waits for what it has to say.
+        // No task waits for it.
         let mut context = Context::from_waker(Waker::noop());
         if let Some(wire) = &mut self.wire
             && wire.as_mut().poll(&mut context).is_ready()
@@ -322,7 +318,7 @@ impl Connection {
         self.has_functions_of_0_3
     }
 
-    /// Which of several servers it leads to.
+    /// The number of its server among several.
     pub fn server(&self) -> usize {
         self.server
     }
@@ -345,7 +341,7 @@ async fn run<T>(
 ) -> Result<T, Error> {
     let mut begun = false;
     poll_fn(|context| {
-        // Only what is read makes the call go on, and this function reads. So the call never has to wake the task.
+        // The call goes on when an answer is read, and this function reads. So the call never has to wake the task.
         let mut unwoken = Context::from_waker(Waker::noop());
         if !begun {
             begun = true;
@@ -377,7 +373,7 @@ pub struct Connector {
     /// Its number among several servers.
     number: usize,
     is_standby: bool,
-    /// The operator was told about the server's version.
+    /// Whether the log has the warning about the server's version.
     told: Once,
     some_have_grown: Arc<AtomicBool>,
 }
@@ -389,7 +385,7 @@ struct Ready {
 }
 
 impl Connector {
-    /// For a server that nothing can stand in for.
+    /// For a single server.
     pub fn new(server: Server, some_have_grown: Arc<AtomicBool>) -> Connector {
         Connector {
             server,
@@ -400,14 +396,14 @@ impl Connector {
         }
     }
 
-    /// For one of several servers. Which of them takes writes is not asked of the driver.
+    /// For one of several servers. The driver does not choose among them.
     pub fn of_several(mut self, number: usize) -> Connector {
         self.server = self.server.one_of_several(ONE_OF_SEVERAL_TIMEOUT);
         self.number = number;
         self
     }
 
-    /// For a standby that serves reads. Also its library of the extension is looked at.
+    /// For a standby that serves reads. Its library of the extension is checked too.
     pub fn of_standby(mut self) -> Connector {
         self.is_standby = true;
         self.of_several(0)
@@ -430,19 +426,18 @@ impl Connector {
         Ok((ready.connection, ready.extension))
     }
 
-    /// The same, of a server that is looked at: with what it says of its part in replication. If the name has several addresses, one
-    /// whose server is accepted is preferred.
+    /// Does the same, and probes the server. If the name has several addresses, one whose server is accepted is preferred.
     ///
     /// # Errors
     /// Why the server cannot be reached.
-    pub async fn open_and_look(
+    pub async fn open_and_probe(
         &self,
-        accepts: impl Fn(&Look) -> bool,
-    ) -> Result<(Connection, Option<Extension>, Look), String> {
-        let is_accepted = |ready: &Ready| ready.connection.seen.is_some_and(|(look, _)| accepts(&look));
+        accepts: impl Fn(&Probe) -> bool,
+    ) -> Result<(Connection, Option<Extension>, Probe), String> {
+        let is_accepted = |ready: &Ready| ready.connection.last_probe.is_some_and(|(probe, _)| accepts(&probe));
         let Ready { connection, extension } = self.open_one(true, is_accepted).await?;
-        let (look, _) = connection.seen.ok_or("it says nothing of replication")?;
-        Ok((connection, extension, look))
+        let (probe, _) = connection.last_probe.ok_or("it says nothing of replication")?;
+        Ok((connection, extension, probe))
     }
 
     /// Returns whether the name had several addresses when it was resolved last.
@@ -450,9 +445,9 @@ impl Connector {
         self.server.has_several_addresses()
     }
 
-    async fn open_one(&self, looks: bool, is_accepted: impl Fn(&Ready) -> bool) -> Result<Ready, String> {
+    async fn open_one(&self, probes: bool, is_accepted: impl Fn(&Ready) -> bool) -> Result<Ready, String> {
         let (is_standby, some_have_grown) = (self.is_standby, self.some_have_grown.clone());
-        let make_ready = move |opened| make_ready(Connection::new(opened, some_have_grown.clone()), looks, is_standby);
+        let make_ready = move |opened| make_ready(Connection::new(opened, some_have_grown.clone()), probes, is_standby);
         let mut ready = self.server.connect(make_ready, is_accepted).await?;
         ready.connection.server = self.number;
         if let Some(problem) = ready.connection.outdated.take() {
@@ -470,12 +465,12 @@ impl Connector {
     }
 }
 
-/// Asks a server over a new connection for the extension, if it is looked at for its part in replication, and a standby for its library
-/// of the extension.
-async fn make_ready(mut connection: Connection, looks: bool, is_standby: bool) -> Result<Ready, String> {
+/// Asks for the extension over a new connection, probes the server if its part in replication matters, and checks the library of a
+/// standby.
+async fn make_ready(mut connection: Connection, probes: bool, is_standby: bool) -> Result<Ready, String> {
     let extension = connection.extension().await.map_err(|error| with_sources(&error))?;
-    if looks {
-        connection.look().await?;
+    if probes {
+        connection.probe().await?;
     }
     if is_standby {
         connection.check_library().await?;

@@ -7,7 +7,7 @@ use tokio_postgres::error::{DbError, Severity};
 
 use crate::failure::Failure;
 
-/// What a failed statement means for the request and the connection.
+/// The meaning of a failed statement for the request and the connection.
 #[derive(Debug)]
 pub struct Diagnosis {
     pub failure: Failure,
@@ -19,7 +19,7 @@ pub struct Diagnosis {
     pub node_lost: Option<String>,
     /// The server takes no writes. If it is in recovery, the statement was certainly not executed.
     pub is_read_only: bool,
-    /// What the database has and the server's library lacks, if that is the failure.
+    /// The function or file that the server's library lacks, if that is the failure.
     lacks_library: Option<String>,
 }
 
@@ -36,8 +36,8 @@ impl Diagnosis {
         }
     }
 
-    /// What the failure means if it is one of a standby: its files may be of another version of the extension, which the
-    /// database cannot tell. Another standby may be better.
+    /// Adjusts the diagnosis to a standby: its files may be of another version of the extension than its database. Another standby may
+    /// be better.
     pub fn at_a_standby(&mut self) {
         let Some(problem) = self.lacks_library.take() else {
             return;
@@ -108,7 +108,7 @@ impl Diagnosis {
         // node needed.
         let ended = matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
         let class = sqlstate.get(..2).unwrap_or_default();
-        // A standby ends a connection that is in the way of what it replays, and goes on.
+        // A standby ends a connection that delays its replay, and goes on.
         let node_lost = (ended && code == Code::ServerBusy && class != "40").then(|| reason.clone());
         let error = match code {
             Code::ServerBusy => RequestError::ServerBusy { reason }.into(),
@@ -141,7 +141,7 @@ impl Diagnosis {
     }
 }
 
-/// Returns what a standby's database has and its library lacks, if that is the error.
+/// Returns the problem of a standby whose library lacks a function of its database, if that is the error.
 pub fn lacks_library(error: &DbError) -> Option<String> {
     let (sqlstate, message) = (error.code().code(), error.message());
     // 42883: a function that the library does not have; 58P01: there is no library.

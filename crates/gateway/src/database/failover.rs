@@ -1,47 +1,47 @@
-//! The hosts of one URL: which of them is the primary now.
+//! The hosts of one URL, and the primary among them.
 //!
-//! All are looked at all the time, each in a task of its own, so that none of them hides another. The rules are in the model
+//! All hosts are probed all the time, each in a task of its own, so that no host delays another. The rules are in the model
 //! (`replication`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use table_service_model::replication::{Line, Refused, Role, Sight, Sighting, Verdict, elect, refused};
+use table_service_model::replication::{HostState, Refused, Role, ServerStatus, Timeline, Verdict, elect, refused};
 use tokio::sync::watch;
 
 use super::connection::Connector;
-use super::sight::Look;
+use super::probe::Probe;
+use super::probing::keep_probing;
 use super::standbys::Secondary;
-use super::watch::keep_looking;
 
 /// The hosts of one URL.
 pub struct Failover {
     servers: Vec<Connector>,
     state: Mutex<State>,
     target: watch::Sender<Target>,
-    /// Counts the times when all are to be looked at at once.
+    /// Counts the rounds in which all hosts are probed at once.
     rounds: watch::Sender<u64>,
     /// The standbys that follow the primary, if they serve reads.
     secondary: Option<Arc<Secondary>>,
 }
 
 struct State {
-    sightings: Vec<Sighting>,
+    states: Vec<HostState>,
     /// Why a server cannot be used.
     problems: Vec<String>,
-    /// The line of the last primary.
-    known: Option<Line>,
-    /// The last primary, as long as it did not say that it is none.
+    /// The timeline of the last primary.
+    known: Option<Timeline>,
+    /// The last primary, unless it is in recovery now.
     current: Option<usize>,
-    /// What the log has about each server.
+    /// The last refusal of each server in the log.
     told: Vec<Option<Refused>>,
 }
 
-/// Where statements go.
+/// The target of statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target {
-    /// Only as long as it is on this line. Behind its name another server may have been before.
-    Primary(usize, Line),
-    /// The servers are being asked.
+    /// A server, while it is on this timeline. Its name may have led to another server before.
+    Primary(usize, Timeline),
+    /// The servers are being probed.
     Wait,
     /// Why there is no primary.
     None(String),
@@ -52,7 +52,7 @@ impl Failover {
         let count = servers.len();
         Arc::new(Failover {
             state: Mutex::new(State {
-                sightings: vec![Sighting::Asked; count],
+                states: vec![HostState::Pending; count],
                 problems: vec![String::new(); count],
                 known: None,
                 current: None,
@@ -65,15 +65,15 @@ impl Failover {
         })
     }
 
-    /// Begins to look at the servers.
+    /// Begins to probe the servers.
     pub fn start(self: &Arc<Self>) {
         for index in 0..self.servers.len() {
             let failover = self.clone();
             tokio::spawn(async move {
                 if let Some(server) = failover.server(index) {
                     let again = failover.rounds.subscribe();
-                    let accepts = |look: &Look| failover.accepts(index, look);
-                    keep_looking(server, Some(again), 1, accepts, |look| failover.report(index, look)).await;
+                    let accepts = |probe: &Probe| failover.accepts(index, probe);
+                    keep_probing(server, Some(again), 1, accepts, |probe| failover.report(index, probe)).await;
                 }
             });
         }
@@ -98,22 +98,23 @@ impl Failover {
         }
     }
 
-    /// Returns whether what a server has said over a connection is that it is the primary.
-    pub fn is_primary(&self, index: usize, look: Look) -> bool {
-        matches!(look.sight.role, Role::Primary(_)) && *self.target.borrow() == Target::Primary(index, look.sight.line)
+    /// Returns whether a server was the primary when it was probed over a connection.
+    pub fn is_primary(&self, index: usize, probe: Probe) -> bool {
+        matches!(probe.status.role, Role::Primary(_))
+            && *self.target.borrow() == Target::Primary(index, probe.status.timeline)
     }
 
-    /// Returns whether a server may be judged over a connection to it that is not new. One on another line than the primary may not be
-    /// the one any more to which its name leads; and of several addresses of a name another one may have the primary.
-    fn accepts(&self, index: usize, look: &Look) -> bool {
+    /// Returns whether a probe over an existing connection is enough. The name of a server on another timeline than the primary's may lead
+    /// to another server now, and another address of the name may be the primary's.
+    fn accepts(&self, index: usize, probe: &Probe) -> bool {
         let has_several = || self.server(index).is_some_and(Connector::has_several_addresses);
-        match look.sight.role {
-            Role::Primary(_) => self.state().known.is_none_or(|known| known == look.sight.line),
+        match probe.status.role {
+            Role::Primary(_) => self.state().known.is_none_or(|known| known == probe.status.timeline),
             Role::Standby(_) => !has_several(),
         }
     }
 
-    /// The primary. While the servers are being asked, this waits.
+    /// Returns the primary. While the servers are being probed, this waits.
     ///
     /// # Errors
     /// Why there is none.
@@ -123,13 +124,13 @@ impl Failover {
         match known.as_deref() {
             Ok(Target::Primary(index, _)) => Ok(*index),
             Ok(Target::None(problem)) => Err(problem.clone()),
-            _ => Err("nobody looks for the primary".to_owned()),
+            _ => Err("the servers are not probed any more".to_owned()),
         }
     }
 
-    /// Waits until another server is the primary than the one of a connection: an answer of that one may never come.
-    pub async fn superseded(&self, index: usize, look: Look) {
-        let own = Target::Primary(index, look.sight.line);
+    /// Waits until another server than the one of a connection is the primary. The old one may never answer.
+    pub async fn superseded(&self, index: usize, probe: Probe) {
+        let own = Target::Primary(index, probe.status.timeline);
         let mut target = self.target.subscribe();
         let other = target.wait_for(|target| matches!(target, Target::Primary(..)) && *target != own);
         if other.await.is_err() {
@@ -137,16 +138,16 @@ impl Failover {
         }
     }
 
-    /// A server may not be the primary any more: all are asked at once. `is_standby` says that it is in recovery.
+    /// Notes that a server may not be the primary any more, and probes all at once. `is_standby` says that it is in recovery.
     pub fn suspect(&self, index: usize, is_standby: bool) {
         let mut state = self.state();
         if self.current() != Some(index) {
             return;
         }
-        state.sightings.fill(Sighting::Asked);
+        state.states.fill(HostState::Pending);
         if is_standby {
-            if let Some(sighting) = state.sightings.get_mut(index) {
-                *sighting = Sighting::Standby;
+            if let Some(state) = state.states.get_mut(index) {
+                *state = HostState::Standby;
             }
             state.current = None;
         }
@@ -157,54 +158,54 @@ impl Failover {
     /// Checks that a new connection leads to the primary.
     ///
     /// # Errors
-    /// Where it leads instead.
-    pub fn check(&self, index: usize, look: Look) -> Result<(), String> {
-        if self.is_primary(index, look) {
+    /// Why it does not.
+    pub fn check(&self, index: usize, probe: Probe) -> Result<(), String> {
+        if self.is_primary(index, probe) {
             return Ok(());
         }
-        let line = look.sight.line;
-        if let (Some(known), Role::Primary(_)) = (self.state().known, look.sight.role)
-            && line.system == known.system
-            && line.timeline < known.timeline
+        let timeline = probe.status.timeline;
+        if let (Some(known), Role::Primary(_)) = (self.state().known, probe.status.role)
+            && timeline.system == known.system
+            && timeline.number < known.number
         {
-            // It was begun before the name led to another server.
-            let (own, newest) = (line.timeline, known.timeline);
+            // The connection is older than the change of the name.
+            let (own, newest) = (timeline.number, known.number);
             return Err(format!(
                 "it takes writes on timeline {own}, and the primary has timeline {newest}"
             ));
         }
-        self.report(index, Ok(look));
-        match self.is_primary(index, look) {
+        self.report(index, Ok(probe));
+        match self.is_primary(index, probe) {
             true => Ok(()),
             false => Err("it is not the primary any more".to_owned()),
         }
     }
 
-    /// Takes what a server says of itself, or why it cannot be used.
-    fn report(&self, index: usize, look: Result<Look, String>) {
+    /// Takes a probe of a server, or why it cannot be used.
+    fn report(&self, index: usize, probe: Result<Probe, String>) {
         let mut state = self.state();
-        let new = match &look {
-            Ok(look) => sighting(&look.sight),
-            Err(_) => Sighting::Away,
+        let new = match &probe {
+            Ok(probe) => host_state(&probe.status),
+            Err(_) => HostState::Away,
         };
-        if let Some(sighting) = state.sightings.get_mut(index) {
-            *sighting = new;
+        if let Some(state) = state.states.get_mut(index) {
+            *state = new;
         }
         if let Some(problem) = state.problems.get_mut(index) {
-            *problem = look.as_ref().err().cloned().unwrap_or_default();
+            *problem = probe.as_ref().err().cloned().unwrap_or_default();
         }
-        let verdict = elect(&state.sightings, state.known, state.current);
+        let verdict = elect(&state.states, state.known, state.current);
         let target = match verdict {
-            Verdict::Primary(primary, line) => {
+            Verdict::Primary(primary, timeline) => {
                 if state.current != Some(primary) {
                     self.tell_of(primary);
                 }
                 state.current = Some(primary);
-                state.known = Some(line);
-                Target::Primary(primary, line)
+                state.known = Some(timeline);
+                Target::Primary(primary, timeline)
             }
             Verdict::Wait => Target::Wait,
-            // It may only be slow. Statements that fail there begin to look for another one.
+            // It may only be slow. Statements that fail there begin a new round of probes.
             Verdict::None if self.current().is_some_and(|current| is_away(&state, current)) => return,
             Verdict::None => {
                 let problem = self.why(&state);
@@ -224,11 +225,11 @@ impl Failover {
         };
         self.tell_of_refused(&mut state, primary);
         drop(state);
-        if let (Some(secondary), Ok(look), Verdict::Primary(primary, _)) = (&self.secondary, look, verdict)
+        if let (Some(secondary), Ok(probe), Verdict::Primary(primary, _)) = (&self.secondary, probe, verdict)
             && primary == index
-            && let Role::Primary(note) = look.sight.role
+            && let Role::Primary(note) = probe.status.role
         {
-            secondary.primary(look, note);
+            secondary.primary(probe, note);
         }
     }
 
@@ -242,7 +243,7 @@ impl Failover {
     }
 
     fn tell_of_refused(&self, state: &mut State, primary: Option<usize>) {
-        let now: Vec<(usize, Refused)> = refused(&state.sightings, state.known, primary).collect();
+        let now: Vec<(usize, Refused)> = refused(&state.states, state.known, primary).collect();
         for (index, told) in state.told.iter_mut().enumerate() {
             let new = now.iter().find(|(refused, _)| *refused == index).map(|(_, why)| *why);
             if let (Some(why), Some(server)) = (new.filter(|why| *told != Some(*why)), self.servers.get(index)) {
@@ -263,11 +264,11 @@ impl Failover {
 
     /// Why there is no primary.
     fn why(&self, state: &State) -> String {
-        let of_each = self.servers.iter().zip(&state.sightings).zip(&state.problems);
-        let of_each = of_each.map(|((server, sighting), problem)| match sighting {
-            Sighting::Standby => format!("{} is in recovery", server.name()),
-            Sighting::Primary(_) => format!("{} is refused as primary", server.name()),
-            Sighting::Asked | Sighting::Away => format!("{}: {problem}", server.name()),
+        let of_each = self.servers.iter().zip(&state.states).zip(&state.problems);
+        let of_each = of_each.map(|((server, state), problem)| match state {
+            HostState::Standby => format!("{} is in recovery", server.name()),
+            HostState::Primary(_) => format!("{} is refused as primary", server.name()),
+            HostState::Pending | HostState::Away => format!("{}: {problem}", server.name()),
         });
         of_each.collect::<Vec<_>>().join("; ")
     }
@@ -283,12 +284,12 @@ impl Failover {
 }
 
 fn is_away(state: &State, index: usize) -> bool {
-    state.sightings.get(index) == Some(&Sighting::Away)
+    state.states.get(index) == Some(&HostState::Away)
 }
 
-fn sighting(sight: &Sight) -> Sighting {
-    match sight.role {
-        Role::Primary(_) => Sighting::Primary(sight.line),
-        Role::Standby(_) => Sighting::Standby,
+fn host_state(status: &ServerStatus) -> HostState {
+    match status.role {
+        Role::Primary(_) => HostState::Primary(status.timeline),
+        Role::Standby(_) => HostState::Standby,
     }
 }

@@ -1,8 +1,8 @@
-//! Point reads of several requests that go to PostgreSQL together.
+//! Groups of point reads that share a connection.
 //!
 //! To wake a process of PostgreSQL, and to be woken by its answer, takes longer than to read an entity. So reads that come
-//! while others are under way wait for a moment, and then form a group: one of them leads it, and gives it a connection, over
-//! which all of them are sent at once. Each read is still a statement of its own, with its own transaction, moment and error.
+//! while groups are under way wait for a moment, and then form a group: one read leads it, and gets a connection, over which all
+//! of them are sent at once. Each read is still a statement of its own, with its own transaction, moment and error.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +14,16 @@ use tokio_postgres::Row;
 
 use super::error::Diagnosis;
 
-/// How many reads a group has at most. One process of PostgreSQL executes them one after the other.
+/// The most reads of a group. One process of PostgreSQL executes them one after the other.
 const GROUP: usize = 16;
-/// How many groups are under way before a read waits. While PostgreSQL executes one, the gateway prepares another.
+/// The groups under way before a read waits. While PostgreSQL executes one, the gateway prepares another.
 const UNDER_WAY: usize = 2;
-/// Groups that began longer ago are not waited for. They wait for a disk or a lock themselves.
+/// A read waits only for groups that began less long ago. Older ones wait for a disk or a lock themselves.
 const SHORT: Duration = Duration::from_micros(300);
-/// How long a read waits for its answer. Then it goes alone, because another read of its group may wait for a lock.
+/// The time that a read waits for its group. Then it goes alone, because another read of the group may wait for a lock.
 pub const PATIENCE: Duration = Duration::from_millis(100);
-/// How long a group has its connection. It is longer than [`PATIENCE`], because to close a connection and to make another one
-/// costs a server that is only slow more than to finish a few reads that nobody waits for.
+/// The time that a group has its connection. It is longer than [`PATIENCE`], because a new connection costs a slow server more than
+/// the rest of a few reads.
 pub const GROUP_TIME: Duration = Duration::from_secs(1);
 
 /// Table, PartitionKey and RowKey of an entity.
@@ -36,9 +36,9 @@ pub struct GroupedReads(Mutex<Reads>);
 #[derive(Default)]
 struct Reads {
     waiting: VecDeque<WaitingRead>,
-    /// When the groups that are under way began, each with its number.
+    /// The groups under way, with their numbers and beginnings.
     groups: Vec<(u64, Instant)>,
-    /// How many groups there were.
+    /// The number of groups so far.
     count: u64,
 }
 
@@ -48,21 +48,21 @@ pub struct WaitingRead {
     pub outcome: oneshot::Sender<GroupedAnswer>,
 }
 
-/// What a read that waits gets.
+/// The end of a read's wait.
 pub enum GroupedAnswer {
     Answer(Result<Vec<Row>, Diagnosis>),
-    Turn(Turn),
+    Lead(LeadPermit),
 }
 
-/// The right to lead a group. When it is dropped, the group has ended, and the read that has waited longest leads the next one.
-pub struct Turn {
+/// The permit to lead a group. When it is dropped, the group has ended, and the read that has waited longest leads the next one.
+pub struct LeadPermit {
     all: Arc<GroupedReads>,
     number: u64,
 }
 
-/// How a read begins.
+/// The beginning of a read.
 pub enum Begin {
-    Lead(Turn),
+    Lead(LeadPermit),
     Wait(oneshot::Receiver<GroupedAnswer>),
 }
 
@@ -72,7 +72,7 @@ impl GroupedReads {
         let now = Instant::now();
         let short = reads.groups.iter().filter(|(_, begun)| now - *begun < SHORT);
         if short.count() < UNDER_WAY {
-            return Begin::Lead(reads.turn(self.clone(), now));
+            return Begin::Lead(reads.permit(self.clone(), now));
         }
         let (sender, receiver) = oneshot::channel();
         reads.waiting.push_back(WaitingRead {
@@ -89,14 +89,14 @@ impl GroupedReads {
 
 impl Reads {
     /// Begins a group.
-    fn turn(&mut self, all: Arc<GroupedReads>, now: Instant) -> Turn {
+    fn permit(&mut self, all: Arc<GroupedReads>, now: Instant) -> LeadPermit {
         let number = self.count;
         self.count += 1;
         self.groups.push((number, now));
-        Turn { all, number }
+        LeadPermit { all, number }
     }
 
-    /// The read that has waited longest. Those that do not wait any more are left out.
+    /// Returns the read that has waited longest, of those that still wait.
     fn next(&mut self) -> Option<WaitingRead> {
         loop {
             let next = self.waiting.pop_front()?;
@@ -107,23 +107,23 @@ impl Reads {
     }
 }
 
-impl Turn {
-    /// The other reads of the group.
+impl LeadPermit {
+    /// Takes the other reads of the group.
     pub fn others(&self) -> Vec<WaitingRead> {
         let mut reads = self.all.reads();
         std::iter::from_fn(|| reads.next()).take(GROUP - 1).collect()
     }
 }
 
-impl Drop for Turn {
+impl Drop for LeadPermit {
     fn drop(&mut self) {
         let mut reads = self.all.reads();
         reads.groups.retain(|(number, _)| *number != self.number);
         let Some(next) = reads.next() else { return };
-        let turn = reads.turn(self.all.clone(), Instant::now());
+        let permit = reads.permit(self.all.clone(), Instant::now());
         drop(reads);
-        // If the read has just ended, its turn is dropped here, and the one after it gets one.
-        drop(next.outcome.send(GroupedAnswer::Turn(turn)));
+        // If the read has just ended, its permit is dropped here, and the next read gets one.
+        drop(next.outcome.send(GroupedAnswer::Lead(permit)));
     }
 }
 
@@ -135,9 +135,9 @@ mod tests {
         all.begin(["Things", "p", row_key])
     }
 
-    fn lead(all: &Arc<GroupedReads>) -> Turn {
+    fn lead(all: &Arc<GroupedReads>) -> LeadPermit {
         match begin(all, "leader") {
-            Begin::Lead(turn) => turn,
+            Begin::Lead(permit) => permit,
             Begin::Wait(_) => panic!("it waits"),
         }
     }
@@ -153,10 +153,10 @@ mod tests {
         others.iter().map(|waiting| waiting.keys[2].as_str()).collect()
     }
 
-    fn turn(outcome: &mut oneshot::Receiver<GroupedAnswer>) -> Turn {
+    fn permit(outcome: &mut oneshot::Receiver<GroupedAnswer>) -> LeadPermit {
         match outcome.try_recv() {
-            Ok(GroupedAnswer::Turn(turn)) => turn,
-            _ => panic!("it has no turn"),
+            Ok(GroupedAnswer::Lead(permit)) => permit,
+            _ => panic!("it has no permit"),
         }
     }
 
@@ -167,15 +167,15 @@ mod tests {
         assert!(first.others().is_empty());
         let mut waiting: Vec<_> = (0..20).map(|number| wait(&all, &number.to_string())).collect();
         drop(second);
-        let third = turn(&mut waiting[0]);
+        let third = permit(&mut waiting[0]);
         let others = third.others();
         assert_eq!(row_keys(&others), (1..16).map(|n| n.to_string()).collect::<Vec<_>>());
         drop(first);
-        assert_eq!(row_keys(&turn(&mut waiting[16]).others()), ["17", "18", "19"]);
+        assert_eq!(row_keys(&permit(&mut waiting[16]).others()), ["17", "18", "19"]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_for_groups_that_take_long() {
+    async fn no_read_waits_for_groups_that_take_long() {
         let all = Arc::new(GroupedReads::default());
         let _long = [lead(&all), lead(&all)];
         let _waiting = wait(&all, "waiting");
@@ -188,16 +188,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_is_not_lost_when_reads_end() {
+    async fn a_permit_is_not_lost_when_reads_end() {
         let all = Arc::new(GroupedReads::default());
-        let turns = [lead(&all), lead(&all)];
+        let permits = [lead(&all), lead(&all)];
         let ended = wait(&all, "ended");
         let mut next = wait(&all, "next");
         let ended_later = wait(&all, "ended later");
         drop(ended);
-        drop(turns);
-        let led = turn(&mut next);
-        // It got the other turn, and ends without a look at it.
+        drop(permits);
+        let led = permit(&mut next);
+        // It has got the other permit, and ends without it.
         drop(ended_later);
         drop(led);
         let _under_way = [lead(&all), lead(&all)];

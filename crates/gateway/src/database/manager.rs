@@ -1,6 +1,7 @@
 //! Makes and checks the connections of a pool.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,36 +13,35 @@ use tokio_postgres::CancelToken;
 
 use super::connection::{Connection, Connector};
 use super::failover::Failover;
-use super::sight::Look;
+use super::probe::Probe;
 use super::standbys::Secondary;
 use super::version::usable;
 
-/// A connection that was idle for longer is not used again: something on the way may have forgotten it.
+/// A connection that was idle for longer is not used again: a firewall between may have dropped it.
 const IDLE_LIMIT: Duration = Duration::from_secs(300);
-/// How many servers an attempt to connect tries. The first one may have just ceased to be the primary.
+/// The servers that an attempt to connect tries. The first one may have just ceased to be the primary.
 const TRIES: usize = 2;
-/// How many connections an attempt to reach a standby makes. Its name may lead to several servers in turn.
+/// The connections that an attempt to reach a standby makes. Its name may lead to several servers in turn.
 pub const STANDBY_TRIES: usize = 8;
 /// No further connection is tried after this time.
 const STANDBY_TIME: Duration = Duration::from_secs(2);
-/// A connection to a standby is used by what its server has said in this time. Then the server is asked again: it may have been
-/// promoted.
+/// A connection to a standby is used without a new probe for this time. Later its server may have been promoted.
 const FRESH: Duration = Duration::from_secs(1);
-/// For so long no server is asked over idle connections after one of them did not answer. Each would take as long.
+/// The pause in probes over idle connections after one did not answer. Each would take as long.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Where the connections of a pool lead.
+/// The servers of a pool's connections.
 pub enum Reach {
-    /// To this server, whatever it is.
+    /// This server, whatever its part in replication.
     Server(Box<Connector>),
-    /// To the server that is the primary now.
+    /// The server that is the primary now.
     Primary(Arc<Failover>),
-    /// To a standby, or to several behind one name: over each connection its own server says whether it may serve reads.
+    /// A standby, or several behind one name. A probe over each connection says whether its server may serve reads.
     Standby {
         connector: Box<Connector>,
         secondary: Arc<Secondary>,
         index: usize,
-        /// When one did not answer over an idle connection.
+        /// The last time when a server did not answer over an idle connection.
         silent: Mutex<Option<Instant>>,
     },
 }
@@ -74,6 +74,9 @@ impl fmt::Display for Refused {
     }
 }
 
+/// Ends when a connection leads to the wrong server.
+pub type Superseded = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Makes and checks the connections of a pool.
 pub struct Manager {
     reach: Reach,
@@ -89,7 +92,7 @@ impl Manager {
         &self.reach
     }
 
-    /// Returns whether buffers of some connection have grown since this was asked last.
+    /// Returns whether buffers of some connection have grown since the last call.
     pub fn some_have_grown(&self) -> bool {
         use std::sync::atomic::Ordering::Relaxed;
         // Nearly always nothing has changed, which is seen without a write.
@@ -99,7 +102,7 @@ impl Manager {
     /// A new connection, and the version of the extension.
     ///
     /// # Errors
-    /// Why the server cannot be reached, or where the connection leads instead.
+    /// Why the server cannot be reached, or why it is not the right one.
     pub async fn open(&self) -> Result<(Connection, Option<Extension>), Refused> {
         match &self.reach {
             Reach::Server(connector) => Ok(connector.open().await?),
@@ -121,20 +124,20 @@ impl Manager {
         }
     }
 
-    /// Returns whether a connection may be used for what begins now, as far as that is known: it leads to the primary on the line that is
-    /// known, or to a standby that has said lately that it has what was answered.
+    /// Returns whether a connection may be used for a statement that begins now, by its last probe: its server was the primary on the
+    /// known timeline, or is a standby that was not behind the last answer a moment ago.
     pub fn is_right(&self, connection: &Connection) -> bool {
-        let seen = connection.seen();
+        let last = connection.last_probe();
         match &self.reach {
             Reach::Server(_) => true,
-            Reach::Primary(failover) => seen.is_some_and(|(look, _)| failover.is_primary(connection.server(), look)),
+            Reach::Primary(failover) => last.is_some_and(|(probe, _)| failover.is_primary(connection.server(), probe)),
             Reach::Standby { secondary, .. } => {
-                seen.is_some_and(|(look, at)| at.elapsed() < FRESH && secondary.admits(look).is_ok())
+                last.is_some_and(|(probe, at)| at.elapsed() < FRESH && secondary.admits(probe).is_ok())
             }
         }
     }
 
-    /// The same, after the server of a standby was asked again.
+    /// Returns the same after a new probe of a standby.
     async fn is_right_now(&self, connection: &mut Connection) -> bool {
         let Reach::Standby { silent, .. } = &self.reach else {
             return false;
@@ -143,7 +146,7 @@ impl Manager {
         if silence().is_some_and(|since| since.elapsed() < SILENCE) {
             return false;
         }
-        match connection.look().await {
+        match connection.probe().await {
             Ok(_) => self.is_right(connection),
             Err(_) => {
                 if connection.is_open() {
@@ -154,15 +157,19 @@ impl Manager {
         }
     }
 
-    /// Waits until another server has the place of the one of a connection. Of a single server it never ends.
-    pub async fn superseded(&self, server: usize, seen: Option<(Look, Instant)>) {
-        match (&self.reach, seen) {
-            (Reach::Primary(failover), Some((look, _))) => failover.superseded(server, look).await,
-            _ => std::future::pending().await,
+    /// Ends when another server than the one of a connection has become the primary. Of a single server it never ends.
+    pub fn superseded(&self, server: usize, last: Option<(Probe, Instant)>) -> Superseded {
+        match (&self.reach, last) {
+            (Reach::Primary(failover), Some((probe, _))) => {
+                let failover = failover.clone();
+                Box::pin(async move { failover.superseded(server, probe).await })
+            }
+            // A box of nothing allocates nothing.
+            _ => Box::pin(std::future::pending()),
         }
     }
 
-    /// Tells that a server was lost, or is in recovery. Returns false if nothing was to be had from it anyway.
+    /// Notes that a server was lost, or is in recovery. Returns false if it was not in use anyway.
     pub fn lost(&self, server: usize, is_standby: bool) -> bool {
         match &self.reach {
             Reach::Primary(failover) => {
@@ -191,13 +198,13 @@ impl Manager {
 
 async fn open_primary(failover: &Failover, index: usize) -> Result<(Connection, Option<Extension>), String> {
     let connector = failover.server(index).ok_or("there is no such server")?;
-    let is_primary = |look: &Look| matches!(look.sight.role, Role::Primary(_));
-    let (connection, extension, look) = connector.open_and_look(is_primary).await?;
-    failover.check(index, look)?;
+    let is_primary = |probe: &Probe| matches!(probe.status.role, Role::Primary(_));
+    let (connection, extension, probe) = connector.open_and_probe(is_primary).await?;
+    failover.check(index, probe)?;
     Ok((connection, extension))
 }
 
-/// Another server may answer each time. One that must not serve reads, or is away, hides no other one.
+/// Opens a connection to a standby. Another server may answer each time, so one that is away or unfit hides no other one.
 async fn open_standby(
     connector: &Connector,
     secondary: &Secondary,
@@ -205,34 +212,35 @@ async fn open_standby(
     let begun = Instant::now();
     let mut problem: Option<Refused> = None;
     for _ in 0..STANDBY_TRIES {
-        match connector.open_and_look(|look| secondary.admits(*look).is_ok()).await {
-            Ok((connection, extension, look)) => match secondary.admits(look) {
+        match connector.open_and_probe(|probe| secondary.admits(*probe).is_ok()).await {
+            Ok((connection, extension, probe)) => match secondary.admits(probe) {
                 Ok(()) => return Ok((connection, extension)),
                 Err(unfit) => problem = Some(Refused::Unfit(unfit)),
             },
-            // That one of them answers says more.
+            // The problem of a server that answers says more.
             Err(away) => problem = problem.or(Some(Refused::Away(away))),
         }
         if begun.elapsed() > STANDBY_TIME {
             break;
         }
     }
-    Err(problem.unwrap_or_else(|| Refused::Away("it was not asked".to_owned())))
+    Err(problem.unwrap_or_else(|| Refused::Away("it was not probed".to_owned())))
 }
 
 impl deadpool::managed::Manager for Manager {
-    type Type = Connection;
+    // In a box, because a connection is moved with each lease and is large.
+    type Type = Box<Connection>;
     type Error = Refused;
 
     /// A new connection, to a database with the extension in a version that this gateway knows.
-    async fn create(&self) -> Result<Connection, Refused> {
+    async fn create(&self) -> Result<Box<Connection>, Refused> {
         // In a box, because it is rare and large: it would be a part of every request.
         let (connection, extension) = Box::pin(self.open()).await?;
         usable(extension)?;
-        Ok(connection)
+        Ok(Box::new(connection))
     }
 
-    async fn recycle(&self, connection: &mut Connection, metrics: &Metrics) -> RecycleResult<Refused> {
+    async fn recycle(&self, connection: &mut Box<Connection>, metrics: &Metrics) -> RecycleResult<Refused> {
         let is_usable = metrics.last_used() < IDLE_LIMIT && !connection.has_grown() && connection.is_open();
         // In a box, as above.
         if is_usable && (self.is_right(connection) || Box::pin(self.is_right_now(connection)).await) {

@@ -12,17 +12,17 @@ use table_service_model::filter::Dialect;
 
 use super::connection::{CONNECT_TIMEOUT, Connection, Connector, ask_for_extension, ask_for_properties};
 use super::failover::Failover;
-use super::manager::{Manager, Reach, Refused, STANDBY_TRIES};
-use super::sight::Look;
+use super::manager::{Manager, Reach, Refused, STANDBY_TRIES, Superseded};
+use super::probe::Probe;
+use super::probing::keep_probing;
 use super::standbys::Secondary;
 use super::version::usable;
-use super::watch::keep_looking;
 
 /// The size and the time limits of a pool, and the dialect of its connections' filters.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolSettings {
     pub size: usize,
-    /// How long a request waits for a connection.
+    /// The time that a request waits for a connection.
     pub timeout: Duration,
     pub statement_timeout: Duration,
     pub filter_dialect: Dialect,
@@ -35,26 +35,26 @@ pub struct NodeStatus {
     pub in_use: usize,
     pub waiting: usize,
     pub size: usize,
-    /// How many requests got no connection in time, since the start.
+    /// The number of requests that got no connection in time, since the start.
     pub timeouts: u64,
 }
 
 /// The pauses between attempts to reach a node that is away.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
-/// A node that stayed for so long is steady. One that leaves again earlier is waited for longer.
+/// A node that has been back for so long is steady. If it leaves earlier, the next pause is longer.
 const STEADY: Duration = Duration::from_secs(10);
 
 /// One PostgreSQL server with the tables of an account.
 pub struct Node {
     name: String,
     pool: Pool<Manager>,
-    /// A separate connection for /ready and for what is read again and again, so that both work when all others are busy.
+    /// A separate connection for /ready and for the CORS rules, so that both work when all others are busy.
     aside: tokio::sync::Mutex<Option<Connection>>,
     timeouts: AtomicU64,
     /// Statements that run or wait for a connection.
     load: AtomicUsize,
-    /// The operator was told that it takes no writes although it is the primary.
+    /// Whether the log says that it takes no writes although it is the primary.
     told_read_only: AtomicBool,
     presence: Mutex<Presence>,
 }
@@ -166,7 +166,7 @@ impl Node {
         }))
     }
 
-    /// Begins to look at its servers, if that is needed.
+    /// Begins to probe its servers, if that is needed.
     pub fn start(self: &Arc<Self>) {
         match self.pool.manager().reach() {
             Reach::Server(_) => {}
@@ -181,9 +181,9 @@ impl Node {
                         ..
                     } = node.pool.manager().reach()
                     {
-                        let accepts = |look: &Look| secondary.admits(*look).is_ok();
-                        let report = |look| secondary.standby(*index, look);
-                        keep_looking(connector, None, STANDBY_TRIES, accepts, report).await;
+                        let accepts = |probe: &Probe| secondary.admits(*probe).is_ok();
+                        let report = |probe| secondary.standby(*index, probe);
+                        keep_probing(connector, None, STANDBY_TRIES, accepts, report).await;
                     }
                 });
             }
@@ -201,10 +201,10 @@ impl Node {
     /// Returns whether its database is distributed by Citus.
     ///
     /// # Errors
-    /// Why it cannot be asked.
+    /// Why it does not answer.
     pub async fn has_citus(&self) -> Result<bool, String> {
         let (mut connection, _) = self.pool.manager().open().await?;
-        Ok(connection.look().await?.has_citus)
+        Ok(connection.probe().await?.has_citus)
     }
 
     /// Returns whether it is a standby that serves the secondary endpoint.
@@ -345,8 +345,8 @@ impl Node {
     }
 
     /// Takes a connection out, so that it is not used again if that fails or is dropped.
-    fn take_open(&self, place: &mut Option<Connection>) -> Option<Connection> {
-        let mut known = place.take()?;
+    fn take_open(&self, aside: &mut Option<Connection>) -> Option<Connection> {
+        let mut known = aside.take()?;
         // No request is served over it, so a standby may be behind.
         let is_right = self.is_standby() || self.pool.manager().is_right(&known);
         (known.is_open() && is_right).then_some(known)
@@ -367,9 +367,9 @@ impl Lease {
     }
 
     /// Ends when another server has become the primary, if that can be.
-    pub fn superseded(&self) -> impl Future<Output = ()> + use<> {
-        let (node, server, seen) = (self.node().clone(), self.object.server(), self.object.seen());
-        async move { node.pool.manager().superseded(server, seen).await }
+    pub fn superseded(&self) -> Superseded {
+        let manager = self.node().pool.manager();
+        manager.superseded(self.object.server(), self.object.last_probe())
     }
 
     /// Leaves the node out, because its server was lost over this connection.
@@ -389,7 +389,7 @@ impl Lease {
         }
     }
 
-    /// Finds out why the server takes no writes. Returns whether it is in recovery; then it is left out.
+    /// Finds out why the server takes no writes. If it is in recovery, the server is left out, and the result is true.
     pub async fn is_in_recovery(&mut self) -> bool {
         let node = self.node().clone();
         let reason = match self.object.is_in_recovery().await {
@@ -410,7 +410,7 @@ impl Lease {
         false
     }
 
-    /// Returns whether it may be used for what begins now.
+    /// Returns whether it may be used for a statement that begins now.
     pub fn is_right(&self) -> bool {
         self.node().pool.manager().is_right(&self.object)
     }
@@ -438,7 +438,7 @@ impl Drop for CountedStatement {
     }
 }
 
-/// Returns the servers of a URL, with what all connections to them have in common.
+/// Returns the servers of a URL, with the common settings of their connections.
 fn prepare(mut url: DatabaseUrl, settings: PoolSettings, certificates: &Certificates) -> Result<Vec<Server>, String> {
     let milliseconds = settings.statement_timeout.as_millis();
     // `jit` costs more than our statements gain from it.

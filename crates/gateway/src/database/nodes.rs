@@ -8,18 +8,18 @@ use table_service_model::error::RequestError;
 use super::grouped_reads::GroupedReads;
 use super::node::{Lease, Node, Refusal};
 use super::standbys::{Secondary, StandbyStatus};
-use super::statements::WhichNode;
+use super::statements::Nodes;
 use crate::failure::Failure;
 
 /// The database of an account.
 pub struct Database {
     first: Arc<Node>,
     others: Vec<Arc<Node>>,
-    /// Whose turn it is among nodes with the same load.
-    turn: AtomicUsize,
+    /// The node that is tried first among nodes with the same load.
+    next: AtomicUsize,
     /// Its point reads.
     reads: Arc<GroupedReads>,
-    /// What serves the secondary endpoint, if it is not the same as the primary one.
+    /// The standbys that serve the secondary endpoint. Without any the primary serves it.
     standbys: Option<Standbys>,
 }
 
@@ -30,7 +30,7 @@ struct Standbys {
     reads: Arc<GroupedReads>,
 }
 
-/// Which endpoint of an account a request is for.
+/// The endpoint of an account that a request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     Primary,
@@ -43,7 +43,7 @@ impl Database {
         Database {
             first,
             others,
-            turn: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
             reads: Arc::default(),
             standbys: None,
         }
@@ -59,7 +59,7 @@ impl Database {
         self
     }
 
-    /// Begins to look at servers that may fail over, and at standbys.
+    /// Begins to probe servers that may fail over, and standbys.
     pub fn start(&self) {
         self.nodes().chain(self.standbys()).for_each(|node| node.start());
     }
@@ -73,7 +73,7 @@ impl Database {
         })
     }
 
-    /// What is known of the standbys, if the database has any.
+    /// Returns the state of the standbys, if the database has any.
     pub fn secondary(&self) -> Option<&Secondary> {
         self.standbys.as_ref().map(|standbys| standbys.secondary.as_ref())
     }
@@ -94,10 +94,10 @@ impl Database {
     ///
     /// # Errors
     /// `ServerBusy`.
-    pub(super) async fn connection_at(&self, endpoint: Endpoint, place: WhichNode) -> Result<Lease, Failure> {
+    pub(super) async fn connection_at(&self, endpoint: Endpoint, nodes: Nodes) -> Result<Lease, Failure> {
         match (&self.standbys, endpoint) {
             (Some(standbys), Endpoint::Secondary) => self.standby_connection(standbys).await,
-            _ => self.connection(place).await,
+            _ => self.connection(nodes).await,
         }
     }
 
@@ -106,11 +106,11 @@ impl Database {
         let mut tried: Vec<usize> = Vec::new();
         let mut problem = None;
         loop {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % standbys.nodes.len().max(1);
+            let first = self.next.fetch_add(1, Ordering::Relaxed) % standbys.nodes.len().max(1);
             let all = standbys.nodes.iter().enumerate();
             let serving = all
                 .cycle()
-                .skip(turn)
+                .skip(first)
                 .take(standbys.nodes.len())
                 .filter(|(index, node)| {
                     !tried.contains(index) && standbys.secondary.is_serving(*index) && !node.is_away()
@@ -136,7 +136,7 @@ impl Database {
         }
     }
 
-    /// The node that has what all tables have in common.
+    /// Returns the node for statements about all tables.
     pub fn first(&self) -> &Arc<Node> {
         &self.first
     }
@@ -150,10 +150,10 @@ impl Database {
     ///
     /// # Errors
     /// `ServerBusy`.
-    async fn connection(&self, place: WhichNode) -> Result<Lease, Failure> {
+    async fn connection(&self, nodes: Nodes) -> Result<Lease, Failure> {
         let mut tried = Vec::new();
         let mut problem = String::new();
-        while let Some(node) = self.choose(place, &tried, &mut problem) {
+        while let Some(node) = self.choose(nodes, &tried, &mut problem) {
             match node.connection().await {
                 Ok(lease) => return Ok(lease),
                 Err(Refusal::Busy) => return Err(busy("All connections to the database are in use".to_owned())),
@@ -169,12 +169,12 @@ impl Database {
 
     /// The node for a statement: of those that can be reached, the one with the fewest statements. `None` if there is none that
     /// was not tried; then `problem` says why.
-    fn choose(&self, place: WhichNode, tried: &[&Arc<Node>], problem: &mut String) -> Option<&Arc<Node>> {
+    fn choose(&self, nodes: Nodes, tried: &[&Arc<Node>], problem: &mut String) -> Option<&Arc<Node>> {
         // A single node is always tried, so that it is used again as soon as it is back.
         if self.others.is_empty() {
             return tried.is_empty().then_some(&self.first);
         }
-        if place == WhichNode::First {
+        if nodes == Nodes::First {
             // One of several is not tried while it is away: many requests need it, and each of them would wait.
             if let Some(known) = self.first.problem() {
                 *problem = known;
@@ -183,8 +183,8 @@ impl Database {
             return tried.is_empty().then_some(&self.first);
         }
         let count = 1 + self.others.len();
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % count;
-        let left = self.nodes().cycle().skip(turn).take(count);
+        let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
+        let left = self.nodes().cycle().skip(first).take(count);
         let mut left = left.filter(|node| !tried.iter().any(|other| Arc::ptr_eq(node, other)));
         let present = left
             .clone()

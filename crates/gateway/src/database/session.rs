@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::error::Diagnosis;
-use super::grouped_reads::{Begin, EntityAddress, GROUP_TIME, GroupedAnswer, PATIENCE, Turn, WaitingRead};
+use super::grouped_reads::{Begin, EntityAddress, GROUP_TIME, GroupedAnswer, LeadPermit, PATIENCE, WaitingRead};
 use super::node::Lease;
 use super::nodes::{Database, Endpoint};
 use super::statements::{Effect, Statement};
@@ -22,17 +22,17 @@ use crate::failure::Failure;
 
 /// Most retries of a statement.
 const RETRIES: u32 = 3;
-/// How long a request to the secondary endpoint waits for what the primary says of access.
+/// The time that a request to the secondary endpoint waits for the primary, which knows the latest policies.
 const PRIMARY_TIME: Duration = Duration::from_secs(1);
 /// The pause before the first retry. It doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
-/// What a sweep of a table has done.
+/// The result of a sweep of a table.
 pub struct Swept {
     pub deleted: u64,
     /// Whether there was more than the sweep might delete.
     pub more: bool,
-    /// What expired before this moment was removed; `None` if that is not known.
+    /// Everything that expired before this moment was removed; `None` if that is not known.
     pub oldest: Option<SystemTime>,
     /// Why the table cannot be swept.
     pub reason: Option<String>,
@@ -41,7 +41,7 @@ pub struct Swept {
 /// A change feed of a database.
 pub struct ChangeFeed {
     pub name: String,
-    /// What it keeps of the log.
+    /// The part of the log that it keeps.
     pub retained_bytes: i64,
     /// Whether its reader has to begin again: the feed has lost changes, or its slot is gone.
     pub is_lost: bool,
@@ -92,7 +92,7 @@ impl<'a> Session<'a> {
                 Ok(result) => return result,
                 Err(diagnosis) => diagnosis,
             };
-            retries.again(Statement::QueryPage, diagnosis, self.deadline).await?;
+            Box::pin(retries.again(Statement::QueryPage, diagnosis, self.deadline)).await?;
         }
     }
 
@@ -127,7 +127,7 @@ impl<'a> Session<'a> {
             self.answer(call, superseded).await
         };
         if let Ok(Ok(ControlFlow::Break(()))) = result {
-            // More rows may be on their way. To read them only to drop them takes longer than another connection.
+            // To read the other rows only to drop them takes longer than another connection.
             lease.discard();
             return Ok(taken);
         }
@@ -142,10 +142,10 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Row>, Failure> {
         let mut retries = Retries::default();
         loop {
-            // In a box, because it is large and would be a part of the futures of all callers.
+            // In boxes, because both are large and would be moved with the futures of all callers.
             match Box::pin(attempt()).await {
                 Ok(rows) => return Ok(rows),
-                Err(diagnosis) => retries.again(statement, diagnosis, self.deadline).await?,
+                Err(diagnosis) => Box::pin(retries.again(statement, diagnosis, self.deadline)).await?,
             }
         }
     }
@@ -155,14 +155,14 @@ impl<'a> Session<'a> {
         self.run(lease, statement, parameters).await
     }
 
-    /// Reads what concerns access. Also a request to the secondary endpoint gets it from the primary, so that what is revoked ends
+    /// Reads policies and properties. A request to the secondary endpoint gets them from the primary too, so that a revocation counts
     /// at once; from a standby if the primary is known to be away, or does not answer soon.
     async fn latest_rows(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure> {
         if self.endpoint == Endpoint::Secondary && self.database.secondary().is_some() {
             // Without a standby the endpoint is not served, whatever the primary knows.
             drop(self.lease(statement).await.map_err(|diagnosis| diagnosis.failure)?);
             if !self.database.first().is_away()
-                && let Some(rows) = Box::pin(self.ask_primary(statement, parameters)).await?
+                && let Some(rows) = Box::pin(self.latest_of_primary(statement, parameters)).await?
             {
                 return Ok(rows);
             }
@@ -170,10 +170,14 @@ impl<'a> Session<'a> {
         self.rows(statement, parameters).await
     }
 
-    /// Asks the primary for a moment. `None` if it cannot be reached, or does not answer in time.
-    async fn ask_primary(&self, statement: Statement, parameters: Parameters<'_>) -> Result<Option<Vec<Row>>, Failure> {
+    /// Runs a statement on the primary. `None` if it cannot be reached, or does not answer soon.
+    async fn latest_of_primary(
+        &self,
+        statement: Statement,
+        parameters: Parameters<'_>,
+    ) -> Result<Option<Vec<Row>>, Failure> {
         let limit = self.deadline.min(Instant::now() + PRIMARY_TIME);
-        let leasing = self.database.connection_at(Endpoint::Primary, statement.place());
+        let leasing = self.database.connection_at(Endpoint::Primary, statement.nodes());
         let Ok(Ok(mut lease)) = timeout_at(limit, leasing).await else {
             return Ok(None);
         };
@@ -195,7 +199,7 @@ impl<'a> Session<'a> {
     }
 
     async fn lease(&self, statement: Statement) -> Result<Lease, Diagnosis> {
-        let lease = self.database.connection_at(self.endpoint, statement.place()).await;
+        let lease = self.database.connection_at(self.endpoint, statement.nodes()).await;
         lease.map_err(Diagnosis::without_connection)
     }
 
@@ -213,7 +217,7 @@ impl<'a> Session<'a> {
         end(lease, result).await
     }
 
-    /// Waits for the answer of a call, as long as it is worth it.
+    /// Waits for the answer of a call, until the deadline or until another server is the primary.
     async fn answer<T>(
         &self,
         call: impl Future<Output = T>,
@@ -228,17 +232,17 @@ impl<'a> Session<'a> {
 
     /// Reads an entity, in a group if many are read at once.
     async fn read(&self, keys: EntityAddress<'_>) -> Result<Vec<Row>, Diagnosis> {
-        let turn = match self.database.reads(self.endpoint).begin(keys) {
-            Begin::Lead(turn) => turn,
+        let permit = match self.database.reads(self.endpoint).begin(keys) {
+            Begin::Lead(permit) => permit,
             Begin::Wait(outcome) => match timeout(PATIENCE, outcome).await {
                 Ok(Ok(GroupedAnswer::Answer(answer))) => return answer,
-                Ok(Ok(GroupedAnswer::Turn(turn))) => turn,
+                Ok(Ok(GroupedAnswer::Lead(permit))) => permit,
                 // It takes too long, or the group got no further.
                 Err(_) | Ok(Err(_)) => return self.attempt(Statement::GetEntity, &parameters(&keys)).await,
             },
         };
         let mut lease = self.lease(Statement::GetEntity).await?;
-        let others = turn.others();
+        let others = permit.others();
         // A standby was judged before the others began.
         if !lease.is_right() {
             drop(lease);
@@ -247,13 +251,13 @@ impl<'a> Session<'a> {
         if others.is_empty() {
             return self.run(lease, Statement::GetEntity, &parameters(&keys)).await;
         }
-        // Who leads a group waits for it as the others do, because one of them may wait for a lock.
+        // The read that leads a group waits for it as the others do, because one of them may wait for a lock.
         let (sender, outcome) = oneshot::channel();
         let own = WaitingRead {
             keys: keys.map(str::to_owned),
             outcome: sender,
         };
-        tokio::spawn(run_group(lease, turn, std::iter::once(own).chain(others).collect()));
+        tokio::spawn(run_group(lease, permit, std::iter::once(own).chain(others).collect()));
         match timeout(PATIENCE, outcome).await {
             Ok(Ok(GroupedAnswer::Answer(answer))) => answer,
             _ => self.attempt(Statement::GetEntity, &parameters(&keys)).await,
@@ -301,7 +305,7 @@ impl<'a> Session<'a> {
     }
 
     /// Removes entities of a table that have expired, with the rights of its owner: at most `top`, from a moment on or all. The
-    /// statement may take `share`. `None` if the role may not, or somebody else does it.
+    /// statement may take `share`. `None` if the role may not, or another session does it.
     ///
     /// # Errors
     /// `OperationTimedOut` when the share is over; the transaction is rolled back then. Otherwise as for [`Session::rows`].
@@ -476,7 +480,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A page of entities that is asked for.
+/// The request for a page of entities.
 pub struct Page<'p> {
     pub table: &'p str,
     pub filter: Option<&'p str>,
@@ -541,7 +545,7 @@ impl Retries {
     }
 }
 
-/// What a statement has ended with. Its connection goes back if it can be used again.
+/// Returns the result of a statement, or its diagnosis. The connection goes back if it can be used again.
 async fn end<T>(mut lease: Lease, result: Result<Result<T, tokio_postgres::Error>, NoAnswer>) -> Result<T, Diagnosis> {
     let mut diagnosis = match result {
         Ok(Ok(value)) => return Ok(value),
@@ -576,9 +580,9 @@ fn parameters<'k>([table, partition_key, row_key]: &'k EntityAddress<'_>) -> [&'
     [table, partition_key, row_key]
 }
 
-/// Reads a group of entities over one connection, and gives each its answer when it is there. The connection and the turn
+/// Reads a group of entities over one connection, and gives each its answer when it is there. The connection and the permit
 /// belong to the group and not to one of its reads, so no read waits for another one to end.
-async fn run_group(mut lease: Lease, turn: Turn, group: Vec<WaitingRead>) {
+async fn run_group(mut lease: Lease, permit: LeadPermit, group: Vec<WaitingRead>) {
     let (keys, mut outcomes): (Vec<_>, Vec<_>) = group
         .into_iter()
         .map(|WaitingRead { keys, outcome }| (keys, Some(outcome)))
@@ -606,9 +610,9 @@ async fn run_group(mut lease: Lease, turn: Turn, group: Vec<WaitingRead>) {
         let call = pin!(lease.connection().query_each(Statement::GetEntity, &all, take));
         timeout(GROUP_TIME, call).await
     };
-    // Those that have no answer go alone now.
+    // The reads without an answer go alone now.
     drop(outcomes);
-    drop(turn);
+    drop(permit);
     let of_all = match result {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(Diagnosis::of(&error)),

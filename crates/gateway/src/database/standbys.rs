@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use table_service_model::replication::{Answer, Note, Problem, Standbys};
 
-use super::sight::Look;
+use super::probe::Probe;
 
-/// What is known of the standbys of an account.
+/// The state of the standbys of an account.
 pub struct Secondary {
     rules: Mutex<Standbys>,
     names: Vec<String>,
     /// The primary's `system_identifier`, and the OID of its database.
     database: Mutex<Option<(i64, u32)>>,
-    /// What the log has about each: why it serves no reads, or that it does.
+    /// The last line of the log about each: why it serves no reads, or that it does.
     told: Mutex<Vec<Option<Result<(), String>>>>,
 }
 
@@ -21,7 +21,7 @@ pub struct Secondary {
 #[derive(Debug, Clone, Copy)]
 pub struct StandbyStatus {
     pub is_serving: bool,
-    /// How far it is behind the primary, as far as both are known.
+    /// The time that it is behind the primary, if both are known.
     pub lag: Option<Duration>,
 }
 
@@ -36,34 +36,35 @@ impl Secondary {
         }
     }
 
-    /// Takes what the primary has said.
-    pub fn primary(&self, look: Look, note: Note) {
-        *self.database.lock().unwrap_or_else(PoisonError::into_inner) = Some((look.sight.line.system, look.database));
-        self.rules().primary(look.sight.line, note);
+    /// Takes a probe of the primary.
+    pub fn primary(&self, probe: Probe, note: Note) {
+        *self.database.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((probe.status.timeline.system, probe.database));
+        self.rules().primary(probe.status.timeline, note);
         for index in 0..self.names.len() {
             self.tell(index, None);
         }
     }
 
-    /// Takes what a standby has said, or why it cannot be used.
-    pub fn standby(&self, index: usize, look: Result<Look, String>) {
-        let look = look.and_then(|look| self.refuse_other_data(look));
-        let sight = look.as_ref().ok().map(|look| look.sight);
-        self.rules().standby(index, sight);
-        self.tell(index, look.err());
+    /// Takes a probe of a standby, or why it cannot be used.
+    pub fn standby(&self, index: usize, probe: Result<Probe, String>) {
+        let probe = probe.and_then(|probe| self.refuse_other_data(probe));
+        let status = probe.as_ref().ok().map(|probe| probe.status);
+        self.rules().standby(index, status);
+        self.tell(index, probe.err());
     }
 
     pub fn is_serving(&self, index: usize) -> bool {
         self.rules().state(index).is_ok()
     }
 
-    /// Checks that a connection may serve a read that begins now, by what its own server has said over it.
+    /// Checks that a connection may serve a read that begins now, by the last probe over it.
     ///
     /// # Errors
     /// Why it may not.
-    pub fn admits(&self, look: Look) -> Result<(), String> {
-        let look = self.refuse_other_data(look)?;
-        self.rules().admits(look.sight).map(drop).map_err(in_words)
+    pub fn admits(&self, probe: Probe) -> Result<(), String> {
+        let probe = self.refuse_other_data(probe)?;
+        self.rules().admits(probe.status).map(drop).map_err(in_words)
     }
 
     /// Why no standby serves reads.
@@ -76,12 +77,12 @@ impl Secondary {
         of_each.collect::<Vec<_>>().join("; ")
     }
 
-    /// What the secondary endpoint answers about itself.
+    /// Returns the answer of the secondary endpoint about itself.
     pub fn answer(&self) -> Answer {
         self.rules().answer()
     }
 
-    /// The same, for those that do not rely on it.
+    /// Returns the same, without a promise that later answers are not before it.
     pub fn peek(&self) -> Answer {
         self.rules().peek()
     }
@@ -120,13 +121,14 @@ impl Secondary {
     }
 
     /// Refuses a copy of the primary where other tables are read.
-    fn refuse_other_data(&self, look: Look) -> Result<Look, String> {
+    fn refuse_other_data(&self, probe: Probe) -> Result<Probe, String> {
         let known = *self.database.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_other = known.is_some_and(|(system, oid)| look.sight.line.system == system && look.database != oid);
-        match look.has_citus {
+        let is_other =
+            known.is_some_and(|(system, oid)| probe.status.timeline.system == system && probe.database != oid);
+        match probe.has_citus {
             true => Err(OF_CITUS.to_owned()),
             false if is_other => Err(OTHER_DATABASE.to_owned()),
-            false => Ok(look),
+            false => Ok(probe),
         }
     }
 

@@ -1,5 +1,25 @@
-//! All statements of the gateway. They only call functions of the SQL API; a test compares them with the catalog of a
-//! database.
+//! All statements of the gateway. Those for requests only call functions of the SQL API; a test compares them with the catalog of
+//! a database. The others ask a server about itself.
+
+/// Begins and ends a statement of the explorer that may only read.
+pub const BEGIN_READ_ONLY: &str = "BEGIN TRANSACTION READ ONLY";
+pub const ROLLBACK: &str = "ROLLBACK";
+
+/// Asks whether a server is in recovery.
+pub const IN_RECOVERY: &str = "SELECT pg_catalog.pg_is_in_recovery()";
+
+/// Probes a server. The clock is read before the position, so that all that was acknowledged before that moment is before that
+/// position. Without the privileges of `pg_read_all_stats` the timeline of a standby is that of its last restartpoint.
+pub const PROBE: &str = "SELECT pg_catalog.clock_timestamp(), \
+     CASE WHEN r.recovers THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END::pg_catalog.text, \
+     CASE WHEN NOT r.recovers THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END, \
+     coalesce((SELECT w.received_tli FROM pg_catalog.pg_stat_wal_receiver AS w), \
+              (SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() AS c)), \
+     s.system_identifier, i.wal_block_size, i.bytes_per_wal_segment, r.recovers, \
+     EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname OPERATOR(pg_catalog.=) 'citus'), \
+     (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) \
+     FROM (SELECT pg_catalog.pg_is_in_recovery() AS recovers OFFSET 0) AS r, \
+     pg_catalog.pg_control_system() AS s, pg_catalog.pg_control_init() AS i";
 
 /// Loads the extension's library, and finds a function there that versions before 0.3 lack. The result is NULL.
 pub const LIBRARY: &str = "SELECT table_service.expires_at(NULL::pg_catalog.timestamptz, NULL::table_service.properties, \
@@ -38,10 +58,10 @@ pub enum Effect {
     Writes,
 }
 
-/// Which of an account's nodes can execute a statement.
+/// The nodes of an account that can execute a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhichNode {
-    /// Only the first one: what creates, deletes or lists tables, what concerns access to them, and what concerns all of them.
+pub enum Nodes {
+    /// Only the first node: for definitions and lists of tables, access to them, and statements about all of them.
     First,
     Any,
 }
@@ -71,8 +91,8 @@ impl Statement {
         Statement::SetServiceProperties,
     ];
 
-    /// Each gives all arguments of a function, with their types. So it calls that function, whatever others of its name somebody has put
-    /// beside it: they can have the same types only in other places, or more arguments.
+    /// Each gives all arguments of a function, with their types. So it calls that function, also if another user has made functions of
+    /// the same name: those have other types or more arguments.
     pub const fn sql(self) -> &'static str {
         match self {
             Statement::CreateTable => "SELECT table_service.create_table($1::pg_catalog.text, false)",
@@ -146,7 +166,7 @@ impl Statement {
         }
     }
 
-    pub const fn place(self) -> WhichNode {
+    pub const fn nodes(self) -> Nodes {
         match self {
             Statement::CreateTable
             | Statement::DeleteTable
@@ -157,8 +177,8 @@ impl Statement {
             | Statement::GetAccessPolicies
             | Statement::SetAccessPolicies
             | Statement::GetServiceProperties
-            | Statement::SetServiceProperties => WhichNode::First,
-            _ => WhichNode::Any,
+            | Statement::SetServiceProperties => Nodes::First,
+            _ => Nodes::Any,
         }
     }
 

@@ -15,7 +15,7 @@ pub fn usable(found: Option<Extension>) -> Result<String, String> {
 /// a major that is not here does, from PostgreSQL 19 on.
 const SAFE: [(u32, u32); 4] = [(15, 19), (16, 15), (17, 11), (18, 6)];
 
-/// What an operator should know about a server with this `server_version`, if anything.
+/// Returns a warning about a server with this `server_version`, if it is outdated.
 pub fn outdated(server_version: &str) -> Option<String> {
     let number = server_version.split(' ').next()?;
     let (major, minor) = number.split_once('.')?;

@@ -1,4 +1,4 @@
-//! What the metrics and the log record of a request.
+//! The record of a request in the metrics and the log.
 
 use std::time::{Duration, Instant};
 

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// How many partitions are counted at a time.
+/// The number of partitions that are counted at a time.
 const COUNTERS: usize = 128;
 /// After this many requests all counts are halved, so that the counts are recent.
 const HALF_LIFE: u64 = 100_000;
 
-/// What is counted: account, table, partition.
+/// Account, table and partition.
 pub type Partition = (String, String, String);
 
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use super::event::{Event, Outcome};
 use super::hot::HotPartitions;
 use crate::database::{ChangeFeed, Database, Secondary};
 
-/// How many of the most requested partitions are exported.
+/// The number of most requested partitions in the metrics.
 const HOT_PARTITIONS: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -82,7 +82,7 @@ impl EncodeLabelValue for LabelText {
     }
 }
 
-/// What has been counted since the start.
+/// The counts since the start.
 pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<OperationLabels, Histogram, fn() -> Histogram>,
@@ -182,7 +182,7 @@ impl Metrics {
         (retained, lost)
     }
 
-    /// Takes what the change feeds of an account's database retain.
+    /// Takes the change feeds of an account's database.
     pub fn feeds(&self, account: &str, feeds: Vec<ChangeFeed>) {
         let mut all = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(account.to_owned(), feeds);

@@ -1,4 +1,4 @@
-//! What every operation needs.
+//! The context of an operation.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use crate::request::Head;
 use crate::request::negotiation::Prefer;
 use crate::response::odata::Base;
 
-/// What an operation needs beside its own parameters.
+/// The needs of every operation, beside its own parameters.
 pub struct Context<'a> {
     pub tenant: &'a Tenant,
     pub session: Session<'a>,

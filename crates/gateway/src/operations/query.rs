@@ -106,7 +106,7 @@ struct List<'c> {
     table: &'c str,
     projection: &'c Projection,
     metadata: Metadata,
-    /// What stands before the entities.
+    /// The text before the entities.
     head: Vec<u8>,
     body: Buffer,
     /// The entity that is being printed.
@@ -117,7 +117,7 @@ struct List<'c> {
     next: Option<String>,
 }
 
-/// What stands behind the entities.
+/// The text behind the entities.
 const END: &[u8] = b"]}";
 
 impl PageSink for List<'_> {
@@ -149,7 +149,7 @@ impl PageSink for List<'_> {
 }
 
 impl List<'_> {
-    /// Returns how many bytes the entities may still have.
+    /// Returns the bytes that the entities may still have.
     fn room(&self) -> usize {
         self.body.room().saturating_sub(END.len())
     }

@@ -116,7 +116,7 @@ fn length(bytes: &[u8]) -> Option<usize> {
     (bytes.len() - body.len()).checked_add(length)
 }
 
-/// Splits bytes into the headers at their beginning and what comes after the empty line.
+/// Splits bytes into headers and the part after the empty line.
 fn read_headers(bytes: &[u8]) -> Option<(HeaderMap, &[u8])> {
     match parse_headers(bytes)? {
         Some((headers, end)) => Some((headers, bytes.get(end..)?)),

@@ -19,7 +19,7 @@ pub fn text(body: &[u8]) -> Result<&str, Error> {
 /// Returns the name of a table to be created.
 ///
 /// # Errors
-/// `InvalidInput` for what is not JSON, `PropertiesNeedValue` if there is no name.
+/// `InvalidInput` without JSON, `PropertiesNeedValue` if there is no name.
 pub fn table_name(body: &[u8]) -> Result<String, Error> {
     #[derive(Deserialize)]
     struct NewTable {

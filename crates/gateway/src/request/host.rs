@@ -24,7 +24,7 @@ impl Host {
     /// Returns the host of a request: that of its absolute URL, else that of its header.
     ///
     /// # Errors
-    /// `HostInformationNotPresent` for no host, or for more than one; `InvalidHeaderValue` or `InvalidInput` for what is no host.
+    /// `HostInformationNotPresent` for no host, or for more than one; `InvalidHeaderValue` or `InvalidInput` for another text.
     pub fn of(uri: &Uri, headers: &HeaderMap) -> Result<Host, RequestError> {
         let (text, invalid) = match uri.authority() {
             Some(authority) => (authority.as_str(), RequestError::UrlSyntax),

@@ -27,7 +27,7 @@ pub fn accepted(format: Option<&str>, accept: Option<&str>) -> Result<Metadata, 
         // OData's short forms for `$format`.
         "json" => return Ok(Metadata::Minimal),
         "atom" => return Err(RequestError::AtomFormatNotSupported),
-        // What nearly all clients send. Reading it as a list of media types takes longer than a look-up.
+        // Nearly all clients send one of these. A comparison is faster than a list of media types.
         "application/json;odata=minimalmetadata" => return Ok(Metadata::Minimal),
         "application/json;odata=nometadata" => return Ok(Metadata::None),
         "application/json;odata=fullmetadata" => return Ok(Metadata::Full),
@@ -98,7 +98,7 @@ pub fn check_content_type(content_type: Option<&str>) -> Result<(), RequestError
     }
 }
 
-/// What `Prefer` asks for.
+/// The preference in `Prefer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefer {
     ReturnContent,

@@ -150,7 +150,7 @@ impl Operation {
         }
     }
 
-    /// Returns what a grant must permit. `None` for a batch, whose operations are checked one by one. `conditional` says
+    /// Returns the operation that a grant must permit. `None` for a batch, whose operations are checked one by one. `conditional` says
     /// whether there is an If-Match.
     pub fn permission(&self, conditional: bool) -> Option<access::ServiceOperation> {
         Some(match self {

@@ -23,7 +23,7 @@ pub fn check_options(query: &Query) -> Result<(), Error> {
     Ok(())
 }
 
-/// `$top`: how many entities or tables a page has, at most 1000.
+/// Returns `$top`, the number of entities or tables of a page, at most 1000.
 ///
 /// # Errors
 /// `InvalidInput`.

@@ -26,7 +26,7 @@ pub enum Resource {
     Misplaced { table: String, resource: Misplaced },
 }
 
-/// What stands by mistake behind the name of a table.
+/// The mistake behind the name of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Misplaced {
     Tables,

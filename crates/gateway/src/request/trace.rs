@@ -13,7 +13,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads the header. One that is not valid counts as none, as the standard says, and so do two.
+    /// Reads the header. An invalid one counts as none, by the standard, and so do two.
     pub fn of(headers: &HeaderMap) -> Option<Trace> {
         let mut all = headers.get_all(TRACEPARENT).iter();
         let text = all.next()?.to_str().ok()?;

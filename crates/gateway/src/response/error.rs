@@ -70,7 +70,7 @@ pub fn reply(failure: &Failure, form: Form, prefer: Option<Prefer>, id: Uuid) ->
 }
 
 /// Returns whether the client gets the hint. The cause of a fault is for the operator. A client without valid
-/// credentials is not told what is wrong with them.
+/// credentials does not learn the mistake in them.
 fn is_for_the_client(code: Code) -> bool {
     !matches!(
         code,

@@ -24,7 +24,7 @@ const DEFAULT_VERSION: HeaderValue = HeaderValue::from_static("2019-02-02");
 const SERVER_NAME: HeaderValue = HeaderValue::from_static("Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0");
 /// About as many headers as a response has, so that their map does not have to grow.
 const HEADERS: usize = 12;
-/// How long a client waits before a retry, in seconds.
+/// The pause of a client before a retry, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
 /// A response without the headers that all responses have.
@@ -37,7 +37,7 @@ pub struct Reply {
     pub reason: Option<ReasonPhrase>,
     /// The error in the response, for metrics and the log.
     pub error: Option<(Code, Option<String>)>,
-    /// Whether the connection is closed instead of an answer: an injected fault.
+    /// Whether the connection is closed instead of an answer. A hook decides that.
     pub is_none: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Removes entities that have expired from the databases of the accounts. Nobody sees them any more; this gives their room back.
+//! Removes expired entities from the databases of the accounts. No read finds them any more; the sweep gives their room back.
 //!
 //! Each table is swept in a transaction of its own, which has a share of the time: its triggers are code of its owner, and keep no
 //! other table from its sweep. Any number of gateways may do this for one database: a sweep skips what others have locked.
@@ -18,9 +18,9 @@ use crate::database::Session;
 use crate::failure::Failure;
 use crate::gateway::Gateway;
 
-/// How many entities of a table one statement removes.
+/// The most entities that one statement removes.
 const TOP: i64 = 10_000;
-/// How long one statement may take.
+/// The time limit of one statement.
 const SHARE: Duration = Duration::from_secs(5);
 /// After this time a round begins with no other table. The next round goes on.
 const ROUND: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ async fn sweep(gateway: &Gateway, tenant: &Tenant, rounds: &mut Rounds, told: &m
     let account = tenant.account.name();
     let end = Instant::now() + ROUND;
     let session = Session::new(&tenant.database, Instant::now() + gateway.limits.request);
-    // What expired before these moments was removed.
+    // All entities that expired before these moments were removed.
     let mut oldest: BTreeMap<String, SystemTime> = BTreeMap::new();
     let mut names = Vec::new();
     for (table, moment) in session.query_expiry().await? {
@@ -81,7 +81,7 @@ async fn sweep(gateway: &Gateway, tenant: &Tenant, rounds: &mut Rounds, told: &m
                 continue;
             }
         };
-        // Without a row somebody else sweeps it, or it is not for this role.
+        // Without a row another session sweeps it, or this role may not.
         let Some(swept) = swept else {
             oldest.remove(&table);
             continue;

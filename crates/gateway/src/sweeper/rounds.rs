@@ -1,39 +1,39 @@
-//! In which order the tables of a database are swept, and where each sweep begins.
+//! The order in which the tables of a database are swept, and the beginning of each sweep.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-/// How often the sweep of a table begins with what expired first, and not where the sweep before it has ended. It finds what was
-/// locked then, and entities that had expired when they were written. Beside a transaction that stays open for long, each such sweep
-/// reads again past all that was removed since that one began.
+/// The time after which a sweep of a table begins at the beginning again, and not at the end of the last sweep. It finds entities that
+/// were locked then, or had expired when they were written. Beside a long transaction, each such sweep reads past all entities that
+/// were removed since that began.
 const FULL: Duration = Duration::from_secs(60);
 
-/// The rounds of one database. Each goes through all tables and begins behind the table that the one before it ended with, so that
-/// every table has its turn, whatever the others do with theirs.
+/// The rounds of one database. Each round visits all tables and begins behind the last table of the round before, so that every table
+/// is visited, however long the visits of others take.
 #[derive(Default)]
 pub struct Rounds {
     tables: BTreeMap<String, Table>,
-    /// What is left of this round.
+    /// The visits that are left in this round.
     waiting: VecDeque<Visit>,
-    /// The table that had its turn last.
+    /// The last table.
     last: Option<String>,
 }
 
 #[derive(Default)]
 struct Table {
-    /// Where the sweep that came furthest has ended.
+    /// The furthest end of a sweep.
     since: Option<SystemTime>,
-    /// When the last sweep from the beginning began.
+    /// The moment when the last sweep from the beginning began.
     full: Option<Instant>,
 }
 
-/// A turn of a table.
+/// A visit of a table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Visit {
     pub table: String,
-    /// Where the sweep begins; `None` is the beginning.
+    /// The beginning of the sweep; `None` is that of the table.
     pub from: Option<SystemTime>,
 }
 
@@ -42,14 +42,14 @@ impl Rounds {
     pub fn begin(&mut self, mut names: Vec<String>) {
         self.tables.retain(|table, _| names.contains(table));
         names.sort();
-        // One with several indexes is named for each.
+        // A table with several indexes is named for each.
         names.dedup();
         let behind = names.partition_point(|name| self.last.as_ref().is_some_and(|last| name <= last));
         names.rotate_left(behind);
         self.waiting = names.into_iter().map(|table| Visit { table, from: None }).collect();
     }
 
-    /// Returns the next turn of this round.
+    /// Returns the next visit of this round.
     pub fn next(&mut self, now: Instant) -> Option<Visit> {
         let mut visit = self.waiting.pop_front()?;
         self.last = Some(visit.table.clone());
@@ -62,7 +62,7 @@ impl Rounds {
         Some(visit)
     }
 
-    /// Takes how far the sweep of a table has come. If something is left, the table has another turn behind the others.
+    /// Takes the end of a sweep. If entities are left, the table is visited again behind the others.
     pub fn swept(&mut self, table: String, oldest: Option<SystemTime>, is_left: bool) {
         if let Some(known) = self.tables.get_mut(&table) {
             // A sweep from the beginning may end early.
@@ -73,7 +73,7 @@ impl Rounds {
         }
     }
 
-    /// Returns whether tables wait for their turn in this round.
+    /// Returns whether tables wait for a visit in this round.
     pub fn is_unfinished(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -91,8 +91,8 @@ mod tests {
         Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
     }
 
-    /// The tables of the next turns.
-    fn turns(rounds: &mut Rounds, number: usize) -> Vec<String> {
+    /// Returns the tables of the next visits.
+    fn visits(rounds: &mut Rounds, number: usize) -> Vec<String> {
         (0..number)
             .filter_map(|_| rounds.next(Instant::now()))
             .map(|visit| visit.table)
@@ -103,16 +103,16 @@ mod tests {
     fn a_round_begins_where_the_last_one_ended() {
         let mut rounds = Rounds::default();
         rounds.begin(names("c a d a b"));
-        assert_eq!(turns(&mut rounds, 2), ["a", "b"]);
+        assert_eq!(visits(&mut rounds, 2), ["a", "b"]);
         assert!(rounds.is_unfinished());
         rounds.begin(names("d c b a"));
-        assert_eq!(turns(&mut rounds, 9), ["c", "d", "a", "b"]);
+        assert_eq!(visits(&mut rounds, 9), ["c", "d", "a", "b"]);
         assert!(!rounds.is_unfinished());
         // Also if the table is gone that was the last one.
         rounds.begin(names("a c d"));
-        assert_eq!(turns(&mut rounds, 1), ["c"]);
+        assert_eq!(visits(&mut rounds, 1), ["c"]);
         rounds.begin(names("a b"));
-        assert_eq!(turns(&mut rounds, 2), ["a", "b"]);
+        assert_eq!(visits(&mut rounds, 2), ["a", "b"]);
         rounds.begin(Vec::new());
         assert_eq!(rounds.next(Instant::now()), None);
     }
@@ -124,7 +124,7 @@ mod tests {
         // Of twelve tables eleven take so long that a round has time for three.
         for _ in 0..4 {
             rounds.begin(('a'..='l').map(String::from).collect());
-            swept.extend(turns(&mut rounds, 3));
+            swept.extend(visits(&mut rounds, 3));
         }
         assert_eq!(swept, ('a'..='l').map(String::from).collect::<Vec<_>>());
     }

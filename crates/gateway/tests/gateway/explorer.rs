@@ -6,7 +6,7 @@ use raw_http::{ACCOUNT, Answer, Client, Connection, raw};
 use serde_json::{Value, json};
 use system_tests::Database;
 use table_service_explorer::{CALLS, EXPORTS};
-use table_service_gateway::database::{LOOK, Statement};
+use table_service_gateway::database::{PROBE, Statement};
 use table_service_model::extension;
 
 use crate::failover::all_hosts;
@@ -134,7 +134,7 @@ fn what_others_have_made_in_the_search_path_is_not_called() {
     let statements = CALLS.iter().map(|call| call.sql).chain(EXPORTS);
     for sql in statements
         .chain(Statement::ALL.map(Statement::sql))
-        .chain([extension::LOOK, LOOK])
+        .chain([extension::LOOK, PROBE])
     {
         assert_eq!(used(sql), Vec::<String>::new(), "{sql}");
     }

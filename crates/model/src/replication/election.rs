@@ -1,25 +1,25 @@
-//! Which of several servers is the primary.
+//! The election: which of several hosts is the primary.
 
-use super::Line;
+use super::Timeline;
 
-/// The state of a server, as far as it is known.
+/// The last known state of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sighting {
-    /// It was asked and has not answered yet.
-    Asked,
+pub enum HostState {
+    /// A probe has begun and has no answer yet.
+    Pending,
     /// It cannot be used.
     Away,
     /// It is in recovery.
     Standby,
     /// It takes writes.
-    Primary(Line),
+    Primary(Timeline),
 }
 
-/// Which server is the primary.
+/// The result of an election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The server, and its line.
-    Primary(usize, Line),
+    /// The primary, and its timeline.
+    Primary(usize, Timeline),
     /// A server that has not answered yet may be the primary.
     Wait,
     None,
@@ -36,27 +36,27 @@ pub enum Refused {
     Second,
 }
 
-/// The primary is the server that is not in recovery; of several, the one with the highest timeline. `known` is the line of the
-/// last primary: a server with a lower timeline, or of another system, is never taken after it. With `current` the server that is
-/// the primary until now is named: it stays if it says that it still is, and does not wait for the others.
+/// Elects the server that is not in recovery; of several, the one with the highest timeline. `known` is the timeline of the last
+/// primary: a server with a lower timeline, or of another system, is never elected after it. `current` is the primary until now: it
+/// stays if it is not in recovery, and does not wait for the others.
 ///
 /// A single server is not judged: there is no other one, and the operator may move its name.
 #[must_use]
-pub fn elect(servers: &[Sighting], known: Option<Line>, current: Option<usize>) -> Verdict {
+pub fn elect(servers: &[HostState], known: Option<Timeline>, current: Option<usize>) -> Verdict {
     let best = best(servers, known, current);
-    let Some((index, line)) = best else {
-        return if servers.contains(&Sighting::Asked) {
+    let Some((index, timeline)) = best else {
+        return if servers.contains(&HostState::Pending) {
             Verdict::Wait
         } else {
             Verdict::None
         };
     };
     let is_certain = servers.len() == 1
-        || !servers.contains(&Sighting::Asked)
-        || known.is_some_and(|known| line.timeline > known.timeline)
-        || (current == Some(index) && known == Some(line));
+        || !servers.contains(&HostState::Pending)
+        || known.is_some_and(|known| timeline.number > known.number)
+        || (current == Some(index) && known == Some(timeline));
     if is_certain {
-        Verdict::Primary(index, line)
+        Verdict::Primary(index, timeline)
     } else {
         Verdict::Wait
     }
@@ -64,12 +64,12 @@ pub fn elect(servers: &[Sighting], known: Option<Line>, current: Option<usize>) 
 
 /// Returns the servers that take writes and are not the primary, and why.
 pub fn refused(
-    servers: &[Sighting],
-    known: Option<Line>,
+    servers: &[HostState],
+    known: Option<Timeline>,
     primary: Option<usize>,
 ) -> impl Iterator<Item = (usize, Refused)> + '_ {
     let line_of = |index: usize| match servers.get(index) {
-        Some(Sighting::Primary(line)) => Some(*line),
+        Some(HostState::Primary(timeline)) => Some(*timeline),
         _ => None,
     };
     let leading = primary.and_then(line_of).or(known);
@@ -78,11 +78,11 @@ pub fn refused(
         .enumerate()
         .filter(move |(index, _)| Some(*index) != primary);
     others.filter_map(move |(index, server)| {
-        let (Sighting::Primary(line), Some(leading)) = (server, leading) else {
+        let (HostState::Primary(timeline), Some(leading)) = (server, leading) else {
             return None;
         };
-        let (own, newest) = (line.timeline, leading.timeline);
-        let why = if line.system != leading.system {
+        let (own, newest) = (timeline.number, leading.number);
+        let why = if timeline.system != leading.system {
             Refused::OtherSystem
         } else if own < newest {
             Refused::OldTimeline { own, newest }
@@ -94,18 +94,20 @@ pub fn refused(
     })
 }
 
-fn best(servers: &[Sighting], known: Option<Line>, current: Option<usize>) -> Option<(usize, Line)> {
+fn best(servers: &[HostState], known: Option<Timeline>, current: Option<usize>) -> Option<(usize, Timeline)> {
     let is_single = servers.len() == 1;
-    let mut best: Option<(usize, Line)> = None;
+    let mut best: Option<(usize, Timeline)> = None;
     for (index, server) in servers.iter().enumerate() {
-        let Sighting::Primary(line) = *server else { continue };
+        let HostState::Primary(timeline) = *server else {
+            continue;
+        };
         let is_allowed =
-            is_single || known.is_none_or(|known| line.system == known.system && line.timeline >= known.timeline);
+            is_single || known.is_none_or(|known| timeline.system == known.system && timeline.number >= known.number);
         let is_better = best.is_none_or(|(_, best)| {
-            line.timeline > best.timeline || (line.timeline == best.timeline && current == Some(index))
+            timeline.number > best.number || (timeline.number == best.number && current == Some(index))
         });
         if is_allowed && is_better {
-            best = Some((index, line));
+            best = Some((index, timeline));
         }
     }
     best
@@ -113,33 +115,36 @@ fn best(servers: &[Sighting], known: Option<Line>, current: Option<usize>) -> Op
 
 #[cfg(test)]
 mod tests {
-    use super::Sighting::*;
+    use super::HostState::*;
     use super::*;
 
-    fn line(timeline: u32) -> Line {
-        Line { system: 7, timeline }
+    fn timeline(number: u32) -> Timeline {
+        Timeline { system: 7, number }
     }
 
-    fn primary(timeline: u32) -> Sighting {
-        Primary(line(timeline))
+    fn primary(number: u32) -> HostState {
+        Primary(timeline(number))
     }
 
     #[test]
     fn the_primary_is_the_one_that_is_not_in_recovery() {
         assert_eq!(
             elect(&[Standby, primary(1), Away], None, None),
-            Verdict::Primary(1, line(1))
+            Verdict::Primary(1, timeline(1))
         );
         assert_eq!(elect(&[Standby, Away], None, None), Verdict::None);
-        assert_eq!(elect(&[Standby, Asked], None, None), Verdict::Wait);
+        assert_eq!(elect(&[Standby, Pending], None, None), Verdict::Wait);
     }
 
     #[test]
     fn of_several_the_highest_timeline_wins() {
         let servers = [primary(1), primary(3), primary(2)];
-        assert_eq!(elect(&servers, None, None), Verdict::Primary(1, line(3)));
-        assert_eq!(elect(&servers, Some(line(1)), Some(0)), Verdict::Primary(1, line(3)));
-        let refused: Vec<_> = refused(&servers, Some(line(1)), Some(1)).collect();
+        assert_eq!(elect(&servers, None, None), Verdict::Primary(1, timeline(3)));
+        assert_eq!(
+            elect(&servers, Some(timeline(1)), Some(0)),
+            Verdict::Primary(1, timeline(3))
+        );
+        let refused: Vec<_> = refused(&servers, Some(timeline(1)), Some(1)).collect();
         let old = |own| Refused::OldTimeline { own, newest: 3 };
         assert_eq!(refused, [(0, old(1)), (2, old(2))]);
     }
@@ -147,14 +152,17 @@ mod tests {
     #[test]
     fn an_old_primary_that_returns_is_refused_also_while_the_new_one_is_away() {
         let servers = [primary(1), Away];
-        assert_eq!(elect(&servers, Some(line(2)), None), Verdict::None);
+        assert_eq!(elect(&servers, Some(timeline(2)), None), Verdict::None);
         let old = Refused::OldTimeline { own: 1, newest: 2 };
-        assert_eq!(refused(&servers, Some(line(2)), None).collect::<Vec<_>>(), [(0, old)]);
+        assert_eq!(
+            refused(&servers, Some(timeline(2)), None).collect::<Vec<_>>(),
+            [(0, old)]
+        );
         // The first look knows nothing, so it waits for all.
-        assert_eq!(elect(&[primary(1), Asked], None, None), Verdict::Wait);
+        assert_eq!(elect(&[primary(1), Pending], None, None), Verdict::Wait);
         assert_eq!(
             elect(&[primary(1), primary(2)], None, None),
-            Verdict::Primary(1, line(2))
+            Verdict::Primary(1, timeline(2))
         );
     }
 
@@ -162,41 +170,44 @@ mod tests {
     fn nobody_waits_for_a_silent_server_without_need() {
         // The primary is still there.
         assert_eq!(
-            elect(&[Asked, primary(2)], Some(line(2)), Some(1)),
-            Verdict::Primary(1, line(2))
+            elect(&[Pending, primary(2)], Some(timeline(2)), Some(1)),
+            Verdict::Primary(1, timeline(2))
         );
         // A server was promoted.
         assert_eq!(
-            elect(&[Asked, primary(3)], Some(line(2)), Some(0)),
-            Verdict::Primary(1, line(3))
+            elect(&[Pending, primary(3)], Some(timeline(2)), Some(0)),
+            Verdict::Primary(1, timeline(3))
         );
         // A second one with this timeline could be the right one.
-        assert_eq!(elect(&[Asked, primary(2)], Some(line(2)), Some(0)), Verdict::Wait);
+        assert_eq!(elect(&[Pending, primary(2)], Some(timeline(2)), Some(0)), Verdict::Wait);
     }
 
     #[test]
     fn two_with_one_timeline_do_not_take_turns() {
         let servers = [primary(2), primary(2)];
-        assert_eq!(elect(&servers, Some(line(2)), Some(1)), Verdict::Primary(1, line(2)));
-        assert_eq!(elect(&servers, None, None), Verdict::Primary(0, line(2)));
         assert_eq!(
-            refused(&servers, Some(line(2)), Some(1)).collect::<Vec<_>>(),
+            elect(&servers, Some(timeline(2)), Some(1)),
+            Verdict::Primary(1, timeline(2))
+        );
+        assert_eq!(elect(&servers, None, None), Verdict::Primary(0, timeline(2)));
+        assert_eq!(
+            refused(&servers, Some(timeline(2)), Some(1)).collect::<Vec<_>>(),
             [(0, Refused::Second)]
         );
     }
 
     #[test]
     fn a_server_of_another_system_is_refused() {
-        let of_other = Line { system: 8, timeline: 9 };
+        let of_other = Timeline { system: 8, number: 9 };
         let other = Primary(of_other);
         assert_eq!(
-            elect(&[other, primary(1)], Some(line(1)), Some(1)),
-            Verdict::Primary(1, line(1))
+            elect(&[other, primary(1)], Some(timeline(1)), Some(1)),
+            Verdict::Primary(1, timeline(1))
         );
-        assert_eq!(elect(&[other, Away], Some(line(1)), None), Verdict::None);
-        let refused: Vec<_> = refused(&[other, Away], Some(line(1)), None).collect();
+        assert_eq!(elect(&[other, Away], Some(timeline(1)), None), Verdict::None);
+        let refused: Vec<_> = refused(&[other, Away], Some(timeline(1)), None).collect();
         assert_eq!(refused, [(0, Refused::OtherSystem)]);
         // A single server is what it is.
-        assert_eq!(elect(&[other], Some(line(1)), None), Verdict::Primary(0, of_other));
+        assert_eq!(elect(&[other], Some(timeline(1)), None), Verdict::Primary(0, of_other));
     }
 }

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRng;
 
-use super::{Answer, Line, Note, Position, Role, Sight, Standbys};
+use super::{Answer, Note, Position, Role, ServerStatus, Standbys, Timeline};
 
 const SECOND: i64 = 1_000_000;
 const SYSTEM: i64 = 7;
@@ -35,7 +35,7 @@ struct Write {
 struct Connection {
     server: usize,
     starts: u32,
-    sight: Sight,
+    status: ServerStatus,
     seen: i64,
 }
 
@@ -75,19 +75,19 @@ impl World {
     }
 
     /// The clock first; meanwhile others may write.
-    fn note(&mut self, writes_between: bool) -> (Line, Note) {
+    fn note(&mut self, writes_between: bool) -> (Timeline, Note) {
         let clock = self.now;
         if writes_between {
             self.write();
         }
         let position = Position(self.end);
-        (self.line(), Note { clock, position })
+        (self.timeline(), Note { clock, position })
     }
 
-    fn line(&self) -> Line {
-        Line {
+    fn timeline(&self) -> Timeline {
+        Timeline {
             system: SYSTEM,
-            timeline: self.timeline,
+            number: self.timeline,
         }
     }
 
@@ -132,7 +132,7 @@ impl World {
         }
     }
 
-    fn sight(&self, server: usize) -> Sight {
+    fn status(&self, server: usize) -> ServerStatus {
         let Server {
             timeline,
             replayed,
@@ -144,10 +144,10 @@ impl World {
             Some(clock) => Role::Primary(Note { clock, position }),
             None => Role::Standby(position),
         };
-        Sight {
-            line: Line {
+        ServerStatus {
+            timeline: Timeline {
                 system: SYSTEM,
-                timeline,
+                number: timeline,
             },
             role,
         }
@@ -159,27 +159,27 @@ struct Gateway {
     rules: Standbys,
     watchers: [Option<Connection>; NAMES.len()],
     pools: [Vec<Connection>; NAMES.len()],
-    /// The line of the primary as the gateway knows it, and the latest answer since then.
-    line: Option<Line>,
+    /// The timeline of the primary as the gateway knows it, and the latest answer since then.
+    timeline: Option<Timeline>,
     promised: i64,
     answers: u32,
     reads: u32,
 }
 
 impl Gateway {
-    fn look_at_primary(&mut self, (line, note): (Line, Note)) {
-        if self.line != Some(line) {
-            self.line = Some(line);
+    fn look_at_primary(&mut self, (timeline, note): (Timeline, Note)) {
+        if self.timeline != Some(timeline) {
+            self.timeline = Some(timeline);
             self.promised = i64::MIN;
         }
-        self.rules.primary(line, note);
+        self.rules.primary(timeline, note);
     }
 
     fn look(&mut self, world: &World, name: usize, server: usize) {
         let known = self.watchers[name].take().filter(|known| is_open(known, world));
-        let known = known.filter(|known| self.rules.admits(world.sight(known.server)).is_ok());
+        let known = known.filter(|known| self.rules.admits(world.status(known.server)).is_ok());
         let connection = known.unwrap_or_else(|| open(world, server));
-        self.rules.standby(name, Some(world.sight(connection.server)));
+        self.rules.standby(name, Some(world.status(connection.server)));
         self.watchers[name] = Some(connection);
     }
 
@@ -201,8 +201,8 @@ impl Gateway {
                 continue;
             }
             let is_fresh = world.now - connection.seen < FRESH;
-            if !(is_fresh && self.rules.admits(connection.sight).is_ok()) {
-                connection.sight = world.sight(connection.server);
+            if !(is_fresh && self.rules.admits(connection.status).is_ok()) {
+                connection.status = world.status(connection.server);
                 connection.seen = world.now;
             }
             if self.read_over(world, &connection) {
@@ -217,7 +217,7 @@ impl Gateway {
     }
 
     fn read_over(&mut self, world: &World, connection: &Connection) -> bool {
-        if self.rules.admits(connection.sight).is_err() {
+        if self.rules.admits(connection.status).is_err() {
             return false;
         }
         self.reads += 1;
@@ -226,10 +226,10 @@ impl Gateway {
             assert!(world.now - promoted < FRESH, "a primary serves reads");
             return true;
         }
-        let line = self.line.expect("it is known where reads are served");
+        let timeline = self.timeline.expect("it is known where reads are served");
         let promised = self.promised.saturating_mul(SECOND);
         for write in &world.writes {
-            let was_promised = write.acknowledged < promised && world.has(line.timeline, write);
+            let was_promised = write.acknowledged < promised && world.has(timeline.number, write);
             let is_seen = write.position <= server.replayed && world.has(server.timeline, write);
             assert!(
                 !was_promised || is_seen,
@@ -245,7 +245,7 @@ fn open(world: &World, server: usize) -> Connection {
     Connection {
         server,
         starts: world.servers[server].starts,
-        sight: world.sight(server),
+        status: world.status(server),
         seen: world.now,
     }
 }
@@ -278,7 +278,7 @@ fn play(random: &mut TestRng, max_staleness: Option<i64>) -> (u32, u32) {
         rules: Standbys::new(NAMES.len(), max_staleness),
         watchers: [const { None }; NAMES.len()],
         pools: [const { Vec::new() }; NAMES.len()],
-        line: None,
+        timeline: None,
         promised: i64::MIN,
         answers: 0,
         reads: 0,

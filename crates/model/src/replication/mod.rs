@@ -7,21 +7,21 @@ mod election;
 #[cfg(test)]
 mod law;
 mod notes;
-mod sight;
 mod standbys;
+mod status;
 
-pub use election::{Refused, Sighting, Verdict, elect, refused};
+pub use election::{HostState, Refused, Verdict, elect, refused};
 pub use notes::{Note, Notes};
-pub use sight::{Role, Sight};
 pub use standbys::{Answer, Problem, Standbys};
+pub use status::{Role, ServerStatus};
 
-/// A line of history: positions in the write-ahead log can be compared only within one.
+/// A timeline of a system. Only positions in the write-ahead log of the same timeline can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line {
+pub struct Timeline {
     /// `system_identifier`, the same in a primary and all its physical copies.
     pub system: i64,
-    /// The timeline. Each promotion begins a higher one.
-    pub timeline: u32,
+    /// Each promotion begins a timeline with a higher number.
+    pub number: u32,
 }
 
 /// A position in the write-ahead log, in bytes from its beginning.

@@ -15,7 +15,7 @@ pub struct Note {
     pub position: Position,
 }
 
-/// The notes of one line of history. Both clocks and positions rise.
+/// The notes of one timeline of history. Both clocks and positions rise.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(VecDeque<Note>);
 

@@ -1,6 +1,6 @@
 //! Which standbys serve reads, and the moment up to which all that was acknowledged is visible there.
 
-use super::{Line, Note, Notes, Position, Role, Sight};
+use super::{Note, Notes, Position, Role, ServerStatus, Timeline};
 
 /// The answer of the secondary endpoint about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Problem {
 /// The standbys of one primary.
 #[derive(Debug, Clone)]
 pub struct Standbys {
-    line: Option<Line>,
+    timeline: Option<Timeline>,
     notes: Notes,
     /// The last answer.
     answered: Option<Note>,
@@ -48,7 +48,7 @@ pub struct Standbys {
 
 #[derive(Debug, Clone, Copy)]
 struct Standby {
-    sight: Option<Sight>,
+    status: Option<ServerStatus>,
     state: Result<Note, Problem>,
 }
 
@@ -56,11 +56,11 @@ impl Standbys {
     #[must_use]
     pub fn new(count: usize, max_staleness: Option<i64>) -> Standbys {
         let unseen = Standby {
-            sight: None,
+            status: None,
             state: Err(Problem::Away),
         };
         Standbys {
-            line: None,
+            timeline: None,
             notes: Notes::default(),
             answered: None,
             standbys: vec![unseen; count],
@@ -68,11 +68,11 @@ impl Standbys {
         }
     }
 
-    /// Takes the answer of the primary. A new line of history begins anew: positions that standbys have replayed of
-    /// another line say nothing about it.
-    pub fn primary(&mut self, line: Line, note: Note) {
-        if self.line != Some(line) {
-            self.line = Some(line);
+    /// Takes the answer of the primary. A new timeline of history begins anew: positions that standbys have replayed of
+    /// another timeline say nothing about it.
+    pub fn primary(&mut self, timeline: Timeline, note: Note) {
+        if self.timeline != Some(timeline) {
+            self.timeline = Some(timeline);
             self.notes = Notes::default();
             self.answered = None;
             for standby in &mut self.standbys {
@@ -86,9 +86,9 @@ impl Standbys {
     }
 
     /// Takes what a standby has said; `None` if it cannot be reached or used.
-    pub fn standby(&mut self, index: usize, sight: Option<Sight>) {
+    pub fn standby(&mut self, index: usize, status: Option<ServerStatus>) {
         if let Some(standby) = self.standbys.get_mut(index) {
-            standby.sight = sight;
+            standby.status = status;
         }
         self.judge(index);
     }
@@ -107,7 +107,7 @@ impl Standbys {
     #[must_use]
     pub fn behind(&self, index: usize) -> Option<i64> {
         let newest = self.notes.newest()?;
-        let replayed = self.replayed(self.standbys.get(index)?.sight?).ok()?;
+        let replayed = self.replayed(self.standbys.get(index)?.status?).ok()?;
         let note = self.notes.latest_before(replayed)?;
         Some(newest.clock.saturating_sub(note.clock))
     }
@@ -119,8 +119,8 @@ impl Standbys {
     ///
     /// # Errors
     /// Why it may not.
-    pub fn admits(&self, sight: Sight) -> Result<Note, Problem> {
-        let replayed = self.replayed(sight)?;
+    pub fn admits(&self, status: ServerStatus) -> Result<Note, Problem> {
+        let replayed = self.replayed(status)?;
         let note = self.notes.latest_before(replayed).ok_or(Problem::NoMomentYet)?;
         let is_behind_answer = self.answered.is_some_and(|answered| replayed < answered.position);
         if is_behind_answer {
@@ -167,18 +167,18 @@ impl Standbys {
     }
 
     /// Returns how far a server has replayed the log of the primary.
-    fn replayed(&self, sight: Sight) -> Result<Position, Problem> {
-        let Role::Standby(replayed) = sight.role else {
+    fn replayed(&self, status: ServerStatus) -> Result<Position, Problem> {
+        let Role::Standby(replayed) = status.role else {
             return Err(Problem::NotAStandby);
         };
-        let line = self.line.ok_or(Problem::PrimaryUnknown)?;
-        if sight.line.system != line.system {
+        let timeline = self.timeline.ok_or(Problem::PrimaryUnknown)?;
+        if status.timeline.system != timeline.system {
             return Err(Problem::OtherSystem);
         }
-        if sight.line.timeline != line.timeline {
+        if status.timeline.number != timeline.number {
             return Err(Problem::OtherTimeline {
-                own: sight.line.timeline,
-                primary: line.timeline,
+                own: status.timeline.number,
+                primary: timeline.number,
             });
         }
         Ok(replayed)
@@ -188,7 +188,10 @@ impl Standbys {
         let Some(standby) = self.standbys.get(index).copied() else {
             return;
         };
-        let state = standby.sight.ok_or(Problem::Away).and_then(|sight| self.admits(sight));
+        let state = standby
+            .status
+            .ok_or(Problem::Away)
+            .and_then(|status| self.admits(status));
         if let Some(standby) = self.standbys.get_mut(index) {
             standby.state = state;
         }
@@ -200,7 +203,7 @@ mod tests {
     use super::*;
 
     const SECOND: i64 = 1_000_000;
-    const LINE: Line = Line { system: 7, timeline: 1 };
+    const TIMELINE: Timeline = Timeline { system: 7, number: 1 };
 
     fn note(second: i64, position: u64) -> Note {
         Note {
@@ -209,13 +212,13 @@ mod tests {
         }
     }
 
-    fn at(position: u64) -> Option<Sight> {
-        on(LINE, position)
+    fn at(position: u64) -> Option<ServerStatus> {
+        on(TIMELINE, position)
     }
 
-    fn on(line: Line, position: u64) -> Option<Sight> {
-        Some(Sight {
-            line,
+    fn on(timeline: Timeline, position: u64) -> Option<ServerStatus> {
+        Some(ServerStatus {
+            timeline,
             role: Role::Standby(Position(position)),
         })
     }
@@ -226,9 +229,9 @@ mod tests {
         assert_eq!(all.answer(), Answer::Unavailable);
         all.standby(0, at(10));
         assert_eq!(all.state(0), Err(Problem::PrimaryUnknown));
-        all.primary(LINE, note(1, 20));
+        all.primary(TIMELINE, note(1, 20));
         assert_eq!(all.answer(), Answer::Bootstrap);
-        all.primary(LINE, note(2, 30));
+        all.primary(TIMELINE, note(2, 30));
         all.standby(0, at(30));
         all.standby(1, at(25));
         assert_eq!(all.answer(), Answer::Live(1));
@@ -249,8 +252,8 @@ mod tests {
     #[test]
     fn what_nobody_was_told_keeps_nobody_out() {
         let mut all = Standbys::new(2, None);
-        all.primary(LINE, note(1, 20));
-        all.primary(LINE, note(2, 30));
+        all.primary(TIMELINE, note(1, 20));
+        all.primary(TIMELINE, note(2, 30));
         all.standby(0, at(30));
         assert_eq!(all.peek(), Answer::Live(2));
         all.standby(1, at(20));
@@ -261,11 +264,11 @@ mod tests {
     #[test]
     fn a_promotion_begins_anew() {
         let mut all = Standbys::new(2, None);
-        all.primary(LINE, note(1, 20));
+        all.primary(TIMELINE, note(1, 20));
         all.standby(0, at(20));
         all.standby(1, at(20));
         assert_eq!(all.answer(), Answer::Live(1));
-        let next = Line { timeline: 2, ..LINE };
+        let next = Timeline { number: 2, ..TIMELINE };
         all.primary(next, note(0, 25));
         let old = Problem::OtherTimeline { own: 1, primary: 2 };
         assert_eq!((all.state(0), all.state(1)), (Err(old), Err(old)));
@@ -277,10 +280,10 @@ mod tests {
         assert_eq!(all.answer(), Answer::Bootstrap);
         all.standby(1, on(next, 25));
         assert_eq!(all.answer(), Answer::Live(0));
-        all.standby(0, on(Line { system: 8, ..next }, 1000));
+        all.standby(0, on(Timeline { system: 8, ..next }, 1000));
         assert_eq!(all.state(0), Err(Problem::OtherSystem));
-        let promoted = Sight {
-            line: next,
+        let promoted = ServerStatus {
+            timeline: next,
             role: Role::Primary(note(3, 30)),
         };
         all.standby(0, Some(promoted));
@@ -290,8 +293,8 @@ mod tests {
     #[test]
     fn notes_of_an_old_timeline_say_nothing_of_a_new_one() {
         let mut all = Standbys::new(1, None);
-        all.primary(LINE, note(1, 20));
-        let next = Line { timeline: 2, ..LINE };
+        all.primary(TIMELINE, note(1, 20));
+        let next = Timeline { number: 2, ..TIMELINE };
         all.primary(next, note(5, 25));
         all.standby(0, on(next, 22));
         assert_eq!(all.state(0), Err(Problem::NoMomentYet));
@@ -300,11 +303,11 @@ mod tests {
     #[test]
     fn one_that_is_too_far_behind_is_taken_out_as_long_as_it_is() {
         let mut all = Standbys::new(1, Some(2 * SECOND));
-        all.primary(LINE, note(1, 10));
+        all.primary(TIMELINE, note(1, 10));
         all.standby(0, at(10));
-        all.primary(LINE, note(3, 30));
+        all.primary(TIMELINE, note(3, 30));
         assert_eq!(all.answer(), Answer::Live(1));
-        all.primary(LINE, note(4, 40));
+        all.primary(TIMELINE, note(4, 40));
         assert_eq!(all.state(0), Err(Problem::TooFarBehind));
         assert_eq!(all.answer(), Answer::Unavailable);
         all.standby(0, at(30));
@@ -314,25 +317,25 @@ mod tests {
     #[test]
     fn a_connection_is_judged_by_its_own_server() {
         let mut all = Standbys::new(1, Some(2 * SECOND));
-        let sight = |position| at(position).unwrap();
-        assert_eq!(all.admits(sight(10)), Err(Problem::PrimaryUnknown));
-        all.primary(LINE, note(1, 10));
-        all.primary(LINE, note(2, 20));
+        let status = |position| at(position).unwrap();
+        assert_eq!(all.admits(status(10)), Err(Problem::PrimaryUnknown));
+        all.primary(TIMELINE, note(1, 10));
+        all.primary(TIMELINE, note(2, 20));
         all.standby(0, at(25));
         // Another server behind the same name. Nobody was told of more than it has.
-        assert_eq!(all.admits(sight(9)), Err(Problem::NoMomentYet));
-        assert_eq!(all.admits(sight(10)), Ok(note(1, 10)));
+        assert_eq!(all.admits(status(9)), Err(Problem::NoMomentYet));
+        assert_eq!(all.admits(status(10)), Ok(note(1, 10)));
         assert_eq!(all.answer(), Answer::Live(2));
-        assert_eq!(all.admits(sight(19)), Err(Problem::CatchingUp));
-        assert_eq!(all.admits(sight(20)), Ok(note(2, 20)));
-        all.primary(LINE, note(5, 50));
-        assert_eq!(all.admits(sight(49)), Err(Problem::TooFarBehind));
-        let other = Line { timeline: 2, ..LINE };
+        assert_eq!(all.admits(status(19)), Err(Problem::CatchingUp));
+        assert_eq!(all.admits(status(20)), Ok(note(2, 20)));
+        all.primary(TIMELINE, note(5, 50));
+        assert_eq!(all.admits(status(49)), Err(Problem::TooFarBehind));
+        let other = Timeline { number: 2, ..TIMELINE };
         let refused = all.admits(on(other, 50).unwrap());
         assert_eq!(refused, Err(Problem::OtherTimeline { own: 2, primary: 1 }));
         // A standby that was promoted takes writes of its own.
-        let promoted = Sight {
-            line: LINE,
+        let promoted = ServerStatus {
+            timeline: TIMELINE,
             role: Role::Primary(note(5, 50)),
         };
         assert_eq!(all.admits(promoted), Err(Problem::NotAStandby));
@@ -341,13 +344,13 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_takes_no_answer_back() {
         let mut all = Standbys::new(1, None);
-        all.primary(LINE, note(10, 10));
+        all.primary(TIMELINE, note(10, 10));
         all.standby(0, at(10));
         assert_eq!(all.answer(), Answer::Live(10));
-        all.primary(LINE, note(5, 20));
+        all.primary(TIMELINE, note(5, 20));
         all.standby(0, at(20));
         assert_eq!(all.answer(), Answer::Live(10));
-        all.primary(LINE, note(11, 30));
+        all.primary(TIMELINE, note(11, 30));
         all.standby(0, at(30));
         assert_eq!(all.answer(), Answer::Live(11));
     }

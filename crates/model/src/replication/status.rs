@@ -1,12 +1,12 @@
 //! The answers of servers about themselves.
 
 use super::notes::Note;
-use super::{Line, Position};
+use super::{Position, Timeline};
 
 /// The answer of a server about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
-    pub line: Line,
+pub struct ServerStatus {
+    pub timeline: Timeline,
     pub role: Role,
 }
 
