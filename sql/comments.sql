@@ -315,6 +315,10 @@ COMMENT ON FUNCTION table_service.enable_citus(integer) IS
     'Distributes the tables of the service over the servers of a Citus cluster, by their PartitionKey.';
 COMMENT ON FUNCTION table_service.disable_citus() IS
     'Takes all distributed tables of the service back to the coordinator.';
+COMMENT ON FUNCTION table_service.shard_map(text) IS
+    'Returns which server has which partitions of a table: a row for each range of hashes.';
+COMMENT ON FUNCTION table_service.partition_hash(text) IS
+    'Returns the hash of a PartitionKey: the ranges of shard_map are of such hashes.';
 COMMENT ON FUNCTION table_service.create_table(text, boolean) IS
     'Creates a table and returns it.';
 COMMENT ON FUNCTION table_service.delete_table(text, boolean) IS

@@ -72,6 +72,11 @@ BEGIN
     END IF;
 END
 $support$;
+-- Which server of a cluster has which partitions.
+CREATE FUNCTION table_service.shard_map("table_name" TEXT) RETURNS TABLE (from_hash integer, to_hash integer, node_name text, node_port integer, is_local boolean)
+LANGUAGE c STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'shard_map_wrapper';
+CREATE FUNCTION table_service.partition_hash("partition_key" TEXT) RETURNS INT
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'partition_hash_wrapper';
 
 -- What psql says of each object. Made from docs/reference by `cargo xtask schema --accept`: change the sentence there.
 COMMENT ON FUNCTION table_service.set_access_policies(text, json) IS
@@ -390,6 +395,10 @@ COMMENT ON FUNCTION table_service.enable_citus(integer) IS
     'Distributes the tables of the service over the servers of a Citus cluster, by their PartitionKey.';
 COMMENT ON FUNCTION table_service.disable_citus() IS
     'Takes all distributed tables of the service back to the coordinator.';
+COMMENT ON FUNCTION table_service.shard_map(text) IS
+    'Returns which server has which partitions of a table: a row for each range of hashes.';
+COMMENT ON FUNCTION table_service.partition_hash(text) IS
+    'Returns the hash of a PartitionKey: the ranges of shard_map are of such hashes.';
 COMMENT ON FUNCTION table_service.create_table(text, boolean) IS
     'Creates a table and returns it.';
 COMMENT ON FUNCTION table_service.delete_table(text, boolean) IS

@@ -63,6 +63,12 @@ set_of!(
     "TABLE (partition_key text, entities bigint, bytes bigint)"
 );
 set_of!(
+    /// The servers of the shards of a table.
+    ShardMap,
+    external_sql_type,
+    "TABLE (from_hash integer, to_hash integer, node_name text, node_port integer, is_local boolean)"
+);
+set_of!(
     /// The property indexes of tables.
     PropertyIndexes,
     external_sql_type,

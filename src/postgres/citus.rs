@@ -3,9 +3,10 @@
 //! Citus replaces the planner: statements on a distributed table reach its entities on the other servers. The table
 //! itself is empty here. A database without Citus lacks all the relations that this file looks for.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 
 use pgrx::prelude::*;
+use table_service_model::partition_hash::partition_hash;
 
 use super::catalog;
 use super::spi::{Connection, connect};
@@ -111,11 +112,6 @@ pub fn major_version() -> Option<u32> {
     })
 }
 
-unsafe extern "C-unwind" {
-    /// PostgreSQL's function, which `pg_sys` lacks. It raises no error.
-    fn hash_bytes(bytes: *const u8, length: c_int) -> u32;
-}
-
 /// The shards of a distributed table.
 pub struct Shards {
     /// The least hash of each, in order. Without any, there is one shard.
@@ -142,11 +138,37 @@ impl Shards {
 
     /// Returns the number of the shard that has this partition.
     pub fn of_partition(&self, partition_key: &str) -> usize {
-        let length = c_int::try_from(partition_key.len()).unwrap_or_default();
-        // SAFETY: the function reads so many bytes. PostgreSQL hashes a text of the collation C in this way.
-        let hash = unsafe { hash_bytes(partition_key.as_ptr(), length) };
-        let hash = i64::from(hash.cast_signed());
+        let hash = i64::from(partition_hash(partition_key));
         self.lower.partition_point(|&lower| lower <= hash).saturating_sub(1)
+    }
+}
+
+/// Calls `each` with every placement of the table's shards, in the order of their hashes: the least and the greatest hash, the name
+/// and the port of the server as Citus knows it, and whether it is this one. A table that is not distributed has none.
+pub fn placements(spi: &Connection, table: pg_sys::Oid, mut each: impl FnMut([Option<Value<'_>>; 5])) {
+    const PLACEMENTS: &str = "\
+        SELECT s.shardminvalue::pg_catalog.int8, s.shardmaxvalue::pg_catalog.int8, n.nodename, n.nodeport::pg_catalog.int8, \
+            n.groupid OPERATOR(pg_catalog.=) l.groupid \
+        FROM pg_catalog.pg_dist_shard AS s \
+        JOIN pg_catalog.pg_dist_placement AS p ON p.shardid OPERATOR(pg_catalog.=) s.shardid \
+        JOIN pg_catalog.pg_dist_node AS n ON n.groupid OPERATOR(pg_catalog.=) p.groupid \
+        CROSS JOIN pg_catalog.pg_dist_local_group AS l \
+        WHERE s.logicalrelid OPERATOR(pg_catalog.=) $1 \
+        AND p.shardstate OPERATOR(pg_catalog.=) 1 \
+        AND n.noderole OPERATOR(pg_catalog.=) 'primary'::pg_catalog.noderole \
+        ORDER BY 1, 3, 4";
+    if !is_present() {
+        return;
+    }
+    let integer = |value: i64| i32::try_from(value).ok().map(Value::int4);
+    for row in spi.read_catalogs(PLACEMENTS, &[Value::oid(table)]).iter() {
+        each([
+            row.int8(1).and_then(integer),
+            row.int8(2).and_then(integer),
+            row.text(3).map(Value::text),
+            row.int8(4).and_then(integer),
+            row.boolean(5).map(Value::boolean),
+        ]);
     }
 }
 

@@ -20,6 +20,7 @@ pub mod json;
 pub mod key;
 pub mod lexer;
 pub mod limits;
+pub mod partition_hash;
 pub mod patch;
 pub mod pgoutput;
 pub mod projection;

@@ -11,12 +11,27 @@ SELECT enable_citus();
 SELECT enable_citus(NULL);
 SELECT disable_citus();
 
+-- The hash of a PartitionKey is PostgreSQL's.
+SELECT count(*) FROM generate_series(0, 2000) AS i, LATERAL (VALUES (repeat('x', i)), (md5(i::text)), (i::text), (repeat(chr(i + 1000), i % 50))) AS t (key)
+WHERE partition_hash(key) <> hashtext(key COLLATE "C");
+SELECT partition_hash(NULL), partition_hash('');
+-- A server without Citus has no map.
+SELECT create_table('Alone');
+SELECT * FROM shard_map('aLONE');
+SELECT * FROM shard_map('Nobody');
+SELECT * FROM shard_map('a');
+SELECT * FROM shard_map(NULL);
+SELECT delete_table('Alone');
+
 -- What the catalogs of Citus say, for the functions of this session alone.
 BEGIN;
 SET LOCAL allow_system_table_mods = on;
 CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
 CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer);
-CREATE TABLE pg_catalog.pg_dist_shard (logicalrelid regclass, shardminvalue text);
+CREATE TABLE pg_catalog.pg_dist_shard (logicalrelid regclass, shardid bigint, shardminvalue text, shardmaxvalue text);
+CREATE TABLE pg_catalog.pg_dist_placement (shardid bigint, shardstate integer, groupid integer);
+CREATE TYPE pg_catalog.noderole AS ENUM ('primary', 'secondary');
+CREATE TABLE pg_catalog.pg_dist_node (groupid integer, nodename text, nodeport integer, noderole pg_catalog.noderole);
 INSERT INTO pg_catalog.pg_dist_local_group VALUES (0);
 INSERT INTO pg_extension SELECT 4294967294, 'citus', extowner, extnamespace, extrelocatable, '13.2-1' FROM pg_extension WHERE extname = 'table_service';
 SELECT pg_temp.outcome('SELECT enable_citus()');
@@ -45,7 +60,13 @@ UPDATE pg_catalog.pg_dist_local_group SET groupid = 0;
 -- The same entities in two tables, one of which is distributed.
 SELECT create_table('Scaled'), create_table('Single');
 INSERT INTO pg_catalog.pg_dist_partition VALUES ('table_service_data."Scaled"');
-INSERT INTO pg_catalog.pg_dist_shard SELECT 'table_service_data."Scaled"', -2147483648 + i * 536870912 FROM generate_series(0::bigint, 7) AS i;
+INSERT INTO pg_catalog.pg_dist_shard SELECT 'table_service_data."Scaled"', i, -2147483648 + i * 536870912, -2147483649 + (i + 1) * 536870912 FROM generate_series(0::bigint, 7) AS i;
+INSERT INTO pg_catalog.pg_dist_placement SELECT i, 1, i % 2 FROM generate_series(0, 7) AS i;
+INSERT INTO pg_catalog.pg_dist_placement VALUES (1, 4, 0), (2, 1, 1);
+INSERT INTO pg_catalog.pg_dist_node VALUES (0, 'coordinator', 5432, 'primary'), (1, 'worker', 5433, 'primary'), (1, 'standby', 5434, 'secondary');
+SELECT * FROM shard_map('Scaled');
+SELECT k, partition_hash(k), m.node_name FROM unnest(ARRAY['p1', 'p2', 'p3', '']) AS k LEFT JOIN shard_map('Scaled') AS m ON partition_hash(k) BETWEEN m.from_hash AND m.to_hash ORDER BY k, m.node_name;
+SELECT count(*) FROM shard_map('Single');
 ALTER TABLE table_service_data."Scaled" SET (fillfactor = 90);
 CREATE FUNCTION pg_temp.both(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

@@ -57,6 +57,7 @@ const CALLS: &[(&str, &str)] = &[
     ("query_entities", "SELECT count(*) FROM query_entities('Expiring', 'N gt 0')"),
     ("enable_citus", "SELECT enable_citus()"),
     ("disable_citus", "SELECT disable_citus()"),
+    ("shard_map partition_hash", "SELECT * FROM shard_map('Orders') AS m WHERE m.from_hash < partition_hash('p')"),
     ("insert_entity", "SELECT insert_entity('Orders', 'p', 'new', '{\"A\": 1, \"B\": \"text\"}')"),
     ("insert_entity", "SELECT insert_entity('Orders', 'p', '100', '{}')"),
     ("insert_entity", "SELECT insert_entity('Loud', 'p', 'r', '{}')"),
