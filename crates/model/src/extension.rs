@@ -75,11 +75,12 @@ impl Extension {
     }
 }
 
-/// Returns whether a version of the extension has the functions of 0.3: pages in chunks, expiry, change feeds, work by filter.
+/// Returns whether a version of the extension has the functions of version 0.`minor`. With 0.3 came pages in chunks, expiry, change feeds
+/// and work by filter, and with 0.4 the map of shards.
 #[must_use]
-pub fn has_functions_of_0_3(version: &str) -> bool {
+pub fn has_functions_of(version: &str, minor: u32) -> bool {
     let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0u32));
-    (numbers.next(), numbers.next()) >= (Some(0), Some(3))
+    (numbers.next(), numbers.next()) >= (Some(0), Some(minor))
 }
 
 #[cfg(test)]
@@ -124,10 +125,10 @@ mod tests {
     #[test]
     fn expiry_and_feeds_come_with_0_3() {
         for version in ["0.3.0", "0.10.0", THIS] {
-            assert!(has_functions_of_0_3(version), "{version}");
+            assert!(has_functions_of(version, 3), "{version}");
         }
         for version in ["0.1.0", "0.2.0", "0.2.11", ""] {
-            assert!(!has_functions_of_0_3(version), "{version}");
+            assert!(!has_functions_of(version, 3), "{version}");
         }
     }
 }

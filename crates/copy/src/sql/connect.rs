@@ -13,7 +13,7 @@ use futures_util::TryStreamExt;
 use table_service_connect::{Certificates, DatabaseUrl, Opened, Server, Unreachable, is_refused_by_tls, with_sources};
 use table_service_model::Code;
 use table_service_model::error::Retry;
-use table_service_model::extension::{self, Extension, has_functions_of_0_3};
+use table_service_model::extension::{self, Extension};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
@@ -330,7 +330,7 @@ impl Database {
         self.check_owners(&client, PLACE, &[]).await?;
         Ok(Connection {
             client,
-            has_functions_of_0_3: has_functions_of_0_3(&version),
+            has_functions_of_0_3: extension::has_functions_of(&version, 3),
         })
     }
 }

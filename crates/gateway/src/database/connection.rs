@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use table_service_connect::{Opened, Server, Wire, with_sources};
-use table_service_model::extension::{self, Extension, has_functions_of_0_3};
+use table_service_model::extension::{self, Extension};
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -19,6 +19,7 @@ use tokio_postgres::{CancelToken, Client, Error, Row};
 
 use super::error::lacks_library;
 use super::probe::{self, Probe};
+use super::shard_maps::Shard;
 use super::statements::{BEGIN_READ_ONLY, IN_RECOVERY, LIBRARY, PROBE, ROLLBACK, Statement};
 use super::types::{Json, Measured, Parameters};
 use super::version::outdated;
@@ -39,8 +40,8 @@ pub struct Connection {
     prepared: [Option<tokio_postgres::Statement>; Statement::ALL.len()],
     /// A warning about the server's version, for the log.
     outdated: Option<String>,
-    /// Whether the database has the functions of version 0.3 of the extension.
-    has_functions_of_0_3: bool,
+    /// The version of the extension. Empty if it is not known yet, or not usable.
+    version: String,
     /// The number of its server among several.
     server: usize,
     /// The last probe of the server over this connection, and when it began.
@@ -72,7 +73,7 @@ impl Connection {
             wire: Some(opened.wire),
             outdated: opened.server_version.as_deref().and_then(outdated),
             prepared: Default::default(),
-            has_functions_of_0_3: false,
+            version: String::new(),
             server: 0,
             last_probe: None,
             size: Size {
@@ -264,10 +265,10 @@ impl Connection {
     /// Why it has not, or why it does not answer.
     pub async fn check_library(&mut self) -> Result<(), String> {
         let answered = timeout(ONE_OF_SEVERAL_TIMEOUT, async {
-            if !self.has_functions_of_0_3 {
+            if !self.has_functions_of(3) {
                 self.extension().await?;
             }
-            match self.has_functions_of_0_3 {
+            match self.has_functions_of(3) {
                 true => self.query_once(LIBRARY).await.map(drop),
                 // The library of any later version has these functions too.
                 false => Ok(()),
@@ -295,9 +296,8 @@ impl Connection {
             }),
             None => None,
         };
-        self.has_functions_of_0_3 = found
-            .as_ref()
-            .is_some_and(|found| found.stranger.is_none() && has_functions_of_0_3(&found.version));
+        let usable = found.as_ref().filter(|found| found.stranger.is_none());
+        self.version = usable.map(|found| found.version.clone()).unwrap_or_default();
         Ok(found)
     }
 
@@ -313,9 +313,9 @@ impl Connection {
         self.wire.is_some()
     }
 
-    /// Returns whether the database can give pages in chunks.
-    pub fn has_functions_of_0_3(&self) -> bool {
-        self.has_functions_of_0_3
+    /// Returns whether the database has the functions of version 0.`minor` of the extension.
+    pub fn has_functions_of(&self, minor: u32) -> bool {
+        extension::has_functions_of(&self.version, minor)
     }
 
     /// The number of its server among several.
@@ -498,6 +498,28 @@ pub async fn ask_for_properties(mut connection: Connection) -> Result<(Connectio
     let json: Json<'_> = row.try_get(0).map_err(|error| with_sources(&error))?;
     let json = json.0.to_owned();
     Ok((connection, json))
+}
+
+/// The shards of a table. A database with an earlier version of the extension says nothing of them.
+///
+/// # Errors
+/// Why they cannot be read.
+pub async fn ask_for_shards(mut connection: Connection, table: &str) -> Result<(Connection, Vec<Shard>), String> {
+    if !connection.has_functions_of(4) {
+        return Ok((connection, Vec::new()));
+    }
+    let parameters: Parameters<'_> = &[&table];
+    let rows = in_words(timeout(CONNECT_TIMEOUT, connection.query(Statement::ShardMap, parameters)).await)?;
+    let shard = |row: &Row| {
+        Ok(Shard {
+            from_hash: row.try_get(0)?,
+            to_hash: row.try_get(1)?,
+            server: (row.try_get(2)?, row.try_get(3)?),
+            is_local: row.try_get(4)?,
+        })
+    };
+    let shards: Result<_, Error> = rows.iter().map(shard).collect();
+    Ok((connection, shards.map_err(|error| with_sources(&error))?))
 }
 
 /// An error, or no answer in time, as a text.

@@ -10,6 +10,7 @@ mod nodes;
 mod probe;
 mod probing;
 mod session;
+mod shard_maps;
 mod standbys;
 mod statements;
 mod text;

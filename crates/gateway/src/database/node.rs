@@ -10,11 +10,15 @@ use table_service_connect::{Certificates, DatabaseUrl, Server};
 use table_service_model::extension::Extension;
 use table_service_model::filter::Dialect;
 
-use super::connection::{CONNECT_TIMEOUT, Connection, Connector, ask_for_extension, ask_for_properties};
+use super::connection::{
+    CONNECT_TIMEOUT, Connection, Connector, ask_for_extension, ask_for_properties, ask_for_shards,
+};
 use super::failover::Failover;
+use super::grouped_reads::GroupedReads;
 use super::manager::{Manager, Reach, Refused, STANDBY_TRIES, Superseded};
 use super::probe::Probe;
 use super::probing::keep_probing;
+use super::shard_maps::Shard;
 use super::standbys::Secondary;
 use super::version::usable;
 
@@ -37,6 +41,8 @@ pub struct NodeStatus {
     pub size: usize,
     /// The number of requests that got no connection in time, since the start.
     pub timeouts: u64,
+    /// The number of requests that were sent here because it has their partition, since the start.
+    pub at_owner: u64,
 }
 
 /// The pauses between attempts to reach a node that is away.
@@ -49,9 +55,12 @@ const STEADY: Duration = Duration::from_secs(10);
 pub struct Node {
     name: String,
     pool: Pool<Manager>,
-    /// A separate connection for /ready and for the CORS rules, so that both work when all others are busy.
+    reads: Arc<GroupedReads>,
+    /// A separate connection for /ready, the CORS rules and maps of shards, so that they work when all others are busy.
     aside: tokio::sync::Mutex<Option<Connection>>,
     timeouts: AtomicU64,
+    /// Requests that were sent here because it has their partition.
+    at_owner: AtomicU64,
     /// Statements that run or wait for a connection.
     load: AtomicUsize,
     /// Whether the log says that it takes no writes although it is the primary.
@@ -154,8 +163,10 @@ impl Node {
         Ok(Arc::new(Node {
             name,
             pool,
+            reads: Arc::default(),
             aside: tokio::sync::Mutex::default(),
             timeouts: AtomicU64::new(0),
+            at_owner: AtomicU64::new(0),
             load: AtomicUsize::new(0),
             told_read_only: AtomicBool::new(false),
             presence: Mutex::new(Presence {
@@ -217,6 +228,11 @@ impl Node {
         &self.name
     }
 
+    /// The point reads that go to it.
+    pub fn reads(&self) -> &Arc<GroupedReads> {
+        &self.reads
+    }
+
     /// A connection for one statement.
     ///
     /// # Errors
@@ -238,6 +254,11 @@ impl Node {
     /// The statements that run or wait for a connection.
     pub fn load(&self) -> usize {
         self.load.load(Ordering::Relaxed)
+    }
+
+    /// Counts requests that were sent here because it has their partition.
+    pub fn count_at_owner(&self, requests: usize) {
+        self.at_owner.fetch_add(requests as u64, Ordering::Relaxed);
     }
 
     /// Why it is away, if so.
@@ -319,6 +340,23 @@ impl Node {
     /// # Errors
     /// Why they cannot be read.
     pub async fn service_properties(&self) -> Result<String, String> {
+        self.ask_aside(ask_for_properties).await
+    }
+
+    /// The shards of a table, if its database is distributed.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    pub async fn shard_map(&self, table: &str) -> Result<Vec<Shard>, String> {
+        self.ask_aside(async |connection| ask_for_shards(connection, table).await)
+            .await
+    }
+
+    /// Asks over the separate connection. After an error it is not used again.
+    async fn ask_aside<T>(
+        &self,
+        ask: impl AsyncFnOnce(Connection) -> Result<(Connection, T), String>,
+    ) -> Result<T, String> {
         let mut aside = self.aside.lock().await;
         let connection = match self.take_open(&mut aside) {
             Some(connection) => connection,
@@ -328,9 +366,9 @@ impl Node {
                 connection
             }
         };
-        let (connection, properties) = ask_for_properties(connection).await?;
+        let (connection, answer) = ask(connection).await?;
         *aside = Some(connection);
-        Ok(properties)
+        Ok(answer)
     }
 
     pub fn status(&self) -> NodeStatus {
@@ -341,6 +379,7 @@ impl Node {
             waiting: status.waiting,
             size: status.max_size,
             timeouts: self.timeouts.load(Ordering::Relaxed),
+            at_owner: self.at_owner.load(Ordering::Relaxed),
         }
     }
 

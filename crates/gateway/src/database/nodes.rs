@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use table_service_model::error::RequestError;
+use table_service_model::partition_hash::partition_hash;
 
 use super::grouped_reads::GroupedReads;
 use super::node::{Lease, Node, Refusal};
+use super::shard_maps::ShardMaps;
 use super::standbys::{Secondary, StandbyStatus};
 use super::statements::Nodes;
 use crate::failure::Failure;
@@ -17,8 +19,7 @@ pub struct Database {
     others: Vec<Arc<Node>>,
     /// The node that is tried first among nodes with the same load.
     next: AtomicUsize,
-    /// Its point reads.
-    reads: Arc<GroupedReads>,
+    shards: Arc<ShardMaps>,
     /// The standbys that serve the secondary endpoint. Without any the primary serves it.
     standbys: Option<Standbys>,
 }
@@ -44,7 +45,7 @@ impl Database {
             first,
             others,
             next: AtomicUsize::new(0),
-            reads: Arc::default(),
+            shards: Arc::default(),
             standbys: None,
         }
     }
@@ -82,11 +83,36 @@ impl Database {
         self.standbys.iter().flat_map(|standbys| &standbys.nodes)
     }
 
-    /// The point reads of an endpoint.
-    pub(super) fn reads(&self, endpoint: Endpoint) -> &Arc<GroupedReads> {
+    /// The point reads of an endpoint, by the node that has their partition. Those whose node is not known are with the first one's.
+    pub(super) fn reads(&self, endpoint: Endpoint, owner: Option<usize>) -> &Arc<GroupedReads> {
         match (&self.standbys, endpoint) {
             (Some(standbys), Endpoint::Secondary) => &standbys.reads,
-            _ => &self.reads,
+            _ => owner
+                .and_then(|owner| self.nodes().nth(owner))
+                .unwrap_or(&self.first)
+                .reads(),
+        }
+    }
+
+    pub(super) fn has_several_nodes(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// The node that has a partition, if it is one of several and that is known.
+    pub(super) fn owner(&self, table: &str, partition_key: &str) -> Option<usize> {
+        if !self.has_several_nodes() {
+            return None;
+        }
+        self.shards.owner(self.nodes(), table, partition_hash(partition_key))
+    }
+
+    /// Counts requests that were sent to the node that has their partition.
+    pub(super) fn count_at_owner(&self, node: &Arc<Node>, owner: Option<usize>, requests: usize) {
+        if owner
+            .and_then(|owner| self.nodes().nth(owner))
+            .is_some_and(|owner| Arc::ptr_eq(owner, node))
+        {
+            node.count_at_owner(requests);
         }
     }
 
@@ -94,10 +120,15 @@ impl Database {
     ///
     /// # Errors
     /// `ServerBusy`.
-    pub(super) async fn connection_at(&self, endpoint: Endpoint, nodes: Nodes) -> Result<Lease, Failure> {
+    pub(super) async fn connection_at(
+        &self,
+        endpoint: Endpoint,
+        nodes: Nodes,
+        owner: Option<usize>,
+    ) -> Result<Lease, Failure> {
         match (&self.standbys, endpoint) {
             (Some(standbys), Endpoint::Secondary) => self.standby_connection(standbys).await,
-            _ => self.connection(nodes).await,
+            _ => self.connection(nodes, owner).await,
         }
     }
 
@@ -150,10 +181,10 @@ impl Database {
     ///
     /// # Errors
     /// `ServerBusy`.
-    async fn connection(&self, nodes: Nodes) -> Result<Lease, Failure> {
+    async fn connection(&self, nodes: Nodes, owner: Option<usize>) -> Result<Lease, Failure> {
         let mut tried = Vec::new();
         let mut problem = String::new();
-        while let Some(node) = self.choose(nodes, &tried, &mut problem) {
+        while let Some(node) = self.choose(nodes, owner, &tried, &mut problem) {
             match node.connection().await {
                 Ok(lease) => return Ok(lease),
                 Err(Refusal::Busy) => return Err(busy("All connections to the database are in use".to_owned())),
@@ -167,9 +198,15 @@ impl Database {
         Err(busy(format!("The database cannot be reached: {problem}")))
     }
 
-    /// The node for a statement: of those that can be reached, the one with the fewest statements. `None` if there is none that
-    /// was not tried; then `problem` says why.
-    fn choose(&self, nodes: Nodes, tried: &[&Arc<Node>], problem: &mut String) -> Option<&Arc<Node>> {
+    /// The node for a statement: of those that can be reached, the one that has its partition, or else the one with the fewest
+    /// statements. `None` if there is none that was not tried; then `problem` says why.
+    fn choose(
+        &self,
+        nodes: Nodes,
+        owner: Option<usize>,
+        tried: &[&Arc<Node>],
+        problem: &mut String,
+    ) -> Option<&Arc<Node>> {
         // A single node is always tried, so that it is used again as soon as it is back.
         if self.others.is_empty() {
             return tried.is_empty().then_some(&self.first);
@@ -181,6 +218,12 @@ impl Database {
                 return None;
             }
             return tried.is_empty().then_some(&self.first);
+        }
+        if tried.is_empty()
+            && let Some(owner) = owner.and_then(|owner| self.nodes().nth(owner))
+            && !owner.is_away()
+        {
+            return Some(owner);
         }
         let count = 1 + self.others.len();
         let first = self.next.fetch_add(1, Ordering::Relaxed) % count;

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use table_service_connect::with_sources;
 use table_service_model::error::{RequestError, Retry};
+use table_service_model::filter::{Dialect, Filter, Plan};
 use table_service_model::{Error, PropertiesBuf, table_name};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -53,6 +54,8 @@ pub struct Session<'a> {
     database: &'a Database,
     deadline: Instant,
     endpoint: Endpoint,
+    /// The node that has the partition of the call.
+    owner: Option<usize>,
 }
 
 impl<'a> Session<'a> {
@@ -66,6 +69,27 @@ impl<'a> Session<'a> {
             database,
             deadline,
             endpoint,
+            owner: None,
+        }
+    }
+
+    /// For calls on one partition, which go to the node that has it.
+    fn of_partition(&self, table: &str, partition_key: &str) -> Session<'a> {
+        Session {
+            owner: self.database.owner(table, partition_key),
+            ..*self
+        }
+    }
+
+    /// For a page, of which the filter may say that it is of one partition.
+    fn of_page(&self, page: &Page<'_>) -> Session<'a> {
+        let filter = page.filter.filter(|_| self.database.has_several_nodes());
+        // Every filter of the service's dialect has the same meaning in the other one.
+        let filter = filter.and_then(|filter| Filter::parse(filter, None, Dialect::Extended).ok());
+        let plan = filter.map(Plan::new);
+        match plan.as_ref().and_then(Plan::partition) {
+            Some(partition_key) => self.of_partition(page.table, partition_key),
+            None => *self,
         }
     }
 
@@ -86,9 +110,10 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Those of [`Session::rows`] and of the sink.
     pub async fn page(&self, page: &Page<'_>, sink: &mut impl PageSink) -> Result<(), Failure> {
+        let session = self.of_page(page);
         let mut retries = Retries::default();
         loop {
-            let diagnosis = match Box::pin(self.attempt_page(page, sink)).await {
+            let diagnosis = match Box::pin(session.attempt_page(page, sink)).await {
                 Ok(result) => return result,
                 Err(diagnosis) => diagnosis,
             };
@@ -107,7 +132,7 @@ impl<'a> Session<'a> {
             level,
         } = page;
         // Earlier versions of the extension have rows only.
-        let level = level.filter(|_| lease.connection().has_functions_of_0_3());
+        let level = level.filter(|_| lease.connection().has_functions_of(3));
         let limit = i64::try_from(sink.begin(level.is_some())).unwrap_or(i64::MAX);
         let (statement, parameters): (_, &[&(dyn ToSql + Sync)]) = match &level {
             Some(level) => (Statement::QueryPageChunks, &[table, filter, top, from, level, &limit]),
@@ -177,7 +202,7 @@ impl<'a> Session<'a> {
         parameters: Parameters<'_>,
     ) -> Result<Option<Vec<Row>>, Failure> {
         let limit = self.deadline.min(Instant::now() + PRIMARY_TIME);
-        let leasing = self.database.connection_at(Endpoint::Primary, statement.nodes());
+        let leasing = self.database.connection_at(Endpoint::Primary, statement.nodes(), None);
         let Ok(Ok(mut lease)) = timeout_at(limit, leasing).await else {
             return Ok(None);
         };
@@ -199,8 +224,12 @@ impl<'a> Session<'a> {
     }
 
     async fn lease(&self, statement: Statement) -> Result<Lease, Diagnosis> {
-        let lease = self.database.connection_at(self.endpoint, statement.nodes()).await;
-        lease.map_err(Diagnosis::without_connection)
+        let leasing = self
+            .database
+            .connection_at(self.endpoint, statement.nodes(), self.owner);
+        let lease = leasing.await.map_err(Diagnosis::without_connection)?;
+        self.database.count_at_owner(lease.node(), self.owner, 1);
+        Ok(lease)
     }
 
     async fn run(
@@ -232,7 +261,7 @@ impl<'a> Session<'a> {
 
     /// Reads an entity, in a group if many are read at once.
     async fn read(&self, keys: EntityAddress<'_>) -> Result<Vec<Row>, Diagnosis> {
-        let permit = match self.database.reads(self.endpoint).begin(keys) {
+        let permit = match self.database.reads(self.endpoint, self.owner).begin(keys) {
             Begin::Lead(permit) => permit,
             Begin::Wait(outcome) => match timeout(PATIENCE, outcome).await {
                 Ok(Ok(GroupedAnswer::Answer(answer))) => return answer,
@@ -251,6 +280,7 @@ impl<'a> Session<'a> {
         if others.is_empty() {
             return self.run(lease, Statement::GetEntity, &parameters(&keys)).await;
         }
+        self.database.count_at_owner(lease.node(), self.owner, others.len());
         // The read that leads a group waits for it as the others do, because one of them may wait for a lock.
         let (sender, outcome) = oneshot::channel();
         let own = WaitingRead {
@@ -367,7 +397,7 @@ impl<'a> Session<'a> {
     async fn rows_of_0_3(&self, statement: Statement) -> Result<Vec<Row>, Failure> {
         let attempt = || async {
             let mut lease = self.lease(statement).await?;
-            if !lease.connection().has_functions_of_0_3() {
+            if !lease.connection().has_functions_of(3) {
                 return Ok(Vec::new());
             }
             self.run(lease, statement, &[]).await
@@ -385,7 +415,8 @@ impl<'a> Session<'a> {
     ) -> Result<String, Failure> {
         check_table_name(table)?;
         let bag = BagParameter(properties);
-        self.value(Statement::InsertEntity, &[&table, &partition_key, &row_key, &bag])
+        self.of_partition(table, partition_key)
+            .value(Statement::InsertEntity, &[&table, &partition_key, &row_key, &bag])
             .await
     }
 
@@ -400,12 +431,18 @@ impl<'a> Session<'a> {
     ) -> Result<String, Failure> {
         check_table_name(table)?;
         let bag = BagParameter(properties);
+        let session = self.of_partition(table, partition_key);
         match if_match {
             Some(tag) => {
-                self.value(statement, &[&table, &partition_key, &row_key, &bag, &tag])
+                session
+                    .value(statement, &[&table, &partition_key, &row_key, &bag, &tag])
                     .await
             }
-            None => self.value(statement, &[&table, &partition_key, &row_key, &bag]).await,
+            None => {
+                session
+                    .value(statement, &[&table, &partition_key, &row_key, &bag])
+                    .await
+            }
         }
     }
 
@@ -418,7 +455,8 @@ impl<'a> Session<'a> {
     ) -> Result<(), Failure> {
         check_table_name(table)?;
         let parameters: Parameters<'_> = &[&table, &partition_key, &row_key, &if_match];
-        self.rows(Statement::DeleteEntity, parameters).await.map(drop)
+        let session = self.of_partition(table, partition_key);
+        session.rows(Statement::DeleteEntity, parameters).await.map(drop)
     }
 
     /// Runs the operations of an entity group transaction and returns their ETags.
@@ -430,6 +468,7 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<Option<String>>, Failure> {
         check_table_name(table)?;
         let rows = self
+            .of_partition(table, partition_key)
             .rows(Statement::ExecuteBatch, &[&table, &partition_key, &operations])
             .await?;
         rows.iter().map(|row| column(row, 0)).collect()
@@ -439,7 +478,8 @@ impl<'a> Session<'a> {
     pub async fn get_entity(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
         check_table_name(table)?;
         let keys = [table, partition_key, row_key];
-        let rows = self.retried(Statement::GetEntity, || self.read(keys)).await?;
+        let session = self.of_partition(table, partition_key);
+        let rows = session.retried(Statement::GetEntity, || session.read(keys)).await?;
         Ok(rows.into_iter().next())
     }
 
@@ -447,7 +487,8 @@ impl<'a> Session<'a> {
     pub async fn get_version(&self, table: &str, partition_key: &str, row_key: &str) -> Result<Option<Row>, Failure> {
         check_table_name(table)?;
         let keys = [table, partition_key, row_key];
-        let rows = self.rows(Statement::GetVersion, &parameters(&keys)).await?;
+        let session = self.of_partition(table, partition_key);
+        let rows = session.rows(Statement::GetVersion, &parameters(&keys)).await?;
         Ok(rows.into_iter().next())
     }
 

@@ -45,6 +45,7 @@ pub enum Statement {
     QueryExpiry,
     QueryPage,
     QueryPageChunks,
+    ShardMap,
     GetAccessPolicies,
     SetAccessPolicies,
     GetServiceProperties,
@@ -67,7 +68,7 @@ pub enum Nodes {
 }
 
 impl Statement {
-    pub const ALL: [Statement; 21] = [
+    pub const ALL: [Statement; 22] = [
         Statement::CreateTable,
         Statement::DeleteTable,
         Statement::QueryTables,
@@ -85,6 +86,7 @@ impl Statement {
         Statement::QueryExpiry,
         Statement::QueryPage,
         Statement::QueryPageChunks,
+        Statement::ShardMap,
         Statement::GetAccessPolicies,
         Statement::SetAccessPolicies,
         Statement::GetServiceProperties,
@@ -157,6 +159,10 @@ impl Statement {
                  $1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.text, \
                  NULL::table_service.properties, $5::pg_catalog.text, $6::pg_catalog.int8) AS p"
             }
+            Statement::ShardMap => {
+                "SELECT m.from_hash, m.to_hash, m.node_name, m.node_port, m.is_local \
+                 FROM table_service.shard_map($1::pg_catalog.text) AS m"
+            }
             Statement::GetAccessPolicies => "SELECT table_service.get_access_policies($1::pg_catalog.text)",
             Statement::SetAccessPolicies => {
                 "SELECT table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.json)"
@@ -190,6 +196,7 @@ impl Statement {
             | Statement::GetVersion
             | Statement::QueryPage
             | Statement::QueryPageChunks
+            | Statement::ShardMap
             | Statement::GetAccessPolicies
             | Statement::GetServiceProperties => Effect::Reads,
             _ => Effect::Writes,

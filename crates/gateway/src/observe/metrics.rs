@@ -254,7 +254,7 @@ impl Metrics {
         );
 
         let (up, size, in_use, waiting) = (gauges(), gauges(), gauges(), gauges());
-        let timeouts: Family<NodeLabels, Counter> = Family::default();
+        let (timeouts, at_owner): (Family<NodeLabels, Counter>, Family<NodeLabels, Counter>) = Default::default();
         let (primary, serving) = (gauges(), gauges());
         let lag: Family<NodeLabels, Gauge<f64, AtomicU64>> = Family::default();
         let last_sync: Family<AccountLabels, Gauge> = Family::default();
@@ -271,6 +271,7 @@ impl Metrics {
                 set(&in_use, &labels, status.in_use);
                 set(&waiting, &labels, status.waiting);
                 timeouts.get_or_create(&labels).inc_by(status.timeouts);
+                at_owner.get_or_create(&labels).inc_by(status.at_owner);
             }
             for (host, is_primary) in database.nodes().flat_map(|node| node.hosts()) {
                 set(&primary, &labels(host), usize::from(is_primary));
@@ -323,6 +324,11 @@ impl Metrics {
             "pool_timeouts",
             "Requests that waited for a connection in vain",
             Box::new(timeouts),
+        );
+        tell(
+            "requests_at_owner",
+            "Requests that were sent to the node that has their partition",
+            Box::new(at_owner),
         );
 
         let hot = Family::<PartitionLabels, Gauge>::default();

@@ -237,3 +237,130 @@ fn all_nodes_must_have_the_extension_when_the_gateway_starts() {
         "{text}"
     );
 }
+
+/// Two databases that say that they are the servers of a cluster: partitions with a negative hash are on the first one.
+struct Cluster {
+    gateway: Gateway,
+    client: Client,
+    databases: [Database; 2],
+    /// To the second one.
+    way: Way,
+}
+
+/// The catalogs of Citus, as far as `shard_map` reads them.
+const CATALOGS: &str = "
+    SET allow_system_table_mods = on;
+    CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
+    CREATE TABLE pg_catalog.pg_dist_shard AS
+        SELECT 'table_service_data.\"Things\"'::regclass AS logicalrelid, s.*
+        FROM (VALUES (1::bigint, '-2147483648', '-1'), (2, '0', '2147483647')) AS s (shardid, shardminvalue, shardmaxvalue);
+    CREATE TABLE pg_catalog.pg_dist_placement AS SELECT n::bigint AS shardid, 1 AS shardstate, n AS groupid FROM generate_series(1, 2) AS n;
+    CREATE TYPE pg_catalog.noderole AS ENUM ('primary');
+    CREATE TABLE pg_catalog.pg_dist_node AS
+        SELECT n AS groupid, 'server' || n AS nodename, 5432 AS nodeport, 'primary'::pg_catalog.noderole AS noderole FROM generate_series(1, 2) AS n;";
+
+/// The hashes of these PartitionKeys are negative, and positive (`partition_hash`).
+const PARTITIONS: [[&str; 2]; 2] = [["p2", "0123456789a"], ["p1", "p3"]];
+
+impl Cluster {
+    fn start() -> Cluster {
+        let databases = [Database::new(), Database::new()];
+        for (number, database) in databases.iter().enumerate() {
+            let session = database.session("superuser");
+            session.run("SELECT table_service.create_table('Things')");
+            session.run(CATALOGS);
+            session.run(&format!(
+                "CREATE TABLE pg_catalog.pg_dist_local_group AS SELECT {} AS groupid",
+                number + 1
+            ));
+            for key in PARTITIONS.iter().flatten() {
+                session.run(&format!(
+                    "SELECT table_service.insert_entity('Things', '{key}', 'r', '{{\"Server\": {number}}}')"
+                ));
+            }
+        }
+        let server = databases[1].cluster();
+        let way = Way::to(server.host(), server.port());
+        let first = url(databases[0].cluster(), databases[0].name(), "postgres");
+        let gateway = Gateway::start(&[
+            "--database-url",
+            &first,
+            "--database-url",
+            &way.url(databases[1].name()),
+        ]);
+        let client = gateway.client();
+        Cluster {
+            gateway,
+            client,
+            databases,
+            way,
+        }
+    }
+
+    /// Returns the database that a read of this partition went to.
+    fn server_of(&self, partition_key: &str) -> u64 {
+        let entity = self
+            .client
+            .get(&format!("Things(PartitionKey='{partition_key}',RowKey='r')"));
+        entity.expect(200).json()["Server"].as_u64().unwrap()
+    }
+
+    /// Waits until reads of these partitions go to a database, and to no other one.
+    fn wait_until_read_from(&self, partition_keys: &[&str], server: u64) {
+        wait_until("calls go to the node of their partition", || {
+            (0..10).all(|_| partition_keys.iter().all(|key| self.server_of(key) == server))
+        });
+    }
+
+    fn at_owner(&self) -> f64 {
+        let metrics = self.gateway.admin("/metrics").expect(200);
+        let lines = metrics.text().lines();
+        let lines = lines.filter(|line| line.starts_with("table_service_requests_at_owner_total{"));
+        lines
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+            .sum()
+    }
+}
+
+#[test]
+fn calls_go_to_the_node_that_has_their_partition() {
+    let cluster = Cluster::start();
+    for (server, keys) in (0..).zip(PARTITIONS) {
+        cluster.wait_until_read_from(&keys, server);
+    }
+    let before = cluster.at_owner();
+    for (server, keys) in (0..).zip(PARTITIONS) {
+        let [key, _] = keys;
+        for row in 0..5 {
+            let body = format!("{{\"PartitionKey\":\"{key}\",\"RowKey\":\"{row}\"}}");
+            cluster.client.post("Things", &body).expect(201);
+            let filter = format!("Things()?$filter=PartitionKey%20eq%20'{key}'%20and%20Server%20ge%200");
+            let page = cluster.client.get(&filter).expect(200).json();
+            assert_eq!(page["value"][0]["Server"], server, "{page}");
+        }
+        let session = cluster.databases[server].session("superuser");
+        let rows = format!("SELECT count(*) FROM table_service_data.\"Things\" WHERE partition_key = '{key}'");
+        assert_eq!(session.value::<i64>(&rows, &[]), 6);
+    }
+    assert_eq!(cluster.at_owner() - before, 20.0);
+}
+
+#[test]
+fn an_old_map_is_read_again_and_a_lost_node_is_not_asked() {
+    let cluster = Cluster::start();
+    cluster.wait_until_read_from(&PARTITIONS[1], 1);
+    // A shard has moved.
+    for database in &cluster.databases {
+        database
+            .session("superuser")
+            .run("SET allow_system_table_mods = on; UPDATE pg_catalog.pg_dist_placement SET groupid = 2");
+    }
+    cluster.wait_until_read_from(&PARTITIONS[0], 1);
+    cluster.way.set(Passage::Cut);
+    wait_until("another node serves the partitions of a lost one", || {
+        PARTITIONS.iter().flatten().all(|key| {
+            let read = cluster.client.get(&format!("Things(PartitionKey='{key}',RowKey='r')"));
+            read.status == 200 && read.json()["Server"] == 0
+        })
+    });
+}

@@ -89,6 +89,14 @@ impl Plan {
             .unwrap_or(AccessClass::Nothing)
     }
 
+    /// Returns the one partition that has all the ranges, if there is one.
+    pub fn partition(&self) -> Option<&str> {
+        let (first, rest) = self.ranges.split_first()?;
+        let partition = first.partition()?;
+        let is_same = |range: &KeyRange| range.partition() == Some(partition);
+        rest.iter().all(is_same).then_some(partition)
+    }
+
     /// Returns the part of the ranges from this key on, the key included: the rest of the ranges for a page that begins
     /// there.
     pub fn ranges_from(&self, partition_key: &str, row_key: &str) -> Vec<KeyRange> {
