@@ -65,27 +65,35 @@ macro_rules! properties {
 
 /// The members of the entity `e`.
 macro_rules! entity {
-    ($value:expr) => {
+        ($value:expr) => {
         concat!(
-            "'partitionKey', e.partition_key, 'rowKey', e.row_key, 'etag', table_service.etag(e.\"timestamp\"), 'timestamp', ",
-            moment!("e.\"timestamp\""),
-            ", 'properties', ",
-            properties!("e.properties", $value)
-        )
-    };
-}
+                "'partitionKey', e.partition_key, 'rowKey', e.row_key, 'etag', table_service.etag(e.\"timestamp\"), 'timestamp', ",
+                moment!("e.\"timestamp\""),
+                ", 'properties', ",
+                properties!("e.properties", $value)
+            )
+        };
+    }
 
 /// The call that prepares a download ([`EXPORTS`]). It is the only one that is no statement.
 pub const EXPORT: &str = "export";
 
+macro_rules! calls {
+        ($($name:ident($($parameter:ident),*) $sql:expr;)*) => {
+            &[$(Call {
+                name: stringify!($name),
+                parameters: &[$(stringify!($parameter)),*],
+                sql: $sql,
+            }),*]
+        };
+    }
+
 /// All other calls. Their names stand here once; a test compares the page's scripts with them.
-pub const CALLS: &[Call] = &[
-    // PostgreSQL takes a partition tree for 1,000 relations, and would read the whole pg_class for each table to join with it. An array
-    // is looked up in the index.
-    Call {
-        name: "query_tables",
-        parameters: &["token"],
-        sql: "SELECT pg_catalog.json_build_object('tables', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+pub const CALLS: &[Call] = calls! {
+        // PostgreSQL takes a partition tree for 1,000 relations, and would read the whole pg_class for each table to join with it. An array
+        // is looked up in the index.
+        query_tables(token)
+            "SELECT pg_catalog.json_build_object('tables', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
                 'name', t.table_name, 'estimate', s.estimate, 'bytes', s.bytes)
                   ORDER BY pg_catalog.lower(t.table_name) COLLATE pg_catalog.\"C\"), '[]'),
                 'token', pg_catalog.max(t.continuation_token))
@@ -96,182 +104,113 @@ pub const CALLS: &[Call] = &[
                          FROM pg_catalog.pg_class AS c
                          WHERE c.relkind OPERATOR(pg_catalog.=) 'r' AND c.oid OPERATOR(pg_catalog.=) ANY (ARRAY(
                            SELECT l.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(t.relation) AS l
-                           UNION SELECT t.relation::pg_catalog.oid))) AS s",
-    },
-    Call {
-        name: "create_table",
-        parameters: &["table"],
-        sql: "SELECT pg_catalog.json_build_object('relation', table_service.create_table($1::pg_catalog.text, false))",
-    },
-    Call {
-        name: "delete_table",
-        parameters: &["table"],
-        sql: "SELECT pg_catalog.json_build_object('deleted', table_service.delete_table($1::pg_catalog.text, false))",
-    },
-    Call {
-        name: "clear_table",
-        parameters: &["table"],
-        sql: "SELECT pg_catalog.json_build_object('cleared', table_service.clear_table($1::pg_catalog.text)::pg_catalog.text)",
-    },
-    Call {
-        name: "count_entities",
-        parameters: &["table", "filter"],
-        sql: "SELECT pg_catalog.json_build_object('count', table_service.count_entities($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties))",
-    },
-    Call {
-        name: "explain_query",
-        parameters: &["table", "filter"],
-        sql: "SELECT pg_catalog.row_to_json(e) FROM table_service.explain_query($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties) AS e",
-    },
-    Call {
-        name: "query_page",
-        parameters: &["table", "filter", "select", "top", "token"],
-        sql: concat!(
+                           UNION SELECT t.relation::pg_catalog.oid))) AS s";
+        create_table(table)
+            "SELECT pg_catalog.json_build_object('relation', table_service.create_table($1::pg_catalog.text, false))";
+        delete_table(table)
+            "SELECT pg_catalog.json_build_object('deleted', table_service.delete_table($1::pg_catalog.text, false))";
+        clear_table(table)
+            "SELECT pg_catalog.json_build_object('cleared', table_service.clear_table($1::pg_catalog.text)::pg_catalog.text)";
+        count_entities(table, filter)
+            "SELECT pg_catalog.json_build_object('count', table_service.count_entities($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties))";
+        explain_query(table, filter)
+            "SELECT pg_catalog.row_to_json(e) FROM table_service.explain_query($1::pg_catalog.text, $2::pg_catalog.text, NULL::table_service.properties) AS e";
+        query_page(table, filter, select, top, token)
+        concat!(
             "SELECT pg_catalog.json_build_object('entities', coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(",
             entity!(concat!("pg_catalog.left(v.value, ", shown!(), ")")),
             ") ORDER BY e.ordinality) FILTER (WHERE e.partition_key IS NOT NULL), '[]'),
                'token', pg_catalog.max(e.continuation_token))
              FROM table_service.query_page($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text::pg_catalog.int8,
                $5::pg_catalog.text, NULL::table_service.properties) WITH ORDINALITY AS e"
-        ),
-    },
-    Call {
-        name: "get_entity",
-        parameters: &["table", "partitionKey", "rowKey"],
-        sql: concat!(
+        );
+    get_entity(table, partitionKey, rowKey)
+        concat!(
             "SELECT pg_catalog.json_build_object(",
             entity!("v.value"),
             ", 'json', e.properties::pg_catalog.text) FROM table_service.get_entity(
                $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, NULL::pg_catalog.text) AS e"
-        ),
-    },
-    Call {
-        name: "read_properties",
-        parameters: &["properties"],
-        sql: concat!(
+        );
+    read_properties(properties)
+        concat!(
             "SELECT pg_catalog.json_build_object('properties', ",
             properties!("e.properties", "v.value"),
             ", 'json', e.properties::pg_catalog.text)
              FROM (SELECT $1::pg_catalog.text::table_service.properties) AS e (properties)"
-        ),
-    },
-    Call {
-        name: "insert_entity",
-        parameters: &["table", "partitionKey", "rowKey", "properties"],
-        sql: "SELECT pg_catalog.json_build_object('etag',
-                table_service.insert_entity(
-                  $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text::table_service.properties))",
-    },
-    Call {
-        name: "replace_entity",
-        parameters: &["table", "partitionKey", "rowKey", "properties", "etag"],
-        sql: "SELECT pg_catalog.json_build_object('etag',
-                table_service.replace_entity($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text,
-                  $4::pg_catalog.text::table_service.properties, $5::pg_catalog.text))",
-    },
+        );
+    insert_entity(table, partitionKey, rowKey, properties)
+        "SELECT pg_catalog.json_build_object('etag',
+            table_service.insert_entity(
+              $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text::table_service.properties))";
+    replace_entity(table, partitionKey, rowKey, properties, etag)
+        "SELECT pg_catalog.json_build_object('etag',
+            table_service.replace_entity($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text,
+              $4::pg_catalog.text::table_service.properties, $5::pg_catalog.text))";
     // The delete tests the ETag under the lock. If it fails, nothing is inserted either.
-    Call {
-        name: "rename_entity",
-        parameters: &["table", "partitionKey", "rowKey", "etag", "newPartitionKey", "newRowKey", "properties"],
-        sql: "SELECT pg_catalog.json_build_object(
-                'etag', table_service.insert_entity(
-                  $1::pg_catalog.text, $5::pg_catalog.text, $6::pg_catalog.text, $7::pg_catalog.text::table_service.properties),
-                'deleted', table_service.delete_entity(
-                  $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text, false))",
-    },
+    rename_entity(table, partitionKey, rowKey, etag, newPartitionKey, newRowKey, properties)
+        "SELECT pg_catalog.json_build_object(
+            'etag', table_service.insert_entity(
+              $1::pg_catalog.text, $5::pg_catalog.text, $6::pg_catalog.text, $7::pg_catalog.text::table_service.properties),
+            'deleted', table_service.delete_entity(
+              $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text, false))";
     // In the order of the keys, as all writes of many entities, so that two of them cannot wait for each other.
-    Call {
-        name: "delete_entities_by_key",
-        parameters: &["table", "keys"],
-        sql: "SELECT pg_catalog.json_build_object('deleted', pg_catalog.count(table_service.delete_entity($1::pg_catalog.text,
-                k.key OPERATOR(pg_catalog.->>) 0, k.key OPERATOR(pg_catalog.->>) 1, k.key OPERATOR(pg_catalog.->>) 2, false)))
-              FROM (SELECT j.key FROM pg_catalog.json_array_elements($2::pg_catalog.text::pg_catalog.json) AS j (key)
-                    ORDER BY (j.key OPERATOR(pg_catalog.->>) 0) COLLATE pg_catalog.\"C\",
-                      (j.key OPERATOR(pg_catalog.->>) 1) COLLATE pg_catalog.\"C\" OFFSET 0) AS k",
-    },
-    Call {
-        name: "delete_entities_step",
-        parameters: &["table", "filter", "top", "token"],
-        sql: "SELECT pg_catalog.json_build_object('deleted', d.deleted, 'token', d.continuation_token)
-              FROM table_service.delete_entities_step($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text::pg_catalog.int8,
-                $4::pg_catalog.text, NULL::table_service.properties) AS d",
-    },
-    Call {
-        name: "import_entities",
-        parameters: &["table", "entities", "mode"],
-        sql: "SELECT pg_catalog.json_build_object('written', pg_catalog.count(CASE
-                WHEN $3 OPERATOR(pg_catalog.=) 'insert'
-                  THEN table_service.insert_entity($1::pg_catalog.text, e.partition_key, e.row_key, e.properties)
-                WHEN $3 OPERATOR(pg_catalog.=) 'replace'
-                  THEN table_service.insert_or_replace_entity($1::pg_catalog.text, e.partition_key, e.row_key, e.properties)
-                WHEN $3 OPERATOR(pg_catalog.=) 'merge'
-                  THEN table_service.insert_or_merge_entity($1::pg_catalog.text, e.partition_key, e.row_key, e.properties) END))
-              FROM (SELECT i.* FROM pg_catalog.json_array_elements($2::pg_catalog.text::pg_catalog.json) AS j (entity),
-                      LATERAL table_service.entity_from_json(j.entity::pg_catalog.text) AS i
-                    ORDER BY i.partition_key COLLATE pg_catalog.\"C\", i.row_key COLLATE pg_catalog.\"C\" OFFSET 0) AS e",
-    },
-    Call {
-        name: "query_property_indexes",
-        parameters: &["table"],
-        sql: "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-                'property', i.property, 'index', i.index, 'isValid', i.is_valid, 'bytes', i.bytes, 'scans', i.scans)
-                  ORDER BY i.property COLLATE pg_catalog.\"C\"), '[]')
-              FROM table_service.query_property_indexes($1::pg_catalog.text) AS i",
-    },
-    Call {
-        name: "create_property_index",
-        parameters: &["table", "property"],
-        sql: "SELECT pg_catalog.json_build_object('index', table_service.create_property_index(
-                $1::pg_catalog.text, $2::pg_catalog.text, false))",
-    },
-    Call {
-        name: "property_index_sql",
-        parameters: &["table", "property"],
-        sql: "SELECT pg_catalog.json_build_object('sql', table_service.property_index_sql(
-                $1::pg_catalog.text, $2::pg_catalog.text))",
-    },
-    Call {
-        name: "drop_property_index",
-        parameters: &["table", "property"],
-        sql: "SELECT pg_catalog.json_build_object('dropped', table_service.drop_property_index(
-                $1::pg_catalog.text, $2::pg_catalog.text, false))",
-    },
-    Call {
-        name: "query_expiry",
-        parameters: &["table"],
-        sql: concat!(
+    delete_entities_by_key(table, keys)
+        "SELECT pg_catalog.json_build_object('deleted', pg_catalog.count(table_service.delete_entity($1::pg_catalog.text,
+            k.key OPERATOR(pg_catalog.->>) 0, k.key OPERATOR(pg_catalog.->>) 1, k.key OPERATOR(pg_catalog.->>) 2, false)))
+          FROM (SELECT j.key FROM pg_catalog.json_array_elements($2::pg_catalog.text::pg_catalog.json) AS j (key)
+                ORDER BY (j.key OPERATOR(pg_catalog.->>) 0) COLLATE pg_catalog.\"C\",
+                  (j.key OPERATOR(pg_catalog.->>) 1) COLLATE pg_catalog.\"C\" OFFSET 0) AS k";
+    delete_entities_step(table, filter, top, token)
+        "SELECT pg_catalog.json_build_object('deleted', d.deleted, 'token', d.continuation_token)
+          FROM table_service.delete_entities_step($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text::pg_catalog.int8,
+            $4::pg_catalog.text, NULL::table_service.properties) AS d";
+    import_entities(table, entities, mode)
+        "SELECT pg_catalog.json_build_object('written', pg_catalog.count(CASE
+            WHEN $3 OPERATOR(pg_catalog.=) 'insert'
+              THEN table_service.insert_entity($1::pg_catalog.text, e.partition_key, e.row_key, e.properties)
+            WHEN $3 OPERATOR(pg_catalog.=) 'replace'
+              THEN table_service.insert_or_replace_entity($1::pg_catalog.text, e.partition_key, e.row_key, e.properties)
+            WHEN $3 OPERATOR(pg_catalog.=) 'merge'
+              THEN table_service.insert_or_merge_entity($1::pg_catalog.text, e.partition_key, e.row_key, e.properties) END))
+          FROM (SELECT i.* FROM pg_catalog.json_array_elements($2::pg_catalog.text::pg_catalog.json) AS j (entity),
+                  LATERAL table_service.entity_from_json(j.entity::pg_catalog.text) AS i
+                ORDER BY i.partition_key COLLATE pg_catalog.\"C\", i.row_key COLLATE pg_catalog.\"C\" OFFSET 0) AS e";
+    query_property_indexes(table)
+        "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+            'property', i.property, 'index', i.index, 'isValid', i.is_valid, 'bytes', i.bytes, 'scans', i.scans)
+              ORDER BY i.property COLLATE pg_catalog.\"C\"), '[]')
+          FROM table_service.query_property_indexes($1::pg_catalog.text) AS i";
+    create_property_index(table, property)
+        "SELECT pg_catalog.json_build_object('index', table_service.create_property_index(
+            $1::pg_catalog.text, $2::pg_catalog.text, false))";
+    property_index_sql(table, property)
+        "SELECT pg_catalog.json_build_object('sql', table_service.property_index_sql(
+            $1::pg_catalog.text, $2::pg_catalog.text))";
+    drop_property_index(table, property)
+        "SELECT pg_catalog.json_build_object('dropped', table_service.drop_property_index(
+            $1::pg_catalog.text, $2::pg_catalog.text, false))";
+    query_expiry(table)
+        concat!(
             "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
                'property', x.property, 'timeToLive', x.time_to_live::pg_catalog.text,
                'index', x.index, 'isValid', x.is_valid, 'oldest', ",
             moment!("x.oldest"),
             ")), '[]') FROM table_service.query_expiry($1::pg_catalog.text) AS x"
-        ),
-    },
-    Call {
-        name: "set_expiry",
-        parameters: &["table", "property", "timeToLive"],
-        sql: "SELECT pg_catalog.json_build_object('index',
-                table_service.set_expiry(
-                  $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text::pg_catalog.interval, false))",
-    },
-    Call {
-        name: "drop_expiry",
-        parameters: &["table"],
-        sql: "SELECT pg_catalog.json_build_object('dropped', table_service.drop_expiry($1::pg_catalog.text, false))",
-    },
-    Call {
-        name: "query_change_feeds",
-        parameters: &[],
-        sql: "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-                'name', f.feed_name, 'tables', f.table_names, 'isActive', f.is_active, 'walStatus', f.wal_status, 'retainedBytes', f.retained_bytes)
-                  ORDER BY f.feed_name COLLATE pg_catalog.\"C\"), '[]')
-              FROM table_service.query_change_feeds() AS f",
-    },
+        );
+    set_expiry(table, property, timeToLive)
+        "SELECT pg_catalog.json_build_object('index',
+            table_service.set_expiry(
+              $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text::pg_catalog.interval, false))";
+    drop_expiry(table)
+        "SELECT pg_catalog.json_build_object('dropped', table_service.drop_expiry($1::pg_catalog.text, false))";
+    query_change_feeds()
+        "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+            'name', f.feed_name, 'tables', f.table_names, 'isActive', f.is_active, 'walStatus', f.wal_status, 'retainedBytes', f.retained_bytes)
+              ORDER BY f.feed_name COLLATE pg_catalog.\"C\"), '[]')
+          FROM table_service.query_change_feeds() AS f";
     // A feed is not confirmed here: that would take its changes away from the program that reads it.
-    Call {
-        name: "query_changes",
-        parameters: &["feed", "top"],
-        sql: concat!(
+    query_changes(feed, top)
+        concat!(
             "SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('committed', ",
             moment!("c.committed"),
             ", 'table', c.table_name, 'kind', c.kind, 'partitionKey', c.partition_key, 'rowKey', c.row_key,
@@ -280,20 +219,13 @@ pub const CALLS: &[Call] = &[
             "), 'length', pg_catalog.length(c.properties::pg_catalog.text)) ORDER BY c.ordinality), '[]')
              FROM (SELECT q.* FROM table_service.query_changes($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.int8)
                WITH ORDINALITY AS q LIMIT 1000) AS c"
-        ),
-    },
-    Call {
-        name: "get_access_policies",
-        parameters: &["table"],
-        sql: "SELECT table_service.get_access_policies($1::pg_catalog.text)",
-    },
-    Call {
-        name: "set_access_policies",
-        parameters: &["table", "policies"],
-        sql: "SELECT pg_catalog.json_build_object('set',
-                table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)::pg_catalog.text)",
-    },
-];
+        );
+    get_access_policies(table)
+        "SELECT table_service.get_access_policies($1::pg_catalog.text)";
+    set_access_policies(table, policies)
+        "SELECT pg_catalog.json_build_object('set',
+            table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.json)::pg_catalog.text)";
+};
 
 /// A page of entities, each as a line of JSON, then with its properties in arrays. `$4` is the token of the page before.
 pub const EXPORTS: [&str; 2] = [

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use super::settings::{Inject, Latency, Percent};
 
-/// A fault that is injected.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Injected {
+pub enum Fault {
+    /// The request is beyond a limit.
+    Limit,
     Busy,
     Timeout(When),
     Reset(When),
@@ -20,7 +22,7 @@ pub enum When {
 }
 
 /// Returns the fault of a request and its latency. `identity` is its number, `earlier` the number of equal requests before it.
-pub fn decide(inject: &Inject, seed: u64, identity: u64, earlier: u64) -> (Option<Injected>, Duration) {
+pub fn decide(inject: &Inject, seed: u64, identity: u64, earlier: u64) -> (Option<Fault>, Duration) {
     let draw = |name: &str| {
         let number = hash(&[
             &seed.to_le_bytes(),
@@ -36,11 +38,11 @@ pub fn decide(inject: &Inject, seed: u64, identity: u64, earlier: u64) -> (Optio
         false => When::AfterWork,
     };
     let injected = if happens("503", inject.busy) {
-        Some(Injected::Busy)
+        Some(Fault::Busy)
     } else if happens("timeout", inject.timeout) {
-        Some(Injected::Timeout(when("timeout, when")))
+        Some(Fault::Timeout(when("timeout, when")))
     } else if happens("reset", inject.reset) {
-        Some(Injected::Reset(when("reset, when")))
+        Some(Fault::Reset(when("reset, when")))
     } else {
         None
     };
@@ -86,7 +88,7 @@ mod tests {
     }
 
     /// Returns the faults of 10,000 requests.
-    fn faults(inject: &Inject, seed: u64) -> Vec<Option<Injected>> {
+    fn faults(inject: &Inject, seed: u64) -> Vec<Option<Fault>> {
         let requests = (0..10_000).map(|row| number(&row.to_string()));
         requests.map(|identity| decide(inject, seed, identity, 0).0).collect()
     }
@@ -120,16 +122,16 @@ mod tests {
 
     #[test]
     fn faults_are_as_frequent_as_set_and_half_of_them_come_after_the_work() {
-        let count = |faults: &[Option<Injected>], wanted: &[Injected]| {
-            let is_wanted = |fault: &&Option<Injected>| fault.is_some_and(|fault| wanted.contains(&fault));
+        let count = |faults: &[Option<Fault>], wanted: &[Fault]| {
+            let is_wanted = |fault: &&Option<Fault>| fault.is_some_and(|fault| wanted.contains(&fault));
             faults.iter().filter(is_wanted).count()
         };
         let (before, after) = (When::BeforeWork, When::AfterWork);
         let faults = faults(&inject("503=10%,timeout=10%,reset=10%"), 3);
-        assert!((900..1100).contains(&count(&faults, &[Injected::Busy])));
+        assert!((900..1100).contains(&count(&faults, &[Fault::Busy])));
         for [first, second] in [
-            [Injected::Timeout(before), Injected::Timeout(after)],
-            [Injected::Reset(before), Injected::Reset(after)],
+            [Fault::Timeout(before), Fault::Timeout(after)],
+            [Fault::Reset(before), Fault::Reset(after)],
         ] {
             // The faults before take a part of the requests.
             assert!((700..1100).contains(&count(&faults, &[first, second])));

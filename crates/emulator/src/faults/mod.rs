@@ -16,7 +16,7 @@ use table_service_model::error::RequestError;
 use tokio::time::Instant;
 
 use self::bucket::Bucket;
-use self::decision::{Injected, When, decide};
+use self::decision::{Fault, When, decide};
 use self::settings::Throttle;
 use self::work::Work;
 
@@ -97,7 +97,7 @@ impl Faults {
         Decision {
             table: Some(work.table),
             delay,
-            ..fault.map(Fault::decision).unwrap_or_default()
+            ..fault.map(decision).unwrap_or_default()
         }
     }
 }
@@ -115,7 +115,7 @@ impl State {
         };
         let throttle = self.settings.throttle.unwrap_or_default();
         let fault = match self.is_within(throttle, account, work, now) {
-            true => injected.map(Fault::Injected),
+            true => injected,
             false => Some(Fault::Limit),
         };
         (fault, latency)
@@ -161,42 +161,34 @@ impl State {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    Limit,
-    Injected(Injected),
-}
-
-impl Fault {
-    /// Returns the decision, with the fault's name in the options, or `throttle`.
-    fn decision(self) -> Decision {
-        let busy = |reason: &str| {
-            let reason = reason.to_owned();
-            End::Failure(RequestError::ServerBusy { reason }.into())
-        };
-        let (name, end, when) = match self {
-            Fault::Limit => {
-                let end = busy("More entities a second than --throttle allows");
-                ("throttle", end, When::BeforeWork)
-            }
-            Fault::Injected(Injected::Busy) => ("503", busy("An injected fault"), When::BeforeWork),
-            Fault::Injected(Injected::Timeout(when)) => {
-                let reason = "An injected fault".to_owned();
-                let end = End::Failure(RequestError::OperationTimedOut { reason }.into());
-                ("timeout", end, when)
-            }
-            Fault::Injected(Injected::Reset(when)) => ("reset", End::Close, when),
-        };
-        let (before, after) = match when {
-            When::BeforeWork => (Some(end), None),
-            When::AfterWork => (None, Some(end)),
-        };
-        Decision {
-            name: Some(name),
-            before,
-            after,
-            ..Decision::default()
+/// Returns the decision about a request that meets a fault, with the fault's name in the options, or `throttle`.
+fn decision(fault: Fault) -> Decision {
+    let busy = |reason: &str| {
+        let reason = reason.to_owned();
+        End::Failure(RequestError::ServerBusy { reason }.into())
+    };
+    let (name, end, when) = match fault {
+        Fault::Limit => {
+            let end = busy("More entities a second than --throttle allows");
+            ("throttle", end, When::BeforeWork)
         }
+        Fault::Busy => ("503", busy("An injected fault"), When::BeforeWork),
+        Fault::Timeout(when) => {
+            let reason = "An injected fault".to_owned();
+            let end = End::Failure(RequestError::OperationTimedOut { reason }.into());
+            ("timeout", end, when)
+        }
+        Fault::Reset(when) => ("reset", End::Close, when),
+    };
+    let (before, after) = match when {
+        When::BeforeWork => (Some(end), None),
+        When::AfterWork => (None, Some(end)),
+    };
+    Decision {
+        name: Some(name),
+        before,
+        after,
+        ..Decision::default()
     }
 }
 

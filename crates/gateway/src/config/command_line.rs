@@ -60,8 +60,13 @@ impl CommandLine {
             })?;
             figment = figment.merge(Serialized::defaults(file));
         }
+        // A setting that is not given overrides nothing.
+        let mut given = serde_json::to_value(&self.settings).unwrap_or_default();
+        if let Some(given) = given.as_object_mut() {
+            given.retain(|_, value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()));
+        }
         let settings: Settings = figment
-            .merge(Serialized::defaults(&self.settings))
+            .merge(Serialized::defaults(given))
             .extract()
             .map_err(|error| wrong(&error))?;
         check(settings)

@@ -4,41 +4,34 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serializer};
 use table_service_model::Secret;
 
 use super::filter_dialect::FilterDialect;
-use super::secrets::exposed;
 
 /// One of `[[accounts]]` in the file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountSettings {
     pub name: String,
-    #[serde(serialize_with = "exposed")]
     pub keys: Vec<Secret>,
     /// One database, or the nodes of a distributed one.
-    #[serde(serialize_with = "exposed", deserialize_with = "one_or_more")]
+    #[serde(deserialize_with = "one_or_more")]
     pub database_url: Vec<Secret>,
     /// Hot standbys of the database, which serve reads of the secondary endpoint.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        serialize_with = "exposed",
-        deserialize_with = "one_or_more"
-    )]
+    #[serde(default, deserialize_with = "one_or_more")]
     pub secondary_url: Vec<Secret>,
     /// The dialect of `$filter`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub filter_dialect: Option<FilterDialect>,
     /// The issuer of the account's bearer tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub bearer: Option<BearerSettings>,
 }
 
 /// `[accounts.bearer]` in the file, or `[bearer]` for a single account: tokens of one issuer, checked against its
 /// published keys.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BearerSettings {
     /// The claim `iss` that tokens must have.
@@ -47,7 +40,7 @@ pub struct BearerSettings {
     pub audiences: Vec<String>,
     /// Where clients get a token, such as `https://login.microsoftonline.com/<tenant>/oauth2/authorize`
     /// [default: the issuer].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub authorization_uri: Option<String>,
     /// A file with the issuer's JSON Web Key Set.
     pub jwks_file: PathBuf,
@@ -90,6 +83,14 @@ pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Sec
     }
 
     deserializer.deserialize_any(OneOrMore)
+}
+
+/// Hands secrets of the command line and the environment to figment, which merges them with those of the file.
+///
+/// # Errors
+/// Those of the serialiser.
+pub fn exposed<S: Serializer>(secrets: &[Secret], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(secrets.iter().map(Secret::expose))
 }
 
 fn roles_claim() -> String {

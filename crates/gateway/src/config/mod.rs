@@ -5,7 +5,6 @@ mod error;
 mod file;
 mod filter_dialect;
 mod other_service;
-mod secrets;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,8 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use table_service_model::Secret;
 
-use super::file::{AccountSettings, BearerSettings, one_or_more};
+use super::file::{AccountSettings, BearerSettings, exposed, one_or_more};
 use super::filter_dialect::FilterDialect;
-use super::secrets::exposed;
 
 /// Every setting, as it may stand in the file, in the environment and on the command line.
 #[derive(Debug, Default, clap::Args, Serialize, Deserialize)]
@@ -16,33 +15,27 @@ use super::secrets::exposed;
 pub struct Settings {
     /// Where to listen for clients [default: 127.0.0.1:10002]
     #[arg(long, env = "TABLE_SERVICE_LISTEN", value_name = "HOST:PORT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
 
     /// Where to listen for /live, /ready and /metrics [default: 127.0.0.1:10003]
     #[arg(long, env = "TABLE_SERVICE_ADMIN_LISTEN", value_name = "HOST:PORT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_listen: Option<String>,
 
     /// Names, beside localhost, by which requests may call the admin port; addresses always may [default: none]
     #[arg(long, env = "TABLE_SERVICE_ADMIN_HOSTS", value_name = "NAME", value_delimiter = ',')]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub admin_hosts: Vec<String>,
 
     /// Whether /explorer on the admin port shows the tables (read) and may change them (write); the port must be of this machine only
     /// [default: off]
     #[arg(long, env = "TABLE_SERVICE_EXPLORER", value_name = "MODE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub explorer: Option<ExplorerMode>,
 
     /// A file for the address of the explorer, which has a secret: only its owner can read it [default: it is printed on a terminal]
     #[arg(long, env = "TABLE_SERVICE_EXPLORER_ADDRESS_FILE", value_name = "FILE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub explorer_address_file: Option<PathBuf>,
 
     /// The name of the account; the file can have more accounts [default: devstoreaccount1]
     #[arg(long, env = "TABLE_SERVICE_ACCOUNT", value_name = "NAME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
 
     /// A key of the account; a second one may be valid at the same time
@@ -53,7 +46,7 @@ pub struct Settings {
         value_delimiter = ',',
         hide_env_values = true
     )]
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "exposed")]
+    #[serde(serialize_with = "exposed")]
     pub key: Vec<Secret>,
 
     /// The database of the account, such as postgresql://role:password@host/database. Several hosts in one URL are a primary and
@@ -65,11 +58,7 @@ pub struct Settings {
         value_delimiter = '\n',
         hide_env_values = true
     )]
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        serialize_with = "exposed",
-        deserialize_with = "one_or_more"
-    )]
+    #[serde(serialize_with = "exposed", deserialize_with = "one_or_more")]
     pub database_url: Vec<Secret>,
 
     /// A hot standby of the database, which serves reads of the secondary endpoint; repeat it for several. Without it the
@@ -81,92 +70,72 @@ pub struct Settings {
         value_delimiter = '\n',
         hide_env_values = true
     )]
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        serialize_with = "exposed",
-        deserialize_with = "one_or_more"
-    )]
+    #[serde(serialize_with = "exposed", deserialize_with = "one_or_more")]
     pub secondary_url: Vec<Secret>,
 
     /// Whether $filter says only what the service's can, or also startswith, endswith, contains, in, and eq null [default: service]
     #[arg(long, env = "TABLE_SERVICE_FILTER_DIALECT", value_name = "DIALECT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub filter_dialect: Option<FilterDialect>,
 
     /// How far a standby may be behind the database and still serve reads [default: without a limit]
     #[arg(long, env = "TABLE_SERVICE_MAX_STALENESS", value_name = "SECONDS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_staleness: Option<u64>,
 
     /// PEM certificates for checking databases with sslmode=require [default: the system's]
     #[arg(long, env = "TABLE_SERVICE_DATABASE_CA", value_name = "FILE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub database_ca: Option<PathBuf>,
 
     /// The PEM certificate chain to serve HTTPS with; needs --tls-key
     #[arg(long, env = "TABLE_SERVICE_TLS_CERTIFICATE", value_name = "FILE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_certificate: Option<PathBuf>,
 
     /// The PEM private key of the certificate
     #[arg(long, env = "TABLE_SERVICE_TLS_KEY", value_name = "FILE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
 
     /// Let other machines connect although the development account is served, whose key is public
     #[arg(long, env = "TABLE_SERVICE_EXPOSE_DEVELOPMENT_ACCOUNT", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expose_development_account: Option<bool>,
 
     /// Most connections to each database, besides one for /ready [default: 16]
     #[arg(long, env = "TABLE_SERVICE_POOL_SIZE", value_name = "NUMBER")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pool_size: Option<usize>,
 
     /// How long a request waits for a database connection or for memory before it is refused [default: 5]
     #[arg(long, env = "TABLE_SERVICE_POOL_TIMEOUT", value_name = "SECONDS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pool_timeout: Option<u64>,
 
     /// How long one statement may run in the database [default: 30]
     #[arg(long, env = "TABLE_SERVICE_STATEMENT_TIMEOUT", value_name = "SECONDS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub statement_timeout: Option<u64>,
 
     /// Most connections of clients [default: 10000, or what the limit of open files allows]
     #[arg(long, env = "TABLE_SERVICE_MAX_CONNECTIONS", value_name = "NUMBER")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<usize>,
 
     /// Most requests that run at a time; more are refused with ServerBusy [default: 512]
     #[arg(long, env = "TABLE_SERVICE_MAX_REQUESTS", value_name = "NUMBER")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_requests: Option<usize>,
 
     /// Memory for bodies and responses, at least 20 for each account; without it requests wait, then are refused with
     /// ServerBusy [default: 512]
     #[arg(long, env = "TABLE_SERVICE_MAX_MEMORY", value_name = "MIB")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_memory: Option<usize>,
 
     /// How long a client may take to send the head of a request, or be idle before it [default: 60]
     #[arg(long, env = "TABLE_SERVICE_HEADER_TIMEOUT", value_name = "SECONDS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub header_timeout: Option<u64>,
 
     /// How long a client may take to send the body of a request [default: 30]
     #[arg(long, env = "TABLE_SERVICE_BODY_TIMEOUT", value_name = "SECONDS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub body_timeout: Option<u64>,
 
     /// How long a client may take to read a response [default: 120]
     #[arg(long, env = "TABLE_SERVICE_RESPONSE_TIMEOUT", value_name = "SECONDS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub response_timeout: Option<u64>,
 
     /// How often entities that have expired are removed from the databases; 0 turns that off [default: 10]
     #[arg(long, env = "TABLE_SERVICE_EXPIRY_INTERVAL", value_name = "SECONDS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry_interval: Option<u64>,
 
     /// Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed [default: none]
@@ -176,32 +145,28 @@ pub struct Settings {
         value_name = "ADDRESS[/BITS]",
         value_delimiter = ','
     )]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trusted_proxies: Vec<String>,
 
     /// How long running requests may take to finish on shutdown [default: 30]
     #[arg(long, env = "TABLE_SERVICE_SHUTDOWN_TIMEOUT", value_name = "SECONDS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub shutdown_timeout: Option<u64>,
 
     /// What to log, such as info, debug or table_service_gateway=debug [default: info]
     #[arg(long, env = "TABLE_SERVICE_LOG", value_name = "FILTER")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
 
     /// The form of the log [default: text]
     #[arg(long, env = "TABLE_SERVICE_LOG_FORMAT", value_name = "FORMAT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
 
     /// Several accounts, each with its own database.
     #[arg(skip)]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing)]
     pub accounts: Vec<AccountSettings>,
 
     /// The issuer of the account's bearer tokens.
     #[arg(skip)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing)]
     pub bearer: Option<BearerSettings>,
 }
 

@@ -10,6 +10,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
+use postgres_types::Json;
+use serde_json::value::RawValue;
 use table_service_connect::{Opened, Server, Wire, with_sources};
 use table_service_model::extension::{self, Extension};
 use tokio::time::timeout;
@@ -21,7 +23,7 @@ use super::error::lacks_library;
 use super::probe::{self, Probe};
 use super::shard_maps::Shard;
 use super::statements::{BEGIN_READ_ONLY, IN_RECOVERY, LIBRARY, PROBE, ROLLBACK, Statement};
-use super::types::{Json, Measured, Parameters};
+use super::types::{Measured, Parameters};
 use super::version::outdated;
 
 /// The time limit of a connect. A server that hangs must not hold a request for minutes.
@@ -495,8 +497,8 @@ pub async fn ask_for_properties(mut connection: Connection) -> Result<(Connectio
     let statement = Statement::GetServiceProperties;
     let rows = in_words(timeout(CONNECT_TIMEOUT, connection.query(statement, &[])).await)?;
     let row = rows.first().ok_or("there are none")?;
-    let json: Json<'_> = row.try_get(0).map_err(|error| with_sources(&error))?;
-    let json = json.0.to_owned();
+    let json: Json<&RawValue> = row.try_get(0).map_err(|error| with_sources(&error))?;
+    let json = json.0.get().to_owned();
     Ok((connection, json))
 }
 

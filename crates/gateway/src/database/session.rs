@@ -4,6 +4,8 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
+use postgres_types::Json;
+use serde_json::value::RawValue;
 use table_service_connect::with_sources;
 use table_service_model::error::{RequestError, Retry};
 use table_service_model::filter::{Dialect, Filter, Plan};
@@ -18,7 +20,7 @@ use super::grouped_reads::{Begin, EntityAddress, GROUP_TIME, GroupedAnswer, Lead
 use super::node::Lease;
 use super::nodes::{Database, Endpoint};
 use super::statements::{Effect, Statement};
-use super::types::{BagParameter, BatchOperation, Json, JsonParameter, Parameters};
+use super::types::{BagParameter, BatchOperation, JsonParameter, Parameters};
 use crate::failure::Failure;
 
 /// Most retries of a statement.
@@ -704,7 +706,7 @@ pub fn column<'r, T: postgres_types::FromSql<'r>>(row: &'r Row, index: usize) ->
 
 fn json(rows: &[Row]) -> Result<String, Failure> {
     let row = rows.first().ok_or_else(no_row)?;
-    column::<Json<'_>>(row, 0).map(|json| json.0.to_owned())
+    column::<Json<&RawValue>>(row, 0).map(|json| json.0.get().to_owned())
 }
 
 fn no_row() -> Failure {

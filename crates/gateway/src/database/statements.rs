@@ -25,33 +25,6 @@ pub const PROBE: &str = "SELECT pg_catalog.clock_timestamp(), \
 pub const LIBRARY: &str = "SELECT table_service.expires_at(NULL::pg_catalog.timestamptz, NULL::table_service.properties, \
     NULL::pg_catalog.text, NULL::pg_catalog.int8)";
 
-/// A call of one function of the extension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Statement {
-    CreateTable,
-    DeleteTable,
-    QueryTables,
-    InsertEntity,
-    ReplaceEntity,
-    MergeEntity,
-    InsertOrReplaceEntity,
-    InsertOrMergeEntity,
-    DeleteEntity,
-    ExecuteBatch,
-    ExpireEntities,
-    GetEntity,
-    GetVersion,
-    QueryChangeFeeds,
-    QueryExpiry,
-    QueryPage,
-    QueryPageChunks,
-    ShardMap,
-    GetAccessPolicies,
-    SetAccessPolicies,
-    GetServiceProperties,
-    SetServiceProperties,
-}
-
 /// Whether a statement may be retried if it is not known whether it was executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
@@ -67,139 +40,99 @@ pub enum Nodes {
     Any,
 }
 
-impl Statement {
-    pub const ALL: [Statement; 22] = [
-        Statement::CreateTable,
-        Statement::DeleteTable,
-        Statement::QueryTables,
-        Statement::InsertEntity,
-        Statement::ReplaceEntity,
-        Statement::MergeEntity,
-        Statement::InsertOrReplaceEntity,
-        Statement::InsertOrMergeEntity,
-        Statement::DeleteEntity,
-        Statement::ExecuteBatch,
-        Statement::ExpireEntities,
-        Statement::GetEntity,
-        Statement::GetVersion,
-        Statement::QueryChangeFeeds,
-        Statement::QueryExpiry,
-        Statement::QueryPage,
-        Statement::QueryPageChunks,
-        Statement::ShardMap,
-        Statement::GetAccessPolicies,
-        Statement::SetAccessPolicies,
-        Statement::GetServiceProperties,
-        Statement::SetServiceProperties,
-    ];
-
-    /// Each gives all arguments of a function, with their types. So it calls that function, also if another user has made functions of
-    /// the same name: those have other types or more arguments.
-    pub const fn sql(self) -> &'static str {
-        match self {
-            Statement::CreateTable => "SELECT table_service.create_table($1::pg_catalog.text, false)",
-            Statement::DeleteTable => "SELECT table_service.delete_table($1::pg_catalog.text, false)",
-            Statement::QueryTables => {
-                "SELECT t.table_name, t.continuation_token FROM table_service.query_tables(\
-                 $1::pg_catalog.text, $2::pg_catalog.int8, $3::pg_catalog.text, NULL::table_service.properties) AS t"
-            }
-            Statement::InsertEntity => {
-                "SELECT table_service.insert_entity(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::table_service.properties)"
-            }
-            Statement::ReplaceEntity => {
-                "SELECT table_service.replace_entity(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::table_service.properties, $5::pg_catalog.text)"
-            }
-            Statement::MergeEntity => {
-                "SELECT table_service.merge_entity(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::table_service.properties, $5::pg_catalog.text)"
-            }
-            Statement::InsertOrReplaceEntity => {
-                "SELECT table_service.insert_or_replace_entity(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::table_service.properties)"
-            }
-            Statement::InsertOrMergeEntity => {
-                "SELECT table_service.insert_or_merge_entity(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::table_service.properties)"
-            }
-            Statement::DeleteEntity => {
-                "SELECT table_service.delete_entity(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text, false)"
-            }
-            Statement::ExecuteBatch => {
-                "SELECT b.etag FROM table_service.execute_batch(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, VARIADIC $3::table_service.batch_operation[]) AS b"
-            }
-            Statement::ExpireEntities => {
-                "SELECT e.deleted, e.more, e.oldest, e.reason FROM table_service.expire_entities(\
-                 $1::pg_catalog.text, $2::pg_catalog.int8, $3::pg_catalog.timestamptz, true) AS e"
-            }
-            Statement::GetEntity => {
-                "SELECT e.\"timestamp\", e.properties FROM table_service.get_entity(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, NULL::pg_catalog.text) AS e"
-            }
-            Statement::GetVersion => {
-                "SELECT e.\"timestamp\" FROM table_service.get_entity(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, 'PartitionKey'::pg_catalog.text) AS e"
-            }
-            Statement::QueryChangeFeeds => {
-                "SELECT f.feed_name, f.retained_bytes, f.wal_status FROM table_service.query_change_feeds() AS f"
-            }
-            Statement::QueryExpiry => {
-                "SELECT x.table_name, x.oldest FROM table_service.query_expiry(NULL::pg_catalog.text) AS x WHERE x.is_valid"
-            }
-            Statement::QueryPage => {
-                "SELECT p.partition_key, p.row_key, p.\"timestamp\", p.properties, p.continuation_token FROM table_service.query_page(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.int8, $5::pg_catalog.text, \
-                 NULL::table_service.properties) AS p"
-            }
-            Statement::QueryPageChunks => {
-                "SELECT p.chunk, p.continuation_token FROM table_service.query_page_chunks(\
-                 $1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.text, \
-                 NULL::table_service.properties, $5::pg_catalog.text, $6::pg_catalog.int8) AS p"
-            }
-            Statement::ShardMap => {
-                "SELECT m.from_hash, m.to_hash, m.node_name, m.node_port, m.is_local \
-                 FROM table_service.shard_map($1::pg_catalog.text) AS m"
-            }
-            Statement::GetAccessPolicies => "SELECT table_service.get_access_policies($1::pg_catalog.text)",
-            Statement::SetAccessPolicies => {
-                "SELECT table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.json)"
-            }
-            Statement::GetServiceProperties => "SELECT table_service.get_service_properties()",
-            Statement::SetServiceProperties => "SELECT table_service.set_service_properties($1::pg_catalog.json)",
+macro_rules! statements {
+    ($($name:ident, $nodes:ident, $effect:ident, $sql:literal;)*) => {
+        /// A call of one function of the extension.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Statement {
+            $($name,)*
         }
-    }
 
-    pub const fn nodes(self) -> Nodes {
-        match self {
-            Statement::CreateTable
-            | Statement::DeleteTable
-            | Statement::ExpireEntities
-            | Statement::QueryChangeFeeds
-            | Statement::QueryExpiry
-            | Statement::QueryTables
-            | Statement::GetAccessPolicies
-            | Statement::SetAccessPolicies
-            | Statement::GetServiceProperties
-            | Statement::SetServiceProperties => Nodes::First,
-            _ => Nodes::Any,
-        }
-    }
+        impl Statement {
+            pub const ALL: [Statement; [$(Statement::$name),*].len()] = [$(Statement::$name),*];
 
-    pub const fn effect(self) -> Effect {
-        match self {
-            Statement::QueryTables
-            | Statement::QueryExpiry
-            | Statement::GetEntity
-            | Statement::GetVersion
-            | Statement::QueryPage
-            | Statement::QueryPageChunks
-            | Statement::ShardMap
-            | Statement::GetAccessPolicies
-            | Statement::GetServiceProperties => Effect::Reads,
-            _ => Effect::Writes,
+            pub const fn sql(self) -> &'static str {
+                match self {
+                    $(Statement::$name => $sql,)*
+                }
+            }
+
+            pub const fn nodes(self) -> Nodes {
+                match self {
+                    $(Statement::$name => Nodes::$nodes,)*
+                }
+            }
+
+            pub const fn effect(self) -> Effect {
+                match self {
+                    $(Statement::$name => Effect::$effect,)*
+                }
+            }
         }
-    }
+    };
+}
+
+// Each gives all arguments of a function, with their types. So it calls that function, also if another user has made functions of
+// the same name: those have other types or more arguments.
+statements! {
+    CreateTable, First, Writes,
+        "SELECT table_service.create_table($1::pg_catalog.text, false)";
+    DeleteTable, First, Writes,
+        "SELECT table_service.delete_table($1::pg_catalog.text, false)";
+    QueryTables, First, Reads,
+        "SELECT t.table_name, t.continuation_token FROM table_service.query_tables(\
+         $1::pg_catalog.text, $2::pg_catalog.int8, $3::pg_catalog.text, NULL::table_service.properties) AS t";
+    InsertEntity, Any, Writes,
+        "SELECT table_service.insert_entity(\
+         $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::table_service.properties)";
+    ReplaceEntity, Any, Writes,
+        "SELECT table_service.replace_entity(\
+         $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::table_service.properties, $5::pg_catalog.text)";
+    MergeEntity, Any, Writes,
+        "SELECT table_service.merge_entity(\
+         $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::table_service.properties, $5::pg_catalog.text)";
+    InsertOrReplaceEntity, Any, Writes,
+        "SELECT table_service.insert_or_replace_entity(\
+         $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::table_service.properties)";
+    InsertOrMergeEntity, Any, Writes,
+        "SELECT table_service.insert_or_merge_entity(\
+         $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::table_service.properties)";
+    DeleteEntity, Any, Writes,
+        "SELECT table_service.delete_entity(\
+         $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.text, false)";
+    ExecuteBatch, Any, Writes,
+        "SELECT b.etag FROM table_service.execute_batch(\
+         $1::pg_catalog.text, $2::pg_catalog.text, VARIADIC $3::table_service.batch_operation[]) AS b";
+    ExpireEntities, First, Writes,
+        "SELECT e.deleted, e.more, e.oldest, e.reason FROM table_service.expire_entities(\
+         $1::pg_catalog.text, $2::pg_catalog.int8, $3::pg_catalog.timestamptz, true) AS e";
+    GetEntity, Any, Reads,
+        "SELECT e.\"timestamp\", e.properties FROM table_service.get_entity(\
+         $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, NULL::pg_catalog.text) AS e";
+    GetVersion, Any, Reads,
+        "SELECT e.\"timestamp\" FROM table_service.get_entity(\
+         $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, 'PartitionKey'::pg_catalog.text) AS e";
+    QueryChangeFeeds, First, Writes,
+        "SELECT f.feed_name, f.retained_bytes, f.wal_status FROM table_service.query_change_feeds() AS f";
+    QueryExpiry, First, Reads,
+        "SELECT x.table_name, x.oldest FROM table_service.query_expiry(NULL::pg_catalog.text) AS x WHERE x.is_valid";
+    QueryPage, Any, Reads,
+        "SELECT p.partition_key, p.row_key, p.\"timestamp\", p.properties, p.continuation_token FROM table_service.query_page(\
+         $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, $4::pg_catalog.int8, $5::pg_catalog.text, \
+         NULL::table_service.properties) AS p";
+    QueryPageChunks, Any, Reads,
+        "SELECT p.chunk, p.continuation_token FROM table_service.query_page_chunks(\
+         $1::pg_catalog.text, $2::pg_catalog.text, NULL::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.text, \
+         NULL::table_service.properties, $5::pg_catalog.text, $6::pg_catalog.int8) AS p";
+    ShardMap, Any, Reads,
+        "SELECT m.from_hash, m.to_hash, m.node_name, m.node_port, m.is_local \
+         FROM table_service.shard_map($1::pg_catalog.text) AS m";
+    GetAccessPolicies, First, Reads,
+        "SELECT table_service.get_access_policies($1::pg_catalog.text)";
+    SetAccessPolicies, First, Writes,
+        "SELECT table_service.set_access_policies($1::pg_catalog.text, $2::pg_catalog.json)";
+    GetServiceProperties, First, Reads,
+        "SELECT table_service.get_service_properties()";
+    SetServiceProperties, First, Writes,
+        "SELECT table_service.set_service_properties($1::pg_catalog.json)";
 }

@@ -86,19 +86,6 @@ impl<'a> FromSql<'a> for Timestamp {
     }
 }
 
-/// JSON text.
-pub struct Json<'a>(pub &'a str);
-
-impl<'a> FromSql<'a> for Json<'a> {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {
-        Ok(Json(std::str::from_utf8(raw)?))
-    }
-
-    fn accepts(ty: &Type) -> bool {
-        *ty == Type::JSON
-    }
-}
-
 /// JSON text as a parameter.
 #[derive(Debug)]
 pub struct JsonParameter(pub String);
