@@ -20,6 +20,17 @@ SELECT set_access_policies('Employees', '[{"Id": "readers", "Permission": "r"}]'
 SELECT get_access_policies('Employees') -> 0 ->> 'Id' AS id;
 SELECT set_service_properties('{"HourMetrics": {"Version": "1.0", "Enabled": true, "IncludeAPIs": true, "RetentionPolicy": {"Enabled": true, "Days": 7}}}');
 
+-- The map of shards is that of Citus, on every server.
+CREATE FUNCTION public.map() RETURNS TABLE (shards bigint, covers boolean, local bigint, servers bigint) LANGUAGE sql AS $$
+    SELECT count(*), min(from_hash) = -2147483648 AND max(to_hash) = 2147483647 AND sum(to_hash::bigint - from_hash + 1) = 4294967296,
+        count(*) FILTER (WHERE is_local), count(DISTINCT (node_name, node_port))
+    FROM table_service.shard_map('Employees') $$;
+SELECT * FROM public.map();
+SELECT count(*) FROM generate_series(1, 500) AS i, table_service.shard_map('Employees') AS m
+WHERE partition_hash('p' || i) BETWEEN m.from_hash AND m.to_hash
+AND (m.node_name, m.node_port) = (SELECT n.nodename, n.nodeport FROM pg_dist_placement AS p JOIN pg_dist_node AS n USING (groupid)
+    WHERE p.shardid = get_shard_id_for_distribution_column('table_service_data."Employees"', 'p' || i));
+
 -- On a worker entities are read and written, and tables are not.
 \c - - 127.0.0.1 :worker1
 SET search_path = table_service, public;
@@ -29,6 +40,7 @@ SELECT partition_key, row_key, properties FROM get_entity('eMPLOYEES', 'Marketin
 SELECT insert_entity('Employees', 'Sales', '00002', '{"FirstName": "Ken"}') IS NOT NULL AS written;
 SELECT insert_entity('Nobody', 'Sales', '00002', '{}');
 SELECT get_service_properties() -> 'HourMetrics' -> 'RetentionPolicy' ->> 'Days' AS days;
+SELECT * FROM public.map();
 SELECT create_table('Others');
 SELECT delete_table('Employees');
 SELECT get_access_policies('Employees');
