@@ -35,10 +35,10 @@ extension_sql_file!(
     creates = [
         Type(postgres::types::PropertiesArg),
         Type(postgres::types::PropertiesOut),
-        Type(postgres::types::EntityArg),
-        Type(postgres::types::EntityOut),
-        Type(postgres::types::BatchOperationsArg),
-        Type(postgres::types::BatchOperationOut),
+        Type(storage::entity::EntityArg),
+        Type(storage::entity::EntityOut),
+        Type(storage::batch_operation::BatchOperationsArg),
+        Type(storage::batch_operation::BatchOperationOut),
         Type(api::results::Entities)
     ]
 );
@@ -105,7 +105,7 @@ pub extern "C-unwind" fn _PG_init() {
         .report(PgLogLevel::ERROR);
     }
     postgres::settings::define();
-    postgres::catalog::watch();
+    postgres::catalog::watch(storage::known::forget);
     postgres::analysis::watch();
     postgres::out_of_memory::prepared();
 }

@@ -14,8 +14,9 @@ use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
 use crate::postgres::settings::filter_dialect;
 use crate::postgres::types::value::{Text, Value};
-use crate::postgres::types::{BatchOperationOut, BatchOperationsArg, PropertiesArg, TextArg, TextArrayArg};
+use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
 use crate::storage::arguments::{self, prevent_if_read_only, required};
+use crate::storage::batch_operation::{BatchOperationOut, BatchOperationsArg};
 use crate::storage::result_set::ResultSet;
 use crate::storage::table::{Table, TableLock};
 

@@ -7,7 +7,8 @@ use table_service_model::{Error, etag, key};
 use super::time_keys::TIMESTAMP;
 use crate::postgres::clock::ticks_of;
 use crate::postgres::error::OrRaise;
-use crate::postgres::types::{EntityArg, EntityOut, JsonOut, TextArg};
+use crate::postgres::types::{JsonOut, TextArg};
+use crate::storage::entity::{EntityArg, EntityOut};
 
 /// Returns the ETag of an entity, or NULL if it has no Timestamp.
 #[pg_extern(name = "etag", immutable, strict, parallel_safe)]

@@ -11,7 +11,7 @@ use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::free_index_name;
 use crate::engine::sweep::{BEGINNING, look, sweep_all, sweep_named, sweep_unnamed};
 use crate::postgres::call::Call;
-use crate::postgres::catalog::{self, ExpiryIndex};
+use crate::postgres::catalog;
 use crate::postgres::definition::{drop_objects, hold_names};
 use crate::postgres::error::OrRaise;
 use crate::postgres::raised::rethrow;
@@ -23,6 +23,7 @@ use crate::storage::arguments::{prevent_if_read_only, required, top_out_of_range
 use crate::storage::direct::reads_every_row;
 use crate::storage::expired::oldest;
 use crate::storage::indexes::{KnownIndex, of_index, of_table};
+use crate::storage::known::ExpiryIndex;
 use crate::storage::property_index::{concurrent_creation, qualified_name};
 use crate::storage::result_set::ResultSet;
 use crate::storage::statement::expiry_expression;
@@ -177,11 +178,10 @@ fn query_expiry(table_name: default!(Option<TextArg<'_>>, "NULL"), call: Call<'_
         let tables = tables_with_expiry(table_name)?;
         let mut result = ResultSet::open(call);
         for (table, indexes) in tables {
-            // Entities on other servers do not expire. Nobody waits for a table that is not named, and its locks are given back.
+            // Nobody waits for a table that is not named, and its locks are given back.
             let oldest: Vec<Option<i64>> = look(|| {
-                let readable = (!table.is_distributed())
-                    .then(|| table.try_lock(TableLock::Read))
-                    .flatten()
+                let readable = table
+                    .try_lock(TableLock::Read)
                     .is_some_and(|table| reads_every_row(&table).is_some());
                 let of = |index: &ExpiryIndex| (readable && index.is_valid).then(|| oldest(table.oid(), index));
                 indexes.iter().map(|index| of(index).flatten().flatten()).collect()
@@ -322,14 +322,10 @@ fn in_force(table: &Table) -> Option<ExpiryIndex> {
 }
 
 fn require_local(table: &Table) -> Result<(), Error> {
-    if table.is_distributed() {
-        return Err(Error::NotImplemented {
-            reason: "Entities of distributed tables do not expire. Delete them with a filter on a property or on Timestamp, \
-                     in pages"
-                .to_owned(),
-        });
-    }
-    Ok(())
+    table.require_local(|| {
+        "Entities of distributed tables do not expire. Delete them with a filter on a property or on Timestamp, in pages"
+            .to_owned()
+    })
 }
 
 fn invalid(reason: &str) -> Error {

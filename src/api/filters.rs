@@ -5,13 +5,14 @@ use table_service_model::filter::{Dialect, Filter, Plan};
 use table_service_model::{Error, property_name};
 
 use crate::engine::matches::{COST, selectivity, simplified};
-use crate::engine::residual::{ScannedEntity, ScannedProperties, TestedEntity, parsed};
 use crate::postgres::call::Call;
 use crate::postgres::error::OrRaise;
 use crate::postgres::settings::filter_dialect;
-use crate::postgres::types::{EntityArg, PlannerRequestArg, PropertiesArg, TextArg};
+use crate::postgres::types::{PlannerRequestArg, PropertiesArg, TextArg};
 use crate::storage::arguments::required;
+use crate::storage::entity::EntityArg;
 use crate::storage::planner::{self, Request};
+use crate::storage::residual::{ScannedEntity, ScannedProperties, TestedEntity, parsed};
 use crate::storage::statement::{passes, range_to_sql};
 
 /// Answers the planner's requests about `matches`: to a call with a constant filter it adds the conditions on keys and on

@@ -12,8 +12,9 @@ use crate::engine::rewrite::Rewrite;
 use crate::engine::write;
 use crate::postgres::clock::etag;
 use crate::postgres::error::OrRaise;
-use crate::postgres::types::{EntityOut, PropertiesArg, TextArg, TextArrayArg};
+use crate::postgres::types::{PropertiesArg, TextArg, TextArrayArg};
 use crate::storage::arguments::{self, EntityKeys, prevent_if_read_only, required};
+use crate::storage::entity::EntityOut;
 use crate::storage::statement::UpdateMode;
 use crate::storage::table::{Table, TableLock};
 

@@ -61,16 +61,13 @@ pub struct Step {
 /// # Errors
 /// `NotImplemented`.
 pub fn require_local(table: &Table, function: &CStr) -> Result<(), Error> {
-    if table.is_distributed() {
-        return Err(Error::NotImplemented {
-            reason: format!(
-                "{} does not work on distributed tables. Read pages of keys with query_page(), and delete or merge them in \
-                 batches",
-                function.to_string_lossy()
-            ),
-        });
-    }
-    Ok(())
+    table.require_local(|| {
+        format!(
+            "{} does not work on distributed tables. Read pages of keys with query_page(), and delete or merge them in \
+             batches",
+            function.to_string_lossy()
+        )
+    })
 }
 
 /// Counts the entities of a plan's ranges that pass its filter, under the caller's snapshot.

@@ -13,7 +13,6 @@ pub mod matches;
 pub mod page;
 pub mod policies;
 pub mod property_index;
-pub mod residual;
 pub mod rewrite;
 pub mod scan;
 pub mod sweep;

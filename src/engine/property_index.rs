@@ -11,11 +11,11 @@ use table_service_model::property_index::{Condition, Span, condition};
 use table_service_model::read_strategy::{Count, Decision, Evidence, FEW, Finding, Left, Look, PlannedCall, Strategy};
 
 use crate::postgres::btree::{self, Comparison};
-use crate::postgres::catalog::PropertyIndex;
 use crate::postgres::types::value::{Text, Value};
 use crate::postgres::varlena::Varlena;
 use crate::storage::direct::{EveryRow, reads_every_row};
 use crate::storage::indexes;
+use crate::storage::known::PropertyIndex;
 use crate::storage::primary_key::primary_key;
 use crate::storage::property_index::{
     can_count, count_entries, count_pages, estimate_rows, has_statistics, part_between,

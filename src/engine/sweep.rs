@@ -6,7 +6,6 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys;
 use table_service_model::Error;
 
-use crate::postgres::catalog::ExpiryIndex;
 use crate::postgres::clock::now;
 use crate::postgres::privileges::has_all;
 use crate::postgres::raised::{is_cancel, message, rethrow};
@@ -19,6 +18,7 @@ use crate::storage::direct::reads_every_row;
 use crate::storage::expired::{Part, Removal, Removed, deletes_run_nothing, oldest, parts, remove};
 use crate::storage::expiry::Expiries;
 use crate::storage::indexes::of_table;
+use crate::storage::known::ExpiryIndex;
 use crate::storage::statement::IndexScan;
 use crate::storage::table::{Table, TableLock};
 
@@ -82,7 +82,7 @@ pub fn sweep_named(table: &Table, top: u64, since: i64) -> Result<Option<Swept>,
 pub fn sweep_unnamed(table: &Table, top: u64, since: i64) -> Option<Swept> {
     // A look under a lock needs the right to change what it finds.
     const RIGHTS: u32 = pg_sys::ACL_SELECT | pg_sys::ACL_UPDATE | pg_sys::ACL_DELETE;
-    if !has_all(table.oid(), RIGHTS) || table.is_distributed() {
+    if !has_all(table.oid(), RIGHTS) {
         return None;
     }
     // A session that holds locks on entities of some tables waits for no other table.

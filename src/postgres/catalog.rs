@@ -1,22 +1,15 @@
-//! Looks up the OIDs of the extension's own objects and of the tables of the service. They are kept until PostgreSQL's
-//! invalidation messages say that they have changed.
+//! Looks up the OIDs of the extension's own objects. They are kept until PostgreSQL's invalidation messages say that they have changed.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::ffi::{CStr, c_int};
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::OnceLock;
 
 use pgrx::prelude::*;
-use table_service_model::expiry::Expiry;
 
 pub const SCHEMA: &CStr = c"table_service";
 /// The schema of the tables of the service.
 pub const DATA_SCHEMA: &str = "table_service_data";
 pub const DATA_SCHEMA_NAME: &CStr = c"table_service_data";
-
-/// How many tables' names are kept.
-const TABLES_KEPT: usize = 1000;
 
 /// The OIDs of the extension's own objects.
 #[derive(Clone, Copy)]
@@ -39,83 +32,19 @@ pub struct OwnObjects {
     pub filter_function: pg_sys::Oid,
 }
 
-/// A table of the service.
-#[derive(Debug, Clone, Copy)]
-pub struct KnownTable {
-    pub oid: pg_sys::Oid,
-    /// Whether its entities are on other servers.
-    pub is_distributed: bool,
-}
-
-/// An index of a table that finds entities by a property.
-#[derive(Debug, Clone)]
-pub struct PropertyIndex {
-    pub oid: pg_sys::Oid,
-    pub property: Rc<str>,
-    /// Whether the planner may read the index.
-    pub is_valid: bool,
-    /// Whether an entry needs nothing else: the index is neither unique nor has further columns.
-    pub is_plain: bool,
-}
-
-/// An index of a table that says when its entities expire.
-#[derive(Debug, Clone)]
-pub struct ExpiryIndex {
-    pub oid: pg_sys::Oid,
-    pub expiry: Expiry,
-    /// Whether the planner may read the index. Only then entities expire.
-    pub is_valid: bool,
-    /// Whether an entry needs nothing else: the index is neither unique nor has further columns.
-    pub is_plain: bool,
-}
-
-/// The indexes of a table that the extension knows.
-#[derive(Clone)]
-pub struct Indexes {
-    pub properties: Rc<[PropertyIndex]>,
-    pub expiries: Rc<[ExpiryIndex]>,
-    /// The expiries of the valid indexes in `expiries`, each once.
-    pub in_force: Arc<[Expiry]>,
-}
-
-impl Indexes {
-    pub fn new(properties: Vec<PropertyIndex>, expiries: Vec<ExpiryIndex>) -> Indexes {
-        let mut in_force: Vec<Expiry> = Vec::new();
-        for index in expiries.iter().filter(|index| index.is_valid) {
-            if !in_force.contains(&index.expiry) {
-                in_force.push(index.expiry.clone());
-            }
-        }
-        Indexes {
-            properties: properties.into(),
-            expiries: expiries.into(),
-            in_force: in_force.into(),
-        }
-    }
-
-    fn has(&self, index: pg_sys::Oid) -> bool {
-        self.properties.iter().any(|known| known.oid == index) || self.expiries.iter().any(|known| known.oid == index)
-    }
-}
-
-impl AsRef<str> for PropertyIndex {
-    fn as_ref(&self) -> &str {
-        &self.property
-    }
-}
-
 thread_local! {
     static OWN_OBJECTS: Cell<Option<OwnObjects>> = const { Cell::new(None) };
-    /// The tables of the service by name, in the spelling that is stored.
-    static TABLES: RefCell<HashMap<Rc<str>, KnownTable>> = RefCell::default();
-    /// The indexes of tables.
-    static INDEXES: RefCell<HashMap<pg_sys::Oid, Indexes>> = RefCell::default();
     /// Counts the invalidation messages.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Registers callbacks for the invalidation messages of types, schemas, functions and tables.
-pub fn watch() {
+/// What forgets a relation: [`watch`].
+static FORGET: OnceLock<fn(pg_sys::Oid)> = OnceLock::new();
+
+/// Registers callbacks for the invalidation messages of types, schemas, functions and tables. From now on PostgreSQL calls `of_tables` for each
+/// relation that has changed, or with `InvalidOid` if any may have.
+pub fn watch(of_tables: fn(pg_sys::Oid)) {
+    let _ = FORGET.set(of_tables);
     let caches = [
         pg_sys::SysCacheIdentifier::TYPEOID,
         pg_sys::SysCacheIdentifier::NAMESPACEOID,
@@ -132,79 +61,25 @@ pub fn watch() {
 #[pg_guard]
 unsafe extern "C-unwind" fn changed(_argument: pg_sys::Datum, _cache: c_int, _hash: pg_sys::uint32) {
     OWN_OBJECTS.set(None);
-    TABLES.with_borrow_mut(HashMap::clear);
-    INDEXES.with_borrow_mut(HashMap::clear);
-    count_change();
+    forget(pg_sys::InvalidOid);
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn table_changed(_argument: pg_sys::Datum, relation: pg_sys::Oid) {
-    TABLES.with_borrow_mut(|tables| {
-        if relation == pg_sys::InvalidOid {
-            tables.clear();
-        } else {
-            tables.retain(|_, table| table.oid != relation);
-        }
-    });
-    INDEXES.with_borrow_mut(|tables| {
-        if relation == pg_sys::InvalidOid {
-            tables.clear();
-        } else {
-            tables.retain(|&table, indexes| table != relation && !indexes.has(relation));
-        }
-    });
-    count_change();
+    forget(relation);
 }
 
-fn count_change() {
+/// Has what is known of a relation forgotten, or of all for `InvalidOid`.
+fn forget(relation: pg_sys::Oid) {
+    if let Some(forget) = FORGET.get() {
+        forget(relation);
+    }
     CHANGES.set(CHANGES.get().wrapping_add(1));
 }
 
-/// Returns the table of the service with this name, from the cache or from `look_up`.
-///
-/// The cache keeps a table until an invalidation message says that it has changed. So a caller that locks the table
-/// must check afterwards whether such a message has arrived, as after any catalog look-up.
-pub fn table(name: &str, look_up: impl FnOnce() -> Option<KnownTable>) -> Option<(Rc<str>, KnownTable)> {
-    let kept = TABLES.with_borrow(|tables| {
-        tables
-            .get_key_value(name)
-            .map(|(name, &table)| (Rc::clone(name), table))
-    });
-    if kept.is_some() {
-        return kept;
-    }
-    let before = CHANGES.get();
-    let table = look_up()?;
-    let name: Rc<str> = name.into();
-    if before == CHANGES.get() {
-        TABLES.with_borrow_mut(|tables| {
-            if tables.len() >= TABLES_KEPT {
-                tables.clear();
-            }
-            tables.insert(Rc::clone(&name), table);
-        });
-    }
-    Some((name, table))
-}
-
-/// Takes something of the indexes of a table that the extension knows, from the cache or from `look_up`. The caller must have
-/// locked the table.
-pub fn indexes<R>(table: pg_sys::Oid, look_up: impl FnOnce() -> Indexes, take: impl Fn(&Indexes) -> R) -> R {
-    if let Some(taken) = INDEXES.with_borrow(|tables| tables.get(&table).map(&take)) {
-        return taken;
-    }
-    let before = CHANGES.get();
-    let indexes = look_up();
-    let taken = take(&indexes);
-    if before == CHANGES.get() {
-        INDEXES.with_borrow_mut(|tables| {
-            if tables.len() >= TABLES_KEPT {
-                tables.clear();
-            }
-            tables.insert(table, indexes);
-        });
-    }
-    taken
+/// Returns a number that is another one after each invalidation message.
+pub fn changes() -> u64 {
+    CHANGES.get()
 }
 
 /// Returns the OIDs of the extension's own objects.

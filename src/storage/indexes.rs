@@ -9,24 +9,25 @@ use pgrx::prelude::*;
 use table_service_model::expiry::Expiry;
 
 use super::columns::ColumnNumbers;
-use crate::postgres::catalog::{self, ExpiryIndex, Indexes, PropertyIndex};
+use super::known::{self, ExpiryIndex, Indexes, PropertyIndex};
+use crate::postgres::catalog;
 use crate::postgres::nodes::of_type;
 use crate::postgres::relation::with_relation;
 use crate::postgres::types::TextArg;
 
 /// Returns the indexes of a table that the caller has locked.
 pub fn of_table(table: pg_sys::Oid) -> Indexes {
-    catalog::indexes(table, || look_up(table), Indexes::clone)
+    known::indexes(table, || look_up(table), Indexes::clone)
 }
 
 /// Returns the property indexes of a table that the caller has locked.
 pub fn property_indexes(table: pg_sys::Oid) -> Rc<[PropertyIndex]> {
-    catalog::indexes(table, || look_up(table), |indexes| indexes.properties.clone())
+    known::indexes(table, || look_up(table), |indexes| indexes.properties.clone())
 }
 
 /// Returns when the entities of a table expire that the caller has locked.
 pub fn expiries(table: pg_sys::Oid) -> Arc<[Expiry]> {
-    catalog::indexes(table, || look_up(table), |indexes| indexes.in_force.clone())
+    known::indexes(table, || look_up(table), |indexes| indexes.in_force.clone())
 }
 
 fn look_up(table: pg_sys::Oid) -> Indexes {

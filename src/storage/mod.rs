@@ -2,20 +2,25 @@
 //! This storey stands between `engine` and `postgres`.
 
 pub mod arguments;
+pub mod batch_operation;
 pub mod columns;
 pub mod contract;
 pub mod direct;
+pub mod entity;
 pub mod execution;
 pub mod expired;
 pub mod expiry;
 pub mod indexes;
 pub mod inlining;
+pub mod known;
 pub mod name;
+mod placement;
 pub mod plan;
 pub mod planner;
 pub mod primary_key;
 pub mod property_index;
 pub mod receiver;
+pub mod residual;
 pub mod result_set;
 pub mod row;
 pub mod statement;

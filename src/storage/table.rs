@@ -11,9 +11,9 @@ use pgrx::prelude::*;
 use table_service_model::Error;
 use table_service_model::table_name::{self, Slips};
 
-use super::indexes;
+use super::known::{self, KnownTable};
 use super::name::QualifiedName;
-use crate::postgres::catalog::{self, KnownTable};
+use crate::postgres::catalog;
 use crate::postgres::citus::{self, is_table};
 use crate::postgres::privileges;
 use crate::postgres::relation::{is_before_row, with_relation};
@@ -23,7 +23,7 @@ use crate::postgres::types::name_bytes;
 pub struct Table {
     oid: pg_sys::Oid,
     name: QualifiedName,
-    is_distributed: bool,
+    pub(super) is_distributed: bool,
 }
 
 impl Table {
@@ -37,11 +37,6 @@ impl Table {
 
     pub fn oid(&self) -> pg_sys::Oid {
         self.oid
-    }
-
-    /// Returns whether Citus keeps the entities on other servers. Then only statements reach them.
-    pub fn is_distributed(&self) -> bool {
-        self.is_distributed
     }
 
     /// Returns the name as it is stored.
@@ -120,24 +115,13 @@ impl Table {
         }
     }
 
-    /// Refuses to read and write entities of a distributed table that has an expiry. Somebody has made one of the other by hand:
-    /// the functions refuse both.
-    fn with_expiry_it_keeps(self, lock: TableLock) -> Result<Table, Error> {
-        let is_defined = matches!(lock, TableLock::Define | TableLock::Drop);
-        if self.is_distributed && !is_defined && !indexes::expiries(self.oid).is_empty() {
-            return Err(Error::NotImplemented {
-                reason: "Entities of distributed tables do not expire. Call drop_expiry for this table".to_owned(),
-            });
-        }
-        Ok(self)
-    }
-
-    /// Locks the table if nobody has to wait for that. Returns it as it is now; `None` if somebody holds another lock, or if it is
-    /// gone.
+    /// Locks the table if nobody has to wait for that. Returns it as it is now; `None` if somebody holds another lock, if it is gone, or if
+    /// [`Table::open`] would refuse it.
     pub fn try_lock(&self, lock: TableLock) -> Option<Table> {
         // SAFETY: the function locks any OID.
         let is_locked = unsafe { pg_sys::ConditionalLockRelationOid(self.oid, lock.mode()) };
-        is_locked.then(|| table_by_oid(self.oid)).flatten()
+        let table = is_locked.then(|| table_by_oid(self.oid)).flatten()?;
+        table.with_expiry_it_keeps(lock).ok()
     }
 
     /// Gives back a lock that [`Table::open`] took, before the transaction ends.
@@ -191,7 +175,7 @@ impl TableLock {
 /// Finds a table by the spelling that is stored, the usual case.
 fn by_spelling(name: &str) -> Option<Table> {
     let look_up = || relation_in_data_schema(name).filter(|&oid| is_table(oid)).map(known);
-    let (name, table) = catalog::table(name, look_up)?;
+    let (name, table) = known::table(name, look_up)?;
     Some(Table::new(table, name))
 }
 

@@ -311,11 +311,8 @@ impl<'a> BatchAttempt<'a> {
         Ok(())
     }
 
-    /// Checks the operations on locked entities, and writes these.
-    ///
-    /// On a distributed table it writes only those that still have the versions that were locked. The lock does not last if
-    /// Citus moves the shard before this transaction has written: then the new placement is written, which nobody has
-    /// locked.
+    /// Checks the operations on locked entities, and writes these. Where locks do not last, it writes only those that still have the versions
+    /// that were locked.
     fn write_locked(
         &mut self,
         spi: &Connection,
@@ -340,8 +337,8 @@ impl<'a> BatchAttempt<'a> {
             return Ok(());
         }
         let version = |step: &Step<'_>| locked.get(step.row_key()).map_or(0, |stored| stored.timestamp);
-        let is_distributed = self.table.is_distributed();
-        let versions = |steps: &[Step<'_>]| is_distributed.then(|| Array::of_timestamps(steps.iter().map(version)));
+        let keeps_locks = self.table.keeps_locks();
+        let versions = |steps: &[Step<'_>]| (!keeps_locks).then(|| Array::of_timestamps(steps.iter().map(version)));
         let mut unwritten = Vec::new();
         if !replaced.is_empty() {
             let bags = bags.iter().map(PropertiesBuf::as_properties);
@@ -363,7 +360,7 @@ impl<'a> BatchAttempt<'a> {
         for step in unwritten {
             let version = (step.index, version(&step));
             // If the previous attempt failed with the same version, the shard has not moved.
-            if is_distributed && !self.earlier.have_seen(version) {
+            if !keeps_locks && !self.earlier.have_seen(version) {
                 moved.push(version);
             } else {
                 self.fail(step.index, suppressed());
@@ -388,7 +385,7 @@ impl<'a> BatchAttempt<'a> {
     ) -> Result<Vec<Step<'a>>, Failed> {
         let stamp = ClockReading::after(self.latest);
         let (table, partition_key) = (self.table.name(), self.partition_key());
-        let rows = if self.table.is_distributed() && write != WriteMany::Replace {
+        let rows = if write != WriteMany::Replace && !self.table.inserts_arrays() {
             let keys = run.iter().map(|step| Text::new(step.row_key()));
             let rows: Vec<_> = keys.zip(bags.map(Bag::new)).collect();
             spi.run(table, &Statement::write_rows(write, partition_key, stamp.clock, &rows))

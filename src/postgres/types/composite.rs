@@ -8,7 +8,7 @@ use crate::postgres::descriptor::type_of;
 /// Makes a datum of a composite type in the current memory context. `None` stands for NULL.
 ///
 /// Raises `datatype_mismatch` if the number or the types of the values are not those of the attributes.
-pub(super) fn composite<const N: usize>(type_oid: pg_sys::Oid, values: [Option<Value<'_>>; N]) -> pg_sys::Datum {
+pub fn composite<const N: usize>(type_oid: pg_sys::Oid, values: [Option<Value<'_>>; N]) -> pg_sys::Datum {
     let mut datums = values.map(|value| value.map_or(pg_sys::Datum::null(), Value::datum));
     let mut nulls = values.map(|value| value.is_none());
     // SAFETY: an entry of the type cache stays where it is. Its descriptor is NULL if the type is not composite, and valid

@@ -1,9 +1,7 @@
 //! The SQL types of the functions' arguments and results, one file for each type.
 
-mod batch_operation;
 mod bytea;
-mod composite;
-mod entity;
+pub mod composite;
 mod internal;
 mod json;
 mod properties;
@@ -13,9 +11,7 @@ mod text;
 mod trigger;
 pub mod value;
 
-pub use batch_operation::{BatchOperationOut, BatchOperationsArg};
 pub use bytea::ByteaOut;
-pub use entity::{EntityArg, EntityOut};
 pub use internal::{MessageArg, PlannerRequestArg};
 pub use json::{JsonArg, JsonOut, JsonbArg, JsonbOut};
 pub use properties::{PropertiesArg, PropertiesOut, ShellIn, ShellOut};

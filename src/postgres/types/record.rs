@@ -26,7 +26,7 @@ external_sql_type!(RecordArg<'_>, "record");
 argument!(RecordArg);
 
 /// The values of the columns of a row. They live as long as the row.
-pub(super) struct Deformed<'a> {
+pub struct Deformed<'a> {
     values: Vec<pg_sys::Datum>,
     nulls: Vec<bool>,
     source: PhantomData<&'a ()>,
@@ -34,7 +34,7 @@ pub(super) struct Deformed<'a> {
 
 impl Deformed<'_> {
     /// Returns a column, counted from zero. `None` stands for NULL.
-    pub(super) fn value(&self, column: usize) -> Option<pg_sys::Datum> {
+    pub fn value(&self, column: usize) -> Option<pg_sys::Datum> {
         match self.nulls.get(column) {
             Some(false) => self.values.get(column).copied(),
             _ => None,
@@ -178,7 +178,7 @@ impl<'a> RecordArg<'a> {
     }
 
     /// Returns the values of the columns.
-    pub(super) fn deform(&self) -> Deformed<'a> {
+    pub fn deform(&self) -> Deformed<'a> {
         self.deform_by(&self.descriptor())
     }
 

@@ -7,7 +7,7 @@ use table_service_model::Properties;
 
 use crate::postgres::catalog::{self, OwnObjects};
 use crate::postgres::privileges::{has_all, has_all_and_usage, has_policies};
-use crate::postgres::relation::{Relation, is_before_row, with_relation};
+use crate::postgres::relation::{Relation, is_before_row};
 use crate::postgres::settings;
 use crate::postgres::spi::connect;
 use crate::postgres::types::PropertiesArg;
@@ -38,13 +38,14 @@ impl Access {
         let asks_others = unsafe { pg_sys::ExecutorCheckPerms_hook }.is_some();
         // Without the privileges on the whole table a statement raises, or finds that privileges on columns suffice.
         let is_allowed = || !asks_others && has_all_and_usage(table.oid(), self.rights, own.data_schema);
-        if table.is_distributed() || !settings::direct_access() || !is_allowed() {
+        if !settings::direct_access() || !is_allowed() {
             return None;
         }
-        with_relation(table.oid(), |relation| {
+        let run = |relation: Relation<'_>| {
             let is_plain = (self.is_plain)(relation, &own) && self.is_planned_plainly(table);
             is_plain.then(|| f(relation)).flatten()
-        })
+        };
+        table.with_relation(run).flatten()
     }
 
     /// Returns whether a plan of the statement would read or write this table itself. A library that replaces the planner

@@ -42,10 +42,7 @@ pub fn completed_transactions() -> u64 {
 ///
 /// Only tables with the primary key of `create_table` are looked at.
 pub fn settle(table: &Table, keys: EntityKeys<'_>, written: i64) -> Result<i64, i64> {
-    if table.is_distributed() {
-        return Ok(written);
-    }
-    with_relation(table.oid(), |relation| {
+    let settle = |relation: Relation<'_>| {
         let Some((own, latest)) = versions(relation, keys, written).filter(|(_, latest)| *latest >= written) else {
             return Ok(written);
         };
@@ -53,7 +50,8 @@ pub fn settle(table: &Table, keys: EntityKeys<'_>, written: i64) -> Result<i64, 
             true => Ok(restamp(relation, keys, own, latest)),
             false => Err(latest),
         }
-    })
+    };
+    table.with_relation(settle).unwrap_or(Ok(written))
 }
 
 /// Returns whether an entity of this table cannot get another Timestamp in place after its insert: triggers have seen the

@@ -4,10 +4,10 @@ use pgrx::prelude::*;
 use table_service_model::entity::Entity;
 use table_service_model::{Properties, PropertiesBuf, Ticks};
 
-use super::composite::composite;
-use super::value::{Bag, Text, Value};
-use super::{PropertiesArg, RecordArg, TextArg, argument, result, sql_type};
 use crate::postgres::catalog;
+use crate::postgres::types::composite::composite;
+use crate::postgres::types::value::{Bag, Text, Value};
+use crate::postgres::types::{PropertiesArg, RecordArg, TextArg, argument, result, sql_type};
 
 /// An entity, read in place. Any of its attributes may be NULL.
 pub struct EntityArg<'a> {

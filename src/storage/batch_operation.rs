@@ -3,10 +3,10 @@
 use pgrx::PgTupleDesc;
 use pgrx::prelude::*;
 
-use super::composite::composite;
-use super::value::{Text, Value};
-use super::{PropertiesArg, TextArg, argument, result, sql_type};
 use crate::postgres::catalog;
+use crate::postgres::types::composite::composite;
+use crate::postgres::types::value::{Text, Value};
+use crate::postgres::types::{PropertiesArg, TextArg, argument, result, sql_type};
 use crate::postgres::varlena::unpacked;
 
 /// The operations of a batch, read in place.

@@ -1,0 +1,143 @@
+//! What this session knows of the tables of the service and of their indexes, until PostgreSQL's invalidation messages say that they have
+//! changed.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pgrx::pg_sys;
+use table_service_model::expiry::Expiry;
+
+use crate::postgres::catalog::changes;
+
+/// How many tables are known.
+const TABLES_KEPT: usize = 1000;
+
+/// A table of the service.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownTable {
+    pub oid: pg_sys::Oid,
+    /// Whether its entities are on other servers.
+    pub is_distributed: bool,
+}
+
+/// An index of a table that finds entities by a property.
+#[derive(Debug, Clone)]
+pub struct PropertyIndex {
+    pub oid: pg_sys::Oid,
+    pub property: Rc<str>,
+    /// Whether the planner may read the index.
+    pub is_valid: bool,
+    /// Whether an entry needs nothing else: the index is neither unique nor has further columns.
+    pub is_plain: bool,
+}
+
+/// An index of a table that says when its entities expire.
+#[derive(Debug, Clone)]
+pub struct ExpiryIndex {
+    pub oid: pg_sys::Oid,
+    pub expiry: Expiry,
+    /// Whether the planner may read the index. Only then entities expire.
+    pub is_valid: bool,
+    /// Whether an entry needs nothing else: the index is neither unique nor has further columns.
+    pub is_plain: bool,
+}
+
+/// The indexes of a table that the extension knows.
+#[derive(Clone)]
+pub struct Indexes {
+    pub properties: Rc<[PropertyIndex]>,
+    pub expiries: Rc<[ExpiryIndex]>,
+    /// The expiries of the valid indexes in `expiries`, each once.
+    pub in_force: Arc<[Expiry]>,
+}
+
+impl Indexes {
+    pub fn new(properties: Vec<PropertyIndex>, expiries: Vec<ExpiryIndex>) -> Indexes {
+        let mut in_force: Vec<Expiry> = Vec::new();
+        for index in expiries.iter().filter(|index| index.is_valid) {
+            if !in_force.contains(&index.expiry) {
+                in_force.push(index.expiry.clone());
+            }
+        }
+        Indexes {
+            properties: properties.into(),
+            expiries: expiries.into(),
+            in_force: in_force.into(),
+        }
+    }
+
+    fn has(&self, index: pg_sys::Oid) -> bool {
+        self.properties.iter().any(|known| known.oid == index) || self.expiries.iter().any(|known| known.oid == index)
+    }
+}
+
+impl AsRef<str> for PropertyIndex {
+    fn as_ref(&self) -> &str {
+        &self.property
+    }
+}
+
+thread_local! {
+    /// The tables of the service by name, in the spelling that is stored.
+    static TABLES: RefCell<HashMap<Rc<str>, KnownTable>> = RefCell::default();
+    /// The indexes of tables.
+    static INDEXES: RefCell<HashMap<pg_sys::Oid, Indexes>> = RefCell::default();
+}
+
+/// Forgets a relation that has changed, or all for `InvalidOid`.
+pub fn forget(relation: pg_sys::Oid) {
+    let is_other = |oid: pg_sys::Oid| relation != pg_sys::InvalidOid && oid != relation;
+    TABLES.with_borrow_mut(|tables| tables.retain(|_, table| is_other(table.oid)));
+    INDEXES.with_borrow_mut(|tables| {
+        tables.retain(|&table, indexes| is_other(table) && !indexes.has(relation));
+    });
+}
+
+/// Returns the table of the service with this name, from the cache or from `look_up`.
+///
+/// The cache keeps a table until an invalidation message says that it has changed. So a caller that locks the table
+/// must check afterwards whether such a message has arrived, as after any catalog look-up.
+pub fn table(name: &str, look_up: impl FnOnce() -> Option<KnownTable>) -> Option<(Rc<str>, KnownTable)> {
+    let kept = TABLES.with_borrow(|tables| {
+        tables
+            .get_key_value(name)
+            .map(|(name, &table)| (Rc::clone(name), table))
+    });
+    if kept.is_some() {
+        return kept;
+    }
+    let before = changes();
+    let table = look_up()?;
+    let name: Rc<str> = name.into();
+    if before == changes() {
+        TABLES.with_borrow_mut(|tables| {
+            if tables.len() >= TABLES_KEPT {
+                tables.clear();
+            }
+            tables.insert(Rc::clone(&name), table);
+        });
+    }
+    Some((name, table))
+}
+
+/// Takes something of the indexes of a table that the extension knows, from the cache or from `look_up`. The caller must have
+/// locked the table.
+pub fn indexes<R>(table: pg_sys::Oid, look_up: impl FnOnce() -> Indexes, take: impl Fn(&Indexes) -> R) -> R {
+    if let Some(taken) = INDEXES.with_borrow(|tables| tables.get(&table).map(&take)) {
+        return taken;
+    }
+    let before = changes();
+    let indexes = look_up();
+    let taken = take(&indexes);
+    if before == changes() {
+        INDEXES.with_borrow_mut(|tables| {
+            if tables.len() >= TABLES_KEPT {
+                tables.clear();
+            }
+            tables.insert(table, indexes);
+        });
+    }
+    taken
+}
