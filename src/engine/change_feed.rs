@@ -3,7 +3,7 @@
 //! PostgreSQL makes a slot only in a transaction that has not written yet, so a new feed's slot comes first and its publication
 //! second. `pgoutput` looks a publication up as it was when a change was written, and before PostgreSQL 18 it fails if there was none.
 //! So a new slot begins where its transaction commits. The tables are locked against writes until then: nobody's change of them
-//! is before that place and not yet visible.
+//! is before that position and not yet visible.
 
 use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
@@ -357,7 +357,7 @@ impl ChangeFeed {
                 Ok::<bool, Error>(page.changes == 0)
             })
         })?;
-        // Nothing of the feed is before this place. Without this, the log of other tables' changes would be kept for ever.
+        // Nothing of the feed is before this position. Without this, the log of other tables' changes would be kept for ever.
         if is_idle && self.written.0.saturating_sub(from.0) >= IDLE_BYTES && may_write() {
             replication_slot::pass_at_commit(&slot.name, self.written);
         }

@@ -200,7 +200,7 @@ fn remove_all(
             };
             let deleted = match code_of {
                 None => removed.count,
-                Some(relations) => delete_places(table, part, &removed, relations)?,
+                Some(relations) => delete_positions(table, part, &removed, relations)?,
             };
             left -= removed.count;
             swept.add(
@@ -217,16 +217,16 @@ fn remove_all(
 ///
 /// # Errors
 /// If the table's name leads to another relation.
-fn delete_places(table: &Table, part: &Part, removed: &Removed, relations: &[pg_sys::Oid]) -> Result<u64, Refused> {
-    if removed.places.is_empty() {
+fn delete_positions(table: &Table, part: &Part, removed: &Removed, relations: &[pg_sys::Oid]) -> Result<u64, Refused> {
+    if removed.positions.is_empty() {
         return Ok(0);
     }
     let sql = format!(
         "DELETE FROM {} AS t WHERE t.ctid OPERATOR(pg_catalog.=) ANY ($1) AND t.tableoid OPERATOR(pg_catalog.=) $2 RETURNING 1",
         table.name()
     );
-    let places = Array::of_places(&removed.places);
-    run_on(&sql, &[places.value(), Value::oid(part.table)], relations).ok_or_else(|| {
+    let positions = Array::of_positions(&removed.positions);
+    run_on(&sql, &[positions.value(), Value::oid(part.table)], relations).ok_or_else(|| {
         Refused("the name of the table leads to another one, because its schema has been exchanged, or a rule or a policy changes what a delete does".to_owned())
     })
 }

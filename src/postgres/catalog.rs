@@ -38,7 +38,7 @@ thread_local! {
     static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What forgets a relation: [`watch`].
+/// The function of [`watch`].
 static FORGET: OnceLock<fn(pg_sys::Oid)> = OnceLock::new();
 
 /// Registers callbacks for the invalidation messages of types, schemas, functions and tables. From now on PostgreSQL calls `of_tables` for each

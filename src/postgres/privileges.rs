@@ -1,4 +1,4 @@
-//! What the caller may do: the role whose rights count. As all checks of rights, these read the catalogs as they are now, and not as the
+//! The rights of the caller: of the role whose rights count. As all checks of rights, these read the catalogs as they are now, and not as the
 //! statement's snapshot sees them: a table may be younger.
 
 use std::ffi::{CStr, c_int};

@@ -400,29 +400,29 @@ struct PanicLocation {
 }
 
 thread_local! {
-    static PLACE: ManuallyDrop<RefCell<PanicLocation>> = const { ManuallyDrop::new(RefCell::new(PanicLocation { path: [0; PATH], line: 0 })) };
+    static NOTED: ManuallyDrop<RefCell<PanicLocation>> = const { ManuallyDrop::new(RefCell::new(PanicLocation { path: [0; PATH], line: 0 })) };
 }
 
-/// Notes the places of panics instead of pgrx's hook, which also captures a backtrace where the environment has
+/// Notes the locations of panics instead of pgrx's hook, which also captures a backtrace where the environment has
 /// RUST_BACKTRACE, and shows it to users as DETAIL.
 pub fn note_panics() {
     std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
         let Some(location) = panic.location() else { return };
-        PLACE.with(|place| {
-            let Ok(mut place) = place.try_borrow_mut() else { return };
-            place.path = [0; PATH];
+        NOTED.with(|noted| {
+            let Ok(mut noted) = noted.try_borrow_mut() else { return };
+            noted.path = [0; PATH];
             // The last byte stays 0.
-            for (to, &byte) in place.path[..PATH - 1].iter_mut().zip(location.file().as_bytes()) {
+            for (to, &byte) in noted.path[..PATH - 1].iter_mut().zip(location.file().as_bytes()) {
                 *to = byte;
             }
-            place.line = location.line() as c_int;
+            noted.line = location.line() as c_int;
         });
     }));
 }
 
 fn panic_location() -> Option<(*const c_char, c_int)> {
-    PLACE.with(|place| {
-        let place = place.borrow();
-        (place.line > 0).then_some((place.path.as_ptr().cast(), place.line))
+    NOTED.with(|noted| {
+        let noted = noted.borrow();
+        (noted.line > 0).then_some((noted.path.as_ptr().cast(), noted.line))
     })
 }

@@ -1,5 +1,4 @@
-//! What PostgreSQL's relation cache says of an open relation: its kind, its parents and children, what runs when it is read or written, and
-//! its indexes.
+//! The facts about an open relation in PostgreSQL's relation cache: its kind, its triggers and rules, its indexes.
 
 use std::ffi::c_char;
 use std::marker::PhantomData;

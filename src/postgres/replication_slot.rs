@@ -162,7 +162,7 @@ pub fn may_be_used_by(role: pg_sys::Oid) -> bool {
 pub fn flush_log() {
     // SAFETY: the function reads shared memory. The setting is a global of this process.
     let (end, segment) = unsafe { (pg_sys::GetXLogInsertRecPtr(), pg_sys::wal_segment_size) };
-    // SAFETY: the log is written up to this place: it is not behind the last record.
+    // SAFETY: the log is written up to this position: it is not behind the last record.
     unsafe { pg_sys::XLogFlush(end_of_records(end, u64::from(segment.unsigned_abs()))) };
 }
 

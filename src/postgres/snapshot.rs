@@ -18,7 +18,7 @@ pub fn active_snapshot() -> pg_sys::Snapshot {
 }
 
 /// Runs `f`, which reads and writes without a statement, with a snapshot that has all that was written before and all that others have
-/// committed. What `f` has written is seen afterwards, as after a statement.
+/// committed. The writes of `f` are seen afterwards, as those of a statement.
 pub fn with_new_snapshot<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: a transaction is running. The snapshot is taken off the stack again; after an error PostgreSQL does that.
     unsafe {

@@ -40,15 +40,15 @@ pub enum Removal {
 pub struct Removed {
     /// How many entities were deleted or locked.
     pub count: u64,
-    /// Where those are that were locked.
-    pub places: Vec<pg_sys::ItemPointerData>,
+    /// The positions of those that were locked.
+    pub positions: Vec<pg_sys::ItemPointerData>,
     /// When the last one of them expired.
     pub last: Option<i64>,
     /// Whether there may be more than were to be removed.
     pub more: bool,
 }
 
-/// How many entities are locked for a statement. Their places are in memory.
+/// How many entities are locked for a statement. Their positions are in memory.
 const LOCKED_AT_ONCE: u64 = 1 << 20;
 
 /// Returns when the entity of a table that expires first does or did so, by an index that is valid, in microseconds since 2000-01-01.
@@ -111,11 +111,11 @@ pub fn remove(
             return false;
         }
         // SAFETY: the table is open and locked, and the slot has a row of it that the active snapshot sees.
-        if let Some(place) = unsafe { take(relation, slot, removal) } {
+        if let Some(position) = unsafe { take(relation, slot, removal) } {
             removed.count += 1;
             removed.last = Some(moment);
             if removal == Removal::Lock {
-                removed.places.push(place);
+                removed.positions.push(position);
             }
         }
         true
@@ -138,7 +138,7 @@ unsafe fn take(
         let method = (*relation).rd_tableam;
         let (delete, lock) = ((*method).tuple_delete?, (*method).tuple_lock?);
         let mut failure = pg_sys::TM_FailureData::default();
-        let mut place = (*slot).tts_tid;
+        let mut position = (*slot).tts_tid;
         if removal == Removal::Delete {
             pg_sys::CheckCmdReplicaIdentity(relation, pg_sys::CmdType::CMD_DELETE);
         }
@@ -147,7 +147,7 @@ unsafe fn take(
         let result = guarded(|| match removal {
             Removal::Delete => delete(
                 relation,
-                &mut place,
+                &mut position,
                 command,
                 #[cfg(since_pg19)]
                 0,
@@ -160,7 +160,7 @@ unsafe fn take(
             ),
             Removal::Lock => lock(
                 relation,
-                &mut place,
+                &mut position,
                 snapshot,
                 slot,
                 command,
@@ -170,7 +170,7 @@ unsafe fn take(
                 &mut failure,
             ),
         });
-        (result == pg_sys::TM_Result::TM_Ok).then_some(place)
+        (result == pg_sys::TM_Result::TM_Ok).then_some(position)
     }
 }
 

@@ -33,7 +33,7 @@ impl Expiries {
         self.0.iter()
     }
 
-    /// Returns who is alive for a read that begins now; `None` if entities never expire.
+    /// Returns the test for a read that begins now; `None` if entities never expire.
     pub fn alive(&self) -> Option<Alive> {
         (!self.is_empty()).then(|| Alive::new(self.0.clone(), now()))
     }

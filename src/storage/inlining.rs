@@ -105,7 +105,7 @@ impl<'p> CallInFrom<'p> {
         let [partition_key, row_key, timestamp, properties] = row.all_columns();
         let filter = constant(pg_sys::TEXTOID, pg_sys::DEFAULT_COLLATION_OID, filter.as_bytes());
         // SAFETY: it is a constant.
-        unsafe { (*filter.0.cast::<pg_sys::Const>()).location = implied.place() };
+        unsafe { (*filter.0.cast::<pg_sys::Const>()).location = implied.location() };
         let arguments = [partition_key, row_key, timestamp, properties, filter];
         function(catalog::own_objects().filter_function, &arguments)
     }

@@ -1,5 +1,5 @@
-//! What this session knows of the tables of the service and of their indexes, until PostgreSQL's invalidation messages say that they have
-//! changed.
+//! This session's knowledge of the tables of the service and of their indexes. It is kept until PostgreSQL's invalidation messages say that
+//! they have changed.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

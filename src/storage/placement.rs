@@ -1,4 +1,5 @@
-//! What Citus changes for a table whose entities it keeps on other servers: the table itself is empty here, and only statements reach them.
+//! The differences of a table that Citus distributes: its entities are on other servers, and only statements reach them. The table itself is
+//! empty here.
 
 use table_service_model::Error;
 

@@ -39,8 +39,8 @@ pub struct MatchesCall<'p> {
 
 /// Which conditions a call has that its filter implies.
 ///
-/// The place of the filter in the query's text says it. The planner may simplify a call again, and would add conditions
-/// without end. Nothing else uses negative places but -1, which stands for none.
+/// The filter's location in the query's text says it. The planner may simplify a call again, and would add conditions
+/// without end. Nothing else uses negative locations but -1, which stands for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Implied {
     /// Conditions on keys.
@@ -50,15 +50,15 @@ pub struct Implied {
 }
 
 impl Implied {
-    pub(super) fn place(self) -> c_int {
+    pub(super) fn location(self) -> c_int {
         -16 - c_int::from(self.keys) - 2 * c_int::from(self.entries)
     }
 
-    fn at(place: c_int) -> Option<Implied> {
+    fn at(location: c_int) -> Option<Implied> {
         [(true, false), (false, true), (true, true)]
             .map(|(keys, entries)| Implied { keys, entries })
             .into_iter()
-            .find(|implied| implied.place() == place)
+            .find(|implied| implied.location() == location)
     }
 }
 
@@ -403,7 +403,7 @@ impl SimplifyRequest<'_> {
     pub fn and(&self, conditions: &[Expression], implied: Implied) -> pg_sys::Datum {
         let call = self.copy(|filter| {
             // SAFETY: the copy of a constant is a constant.
-            unsafe { (*filter).location = implied.place() };
+            unsafe { (*filter).location = implied.location() };
             filter.cast()
         });
         let mut all = vec![call];

@@ -1,8 +1,8 @@
 //! Execution of entity group transactions: all operations on one partition succeed, or none.
 //!
 //! Rows are locked in key order, whatever the order of the operations, so that two batches cannot deadlock. To this end the operations are
-//! sorted by key, and each run of neighbours of one kind is one statement (`order`). What other sessions write meanwhile can make an attempt
-//! (`attempt`) fail where the batch does not: then it is made again, by the law of [`Attempts`].
+//! sorted by key, and each run of neighbours of one kind is one statement (`order`). Writes of other sessions can make an attempt
+//! (`attempt`) fail where the batch does not: then another one is made, by the law of [`Attempts`].
 
 mod attempt;
 mod order;

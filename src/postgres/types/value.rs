@@ -141,11 +141,11 @@ impl Array {
         }
     }
 
-    /// The places of rows, as a `tid[]`.
-    pub fn of_places(places: &[pg_sys::ItemPointerData]) -> Array {
-        let mut builder = Array::builder(pg_sys::TIDOID, places.len());
-        for place in places {
-            for half in [place.ip_blkid.bi_hi, place.ip_blkid.bi_lo, place.ip_posid] {
+    /// The positions of rows, as a `tid[]`.
+    pub fn of_positions(positions: &[pg_sys::ItemPointerData]) -> Array {
+        let mut builder = Array::builder(pg_sys::TIDOID, positions.len());
+        for position in positions {
+            for half in [position.ip_blkid.bi_hi, position.ip_blkid.bi_lo, position.ip_posid] {
                 builder.push(&half.to_ne_bytes());
             }
         }

@@ -17,7 +17,7 @@ use crate::storage::row::is_entity;
 use crate::storage::statement::Statement;
 use crate::storage::table::Table;
 
-/// What one kind of direct access needs, and the statement for which it stands.
+/// One kind of direct access: its needs, and the statement for which it stands.
 pub(super) struct Access {
     /// The privileges on the whole table.
     pub rights: u32,

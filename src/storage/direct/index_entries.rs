@@ -1,4 +1,4 @@
-//! What a write adds to the indexes of a table: the keys of new rows, and entries in property indexes and expiry indexes.
+//! The entries of written rows in the indexes of their table: the primary key's, property indexes and expiry indexes.
 
 use std::rc::Rc;
 

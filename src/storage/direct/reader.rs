@@ -26,7 +26,7 @@ without_guards! {
     fn index_close(index: pg_sys::Relation, lock: pg_sys::LOCKMODE);
 }
 
-/// What a reader finds entities by.
+/// The way to entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
     /// Their keys, or entries in property indexes.

@@ -155,15 +155,15 @@ impl IndexScan {
         let until = scan.parameter(Parameter::Moment(until));
         let since = scan.parameter(Parameter::Moment(since));
         let limit = scan.parameter(Parameter::Count(i64::try_from(limit).unwrap_or(i64::MAX)));
-        // Each row is fetched by its place. The parts of a partitioned table have rows with the same ctid.
+        // Each row is fetched by its position. The parts of a partitioned table have rows with the same ctid.
         scan.text = format!(
             "WITH expired AS MATERIALIZED (
-                SELECT t.tableoid AS part, t.ctid AS place, {moment} AS moment FROM {table} AS t
+                SELECT t.tableoid AS part, t.ctid AS position, {moment} AS moment FROM {table} AS t
                 WHERE {moment} OPERATOR(pg_catalog.<=) {until} AND {moment} OPERATOR(pg_catalog.>=) {since}
                 ORDER BY {moment} LIMIT {limit} FOR UPDATE OF t SKIP LOCKED
             ), deleted AS (
                 DELETE FROM {table} AS t USING expired AS e
-                WHERE t.ctid OPERATOR(pg_catalog.=) e.place AND t.tableoid OPERATOR(pg_catalog.=) e.part RETURNING 1
+                WHERE t.ctid OPERATOR(pg_catalog.=) e.position AND t.tableoid OPERATOR(pg_catalog.=) e.part RETURNING 1
             )
             SELECT (SELECT pg_catalog.count(*) FROM deleted), pg_catalog.count(*), pg_catalog.max(e.moment)
             FROM expired AS e"
