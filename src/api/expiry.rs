@@ -6,15 +6,15 @@ use pgrx::spi::quote_identifier;
 use table_service_model::Error;
 use table_service_model::expiry::{self as model, Expiry};
 
+use super::property_indexes::drop_indexes;
 use super::results::{ExpiryIndexes, Sweeps};
 use crate::engine::distribution::require_coordinator;
 use crate::engine::property_index::free_index_name;
 use crate::engine::sweep::{BEGINNING, look, sweep_all, sweep_named, sweep_unnamed};
 use crate::postgres::call::Call;
 use crate::postgres::catalog;
-use crate::postgres::definition::{drop_objects, hold_names};
+use crate::postgres::definition::hold_names;
 use crate::postgres::error::OrRaise;
-use crate::postgres::raised::rethrow;
 use crate::postgres::snapshot::has_one_snapshot;
 use crate::postgres::spi::connect;
 use crate::postgres::types::value::{Text, Value};
@@ -107,41 +107,23 @@ fn drop_expiry(table_name: Option<TextArg<'_>>, if_exists: default!(Option<bool>
             let expiries = of_table(table.oid()).expiries;
             expiries.iter().filter_map(|index| qualified_name(index.oid)).collect()
         };
-        // If there is none, nobody waits. The lock is that of a definition, which a distributed table has too.
-        let table = Table::open_as_owner(name, TableLock::Define)?;
-        let mut indexes = names(&table);
-        if !indexes.is_empty() {
-            // Two sessions that both kept this lock would wait for each other.
-            table.unlock(TableLock::Define);
-            let table = Table::open_as_owner(name, TableLock::Drop)?;
-            // Another session may have dropped them while this one waited.
-            indexes = names(&table);
-            if !indexes.is_empty() {
-                if reads_every_row(&table).is_none() {
-                    return Err(Error::NotAuthorized {
-                        reason: "What has expired is removed first, and the caller does not see all of it: policies of the table, \
-                                 or a missing privilege, hide entities, which would appear again"
-                            .to_owned(),
-                    });
-                }
-                if !sweep_all(&table) {
-                    return Err(Error::NotAuthorized {
-                        reason: "What has expired is removed first, and a trigger or a rule of the table keeps some of it, which would \
-                                 appear again"
-                            .to_owned(),
-                    });
-                }
-            }
-        }
-        if indexes.is_empty() {
-            return if if_exists {
-                Ok(false)
+        let remove = |table: &Table| {
+            let kept = if reads_every_row(table).is_none() {
+                "the caller does not see all of it: policies of the table, or a missing privilege, hide entities, which"
+            } else if !sweep_all(table) {
+                "a trigger or a rule of the table keeps some of it, which"
             } else {
-                Err(Error::ExpiryNotFound)
+                return Ok(());
             };
+            Err(Error::NotAuthorized {
+                reason: format!("What has expired is removed first, and {kept} would appear again"),
+            })
+        };
+        // The first lock is that of a definition, which a distributed table has too.
+        match drop_indexes(name, TableLock::Define, names, remove)? {
+            false if !if_exists => Err(Error::ExpiryNotFound),
+            are_dropped => Ok(are_dropped),
         }
-        drop_objects(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| rethrow(error));
-        Ok(true)
     };
     drop().or_raise()
 }

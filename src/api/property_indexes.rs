@@ -105,28 +105,42 @@ fn drop_property_index(
                 .filter_map(|index| qualified_name(index.oid))
                 .collect()
         };
-        // If there is none, nobody waits.
-        let table = Table::open_as_owner(name, TableLock::Read)?;
-        let mut indexes = names(&table);
-        if !indexes.is_empty() {
-            // Two sessions that both kept this lock would wait for each other.
-            table.unlock(TableLock::Read);
-            // Another session may have dropped them while this one waited.
-            indexes = names(&Table::open_as_owner(name, TableLock::Drop)?);
+        match drop_indexes(name, TableLock::Read, names, |_| Ok(()))? {
+            false if !if_exists => Err(Error::PropertyIndexNotFound {
+                property: property.to_owned(),
+            }),
+            are_dropped => Ok(are_dropped),
         }
-        if indexes.is_empty() {
-            return if if_exists {
-                Ok(false)
-            } else {
-                Err(Error::PropertyIndexNotFound {
-                    property: property.to_owned(),
-                })
-            };
-        }
-        drop_objects(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| rethrow(error));
-        Ok(true)
     };
     drop().or_raise()
+}
+
+/// Drops indexes of a table, which `names` gives. `before` runs under the lock, and may refuse. If there are none, nobody waits, and this
+/// returns false. The first lock only shows that.
+///
+/// # Errors
+/// As of [`Table::open_as_owner`], and those of `before`.
+pub fn drop_indexes(
+    table: &str,
+    first: TableLock,
+    names: impl Fn(&Table) -> Vec<String>,
+    before: impl FnOnce(&Table) -> Result<(), Error>,
+) -> Result<bool, Error> {
+    let opened = Table::open_as_owner(table, first)?;
+    if names(&opened).is_empty() {
+        return Ok(false);
+    }
+    // Two sessions that both kept this lock would wait for each other.
+    opened.unlock(first);
+    let opened = Table::open_as_owner(table, TableLock::Drop)?;
+    // Another session may have dropped them while this one waited.
+    let indexes = names(&opened);
+    if indexes.is_empty() {
+        return Ok(false);
+    }
+    before(&opened)?;
+    drop_objects(&format!("DROP INDEX {}", indexes.join(", "))).unwrap_or_else(|error| rethrow(error));
+    Ok(true)
 }
 
 /// Returns the property indexes of a table, or of all tables: their property, whether queries use them, their size, and

@@ -11,7 +11,7 @@ use table_service_model::expiry::Expiry;
 use super::columns::ColumnNumbers;
 use super::known::{self, ExpiryIndex, Indexes, PropertyIndex};
 use crate::postgres::catalog;
-use crate::postgres::nodes::of_type;
+use crate::postgres::nodes::{elements, of_type};
 use crate::postgres::relation::with_relation;
 use crate::postgres::types::TextArg;
 
@@ -130,27 +130,35 @@ fn is_btree(index: pg_sys::Oid) -> bool {
 /// # Safety
 /// The node must be NULL or a valid expression.
 pub unsafe fn property_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<String> {
-    // SAFETY: a node is what its tag says. The arguments of a function call are a list of expressions. A constant that
-    // is not NULL has a datum of its type.
+    let function = catalog::own_objects().index_function;
+    let columns = [columns.partition_key, columns.row_key, columns.properties];
+    // SAFETY: the caller's promise. A constant that is not NULL has a datum of its type.
+    unsafe {
+        let (call, [.., property]) = call_on(node, function, &columns)?;
+        let property = constant(property, pg_sys::TEXTOID)?.filter(|_| call.inputcollid == pg_sys::C_COLLATION_OID)?;
+        TextArg::from_datum(property, false).map(|property| property.get().to_owned())
+    }
+}
+
+/// Returns a call of a function of the extension, and its four arguments, if the first ones are these columns of a table.
+///
+/// # Safety
+/// The node must be NULL or a valid expression.
+unsafe fn call_on<'n>(
+    node: *mut pg_sys::Node,
+    function: pg_sys::Oid,
+    columns: &[i16],
+) -> Option<(&'n pg_sys::FuncExpr, [*mut pg_sys::Node; 4])> {
+    // SAFETY: a node is what its tag says. The arguments of a function call are a list of expressions.
     unsafe {
         let call = of_type::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
-        let function = catalog::own_objects().index_function;
-        if function == pg_sys::InvalidOid || call.funcid != function || call.inputcollid != pg_sys::C_COLLATION_OID {
-            return None;
-        }
-        let arguments = call.args.as_ref().filter(|arguments| arguments.length == 4)?;
-        let argument = |number: usize| (*arguments.elements.add(number)).ptr_value.cast::<pg_sys::Node>();
-        for (number, column) in [columns.partition_key, columns.row_key, columns.properties]
-            .into_iter()
-            .enumerate()
-        {
-            let var = of_type::<pg_sys::Var>(argument(number), pg_sys::NodeTag::T_Var)?;
-            if var.varattno != column || var.varlevelsup != 0 {
-                return None;
-            }
-        }
-        let property = constant(argument(3), pg_sys::TEXTOID)??;
-        TextArg::from_datum(property, false).map(|property| property.get().to_owned())
+        let arguments: [*mut pg_sys::Node; 4] = elements(call.args).try_into().ok()?;
+        let is_column = |(&argument, &column): (&*mut pg_sys::Node, &i16)| {
+            of_type::<pg_sys::Var>(argument, pg_sys::NodeTag::T_Var)
+                .is_some_and(|var| var.varattno == column && var.varlevelsup == 0)
+        };
+        let is_call = function != pg_sys::InvalidOid && call.funcid == function;
+        (is_call && arguments.iter().zip(columns).all(is_column)).then_some((call, arguments))
     }
 }
 
@@ -159,26 +167,15 @@ pub unsafe fn property_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Op
 /// # Safety
 /// The node must be NULL or a valid expression.
 unsafe fn expiry_in(columns: ColumnNumbers, node: *mut pg_sys::Node) -> Option<Expiry> {
+    let function = catalog::own_objects().expiry_function;
     // SAFETY: as in `property_in`.
     unsafe {
-        let call = of_type::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
-        let function = catalog::own_objects().expiry_function;
-        if function == pg_sys::InvalidOid || call.funcid != function {
-            return None;
-        }
-        let arguments = call.args.as_ref().filter(|arguments| arguments.length == 4)?;
-        let argument = |number: usize| (*arguments.elements.add(number)).ptr_value.cast::<pg_sys::Node>();
-        for (number, column) in [columns.timestamp, columns.properties].into_iter().enumerate() {
-            let var = of_type::<pg_sys::Var>(argument(number), pg_sys::NodeTag::T_Var)?;
-            if var.varattno != column || var.varlevelsup != 0 {
-                return None;
-            }
-        }
-        let property = match constant(argument(2), pg_sys::TEXTOID)? {
+        let (_, [.., property, seconds]) = call_on(node, function, &[columns.timestamp, columns.properties])?;
+        let property = match constant(property, pg_sys::TEXTOID)? {
             None => None,
             Some(datum) => Some(TextArg::from_datum(datum, false)?),
         };
-        let seconds = seconds_in(argument(3))?;
+        let seconds = seconds_in(seconds)?;
         // Arguments that `set_expiry` refuses are no expiry.
         Expiry::new(property.map(TextArg::get), seconds).ok()
     }

@@ -3,8 +3,10 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 use pgrx::pg_sys;
 use table_service_model::expiry::Expiry;
@@ -111,15 +113,20 @@ pub fn table(name: &str, look_up: impl FnOnce() -> Option<KnownTable>) -> Option
     let before = changes();
     let table = look_up()?;
     let name: Rc<str> = name.into();
+    keep(&TABLES, before, Rc::clone(&name), table);
+    Some((name, table))
+}
+
+/// Keeps what was looked up, unless something has changed since.
+fn keep<K: Eq + Hash, V>(cache: &'static LocalKey<RefCell<HashMap<K, V>>>, before: u64, key: K, value: V) {
     if before == changes() {
-        TABLES.with_borrow_mut(|tables| {
+        cache.with_borrow_mut(|tables| {
             if tables.len() >= TABLES_KEPT {
                 tables.clear();
             }
-            tables.insert(Rc::clone(&name), table);
+            tables.insert(key, value);
         });
     }
-    Some((name, table))
 }
 
 /// Takes something of the indexes of a table that the extension knows, from the cache or from `look_up`. The caller must have
@@ -131,13 +138,6 @@ pub fn indexes<R>(table: pg_sys::Oid, look_up: impl FnOnce() -> Indexes, take: i
     let before = changes();
     let indexes = look_up();
     let taken = take(&indexes);
-    if before == changes() {
-        INDEXES.with_borrow_mut(|tables| {
-            if tables.len() >= TABLES_KEPT {
-                tables.clear();
-            }
-            tables.insert(table, indexes);
-        });
-    }
+    keep(&INDEXES, before, table, indexes);
     taken
 }

@@ -348,10 +348,7 @@ impl<'a> BatchAttempt<'a> {
         if !deleted.is_empty() {
             let keys = Array::of_texts(deleted.iter().map(Step::row_key));
             let versions = versions(&deleted);
-            let statement = match &versions {
-                Some(versions) => Statement::delete_versions(self.partition_key(), &keys, versions),
-                None => Statement::delete_many(self.partition_key(), &keys),
-            };
+            let statement = Statement::delete_many(self.partition_key(), &keys, versions.as_ref());
             let rows = spi.run(self.table.name(), &statement);
             let gone: Vec<&str> = rows.iter().map(|row| row_key(&row, 1)).collect();
             unwritten.extend(deleted.iter().filter(|step| !gone.contains(&step.row_key())));

@@ -6,7 +6,6 @@ use table_service_model::property_index::Span;
 
 use super::eligibility::{Access, EveryRow, is_whole};
 use crate::postgres::btree::{ScanCondition, each_row};
-use crate::postgres::guarded::{guarded, without_guards};
 use crate::postgres::memory::new_context;
 use crate::postgres::relation::Relation;
 use crate::postgres::snapshot::active_snapshot;
@@ -20,11 +19,6 @@ use crate::storage::statement::Statement;
 use crate::storage::table::Table;
 
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
-
-without_guards! {
-    fn ExecDropSingleTupleTableSlot(slot: *mut pg_sys::TupleTableSlot);
-    fn index_close(index: pg_sys::Relation, lock: pg_sys::LOCKMODE);
-}
 
 /// The way to entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,15 +66,10 @@ pub fn with_reader<R>(table: &Table, lookup: Lookup, f: impl FnOnce(&mut Reader<
 
 impl Reader<'_> {
     fn close(self) {
-        let (slot, index) = (self.stored, self.keys.as_ref().map(KeyIndex::as_ptr));
-        // SAFETY: `with_reader` opened both, and `self` is not used any more.
-        unsafe {
-            guarded(|| {
-                ExecDropSingleTupleTableSlot(slot);
-                if let Some(index) = index {
-                    index_close(index, NO_LOCK);
-                }
-            });
+        // SAFETY: `with_reader` made the slot, and `self` is not used any more.
+        unsafe { pg_sys::ExecDropSingleTupleTableSlot(self.stored) };
+        if let Some(keys) = self.keys {
+            keys.close();
         }
     }
 

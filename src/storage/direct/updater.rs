@@ -177,17 +177,20 @@ impl<'r> Updater<'r> {
 
     /// Says what follows from the result of an attempt to write or to lock that was in vain.
     fn not_written<T>(&self, result: Option<pg_sys::TM_Result::Type>) -> DirectWrite<T> {
-        match result {
-            Some(pg_sys::TM_Result::TM_Updated) => {
-                prevent_lost_update("could not serialize access due to concurrent update");
-                DirectWrite::Again
-            }
-            Some(pg_sys::TM_Result::TM_Deleted) => {
-                prevent_lost_update("could not serialize access due to concurrent delete");
-                DirectWrite::Again
-            }
-            _ => DirectWrite::Statement,
+        let how = match result {
+            Some(pg_sys::TM_Result::TM_Updated) => "update",
+            Some(pg_sys::TM_Result::TM_Deleted) => "delete",
+            _ => return DirectWrite::Statement,
+        };
+        // At REPEATABLE READ and above, a transaction must not overwrite what others have written since it began.
+        if has_one_snapshot() {
+            ereport!(
+                ERROR,
+                PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                format!("could not serialize access due to concurrent {how}")
+            );
         }
+        DirectWrite::Again
     }
 
     /// Locks the row of the last look-up as an update does, and waits for others who have locked it.
@@ -275,12 +278,4 @@ fn needs_index_entry(update_indexes: bool) -> bool {
 #[cfg(since_pg16)]
 fn needs_index_entry(update_indexes: pg_sys::TU_UpdateIndexes::Type) -> bool {
     update_indexes == pg_sys::TU_UpdateIndexes::TU_All
-}
-
-/// Raises if the transaction has one snapshot. At REPEATABLE READ and above, a transaction must not overwrite what
-/// others have written since it began.
-fn prevent_lost_update(message: &'static str) {
-    if has_one_snapshot() {
-        ereport!(ERROR, PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE, message);
-    }
 }

@@ -200,9 +200,14 @@ impl<'a> Statement<'a> {
         Statement::new(Kind::LookEntities, [partition_key, row_keys.value()])
     }
 
-    /// Deletes entities. Returns their RowKeys.
-    pub fn delete_many(partition_key: Value<'a>, row_keys: &'a Array) -> Statement<'a> {
-        Statement::new(Kind::DeleteMany, [partition_key, row_keys.value()])
+    /// Deletes entities, or those of them that have these Timestamps, which have the order of the RowKeys. Returns their RowKeys.
+    pub fn delete_many(partition_key: Value<'a>, row_keys: &'a Array, versions: Option<&'a Array>) -> Statement<'a> {
+        let mut statement = Statement::new(Kind::DeleteMany, [partition_key, row_keys.value()]);
+        if let Some(versions) = versions {
+            statement.kind = Kind::DeleteVersions;
+            statement.values.push(versions.value());
+        }
+        statement
     }
 
     /// Deletes entities that are locked.
@@ -220,13 +225,6 @@ impl<'a> Statement<'a> {
         let mut statement = Statement::write_many(WriteMany::Replace, partition_key, row_keys, clock, properties);
         statement.kind = Kind::ReplaceLocked;
         statement
-    }
-
-    /// Deletes those of the entities that have these Timestamps, which have the order of the RowKeys. Returns their
-    /// RowKeys.
-    pub fn delete_versions(partition_key: Value<'a>, row_keys: &'a Array, versions: &'a Array) -> Statement<'a> {
-        let values = [partition_key, row_keys.value(), versions.value()];
-        Statement::new(Kind::DeleteVersions, values)
     }
 
     /// Replaces the properties of those of the entities that have these Timestamps. The arrays have the same order.
@@ -626,7 +624,7 @@ mod tests {
         let statements = [
             Statement::insert_returning(keys_of_one, 0, bag.arg()),
             Statement::replace_version(keys_of_one, 0, bag.arg(), 0),
-            Statement::delete_versions(key.value(), &texts, &versions),
+            Statement::delete_many(key.value(), &texts, Some(&versions)),
             Statement::replace_versions(key.value(), &texts, 0, &texts, &versions),
             Statement::scan(&keys, None, false),
             Statement::scan(&keys, Some(&filter), true),

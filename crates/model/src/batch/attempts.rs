@@ -1,9 +1,7 @@
-//! The attempts of a batch: which ones can be undone, why another one is made, and when there is no further one.
+//! The attempts of a batch: why another one is made, and when there is no further one.
 //!
-//! An attempt locks entities in key order while other sessions write. Each of its statements sees its own moment, so an attempt can fail
-//! where none of these moments would have let the batch fail. Then another attempt begins with what this one has found. The number of
-//! attempts is bounded wherever nothing but the caller's own view can be the cause: a policy may hide an entity, and a trigger may keep it
-//! from being written.
+//! Other sessions write meanwhile, and each statement sees its own moment. So an attempt can fail where the batch would fail at none of these
+//! moments. Then another one begins with what it has found. Their number is bounded where a policy or a trigger can be the cause.
 
 use super::Operation;
 use crate::error::Error;
